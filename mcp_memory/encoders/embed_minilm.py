@@ -1,0 +1,150 @@
+"""The built-in embedder: all-MiniLM-L6-v2 from the package's own files, on one CPU thread.
+
+Importing this module is cheap; numpy, onnxruntime and tokenizers are imported when the model is first used. It does not
+know what a record is, nor where vectors are kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcp_memory.encoders.onnx_session import Session, open_session
+from mcp_memory.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from mcp_memory.domain.queries import Vector
+    from mcp_memory.ports import Vectors
+
+DATA = Path(__file__).parent / "data" / "minilm"
+
+WEIGHTS = "1a1b6714"  # how the SHA-256 of model.onnx begins: other weights make vectors of another kind
+DIMENSIONS = 384
+WINDOW = 254  # word pieces; with the two marks around them, the model's 256 places
+OVERLAP = 32  # word pieces: a thought cut by one window's edge is whole in the next one
+MAX_WINDOWS = 64  # one to two seconds of one core
+MAX_CHARACTERS = 200_000  # what is tokenized as a whole; about 0.2 s
+EXCERPT = MAX_CHARACTERS // MAX_WINDOWS
+
+CLS, SEP = 101, 102
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    session: Session
+    tokenizer: Tokenizer
+
+    def pieces(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    def vector(self, pieces: list[int]) -> Vector:
+        """Embed one window by itself: batched with others, rounding would let them change its vector."""
+        import numpy as np
+
+        ids = np.array([[CLS, *pieces, SEP]], np.int64)
+        (embedding,) = self.session.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids)})
+        return embedding[0]
+
+
+class MiniLMEmbedder:
+    """Turns text into unit vectors of 384 dimensions; thread-safe.
+
+    A text of more than 254 word pieces becomes several windows of equal size that overlap by 32 pieces, at most 64 of
+    them: beyond 14,240 pieces they overlap less, beyond 16,256 they leave even gaps, but always reach from the text's
+    beginning to its end. Beyond 200,000 characters the windows are taken from 64 evenly spread excerpts, and only those
+    are tokenized. So no text takes more than one or two seconds. A text without any word has the empty text's vector.
+    """
+
+    def __init__(self) -> None:
+        self._model: _Model | None = None
+        self._loading = threading.Lock()
+
+    @property
+    def id(self) -> str:
+        """Names the model, its weights and the windowing; vectors of different ids are never compared."""
+        return f"all-MiniLM-L6-v2/int8-{WEIGHTS}/{WINDOW}-{OVERLAP}-{MAX_WINDOWS}"
+
+    @property
+    def dimensions(self) -> int:
+        """The length of every vector."""
+        return DIMENSIONS
+
+    def load(self) -> None:
+        """Load the model now (about 0.2 s) instead of at the first text; once is enough, from any thread."""
+        self._loaded()
+
+    def embed(self, text: str) -> Vectors:
+        """One unit vector per window of the text, in its order: [windows, dimensions], never without a row.
+
+        Raises StoreUnavailable where the model cannot be loaded.
+        """
+        import numpy as np
+
+        model = self._loaded()
+        return np.stack([model.vector(pieces) for pieces in _windows(model, text)])
+
+    def embed_query(self, text: str) -> Vector:
+        """One unit vector for the whole text: [dimensions]; of several windows, their mean at unit length."""
+        import numpy as np
+
+        mean = self.embed(text).mean(0)
+        return mean / np.linalg.norm(mean)
+
+    def _loaded(self) -> _Model:
+        if self._model is None:
+            with self._loading:
+                if self._model is None:
+                    self._model = _load()
+        return self._model
+
+
+def _load() -> _Model:
+    try:
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_str((DATA / "tokenizer.json").read_text("utf-8"))
+        (DATA / "model.onnx").stat()  # onnxruntime raises a bare Exception for a missing file
+        session = open_session(str(DATA / "model.onnx"))
+    except (ImportError, OSError) as error:
+        raise StoreUnavailable(f"The text encoder cannot be loaded ({error}); install mcp-memory again.") from error
+    tokenizer.no_truncation()
+    # A text that mentions "[SEP]" means those five characters, not the mark between two texts.
+    tokenizer.encode_special_tokens = True
+    return _Model(session, tokenizer)
+
+
+def _windows(model: _Model, text: str) -> list[list[int]]:
+    # The tokenizer refuses lone surrogates, which JSON can smuggle into a str.
+    text = text.encode("utf-8", "replace").decode("utf-8").strip()
+    if len(text) > MAX_CHARACTERS:
+        return [model.pieces(excerpt)[:WINDOW] for excerpt in _excerpts(text)]
+    pieces = model.pieces(text)
+    return [pieces[start:end] for start, end in window_bounds(len(pieces))]
+
+
+def window_bounds(pieces: int) -> list[tuple[int, int]]:
+    """Where the windows of a text of so many word pieces start and end: equal in size, evenly spread, all of it."""
+    if pieces <= WINDOW:
+        return [(0, pieces)]
+    count = min(-(-(pieces - OVERLAP) // (WINDOW - OVERLAP)), MAX_WINDOWS)
+    size = min(-(-(pieces + (count - 1) * OVERLAP) // count), WINDOW)
+    return [(start, start + size) for start in _spread(pieces - size, count)]
+
+
+def _excerpts(text: str) -> list[str]:
+    return [_from_word(text[start : start + EXCERPT]) for start in _spread(len(text) - EXCERPT, MAX_WINDOWS)]
+
+
+def _from_word(excerpt: str) -> str:
+    """Drop what is left of a word cut at the start, if the next one is near."""
+    space = excerpt.find(" ", 0, 32)
+    return excerpt[space + 1 :]
+
+
+def _spread(last: int, count: int) -> list[int]:
+    """`count` whole numbers from 0 to `last`, evenly spaced."""
+    return [round(i * last / (count - 1)) for i in range(count)]
