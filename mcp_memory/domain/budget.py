@@ -1,0 +1,113 @@
+"""Fits items into a token budget: shares first, then whatever is left to whoever can use it. Pure arithmetic."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from mcp_memory.domain.records import Detail
+
+SHARES: Mapping[str, Fraction] = {
+    "task": Fraction(30, 100),
+    "identity": Fraction(500, 8000),
+    "censor": Fraction(300, 8000),
+}
+"""Of the whole budget, at most this much goes to what is always there before the rest has had its turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """One way to show an item: its detail, text and estimated tokens, in the client's."""
+
+    detail: Detail
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """Something that wants into the block. `forms` go from the fullest to the shortest useful one.
+
+    `position` orders the items of one section where that is not their order by score; `required` ones never drop out.
+    """
+
+    id: str
+    kind: str
+    source: str
+    section: str
+    share: str
+    score: float
+    forms: tuple[Form, ...]
+    position: int = 0
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """An item at one of its forms."""
+
+    item: Item
+    form: Form
+
+
+def place(
+    items: Sequence[Item], budget: int, title_tokens: Mapping[str, int], *, cheapest_first: bool = False
+) -> tuple[list[Placed], list[Item]]:
+    """Choose forms for items, given best first within each share, so that the estimates stay within the budget.
+
+    An item too large for the space left takes a shorter form or is skipped; smaller ones behind it still enter. Shares
+    are rounded down; what they leave flows to the others, and the last leftover deepens the best. Returns the placed
+    items in the order given, and those left out.
+    """
+    ledger = _Ledger(budget, title_tokens)
+    for share, fraction in SHARES.items():
+        ledger.fill([item for item in items if item.share == share], int(budget * fraction), cheapest_first)
+    ledger.fill([item for item in items if item.share not in SHARES], budget, cheapest_first)
+    ledger.fill([item for item in items if item.id not in ledger.placed], budget, cheapest_first)
+    placed = [ledger.placed[item.id] for item in items if item.id in ledger.placed]
+    ledger.deepen(placed)
+    placed = [ledger.placed[item.id] for item in items if item.id in ledger.placed]
+    return placed, [item for item in items if item.id not in ledger.placed]
+
+
+class _Ledger:
+    """What has been placed and what it costs, section titles included."""
+
+    def __init__(self, budget: int, title_tokens: Mapping[str, int]) -> None:
+        self.placed: dict[str, Placed] = {}
+        self._left = budget
+        self._titles = title_tokens
+        self._opened: set[str] = set()
+
+    def fill(self, items: Sequence[Item], limit: int, cheapest_first: bool) -> None:
+        """Place what fits, spending at most `limit` of what is left."""
+        allowance = min(limit, self._left)
+        for item in items:
+            title = 0 if item.section in self._opened else self._titles.get(item.section, 0)
+            forms = item.forms[-1:] if cheapest_first else item.forms
+            form = next((form for form in forms if form.tokens + title <= allowance), None)
+            if form is not None:
+                self.placed[item.id] = Placed(item=item, form=form)
+                self._opened.add(item.section)
+                allowance -= form.tokens + title
+                self._left -= form.tokens + title
+
+    def deepen(self, placed: Sequence[Placed]) -> None:
+        """Give the best items a fuller form while the leftover allows."""
+        for each in placed:
+            for form in each.item.forms:
+                extra = form.tokens - each.form.tokens
+                if extra <= 0:
+                    break
+                if extra <= self._left:
+                    self.placed[each.item.id] = Placed(item=each.item, form=form)
+                    self._left -= extra
+                    break
+
+
+def arranged(placed: Sequence[Placed], order: str) -> list[Placed]:
+    """Best first as given, `reverse` with the best last, or `edges` with the best at both ends. Nothing is lost."""
+    if order == "reverse":
+        return list(reversed(placed))
+    if order == "edges":
+        return [*placed[::2], *reversed(placed[1::2])]
+    return list(placed)

@@ -1,0 +1,20 @@
+"""Recognises text that this server itself handed back, so that an echo is not stored as new knowledge."""
+
+import re
+
+_BLOCK = re.compile(r"<memory-context\b[^>]*>.*?(?:</memory-context>|\Z)", re.DOTALL | re.IGNORECASE)
+_LABEL = re.compile(r"^\s*(?:- )?\[(r[0-9a-z]{6,})(?: [^\]\n]{0,80})?\]\s*", re.MULTILINE)
+_ID = re.compile(r"\[(r[0-9a-z]{6,})[ \]]")
+
+
+def strip_recalled(text: str) -> tuple[str, tuple[str, ...]]:
+    """The text without context blocks and item labels, and the record ids that those named, in order."""
+    ids: dict[str, None] = {}
+    for block in _BLOCK.findall(text):
+        ids.update(dict.fromkeys(_ID.findall(block)))
+    rest = _BLOCK.sub("", text).strip() if ids else text
+    label = _LABEL.match(rest)
+    if label:
+        ids[label[1]] = None
+        rest = rest[label.end() :]
+    return rest, tuple(ids)

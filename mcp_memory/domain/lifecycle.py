@@ -1,0 +1,54 @@
+"""Which status a record has and may take. One table; what is not in it is refused."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from mcp_memory.domain.records import Instant, Kind, Record, Status
+from mcp_memory.errors import Conflict
+
+CORE_CONFIRMATIONS = 3
+_FACT_ALIVE: frozenset[Status] = frozenset({"new", "confirmed", "core"})
+
+TRANSITIONS: Mapping[Status, frozenset[Status]] = {
+    "new": frozenset({"confirmed", "core", "superseded", "inactive", "retired"}),
+    "confirmed": frozenset({"core", "superseded", "inactive", "retired"}),
+    "core": frozenset({"superseded", "inactive", "retired"}),
+    "active": frozenset({"superseded", "inactive", "retired"}),
+    "superseded": frozenset({"inactive", "retired", "new", "active"}),
+    "inactive": frozenset({"retired", "new", "active"}),
+    "retired": frozenset({"new", "active"}),
+}
+"""From each status to those it may become. `new` (facts) and `active` (the rest) are also what restoring leads to."""
+
+
+def first_status(kind: Kind) -> Status:
+    """The status of a record that was just stored or restored."""
+    return "new" if kind == "fact" else "active"
+
+
+def moved_to(record: Record, status: Status) -> Record:
+    """The record in another status.
+
+    Raises:
+        Conflict: the table does not allow it for this record.
+    """
+    if status == record.status:
+        return record
+    is_fact_status = status in _FACT_ALIVE
+    fits_kind = is_fact_status == (record.kind == "fact") or status in ("superseded", "inactive", "retired")
+    if status not in TRANSITIONS[record.status] or not fits_kind:
+        allowed = sorted(s for s in TRANSITIONS[record.status] if (s in _FACT_ALIVE) <= (record.kind == "fact"))
+        allowed = [s for s in allowed if s != "active" or record.kind != "fact"]
+        raise Conflict(
+            f"A {record.kind} that is {record.status} cannot become {status}; it can be {', '.join(allowed)}."
+        )
+    return replace(record, status=status, superseded_by=record.superseded_by if status == "superseded" else None)
+
+
+def after_confirmation(record: Record, now: Instant) -> Record:
+    """The record met again in another session: facts rise to confirmed, and to core at three confirmations."""
+    confirmed = record.counters.confirmed + 1
+    status = record.status
+    if status in _FACT_ALIVE:
+        status = "core" if status == "core" or confirmed >= CORE_CONFIRMATIONS else "confirmed"
+    return replace(record, counters=replace(record.counters, confirmed=confirmed), status=status, updated_at=now)

@@ -1,0 +1,71 @@
+"""Who may read a record: scope keys, the reader's view, and the filter every query carries."""
+
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.records import Instant, Kind, Visibility
+
+USER_SCOPE = "user"
+
+
+def scope_key(visibility: Visibility, namespace: str, agent: str) -> str:
+    """The key under which a record is isolated. Agent names hold no '/', so keys never collide."""
+    if visibility == "user":
+        return USER_SCOPE
+    if visibility == "private":
+        return f"private/{agent}/{namespace}"
+    return f"shared/{namespace}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks: the namespace and agent of the process, and the session.
+
+    `named_session` is True where a person or a call chose the session's name; a session named by the process itself is
+    only a label on records, and shares its agent's place in the task tree.
+    """
+
+    namespace: str
+    agent: str
+    session_id: str
+    named_session: bool = False
+    inherited: tuple[str, ...] = ()
+    client: str = ""
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Every scope this caller may read: its own, its private part, its person's, then inherited namespaces."""
+        own = (scope_key("shared", self.namespace, self.agent), scope_key("private", self.namespace, self.agent))
+        return (*own, USER_SCOPE, *(scope_key("shared", name, self.agent) for name in self.inherited))
+
+    def in_session(self, session_id: str | None) -> "Caller":
+        """The same caller speaking for a session it names; None or '' keeps the present one."""
+        return replace(self, session_id=session_id, named_session=True) if session_id else self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFilter:
+    """What a query may see. Scopes and hidden branches always hold; the rest narrows, an empty set means any."""
+
+    scopes: tuple[str, ...]
+    kinds: frozenset[Kind] = frozenset()
+    tags: frozenset[str] = frozenset()
+    entities: frozenset[str] = frozenset()
+    entity_types: frozenset[str] = frozenset()
+    since: Instant | None = None
+    until: Instant | None = None
+    task_id: str | None = None
+    session_id: str | None = None
+    pinned: bool = False
+    include_inactive: bool = False
+    hidden_branches: frozenset[str] = frozenset()
+    exclude: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
+
+    @property
+    def is_selective(self) -> bool:
+        """True where it narrows more than scope: then a search runs over exactly the rows that pass."""
+        return bool(
+            self.kinds or self.tags or self.entities or self.entity_types or self.task_id or self.session_id
+            or self.pinned or self.include_inactive or self.hidden_branches or self.only is not None
+            or self.since is not None or self.until is not None
+        )  # fmt: skip

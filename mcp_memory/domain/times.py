@@ -1,0 +1,49 @@
+"""Finds expressions of time in a query, and shows instants as ISO 8601 UTC. What a phrase means, a DateReader says."""
+
+import re
+from datetime import UTC, datetime
+
+from mcp_memory.domain.records import Instant
+
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)"
+)
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_NUMBER = r"(?:\d{1,3}|a|an|one|two|three|four|five|six|seven|eight|nine|ten|few)"
+_PHRASE = re.compile(
+    rf"""\b(?:
+        \d{{4}}-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?Z?)?)?
+      | {_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}})?
+      | {_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?(?!\d)
+      | {_MONTH},?\s+\d{{4}}
+      | (?:in|during|since)\s+{_MONTH}
+      | (?:in|during|since)\s+(?:19|20)\d\d
+      | yesterday | today | this\s+morning
+      | (?:last|past|previous)\s+{_NUMBER}\s+(?:hour|day|week|month|year)s?
+      | (?:last|past|this)\s+(?:week|month|year|{_WEEKDAY})
+      | {_NUMBER}\s+(?:hour|day|week|month|year)s?\s+ago
+      | on\s+{_WEEKDAY}
+    )\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def time_phrase(text: str) -> str | None:
+    """The first expression of time in a text, or None. "May" counts only where it can be the month."""
+    match = _PHRASE.search(text)
+    return match.group() if match else None
+
+
+def iso(instant: Instant) -> str:
+    """`2026-11-20T18:17:28Z`."""
+    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def iso_day(instant: Instant) -> str:
+    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%d")
+
+
+def iso_minute(instant: Instant) -> str:
+    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%MZ")
