@@ -1,0 +1,1 @@
+"""Where memory is kept and searched: adapters behind the storage ports."""

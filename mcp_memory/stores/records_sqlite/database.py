@@ -1,0 +1,233 @@
+"""The database file: where it may lie, how it is opened, migrated and written. Knows no record."""
+
+import logging
+import os
+import queue
+import random
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from mcp_memory.errors import McpMemoryError, SchemaTooNew, StoreBusy, StoreUnavailable
+from mcp_memory.stores.records_sqlite.statements import migrations
+
+FILE_NAME = "memory.db"
+WRITE_PATIENCE_SECONDS = 30.0
+READ_PATIENCE_MS = 10_000
+CACHE_KIB = 16_384
+_APPLICATION_ID = 0x6D636D6D
+_NETWORK_FILE_SYSTEMS = frozenset(
+    "afs ceph cifs davfs fuse.davfs2 fuse.glusterfs fuse.rclone fuse.sshfs glusterfs lustre ncpfs nfs nfs4 smb2 smb3"
+    " smbfs remote".split()
+)
+_log = logging.getLogger(__name__)
+
+
+class Database:
+    """One SQLite file, shared by threads and processes.
+
+    A read borrows a connection from a pool that grows with the number of simultaneous readers; the process writes over
+    one connection, guarded by a lock. WAL with synchronous=FULL: a commit is on disk before it is acknowledged, and
+    needs no repair after a kill.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Open, creating and migrating where needed.
+
+        Raises:
+            StoreUnavailable: the folder is on a network file system, read-only or full, or the file is damaged or of a
+                newer schema.
+        """
+        self.path = folder / FILE_NAME
+        self._lock = threading.Lock()
+        self._idle_readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
+        refuse_network_file_system(folder)
+        with translated_errors(self.path):
+            _create_private(folder, self.path)
+            self._writer = self._connect()
+            self._migrate()
+
+    @property
+    def schema_version(self) -> int:
+        return len(migrations())
+
+    @contextmanager
+    def read(self) -> Generator[sqlite3.Connection]:
+        """A connection for reading, this caller's alone until it is given back."""
+        with translated_errors(self.path):
+            try:
+                connection = self._idle_readers.get_nowait()
+            except queue.Empty:
+                connection = self._connect()
+                connection.execute("PRAGMA query_only = ON")
+            try:
+                yield connection
+            finally:
+                self._idle_readers.put(connection)
+
+    @contextmanager
+    def write(self, patience: float = WRITE_PATIENCE_SECONDS) -> Generator[sqlite3.Connection]:
+        """A write transaction: commits at exit, rolls back on any error.
+
+        The schema version is checked inside the transaction, so that a process of an older version, still running
+        while a newer one migrates, never writes what it does not know.
+        """
+        deadline = time.monotonic() + patience
+        if not self._lock.acquire(timeout=max(patience, 0.001)):
+            raise StoreBusy("The memory store is busy in this process; call again.")
+        try:
+            with translated_errors(self.path):
+                _begin(self._writer, deadline)
+                try:
+                    self._check_schema()
+                    yield self._writer
+                    self._writer.execute("COMMIT")
+                except BaseException:
+                    if self._writer.in_transaction:
+                        self._writer.execute("ROLLBACK")
+                    raise
+        finally:
+            self._lock.release()
+
+    @contextmanager
+    def outside_transaction(self) -> Generator[sqlite3.Connection]:
+        """The writing connection for statements that cannot run in a transaction, such as a checkpoint."""
+        with self._lock, translated_errors(self.path):
+            yield self._writer
+
+    def close(self) -> None:
+        """Close every idle connection; the last process to close folds the log into the file."""
+        with self._lock, suppress(sqlite3.Error):
+            self._writer.close()
+        while not self._idle_readers.empty():
+            with suppress(sqlite3.Error, queue.Empty):
+                self._idle_readers.get_nowait().close()
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0)
+        connection.row_factory = sqlite3.Row
+        connection.execute(f"PRAGMA busy_timeout = {READ_PATIENCE_MS}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        return connection
+
+    def _check_schema(self) -> int:
+        version: int = self._writer.execute("PRAGMA user_version").fetchone()[0]
+        if version > self.schema_version:
+            raise SchemaTooNew(
+                f"This store was written by a newer mcp-memory (its schema is {version}, this one knows"
+                f" {self.schema_version}); update mcp-memory and restart. Nothing was changed."
+            )
+        return version
+
+    def _migrate(self) -> None:
+        if self._check_schema() == self.schema_version:
+            return
+        with self.write():
+            for number, script in enumerate(migrations()[self._check_schema() :], start=self._check_schema() + 1):
+                for sql in _statements(script):
+                    self._writer.execute(sql)
+                self._writer.execute(f"PRAGMA user_version = {number}")
+            self._writer.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+
+
+@contextmanager
+def translated_errors(path: Path) -> Generator[None]:
+    """Turn SQLite's and the system's errors into ours, each with its remedy."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _translate(error, path) from error
+    except PermissionError as error:
+        raise StoreUnavailable(f"{path.parent} may not be written; {_CHOOSE_FOLDER}") from error
+    except OSError as error:
+        raise StoreUnavailable(f"{path.parent}: {error.strerror}; {_CHOOSE_FOLDER}") from error
+
+
+_CHOOSE_FOLDER = "make it writable or set MCP_MEMORY_DATA_DIR to a local folder that is."
+
+
+def _translate(error: sqlite3.Error, path: Path) -> McpMemoryError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreBusy("The memory store is busy with other processes; call again in a few seconds.")
+    if code == sqlite3.SQLITE_FULL:
+        return StoreUnavailable(f"The disk that holds {path} is full; free space and call again. Nothing was stored.")
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        return StoreUnavailable(f"{path} may not be written; {_CHOOSE_FOLDER}")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StoreUnavailable(
+            f"{path} is damaged and was left as it is; stop the servers, move it aside and put the newest"
+            " `mcp-memory backup` in its place (`sqlite3 memory.db .recover` saves what is readable)."
+        )
+    if code == sqlite3.SQLITE_IOERR:
+        return StoreUnavailable(
+            f"{path} cannot be read or written (disk error or full); check the disk and call again."
+        )
+    raise error
+
+
+def _begin(connection: sqlite3.Connection, deadline: float) -> None:
+    """BEGIN IMMEDIATE with our own jittered retry: SQLite's fixed delays let waiting processes starve each other."""
+    connection.execute("PRAGMA busy_timeout = 0")
+    pause = 0.001
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if (error.sqlite_errorcode & 0xFF) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(pause * 1.5, 0.05)
+
+
+def _statements(script: str) -> Generator[str]:
+    """Split a script where SQLite sees a complete statement; executescript would commit our transaction."""
+    pending = ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""
+
+
+def _create_private(folder: Path, path: Path) -> None:
+    """Make folder (0700) and file (0600); SQLite gives its log and index files the mode of the database."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if sys.platform == "win32":
+        return  # Windows profiles are private by their own access lists.
+    is_ours = path.exists() or not any(folder.iterdir())
+    if is_ours and folder.stat().st_mode & 0o077 and folder.stat().st_uid == os.geteuid():
+        folder.chmod(0o700)
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    elif path.stat().st_mode & 0o077:
+        with suppress(PermissionError):
+            path.chmod(0o600)
+
+
+def refuse_network_file_system(folder: Path) -> None:
+    """Raise StoreUnavailable where file locks and shared memory cannot be trusted."""
+    import psutil  # Not needed before the first store is opened.
+
+    existing = next((p for p in (folder, *folder.parents) if p.exists()), folder).resolve()
+    try:
+        mounts = psutil.disk_partitions(all=True)
+    except OSError:
+        return
+    holding = [m for m in mounts if existing.is_relative_to(m.mountpoint)]
+    mount = max(holding, key=lambda m: len(m.mountpoint), default=None)
+    if mount and (mount.fstype.lower() in _NETWORK_FILE_SYSTEMS or "remote" in mount.opts.split(",")):
+        raise StoreUnavailable(
+            f"{folder} is on a network file system ({mount.fstype}), where SQLite's locks can lose writes;"
+            " set MCP_MEMORY_DATA_DIR to a folder on a local disk."
+        )

@@ -1,0 +1,60 @@
+"""Turns a RecordFilter into a WHERE clause over `records AS r`, with named parameters.
+
+Only what the filter asks for enters the clause, so that indexes stay usable. Values never do: they are parameters.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+
+from mcp_memory.domain.scopes import RecordFilter
+
+Parameter = str | int | float | None
+
+_CLAUSES: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
+    "scopes": ("r.scope IN (SELECT value FROM json_each(:scopes))", lambda f: json.dumps(f.scopes)),
+    "kinds": ("r.kind IN (SELECT value FROM json_each(:kinds))", lambda f: _array(f.kinds)),
+    "tags": (
+        "EXISTS (SELECT 1 FROM json_each(r.tags) AS t WHERE t.value IN (SELECT value FROM json_each(:tags)))",
+        lambda f: _array(f.tags),
+    ),
+    "entities": (
+        "EXISTS (SELECT 1 FROM mentions AS m JOIN entities AS e ON e.id = m.entity"
+        " WHERE m.record_id = r.id AND e.name_key IN (SELECT value FROM json_each(:entities)))",
+        lambda f: _array(name.casefold() for name in f.entities),
+    ),
+    "entity_types": (
+        "EXISTS (SELECT 1 FROM mentions AS m JOIN entities AS e ON e.id = m.entity"
+        " WHERE m.record_id = r.id AND e.type IN (SELECT value FROM json_each(:entity_types)))",
+        lambda f: _array(f.entity_types),
+    ),
+    "since": ("r.occurred_at >= :since", lambda f: f.since),
+    "until": ("r.occurred_at < :until", lambda f: f.until),
+    "task_id": ("r.task_id = :task_id", lambda f: f.task_id),
+    "session_id": ("r.session_id = :session_id", lambda f: f.session_id),
+    "pinned": ("r.pinned = :pinned", lambda f: int(f.pinned)),
+    "hidden_branches": (
+        "(r.branch_id IS NULL OR r.branch_id NOT IN (SELECT value FROM json_each(:hidden_branches)))",
+        lambda f: _array(f.hidden_branches),
+    ),
+    "exclude": ("r.id NOT IN (SELECT value FROM json_each(:exclude))", lambda f: _array(f.exclude)),
+    "only": ("r.id IN (SELECT value FROM json_each(:only))", lambda f: _array(f.only or ())),
+}
+"""For each field of the filter, named as there: the condition it stands for, and its parameter."""
+
+
+def where_clause(where: RecordFilter) -> tuple[str, dict[str, Parameter]]:
+    """The clause and its parameters. An empty `only` passes nothing; any other empty field passes everything."""
+    asked = {name: parts for name, parts in _CLAUSES.items() if _is_asked(name, getattr(where, name))}
+    clauses = [clause for clause, _ in asked.values()]
+    if not where.include_inactive:
+        clauses.append("r.status NOT IN ('inactive', 'retired')")
+    return " AND ".join(clauses), {name: value(where) for name, (_, value) in asked.items()}
+
+
+def _is_asked(name: str, value: object) -> bool:
+    """Times are asked for when they are there, also at 0; the rest when it is not empty."""
+    return value is not None if name in ("since", "until", "only") else name == "scopes" or bool(value)
+
+
+def _array(values: Iterable[str]) -> str:
+    return json.dumps(sorted(values))

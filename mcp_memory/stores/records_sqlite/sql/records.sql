@@ -1,0 +1,126 @@
+-- Queries over records. `{where}` is the caller's filter over `r`, built by filters.py.
+
+-- name: insert_record
+-- A new row; every column but row is given.
+INSERT INTO records (
+    id, change, scope, namespace, visibility, agent, session_id, task_id, branch_id, kind, text, summary, micro,
+    text_tokens, summary_tokens, micro_tokens, content_hash, normal_hash, importance, confidence, status, outcome,
+    pinned, tags, details, speaker, role, tool, call_id, superseded_by, created_at, updated_at, occurred_at,
+    accessed_at, accessed, confirmed, activated, succeeded, used, ignored, false_positives
+) VALUES (
+    :id, :change, :scope, :namespace, :visibility, :agent, :session_id, :task_id, :branch_id, :kind, :text, :summary,
+    :micro, :text_tokens, :summary_tokens, :micro_tokens, :content_hash, :normal_hash, :importance, :confidence,
+    :status, :outcome, :pinned, :tags, :details, :speaker, :role, :tool, :call_id, :superseded_by, :created_at,
+    :updated_at, :occurred_at, :accessed_at, :accessed, :confirmed, :activated, :succeeded, :used, :ignored,
+    :false_positives
+);
+
+-- name: update_record
+-- Everything that may change after a record was made.
+UPDATE records SET
+    change = :change, scope = :scope, visibility = :visibility, text = :text, summary = :summary, micro = :micro,
+    text_tokens = :text_tokens, summary_tokens = :summary_tokens, micro_tokens = :micro_tokens,
+    content_hash = :content_hash, normal_hash = :normal_hash, importance = :importance, confidence = :confidence,
+    status = :status, outcome = :outcome, pinned = :pinned, tags = :tags, details = :details,
+    superseded_by = :superseded_by, updated_at = :updated_at, accessed_at = :accessed_at,
+    confirmed = :confirmed, activated = :activated,
+    succeeded = :succeeded, used = :used, ignored = :ignored, false_positives = :false_positives
+WHERE id = :id;
+
+-- name: get_record
+SELECT * FROM records WHERE id = ?;
+
+-- name: get_records
+-- Any status; the scopes decide who may see them.
+SELECT * FROM records
+WHERE id IN (SELECT value FROM json_each(:ids)) AND scope IN (SELECT value FROM json_each(:scopes));
+
+-- name: find_text
+-- The newest record of a scope with exactly this text, outside the log.
+SELECT * FROM records
+WHERE scope = :scope AND content_hash = :digest
+    AND kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary')
+ORDER BY row DESC LIMIT 1;
+
+-- name: find_texts
+-- Which (scope, digest) pairs are stored.
+SELECT DISTINCT r.scope, r.content_hash FROM json_each(:pairs) AS p
+JOIN records AS r ON r.scope = json_extract(p.value, '$[0]') AND r.content_hash = json_extract(p.value, '$[1]')
+WHERE r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary');
+
+-- name: find_old_text
+SELECT r.* FROM old_texts AS o JOIN records AS r ON r.id = o.record_id
+WHERE o.content_hash = :digest AND r.scope = :scope
+ORDER BY o.change DESC LIMIT 1;
+
+-- name: find_alike
+SELECT id FROM records
+WHERE scope = :scope AND normal_hash = :digest AND status NOT IN ('inactive', 'retired') ORDER BY row LIMIT 10;
+
+-- name: old_texts
+SELECT replaced_at, text FROM old_texts WHERE record_id = ? ORDER BY change DESC;
+
+-- name: add_old_text
+INSERT INTO old_texts (record_id, change, content_hash, text, replaced_at)
+SELECT id, :change, content_hash, text, :replaced_at FROM records WHERE id = :id;
+
+-- name: confirm
+INSERT OR IGNORE INTO confirmations (record_id, session_id) VALUES (?, ?);
+
+-- name: successors
+-- Follow each chain of corrections to its end; UNION ends a loop.
+WITH RECURSIVE chain (start, id, step) AS (
+    SELECT id, superseded_by, 1 FROM records
+    WHERE id IN (SELECT value FROM json_each(?)) AND superseded_by IS NOT NULL
+    UNION
+    SELECT c.start, r.superseded_by, c.step + 1 FROM chain AS c JOIN records AS r ON r.id = c.id
+    WHERE r.superseded_by IS NOT NULL AND c.step < 100
+)
+SELECT start, id FROM chain ORDER BY step;
+
+-- name: matching_ids
+SELECT r.id FROM records AS r WHERE {where};
+
+-- name: list_records
+SELECT r.* FROM records AS r WHERE {where} ORDER BY {order} LIMIT :limit OFFSET :offset;
+
+-- name: keyword_search
+-- bm25() is lower for better matches.
+SELECT r.id, -bm25(words) AS score FROM words JOIN records AS r ON r.row = words.rowid
+WHERE words MATCH :match AND {where} ORDER BY score DESC, r.row DESC LIMIT :limit;
+
+-- name: turn_before
+SELECT p.id FROM records AS r JOIN records AS p
+    ON p.session_id = r.session_id AND p.scope = r.scope AND p.row < r.row AND (p.speaker IS NOT NULL OR p.role IS NOT NULL)
+WHERE r.id = ? AND (r.speaker IS NOT NULL OR r.role IS NOT NULL) ORDER BY p.row DESC LIMIT 1;
+
+-- name: turn_after
+SELECT p.id FROM records AS r JOIN records AS p
+    ON p.session_id = r.session_id AND p.scope = r.scope AND p.row > r.row AND (p.speaker IS NOT NULL OR p.role IS NOT NULL)
+WHERE r.id = ? AND (r.speaker IS NOT NULL OR r.role IS NOT NULL) ORDER BY p.row LIMIT 1;
+
+-- name: touch
+UPDATE records SET accessed = accessed + 1, accessed_at = max(accessed_at, :at)
+WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- name: row_of
+SELECT row FROM records WHERE id = ?;
+
+-- name: delete_record
+DELETE FROM records WHERE id = ?;
+
+-- name: unlink_successor
+UPDATE records SET superseded_by = NULL WHERE superseded_by = ?;
+
+-- name: add_tombstone
+INSERT INTO tombstones (id, change, scope) SELECT id, :change, scope FROM records WHERE id = :id;
+
+-- name: add_words
+INSERT INTO words (rowid, terms) VALUES (?, ?);
+
+-- name: delete_words
+DELETE FROM words WHERE rowid = ?;
+
+-- name: optimize_words
+-- Merges all segments, so that none keeps a deleted word.
+INSERT INTO words (words) VALUES ('optimize');

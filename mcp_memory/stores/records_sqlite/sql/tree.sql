@@ -1,0 +1,83 @@
+-- Tasks, places, sessions, entities, relations, contexts, meta.
+
+-- name: add_task
+INSERT INTO tasks (
+    id, change, namespace, parent_id, goal, status, depth, agent, session_id, result, success_criteria, artifacts,
+    inherit, branch, created_at, updated_at
+) VALUES (
+    :id, :change, :namespace, :parent_id, :goal, :status, :depth, :agent, :session_id, :result, :success_criteria,
+    :artifacts, :inherit, :branch, :created_at, :updated_at
+);
+
+-- name: update_task
+UPDATE tasks SET change = :change, status = :status, result = :result, artifacts = :artifacts, agent = :agent,
+    session_id = :session_id, success_criteria = :success_criteria, inherit = :inherit, branch = :branch,
+    updated_at = :updated_at
+WHERE id = :id;
+
+-- name: list_tasks
+SELECT * FROM tasks WHERE namespace = ? ORDER BY id;
+
+-- name: open_branches
+SELECT id FROM tasks WHERE namespace = ? AND branch AND status NOT IN ('complete', 'failed', 'abandoned');
+
+-- name: list_places
+SELECT session_id, task_id FROM places WHERE namespace = ? AND agent = ?;
+
+-- name: put_place
+INSERT OR REPLACE INTO places (namespace, agent, session_id, task_id) VALUES (?, ?, ?, ?);
+
+-- name: delete_place
+DELETE FROM places WHERE namespace = ? AND agent = ? AND session_id = ?;
+
+-- name: meet_session
+INSERT INTO sessions (namespace, id, agent, started_at, last_at) VALUES (:namespace, :id, :agent, :at, :at)
+ON CONFLICT (namespace, id) DO UPDATE SET last_at = max(last_at, excluded.last_at);
+
+-- name: put_entity
+-- Properties said later are added to those known.
+INSERT INTO entities (change, scope, name, name_key, type, properties)
+VALUES (:change, :scope, :name, :name_key, :type, :properties)
+ON CONFLICT (scope, name_key, type) DO UPDATE
+    SET properties = json_patch(properties, excluded.properties), change = excluded.change
+RETURNING id;
+
+-- name: find_entity
+-- A relation names its ends without a type: any entity of that name will do.
+SELECT id FROM entities WHERE scope = :scope AND name_key = :name_key ORDER BY id LIMIT 1;
+
+-- name: add_mention
+INSERT OR IGNORE INTO mentions (entity, record_id) VALUES (?, ?);
+
+-- name: put_relation
+INSERT OR REPLACE INTO relations (source, type, target, record_id, change, weight) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: drop_unmentioned_entities
+DELETE FROM entities WHERE NOT EXISTS (SELECT 1 FROM mentions AS m WHERE m.entity = entities.id);
+
+-- name: put_context
+INSERT OR REPLACE INTO contexts (namespace, agent, id, created_at, report) VALUES (?, ?, ?, ?, ?);
+
+-- name: get_context
+SELECT report FROM contexts WHERE namespace = ? AND agent = ? AND id = ?;
+
+-- name: prune_contexts
+DELETE FROM contexts WHERE created_at < ?;
+
+-- name: get_meta
+SELECT value FROM meta WHERE name = ?;
+
+-- name: put_meta
+INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?);
+
+-- name: count_kinds
+SELECT kind, count(*) FROM records WHERE scope IN (SELECT value FROM json_each(?)) GROUP BY kind ORDER BY kind;
+
+-- name: count_statuses
+SELECT status, count(*) FROM records WHERE scope IN (SELECT value FROM json_each(?)) GROUP BY status ORDER BY status;
+
+-- name: count_sessions
+SELECT count(DISTINCT session_id) FROM records WHERE scope IN (SELECT value FROM json_each(?));
+
+-- name: count_tasks
+SELECT status, count(*) FROM tasks WHERE namespace = ? GROUP BY status ORDER BY status;

@@ -1,0 +1,39 @@
+-- Queries over vectors, all per embedder.
+
+-- name: put_vectors
+INSERT OR REPLACE INTO vectors (row, embedder, windows, vector) SELECT row, :embedder, :windows, :vector
+FROM records WHERE id = :id;
+
+-- name: put_vectors_if_unchanged
+-- For reindex: a record that changed meanwhile is left for the next round.
+INSERT OR REPLACE INTO vectors (row, embedder, windows, vector) SELECT row, :embedder, :windows, :vector
+FROM records WHERE id = :id AND change = :change;
+
+-- name: delete_vectors
+DELETE FROM vectors WHERE row = (SELECT row FROM records WHERE id = ?);
+
+-- name: vector_changes
+SELECT r.change, r.id, r.scope, r.status NOT IN ('inactive', 'retired') AS is_live, v.windows, v.vector
+FROM records AS r JOIN vectors AS v ON v.row = r.row AND v.embedder = :embedder
+WHERE r.change > :since ORDER BY r.change;
+
+-- name: tombstones
+SELECT change, id, scope FROM tombstones WHERE change > :since ORDER BY change;
+
+-- name: unembedded
+SELECT r.id, r.change, r.speaker, r.text FROM records AS r
+WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = :embedder)
+ORDER BY r.row LIMIT :limit;
+
+-- name: lacking
+SELECT EXISTS (
+    SELECT 1 FROM records AS r
+    WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = ?)
+);
+
+-- name: drop_other_vectors
+DELETE FROM vectors WHERE embedder <> ?;
+
+-- name: touch_all_changes
+-- After a change of embedder every index must read every vector again.
+UPDATE records SET change = ?;

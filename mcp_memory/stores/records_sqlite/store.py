@@ -1,0 +1,232 @@
+"""The truth in one SQLite file: implements `RecordStore`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from mcp_memory.domain.contexts import ContextReport
+from mcp_memory.domain.records import Instant, Record
+from mcp_memory.domain.scopes import Caller, RecordFilter
+from mcp_memory.domain.tasks import Task
+from mcp_memory.errors import StoreBusy, StoreUnavailable
+from mcp_memory.ports import Clock, RecordOrder, StoreSummary, VectorChange, Vectors
+from mcp_memory.stores.records_sqlite.database import Database, translated_errors
+from mcp_memory.stores.records_sqlite.filters import where_clause
+from mcp_memory.stores.records_sqlite.rows import record_from_row, report_from_json, report_to_json, task_from_row
+from mcp_memory.stores.records_sqlite.statements import statement
+from mcp_memory.stores.records_sqlite.transaction import SqliteTransaction
+
+CONTEXTS_KEPT_SECONDS = 14 * 86_400
+PURGE_PATIENCE_SECONDS = 10.0
+_ORDERS: Mapping[RecordOrder, str] = {
+    "created": "r.row DESC",
+    "occurred": "r.occurred_at DESC, r.row DESC",
+    "accessed": "r.accessed_at DESC, r.row DESC",
+    "important": "r.importance DESC, r.occurred_at DESC, r.row DESC",
+}
+_log = logging.getLogger(__name__)
+
+
+class SqliteRecordStore:
+    """Implements `RecordStore`; see the port for what each method promises."""
+
+    def __init__(self, folder: Path, embedder: str, clock: Clock = time.time) -> None:
+        """Open or create the store. Raises StoreUnavailable with the remedy where that cannot be done."""
+        self._database = Database(folder)
+        self._embedder = embedder
+        self._clock = clock
+        self._untold: dict[str, Instant] = {}
+        self._untold_lock = threading.Lock()
+
+    @contextmanager
+    def write(self) -> Generator[SqliteTransaction]:
+        with self._database.write() as connection:
+            transaction = SqliteTransaction(connection, self._embedder, self._clock)
+            yield transaction
+            transaction.finish()
+
+    def revision(self) -> int:
+        return self._one("SELECT value FROM sequence")[0]
+
+    def get(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Record]:
+        parameters = {"ids": json.dumps(list(record_ids)), "scopes": json.dumps(list(scopes))}
+        found = {row["id"]: record_from_row(row) for row in self._all(statement("get_records"), parameters)}
+        return {record_id: found[record_id] for record_id in record_ids if record_id in found}
+
+    def find_texts(self, texts: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        return {(row[0], row[1]) for row in self._all(statement("find_texts"), {"pairs": json.dumps(list(texts))})}
+
+    def matching_ids(self, where: RecordFilter) -> frozenset[str]:
+        clause, parameters = where_clause(where)
+        rows = self._all(statement("matching_ids").replace("{where}", clause), parameters)
+        return frozenset(row[0] for row in rows)
+
+    def keyword_search(self, terms: Sequence[str], where: RecordFilter, limit: int) -> Mapping[str, float]:
+        if not terms:
+            return {}
+        clause, parameters = where_clause(where)
+        match = " OR ".join('"{}"'.format(term.replace('"', '""')) for term in terms)
+        sql = statement("keyword_search").replace("{where}", clause)
+        rows = self._all(sql, {**parameters, "match": match, "limit": limit})
+        return {row["id"]: row["score"] for row in rows}
+
+    def list(self, where: RecordFilter, order: RecordOrder, limit: int, offset: int = 0) -> Sequence[Record]:
+        clause, parameters = where_clause(where)
+        sql = statement("list_records").replace("{where}", clause).replace("{order}", _ORDERS[order])
+        return [record_from_row(row) for row in self._all(sql, {**parameters, "limit": limit, "offset": offset})]
+
+    def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
+        found: dict[str, list[str]] = {}
+        for name in ("turn_before", "turn_after"):
+            for record_id in record_ids:
+                found.setdefault(record_id, []).extend(row[0] for row in self._all(statement(name), (record_id,)))
+        return found
+
+    def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:
+        rows = self._all(statement("successors"), (json.dumps(list(record_ids)),))
+        return {row["start"]: row["id"] for row in rows}  # Rows come by step, so the last one of a chain stays.
+
+    def old_texts(self, record_id: str) -> Sequence[tuple[Instant, str]]:
+        return [(row["replaced_at"], row["text"]) for row in self._all(statement("old_texts"), (record_id,))]
+
+    def vector_changes(self, since: int, embedder: str) -> Iterator[VectorChange]:
+        import numpy as np  # Only what searches vectors pays for importing it.
+
+        with self._database.read() as connection:
+            connection.execute("BEGIN")  # One snapshot for both queries, so that no change falls between them.
+            try:
+                parameters = {"since": since, "embedder": embedder}
+                for row in connection.execute(statement("vector_changes"), parameters):
+                    vectors = np.frombuffer(row["vector"], np.float32).reshape(row["windows"], -1)
+                    is_live = bool(row["is_live"])
+                    yield VectorChange(
+                        change=row["change"], id=row["id"], scope=row["scope"], is_live=is_live, vectors=vectors
+                    )
+                for row in connection.execute(statement("tombstones"), {"since": since}):
+                    yield VectorChange(
+                        change=row["change"], id=row["id"], scope=row["scope"], is_live=False, vectors=None
+                    )
+            finally:
+                connection.execute("COMMIT")
+
+    def tasks(self, namespace: str) -> Sequence[Task]:
+        return [task_from_row(row) for row in self._all(statement("list_tasks"), (namespace,))]
+
+    def open_branches(self, namespace: str) -> frozenset[str]:
+        return frozenset(row[0] for row in self._all(statement("open_branches"), (namespace,)))
+
+    def places(self, caller: Caller) -> Mapping[str, str]:
+        rows = self._all(statement("list_places"), (caller.namespace, caller.agent))
+        return {row["session_id"]: row["task_id"] for row in rows}
+
+    def touch(self, record_ids: Collection[str], at: Instant) -> None:
+        """Tries once without waiting; what could not be told now is told with the next touch."""
+        with self._untold_lock:
+            self._untold.update(dict.fromkeys(record_ids, at))
+            untold, self._untold = self._untold, {}
+        by_time: dict[Instant, list[str]] = {}
+        for record_id, instant in untold.items():
+            by_time.setdefault(instant, []).append(record_id)
+        try:
+            with self._database.write(patience=0) as connection:
+                for instant, ids in by_time.items():
+                    connection.execute(statement("touch"), {"ids": json.dumps(ids), "at": instant})
+        except StoreBusy:
+            with self._untold_lock:
+                self._untold = {**untold, **self._untold}
+        except StoreUnavailable as error:
+            _log.warning("could not note %d accesses: %s", len(untold), type(error).__name__)
+
+    def keep_context(self, report: ContextReport, caller: Caller, at: Instant) -> None:
+        row = (caller.namespace, caller.agent, report.id, at, report_to_json(report))
+        try:
+            with self._database.write() as connection:
+                connection.execute(statement("put_context"), row)
+                connection.execute(statement("prune_contexts"), (at - CONTEXTS_KEPT_SECONDS,))
+        except StoreUnavailable as error:
+            _log.warning("could not keep context %s: %s", report.id, type(error).__name__)
+
+    def context(self, context_id: str, caller: Caller) -> ContextReport | None:
+        rows = self._all(statement("get_context"), (caller.namespace, caller.agent, context_id))
+        return report_from_json(rows[0]["report"]) if rows else None
+
+    def summarize(self, caller: Caller) -> StoreSummary:
+        scopes = (json.dumps(caller.scopes),)
+        return StoreSummary(
+            path=str(self._database.path),
+            schema_version=self._database.schema_version,
+            revision=self.revision(),
+            embedder=self.embedder_id() or "",
+            records={row[0]: row[1] for row in self._all(statement("count_kinds"), scopes)},
+            statuses={row[0]: row[1] for row in self._all(statement("count_statuses"), scopes)},
+            sessions=self._one(statement("count_sessions"), scopes)[0],
+            tasks={row[0]: row[1] for row in self._all(statement("count_tasks"), (caller.namespace,))},
+            file_bytes=sum(path.stat().st_size for path in self._database.path.parent.glob("memory.db*")),
+        )
+
+    def embedder_id(self) -> str | None:
+        rows = self._all(statement("get_meta"), ("embedder",))
+        return rows[0]["value"] if rows else None
+
+    def purge(self) -> None:
+        """Folds the log into the file and empties it; secure_delete has zeroed what the erased rows left behind."""
+        deadline = time.monotonic() + PURGE_PATIENCE_SECONDS
+        with self._database.outside_transaction() as connection:
+            while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                if time.monotonic() > deadline:
+                    raise StoreBusy(
+                        "Erased, but readers kept the write-ahead log in use; call forget again to purge it."
+                    )
+                time.sleep(0.01)
+
+    def backup(self, target: str) -> None:
+        path = Path(target)
+        if path.exists():
+            raise StoreUnavailable(f"{path} exists already; name a new file.")
+        with translated_errors(path):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            copy = sqlite3.connect(path)
+            try:
+                with self._database.read() as connection:
+                    connection.backup(copy, pages=1000)
+            finally:
+                copy.close()
+
+    def unembedded(self, embedder: str, limit: int) -> Sequence[tuple[str, int, str]]:
+        rows = self._all(statement("unembedded"), {"embedder": embedder, "limit": limit})
+        return [(r["id"], r["change"], f"{r['speaker']}: {r['text']}" if r["speaker"] else r["text"]) for r in rows]
+
+    def add_vectors(self, embedder: str, vectors: Mapping[tuple[str, int], Vectors]) -> None:
+        with self._database.write() as connection:
+            for (record_id, change), rows in vectors.items():
+                columns = {"embedder": embedder, "windows": len(rows), "vector": rows.tobytes(), "id": record_id}
+                connection.execute(statement("put_vectors_if_unchanged"), {**columns, "change": change})
+
+    def adopt_embedder(self, embedder: str) -> bool:
+        with self._database.write() as connection:
+            if connection.execute(statement("lacking"), (embedder,)).fetchone()[0]:
+                return False
+            change = connection.execute("SELECT value FROM sequence").fetchone()[0] + 1
+            connection.execute(statement("put_meta"), ("embedder", embedder))
+            connection.execute(statement("drop_other_vectors"), (embedder,))
+            connection.execute(statement("touch_all_changes"), (change,))
+            connection.execute("UPDATE sequence SET value = ?", (change,))
+        return True
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _all(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[sqlite3.Row]:
+        with self._database.read() as connection:
+            return connection.execute(sql, parameters).fetchall()
+
+    def _one(self, sql: str, parameters: Sequence[object] = ()) -> sqlite3.Row:
+        return self._all(sql, parameters)[0]

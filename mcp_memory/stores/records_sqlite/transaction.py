@@ -1,0 +1,165 @@
+"""One atomic write to the truth: every method takes its change numbers from the one sequence."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+
+from mcp_memory.domain.ids import make_id
+from mcp_memory.domain.records import Entity, Record, Relation
+from mcp_memory.domain.scopes import Caller
+from mcp_memory.domain.tasks import Task
+from mcp_memory.domain.text import index_terms
+from mcp_memory.errors import EmbedderMismatch
+from mcp_memory.ports import Clock, Vectors
+from mcp_memory.stores.records_sqlite.rows import record_from_row, record_to_columns, task_from_row, task_to_columns
+from mcp_memory.stores.records_sqlite.statements import statement
+
+
+class SqliteTransaction:
+    """Implements `Transaction` on a connection whose transaction is already begun; `finish` before it commits."""
+
+    def __init__(self, connection: sqlite3.Connection, embedder: str, clock: Clock) -> None:
+        self._db = connection
+        self._embedder = embedder
+        self._clock = clock
+        self._change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
+        self._start = self._change
+
+    def finish(self) -> None:
+        """Write the sequence back, once for all changes of this transaction."""
+        if self._change != self._start:
+            self._db.execute("UPDATE sequence SET value = ?", (self._change,))
+
+    def next_id(self, prefix: str) -> str:
+        return make_id(prefix, self._next_change())
+
+    def get(self, record_id: str) -> Record | None:
+        return self._record("get_record", (record_id,))
+
+    def find_text(self, scope: str, digest: str) -> Record | None:
+        return self._record("find_text", {"scope": scope, "digest": digest})
+
+    def find_old_text(self, scope: str, digest: str) -> Record | None:
+        return self._record("find_old_text", {"scope": scope, "digest": digest})
+
+    def find_alike(self, scope: str, digest: str) -> Sequence[str]:
+        return [row["id"] for row in self._run("find_alike", {"scope": scope, "digest": digest})]
+
+    def insert(
+        self, record: Record, vectors: Vectors, entities: Iterable[Entity], relations: Iterable[Relation]
+    ) -> None:
+        row = self._run("insert_record", record_to_columns(record, self._next_change())).lastrowid
+        self._run("add_words", (row, index_terms(record.searchable_text)))
+        self._put_vectors(record.id, vectors)
+        names = {entity.name.casefold(): self._mention(record, entity) for entity in entities}
+        for relation in relations:
+            self._relate(record, relation, names)
+        at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent, "at": self._clock()}
+        self._run("meet_session", at)
+
+    def update(self, record: Record, vectors: Vectors | None = None) -> None:
+        change = self._next_change()
+        if vectors is not None:
+            self._run("add_old_text", {"id": record.id, "change": change, "replaced_at": self._clock()})
+            row = self._run("row_of", (record.id,)).fetchone()["row"]
+            self._run("delete_words", (row,))
+            self._run("add_words", (row, index_terms(record.searchable_text)))
+            self._put_vectors(record.id, vectors)
+        self._run("update_record", record_to_columns(record, change))
+
+    def confirm(self, record: Record, session_id: str) -> bool:
+        return self._run("confirm", (record.id, session_id)).rowcount > 0
+
+    def erase(self, record_ids: Sequence[str]) -> None:
+        for record_id in record_ids:
+            self._run("add_tombstone", {"id": record_id, "change": self._next_change()})
+            self._run("delete_words", (self._run("row_of", (record_id,)).fetchone()["row"],))
+            self._run("unlink_successor", (record_id,))
+            self._run("delete_record", (record_id,))
+        self._run("drop_unmentioned_entities", ())
+        self._run("optimize_words", ())
+
+    def add_task(self, task: Task) -> None:
+        self._run("add_task", task_to_columns(task, self._next_change()))
+
+    def update_task(self, task: Task) -> None:
+        self._run("update_task", task_to_columns(task, self._next_change()))
+
+    def set_place(self, caller: Caller, task_id: str | None) -> None:
+        self._next_change()
+        place = (caller.namespace, caller.agent, place_name(caller))
+        if task_id is None:
+            self._run("delete_place", place)
+        else:
+            self._run("put_place", (*place, task_id))
+
+    def tasks(self, namespace: str) -> Sequence[Task]:
+        return [task_from_row(row) for row in self._run("list_tasks", (namespace,))]
+
+    def places(self, caller: Caller) -> Mapping[str, str]:
+        rows = self._run("list_places", (caller.namespace, caller.agent))
+        return {row["session_id"]: row["task_id"] for row in rows}
+
+    def _put_vectors(self, record_id: str, vectors: Vectors) -> None:
+        """Store the vectors, and refuse to mix two embedders in one store."""
+        self._run("delete_vectors", (record_id,))
+        known = self._run("get_meta", ("embedder",)).fetchone()
+        if known is None:
+            self._run("put_meta", ("embedder", self._embedder))
+        elif known["value"] != self._embedder:
+            raise EmbedderMismatch(embedder_mismatch(known["value"], self._embedder))
+        blob = {"id": record_id, "embedder": self._embedder, "windows": len(vectors), "vector": vectors.tobytes()}
+        self._run("put_vectors", blob)
+
+    def _mention(self, record: Record, entity: Entity) -> int:
+        columns = {
+            "change": self._next_change(),
+            "scope": record.scope,
+            "name": entity.name,
+            "name_key": entity.name.casefold(),
+            "type": entity.type,
+            "properties": json.dumps(dict(entity.properties), ensure_ascii=False),
+        }
+        entity_id: int = self._run("put_entity", columns).fetchone()["id"]
+        self._run("add_mention", (entity_id, record.id))
+        return entity_id
+
+    def _relate(self, record: Record, relation: Relation, names: Mapping[str, int]) -> None:
+        ends = [self._end(record, name, names) for name in (relation.source, relation.target)]
+        row = (ends[0], relation.type, ends[1], record.id, self._next_change(), relation.weight)
+        self._run("put_relation", row)
+
+    def _end(self, record: Record, name: str, names: Mapping[str, int]) -> int:
+        """The entity a relation names: one given with it, one known, or a new one."""
+        if name.casefold() in names:
+            return names[name.casefold()]
+        known = self._run("find_entity", {"scope": record.scope, "name_key": name.casefold()}).fetchone()
+        if known is None:
+            return self._mention(record, Entity(name=name))
+        self._run("add_mention", (known["id"], record.id))
+        return known["id"]
+
+    def _record(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> Record | None:
+        row = self._run(name, parameters).fetchone()
+        return record_from_row(row) if row else None
+
+    def _run(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> sqlite3.Cursor:
+        return self._db.execute(statement(name), parameters)
+
+    def _next_change(self) -> int:
+        self._change += 1
+        return self._change
+
+
+def place_name(caller: Caller) -> str:
+    """A session that names itself has its own place; all others share their agent's."""
+    return caller.session_id if caller.named_session else ""
+
+
+def embedder_mismatch(stored: str, configured: str) -> str:
+    return (
+        f"This store's vectors were made by {stored}, but {configured} is configured;"
+        " run `mcp-memory reindex` to embed everything anew, or set the embedder back."
+    )
