@@ -1,0 +1,253 @@
+"""Assemble: the context for the task at hand, inside a hard token budget, and the account of every candidate."""
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+from mcp_memory.domain.budget import Item, Placed, arranged, place
+from mcp_memory.domain.contexts import Component, ContextReport, Omission
+from mcp_memory.domain.items import Measure, record_item, stack_items, text_item
+from mcp_memory.domain.records import Instant, Json, Kind
+from mcp_memory.domain.rendering import SECTION_OF_KIND, SECTIONS, Line, render
+from mcp_memory.domain.scopes import Caller, RecordFilter
+from mcp_memory.domain.strategies import Strategy, choose_strategy, ordered
+from mcp_memory.domain.tasks import Stack
+from mcp_memory.errors import BudgetTooSmall
+from mcp_memory.ports import Clock, RecordStore, TokenCounter
+from mcp_memory.services.gathering import Gathered, Gathering
+from mcp_memory.services.given_out import GivenOut
+from mcp_memory.services.querying import Querying
+from mcp_memory.services.standing import hidden_branches, stack_of
+
+FLAT_SECTION = "Relevant Content"
+CALLER_TEXT_SHARE = 4
+"""The caller's own additional text takes at most a quarter of the budget."""
+EXPLAINED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextRequest:
+    """What to assemble for. `max_tokens` is in the client's tokens; None means the configured default."""
+
+    query: str = ""
+    max_tokens: int | None = None
+    strategy: str | None = None
+    kinds: tuple[Kind, ...] = ()
+    tags: tuple[str, ...] = ()
+    entity_types: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    task_id: str | None = None
+    session_id: str | None = None
+    exclude: tuple[str, ...] = ()
+    additional_context: str = ""
+    order: Literal["best_first", "reverse", "edges"] = "best_first"
+    decay_hours: float | None = None
+    previous: str | None = None
+    compress: bool = False
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The fenced block, and the account of what is in it and what is not."""
+
+    text: str
+    report: ContextReport
+
+
+class AssembleContext:
+    """Assembles contexts. Thread-safe; never calls a language model."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        querying: Querying,
+        counter: TokenCounter,
+        given_out: GivenOut,
+        clock: Clock,
+        default_max_tokens: int,
+    ) -> None:
+        self._records = records
+        self._gathering = Gathering(records, querying)
+        self._querying = querying
+        self._counter = counter
+        self._given_out = given_out
+        self._clock = clock
+        self._default_max_tokens = default_max_tokens
+
+    def __call__(self, request: ContextRequest, caller: Caller, factor: float = 1.0) -> Context:
+        """The block whose tokens, fence included, never exceed the budget.
+
+        `factor` is the client's tokens per counted token.
+
+        Raises:
+            BudgetTooSmall: not even the fence and the current goal fit; the message names the least that works.
+            InvalidRequest: an unknown strategy, or a time that cannot be read.
+            NotFound: an unknown task.
+            StoreUnavailable: nothing could be read.
+        """
+        started, now = time.perf_counter(), self._clock()
+        budget = request.max_tokens or self._default_max_tokens
+        strategy = choose_strategy(
+            request.strategy, has_query=bool(request.query.strip()), decay_hours=request.decay_hours
+        )
+        measure = Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor)
+        stack = stack_of(self._records, caller, request.task_id)
+        gathered = self._gathering(request.query, self._filter(request, caller), stack)
+        items = self._items(request, strategy, gathered, stack, measure, budget, now)
+        text, report = self._compose(request, items, gathered, measure, budget)
+        if request.previous and request.previous == report.id:
+            text, report = _unchanged(report, measure)
+        metadata = self._metadata(request, gathered, factor, started)
+        report = replace(report, strategy=strategy.name, metadata={**metadata, **report.metadata})
+        self._given_out.note(caller, (component.id for component in report.components))
+        self._records.keep_context(report, caller, now)
+        return Context(text=text, report=report)
+
+    def _filter(self, request: ContextRequest, caller: Caller) -> RecordFilter:
+        return RecordFilter(
+            scopes=caller.scopes,
+            kinds=frozenset(request.kinds),
+            tags=frozenset(request.tags),
+            entity_types=frozenset(request.entity_types),
+            since=self._querying.instant(request.since),
+            until=self._querying.instant(request.until, end=True),
+            hidden_branches=hidden_branches(self._records, caller),
+            exclude=frozenset(request.exclude),
+        )
+
+    def _items(
+        self,
+        request: ContextRequest,
+        strategy: Strategy,
+        gathered: Gathered,
+        stack: Stack,
+        measure: Measure,
+        budget: int,
+        now: Instant,
+    ) -> list[Item]:
+        """Everything that competes, in the order in which it is served."""
+        items = stack_items(stack, measure)
+        for candidate in gathered.always:
+            kind = candidate.record.kind
+            section = SECTION_OF_KIND[kind]
+            importance = candidate.record.importance
+            items.append(record_item(candidate, importance, measure, section=section, share=kind))
+        if request.additional_context.strip():
+            room = budget // CALLER_TEXT_SHARE
+            items.append(text_item(request.additional_context.strip(), "Additional Context", measure, room))
+        ranked = ordered(strategy, gathered.candidates, now)
+        ranked.sort(key=lambda pair: pair[0].source not in ("inherited", "pinned"))  # Stable: these go first.
+        for candidate, score in ranked:
+            by_kind = strategy.layout == "by_kind"
+            section = SECTION_OF_KIND[candidate.record.kind] if by_kind else FLAT_SECTION
+            items.append(record_item(candidate, score, measure, section=section, share="rest"))
+        return items
+
+    def _compose(
+        self, request: ContextRequest, items: list[Item], gathered: Gathered, measure: Measure, budget: int
+    ) -> tuple[str, ContextReport]:
+        """Place by estimates, render, count the whole text, and give way until it holds."""
+        self._require_least(items, measure, budget)
+        titles = {section: measure.count(f"## {section}\n") for section in SECTIONS}
+        fence = measure.count(render([])[0]) + 2
+        note = measure.scaled(80) if request.explain else 0
+        placed, left_out = place(items, budget - fence - note, titles, cheapest_first=request.compress)
+        digest = _request_digest(request)
+        explain = request.explain
+        while True:
+            omitted = [*gathered.omitted, *(Omission(id=item.id, reason="no room in the budget") for item in left_out)]
+            lines = _lines(arranged(placed, request.order), _note(omitted) if explain else "")
+            text, context_id = render(lines, digest)
+            tokens = measure.count(text)
+            if tokens <= budget:
+                break
+            # The note goes before the last line that has to be there.
+            explain = explain and any(not each.item.required for each in placed)
+            placed, dropped = _give_way(placed, tokens - budget)
+            left_out = [*left_out, *dropped]
+        truncated = bool(left_out)
+        components = tuple(_component(each) for each in placed)
+        return text, ContextReport(
+            id=context_id, token_count=tokens, truncated=truncated, strategy="", components=components,
+            omitted=tuple(omitted),
+        )  # fmt: skip
+
+    def _require_least(self, items: Sequence[Item], measure: Measure, budget: int) -> None:
+        """Raise BudgetTooSmall where the fence and the required lines, at their shortest, do not fit."""
+        required = [Line(section=item.section, text=item.forms[-1].text) for item in items if item.required]
+        least = measure.count(render(required)[0])
+        if least > budget:
+            raise BudgetTooSmall(least)
+
+    def _metadata(self, request: ContextRequest, gathered: Gathered, factor: float, started: float) -> dict[str, Json]:
+        return {
+            "query_terms": len(request.query.split()),
+            "candidates": dict(gathered.found),
+            "degraded": list(gathered.degraded),
+            "order": request.order,
+            "encoding": self._counter.name,
+            "token_factor": factor,
+            "revision": self._records.revision(),
+            "assembly_ms": round((time.perf_counter() - started) * 1000, 2),
+        }
+
+
+def _lines(placed: Sequence[Placed], note: str) -> list[Line]:
+    """In reading order within each section: by position where items have one, else as arranged."""
+    lines = [
+        Line(section=each.item.section, text=each.form.text, record_id=each.item.id)
+        for each in sorted(placed, key=lambda each: each.item.position)
+    ]
+    return [*lines, Line(section="Note", text=note)] if note else lines
+
+
+def _note(omitted: Sequence[Omission]) -> str:
+    """How many candidates were left out for which reason, and the first few by id."""
+    if not omitted:
+        return "Nothing was left out."
+    reasons: dict[str, list[str]] = {}
+    for omission in omitted:
+        reason = "superseded" if omission.reason.startswith("superseded") else omission.reason
+        reasons.setdefault(reason, []).append(omission.id)
+    parts = [f"{len(ids)} {reason} ({', '.join(ids[:EXPLAINED])})" for reason, ids in sorted(reasons.items())]
+    return f"Left out: {'; '.join(parts)}. `recall` with an id opens it."
+
+
+def _give_way(placed: Sequence[Placed], excess: int) -> tuple[list[Placed], list[Item]]:
+    """Drop the least wanted items, at least one, until their estimates cover the excess; shorten required ones."""
+    kept, dropped = list(placed), list[Item]()
+    for index in range(len(kept) - 1, -1, -1):
+        each = kept[index]
+        if excess <= 0:
+            break
+        if each.item.required:
+            kept[index] = Placed(item=each.item, form=each.item.forms[-1])
+        else:
+            dropped.append(each.item)
+            del kept[index]
+        excess -= each.form.tokens
+    return kept, dropped
+
+
+def _component(placed: Placed) -> Component:
+    item = placed.item
+    return Component(
+        source=item.source, kind=item.kind, id=item.id, tokens=placed.form.tokens, score=item.score,
+        detail=placed.form.detail, text=placed.form.text,
+    )  # fmt: skip
+
+
+def _unchanged(report: ContextReport, measure: Measure) -> tuple[str, ContextReport]:
+    """The client still shows the same block: say so instead of repeating it."""
+    text = f'<memory-context id="{report.id}">\nunchanged\n</memory-context>'
+    return text, replace(report, token_count=measure.count(text), metadata={"unchanged": True})
+
+
+def _request_digest(request: ContextRequest) -> str:
+    shape = {key: value for key, value in asdict(request).items() if key not in ("previous", "explain")}
+    return hashlib.blake2b(json.dumps(shape, sort_keys=True).encode("utf-8", "replace"), digest_size=8).hexdigest()

@@ -1,0 +1,69 @@
+"""Forget: retire (reversible), restore, or erase without a trace."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mcp_memory.domain.lifecycle import first_status, moved_to
+from mcp_memory.domain.records import Record
+from mcp_memory.domain.scopes import Caller
+from mcp_memory.errors import Conflict
+from mcp_memory.ports import Clock, RecordStore, Transaction
+
+Mode = Literal["retire", "erase", "restore"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten:
+    """Ids that were retired, erased or restored, and those that do not exist here."""
+
+    done: tuple[str, ...]
+    not_found: tuple[str, ...]
+
+
+class Forget:
+    """Takes records out of memory. Thread-safe."""
+
+    def __init__(self, records: RecordStore, clock: Clock) -> None:
+        self._records = records
+        self._clock = clock
+
+    def __call__(self, record_ids: Sequence[str], mode: Mode, caller: Caller) -> Forgotten:
+        """Retire, erase or restore, all in one atomic write.
+
+        Erasing also purges the text from the store's files; backups made earlier keep it.
+
+        Raises:
+            Conflict: a record belongs to a namespace that is only read here.
+            StoreBusy: erased, but the files could not be purged yet.
+        """
+        wanted = tuple(dict.fromkeys(record_ids))
+        with self._records.write() as transaction:
+            found = [record for i in wanted if (record := self._own(i, caller, transaction))]
+            done = tuple(record.id for record in found)
+            if mode == "erase":
+                transaction.erase(done)
+            else:
+                for record in found:
+                    self._move(record, mode, transaction)
+        if mode == "erase" and done:
+            self._records.purge()
+        return Forgotten(done=done, not_found=tuple(i for i in wanted if i not in done))
+
+    def _own(self, record_id: str, caller: Caller, transaction: Transaction) -> Record | None:
+        record = transaction.get(record_id)
+        if record is None or record.scope not in caller.scopes:
+            return None
+        if record.namespace != caller.namespace and record.visibility != "user":
+            raise Conflict(
+                f"Record {record_id} belongs to {record.namespace}, which is only read here; forget it there."
+            )
+        return record
+
+    def _move(self, record: Record, mode: Mode, transaction: Transaction) -> None:
+        now = self._clock()
+        if mode == "retire" and record.status != "retired":
+            transaction.update(replace(moved_to(record, "retired"), superseded_by=record.superseded_by, updated_at=now))
+        elif mode == "restore" and not record.is_live:
+            status = "superseded" if record.superseded_by else first_status(record.kind)
+            transaction.update(replace(record, status=status, updated_at=now))

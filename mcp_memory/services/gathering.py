@@ -1,0 +1,103 @@
+"""Gathers what might enter a context: what a query finds, else the newest and the most important; what always may."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.contexts import Omission
+from mcp_memory.domain.records import Kind, Record
+from mcp_memory.domain.relevance import is_above_floor
+from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.strategies import Candidate
+from mcp_memory.domain.tasks import Stack
+from mcp_memory.domain.text import query_terms
+from mcp_memory.ports import RecordOrder, RecordStore
+from mcp_memory.services.querying import Querying
+
+PER_ORDER = 200
+ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})
+ALWAYS_LIMIT = 100
+_ORDERS: tuple[RecordOrder, ...] = ("accessed", "occurred", "important")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """Candidates in no order, those that may always be there apart, and what was dropped at the door."""
+
+    candidates: list[Candidate]
+    always: list[Candidate]
+    omitted: list[Omission]
+    found: Mapping[str, int]
+    degraded: tuple[str, ...] = ()
+
+
+class Gathering:
+    """Asks the stores; decides nothing but the relevance floor and supersession."""
+
+    def __init__(self, records: RecordStore, querying: Querying) -> None:
+        self._records = records
+        self._querying = querying
+
+    def __call__(self, query: str, where: RecordFilter, stack: Stack) -> Gathered:
+        """Every candidate within the filter."""
+        gathered = self._ranked(query, where) if query.strip() else self._listed(where)
+        kept: dict[str, Candidate] = {}
+        omitted = list(gathered.omitted)
+        for candidate in (*self._inherited(stack, where), *self._pinned(where), *gathered.candidates):
+            record = candidate.record
+            if record.status == "superseded":
+                omitted.append(Omission(id=record.id, reason=f"superseded by {record.superseded_by or 'another'}"))
+            elif record.kind not in ALWAYS_KINDS:
+                kept.setdefault(record.id, candidate)
+        omitted = [omission for omission in omitted if omission.id not in kept]
+        return replace(gathered, candidates=list(kept.values()), always=self._always(where), omitted=omitted)
+
+    def _ranked(self, query: str, where: RecordFilter) -> Gathered:
+        ranking = self._querying.rank(query, where)
+        terms = query_terms(query)
+        best = max((hit.score for hit in ranking.hits), default=0.0) or 1.0
+        candidates: list[Candidate] = []
+        omitted: list[Omission] = []
+        for hit in ranking.hits:
+            record = ranking.records[hit.id]
+            if is_above_floor(hit, terms, record.searchable_text):
+                relevance = min(max(hit.score / best, 0.0), 1.0)
+                candidates.append(Candidate(record=record, source="recall", relevance=relevance))
+            elif record.kind not in ALWAYS_KINDS:
+                omitted.append(Omission(id=hit.id, reason="below the relevance floor"))
+        return Gathered(
+            candidates=candidates, always=[], omitted=omitted, found=ranking.found, degraded=ranking.degraded
+        )
+
+    def _listed(self, where: RecordFilter) -> Gathered:
+        found: dict[str, int] = {}
+        candidates: dict[str, Candidate] = {}
+        for order in _ORDERS:
+            records = self._records.list(where, order, PER_ORDER)
+            found[order] = len(records)
+            for record in records:
+                candidates.setdefault(record.id, Candidate(record=record, source=order))
+        return Gathered(candidates=list(candidates.values()), always=[], omitted=[], found=found)
+
+    def _always(self, where: RecordFilter) -> list[Candidate]:
+        """Identity and censors that the filter lets through; censors that block before those that warn."""
+        kinds = ALWAYS_KINDS & where.kinds if where.kinds else ALWAYS_KINDS
+        if not kinds:
+            return []
+        records = self._records.list(replace(where, kinds=kinds), "important", ALWAYS_LIMIT)
+        live = [record for record in records if record.status != "superseded"]
+        live.sort(key=lambda record: (record.kind != "identity", record.details.get("action") != "block"))
+        return [Candidate(record=record, source=record.kind) for record in live]
+
+    def _inherited(self, stack: Stack, where: RecordFilter) -> list[Candidate]:
+        ids = frozenset(record_id for task in stack.path for record_id in task.inherit)
+        return self._only(ids, where, "inherited")
+
+    def _pinned(self, where: RecordFilter) -> list[Candidate]:
+        records: list[Record] = list(self._records.list(replace(where, pinned=True), "occurred", ALWAYS_LIMIT))
+        return [Candidate(record=record, source="pinned", relevance=1.0) for record in records]
+
+    def _only(self, ids: frozenset[str], where: RecordFilter, source: str) -> list[Candidate]:
+        if not ids:
+            return []
+        records = self._records.list(replace(where, only=ids), "occurred", len(ids))
+        return [Candidate(record=record, source=source, relevance=1.0) for record in records]

@@ -1,0 +1,95 @@
+"""What memory holds, shown: status, one record with its surroundings, a session's log, the account of a context."""
+
+from dataclasses import asdict
+
+from mcp_memory.domain.contexts import ContextReport
+from mcp_memory.domain.records import Json
+from mcp_memory.domain.scopes import Caller, RecordFilter
+from mcp_memory.domain.times import iso
+from mcp_memory.errors import NotFound
+from mcp_memory.ports import RecordStore
+from mcp_memory.services.recall import shown_record
+from mcp_memory.services.standing import hidden_branches
+
+LOG_SHOWN = 500
+
+
+class Inspecting:
+    """Read-only views as JSON objects. Thread-safe."""
+
+    def __init__(self, records: RecordStore) -> None:
+        self._records = records
+
+    def status(self, caller: Caller) -> dict[str, Json]:
+        """Counts over what this caller may see, and the state of the store."""
+        summary = self._records.summarize(caller)
+        return {
+            "namespace": caller.namespace,
+            "agent": caller.agent,
+            "session": caller.session_id,
+            "records": dict(summary.records),
+            "statuses": dict(summary.statuses),
+            "tasks": dict(summary.tasks),
+            "sessions": summary.sessions,
+            "store": {
+                "path": summary.path,
+                "bytes": summary.file_bytes,
+                "schema": summary.schema_version,
+                "revision": summary.revision,
+                "embedder": summary.embedder,
+            },
+        }
+
+    def record(self, record_id: str, caller: Caller) -> dict[str, Json]:
+        """One record in full, with its earlier texts and counters. Raises NotFound."""
+        record = self._records.get([record_id], caller.scopes).get(record_id)
+        if record is None or record.branch_id in hidden_branches(self._records, caller):
+            raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
+        earlier: list[Json] = [{"until": iso(at), "text": text} for at, text in self._records.old_texts(record_id)]
+        return shown_record(record, "full") | {
+            "summary": record.summary,
+            "micro": record.micro,
+            "importance": record.importance,
+            "status": record.status,
+            "visibility": record.visibility,
+            "agent": record.agent,
+            "session_id": record.session_id,
+            "created_at": iso(record.created_at),
+            "updated_at": iso(record.updated_at),
+            "counters": asdict(record.counters),
+            "earlier": earlier,
+        }
+
+    def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
+        """What one session stored, newest first. Raises NotFound for a session that stored nothing visible."""
+        where = RecordFilter(
+            scopes=caller.scopes, session_id=session_id, hidden_branches=hidden_branches(self._records, caller)
+        )
+        records = self._records.list(where, "created", LOG_SHOWN)
+        if not records:
+            raise NotFound(f"No session {session_id!r} here; memory://status shows the present one.")
+        entries: list[Json] = [shown_record(record, "summary") for record in records]
+        return {"session_id": session_id, "records": entries}
+
+    def context(self, context_id: str, caller: Caller) -> dict[str, Json]:
+        """The account of an assembled context: every candidate's fate. Raises NotFound."""
+        report = self._records.context(context_id, caller)
+        if report is None:
+            raise NotFound(f"No context {context_id!r}; contexts are kept for two weeks.")
+        return shown_report(report)
+
+
+def shown_report(report: ContextReport) -> dict[str, Json]:
+    """A context's account as JSON, without texts."""
+    return {
+        "id": report.id,
+        "token_count": report.token_count,
+        "truncated": report.truncated,
+        "strategy": report.strategy,
+        "components": [
+            {"source": c.source, "kind": c.kind, "id": c.id, "tokens": c.tokens, "score": c.score, "detail": c.detail}
+            for c in report.components
+        ],
+        "omitted": [{"id": omission.id, "reason": omission.reason} for omission in report.omitted],
+        "metadata": dict(report.metadata),
+    }

@@ -1,0 +1,142 @@
+"""From a query's text to a fused ranking: signals, sources side by side, fusion. Recall and assembly begin here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.fusion import Fused, below_successors, fuse
+from mcp_memory.domain.queries import Query
+from mcp_memory.domain.records import Instant, Record
+from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.text import query_terms
+from mcp_memory.domain.times import time_phrase
+from mcp_memory.errors import InvalidRequest, StoreUnavailable
+from mcp_memory.ports import Clock, DateReader, Embedder, RecordStore, Source
+
+CANDIDATES_PER_SOURCE = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """Candidates best first with their records, how many each source found, and which sources could not be asked."""
+
+    hits: tuple[Fused, ...]
+    records: Mapping[str, Record]
+    found: Mapping[str, int]
+    degraded: tuple[str, ...]
+
+
+class Querying:
+    """Ranks records for a query. Thread-safe."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        embedder: Embedder,
+        dates: DateReader,
+        sources: Sequence[Source],
+        pool: Executor,
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._embedder = embedder
+        self._dates = dates
+        self._sources = sources
+        self._pool = pool
+        self._clock = clock
+
+    def rank(self, text: str, where: RecordFilter) -> Ranking:
+        """All candidates of the query within the filter, superseded ones below what replaced them."""
+        degraded: list[str] = []
+        query = self._signals(text, degraded)
+        rankings = self._ask_sources(query, where, degraded)
+        found = {name: len(scores) for name, scores in rankings.items()}
+        rankings = self._complete(query, where, rankings)
+        records = dict(self._records.get({i for scores in rankings.values() for i in scores}, where.scopes))
+        rankings = {name: {i: s for i, s in scores.items() if i in records} for name, scores in rankings.items()}
+        hits = fuse(
+            rankings,
+            neighbours=self._records.neighbours,
+            is_assistant=lambda record_id: records[record_id].role == "assistant",
+            in_span=lambda record_id: _within(records[record_id].occurred_at, query.span),
+        )
+        hits = self._rank_successors(hits, records, where)
+        return Ranking(hits=tuple(hits), records=records, found=found, degraded=tuple(degraded))
+
+    def instant(self, phrase: str | None, *, end: bool = False) -> Instant | None:
+        """An ISO time, a date or a phrase as an instant: where its span begins, or with `end` where it ends.
+
+        Raises:
+            InvalidRequest: the phrase names no time.
+        """
+        if phrase is None:
+            return None
+        span = self._dates.read(phrase, self._clock())
+        if span is None:
+            raise InvalidRequest(
+                f"{phrase[:60]!r} is not a time; use ISO 8601 (2026-11-20), or a phrase like 'last week'."
+            )
+        return span[1] if end else span[0]
+
+    def _signals(self, text: str, degraded: list[str]) -> Query:
+        phrase = time_phrase(text)
+        span = self._dates.read(phrase, self._clock()) if phrase else None
+        vector = None
+        try:
+            vector = self._embedder.embed_query(text)
+        except StoreUnavailable as error:
+            degraded.append(f"vector: {error}")
+        return Query(text=text, terms=tuple(query_terms(text)), vector=vector, span=span)
+
+    def _ask_sources(self, query: Query, where: RecordFilter, degraded: list[str]) -> dict[str, Mapping[str, float]]:
+        """Every source at once; one that fails is named in `degraded` and the others answer."""
+        asked: dict[str, Future[Mapping[str, float]]] = {
+            source.name: self._pool.submit(source.search, query, where, CANDIDATES_PER_SOURCE)
+            for source in self._sources
+        }
+        rankings: dict[str, Mapping[str, float]] = {}
+        failures: list[StoreUnavailable] = []
+        for name, answer in asked.items():
+            try:
+                rankings[name] = answer.result()
+            except StoreUnavailable as error:
+                failures.append(error)
+                degraded.append(f"{name}: {error}")
+        if failures and not rankings:
+            raise failures[0]
+        return rankings
+
+    def _complete(
+        self, query: Query, where: RecordFilter, rankings: Mapping[str, Mapping[str, float]]
+    ) -> dict[str, Mapping[str, float]]:
+        """Each source scores what only another one found, so that sums compare like with like."""
+        everyone = {record_id for scores in rankings.values() for record_id in scores}
+        complete: dict[str, Mapping[str, float]] = {}
+        for source in self._sources:
+            if source.name in rankings:
+                known = rankings[source.name]
+                missing = everyone - known.keys()
+                complete[source.name] = {**known, **source.scores(query, where, missing)} if missing else known
+        return complete
+
+    def _rank_successors(self, hits: list[Fused], records: dict[str, Record], where: RecordFilter) -> list[Fused]:
+        old = [hit.id for hit in hits if records[hit.id].superseded_by]
+        if not old:
+            return hits
+        successors = self._records.successors(old)
+        allowed = self._allowed(set(successors.values()) - records.keys(), where)
+        records.update(allowed)
+        return below_successors(hits, {a: b for a, b in successors.items() if b in records and a != b})
+
+    def _allowed(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, Record]:
+        """Successors that pass the same filter as everything else."""
+        if not record_ids:
+            return {}
+        passing = self._records.matching_ids(replace(where, only=frozenset(record_ids)))
+        return self._records.get(passing, where.scopes)
+
+
+def _within(instant: Instant, span: tuple[Instant, Instant] | None) -> bool:
+    return span is not None and span[0] <= instant < span[1]

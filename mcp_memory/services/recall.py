@@ -1,0 +1,226 @@
+"""Recall: find records by word and by meaning, or open them by id, within a token budget."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.contexts import ContextReport
+from mcp_memory.domain.fusion import Fused
+from mcp_memory.domain.ids import CONTEXT
+from mcp_memory.domain.records import Detail, Json, Kind, Record
+from mcp_memory.domain.scopes import Caller, RecordFilter
+from mcp_memory.domain.times import iso
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.ports import Clock, RecordStore, TokenCounter
+from mcp_memory.services.given_out import GivenOut
+from mcp_memory.services.querying import Querying, Ranking
+from mcp_memory.services.standing import hidden_branches
+
+FLOOR_COSINE = 0.1
+"""Below it, and without a word in common, a record has nothing to do with the query (unrelated texts: 0 to 0.1)."""
+ENVELOPE_TOKENS = 40
+"""Room for the names around the results."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallRequest:
+    """A query, or ids to open: records, or the id of an assembled context. `since` and `until` are times or phrases."""
+
+    query: str = ""
+    ids: tuple[str, ...] = ()
+    limit: int = 10
+    detail: Detail = "summary"
+    kinds: tuple[Kind, ...] = ()
+    tags: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    task_id: str | None = None
+    session_id: str | None = None
+    include_inactive: bool = False
+    offset: int = 0
+    max_tokens: int = 2000
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallAnswer:
+    """Results as JSON objects ready to be shown, best first, within the request's token budget.
+
+    `truncated` is True where more matched than is shown; `degraded` names what could not be searched and why;
+    `next_offset` continues a long text or list.
+    """
+
+    results: tuple[Mapping[str, Json], ...]
+    truncated: bool = False
+    degraded: tuple[str, ...] = ()
+    next_offset: int | None = None
+    not_found: tuple[str, ...] = ()
+
+
+class Recall:
+    """Answers recall requests. Thread-safe."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        querying: Querying,
+        counter: TokenCounter,
+        given_out: GivenOut,
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._querying = querying
+        self._counter = counter
+        self._given_out = given_out
+        self._clock = clock
+
+    def __call__(self, request: RecallRequest, caller: Caller, factor: float = 1.0) -> RecallAnswer:
+        """Search by query, or open by ids; without either, list the newest that pass the filters.
+
+        `factor` is the client's tokens per counted token; `max_tokens` is in the client's.
+
+        Raises:
+            InvalidRequest: both a query and ids are given, or a time cannot be read.
+            StoreUnavailable: no source could answer.
+        """
+        budget = int(request.max_tokens / factor) - ENVELOPE_TOKENS
+        if request.ids:
+            if request.query:
+                raise InvalidRequest("Give either query or ids, not both.")
+            answer = self._open(request, caller, budget)
+        elif request.query.strip():
+            answer = self._search(request, caller, budget)
+        else:
+            answer = self._list(request, caller, budget)
+        shown = [str(result["id"]) for result in answer.results]
+        if shown:
+            self._given_out.note(caller, shown)
+            self._records.touch(shown, self._clock())
+        return answer
+
+    def _search(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
+        ranking = self._querying.rank(request.query, self._filter(request, caller))
+        hits = [hit for hit in ranking.hits if is_relevant(hit)]
+        shown = hits[request.offset : request.offset + request.limit]
+        results = self._fit((self._result(hit, ranking, request) for hit in shown), budget)
+        end = request.offset + len(results)
+        more = end < len(hits)
+        return RecallAnswer(
+            results=results, truncated=more, degraded=ranking.degraded, next_offset=end if more and results else None
+        )
+
+    def _list(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
+        where = self._filter(request, caller)
+        records = self._records.list(where, "occurred", request.limit + 1, request.offset)
+        results = self._fit((shown_record(r, request.detail) for r in records[: request.limit]), budget)
+        more = len(results) < len(records)
+        return RecallAnswer(
+            results=results, truncated=more, next_offset=request.offset + len(results) if more and results else None
+        )
+
+    def _open(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
+        if len(request.ids) == 1 and request.ids[0].startswith(CONTEXT):
+            report = self._records.context(request.ids[0], caller)
+            return self._context_page(report, request, budget) if report else _nothing(request.ids)
+        hidden = hidden_branches(self._records, caller)
+        records = self._records.get(request.ids, caller.scopes)
+        found = [record for record in records.values() if record.branch_id not in hidden]
+        missing = tuple(record_id for record_id in request.ids if record_id not in {r.id for r in found})
+        if len(found) == 1 and request.detail == "full":
+            return replace(self._page(found[0], request, budget), not_found=missing)
+        results = self._fit((shown_record(record, request.detail) for record in found), budget)
+        return RecallAnswer(results=results, truncated=len(results) < len(found), not_found=missing)
+
+    def _page(self, record: Record, request: RecallRequest, budget: int) -> RecallAnswer:
+        """One record's full text, from `offset` characters on, as much as the budget holds."""
+        bare = shown_record(replace(record, text="", summary="", micro=""), "full")
+        room = max(budget - self._counter.count(_compact(bare)), 16)
+        rest = record.text[request.offset :]
+        text = self._counter.truncate(rest, room)
+        # Escapes make the JSON longer than the text; give way until the page as sent fits.
+        while text and self._counter.count(_compact({"t": text})) > room + 8:
+            text = text[: int(len(text) * 0.9)]
+        more = len(text) < len(rest)
+        return RecallAnswer(
+            results=({**bare, "text": text},), truncated=more, next_offset=request.offset + len(text) if more else None
+        )
+
+    def _context_page(self, report: ContextReport, request: RecallRequest, budget: int) -> RecallAnswer:
+        """What became of every candidate of an assembled context."""
+        fates: list[Mapping[str, Json]] = [
+            {"id": c.id, "kind": c.kind, "detail": c.detail, "score": round(c.score, 4), "tokens": c.tokens}
+            for c in report.components
+        ]
+        fates += [{"id": omission.id, "omitted": omission.reason} for omission in report.omitted]
+        results = self._fit(fates[request.offset : request.offset + request.limit], budget)
+        end = request.offset + len(results)
+        more = end < len(fates)
+        return RecallAnswer(results=results, truncated=more, next_offset=end if more and results else None)
+
+    def _filter(self, request: RecallRequest, caller: Caller) -> RecordFilter:
+        return RecordFilter(
+            scopes=caller.scopes,
+            kinds=frozenset(request.kinds),
+            tags=frozenset(request.tags),
+            entities=frozenset(request.entities),
+            since=self._querying.instant(request.since),
+            until=self._querying.instant(request.until, end=True),
+            task_id=request.task_id,
+            session_id=request.session_id,
+            include_inactive=request.include_inactive,
+            hidden_branches=hidden_branches(self._records, caller),
+        )
+
+    def _result(self, hit: Fused, ranking: Ranking, request: RecallRequest) -> dict[str, Json]:
+        result = shown_record(ranking.records[hit.id], request.detail)
+        result["score"] = round(hit.score, 4)
+        if request.explain:
+            result["signals"] = {name: round(part, 4) for name, part in hit.parts.items() if part}
+        return result
+
+    def _fit(self, results: Iterable[Mapping[str, Json]], budget: int) -> tuple[Mapping[str, Json], ...]:
+        """As many results, in order, as the budget holds; a first one that is too long is cut, never left out."""
+        kept: list[Mapping[str, Json]] = []
+        for result in results:
+            tokens = self._counter.count(_compact(result)) + 1
+            if tokens > budget:
+                if not kept and isinstance(text := result.get("text"), str):
+                    room = max(budget - (tokens - self._counter.count(text)), 16)
+                    kept.append({**result, "text": self._counter.truncate(text, room) + "…"})
+                break
+            budget -= tokens
+            kept.append(result)
+        return tuple(kept)
+
+
+def is_relevant(hit: Fused) -> bool:
+    """True for a candidate above the floor: it shares a word, or its meaning is at least remotely near."""
+    return bool(hit.raw.get("keyword")) or hit.raw.get("vector", 1.0) >= FLOOR_COSINE
+
+
+def shown_record(record: Record, detail: Detail) -> dict[str, Json]:
+    """A record as results show it: what says nothing is left out."""
+    texts: Mapping[Detail, str] = {"micro": record.micro, "summary": record.summary, "full": record.text}
+    shown: dict[str, Json] = {"id": record.id, "kind": record.kind, "text": texts[detail]}
+    shown["occurred_at"] = iso(record.occurred_at)
+    optional: Sequence[tuple[str, Json]] = (
+        ("speaker", record.speaker),
+        ("status", record.status if record.status in ("superseded", "inactive", "retired", "core") else None),
+        ("superseded_by", record.superseded_by),
+        ("outcome", record.outcome),
+        ("confidence", record.confidence),
+        ("tags", list(record.tags)),
+        ("task_id", record.task_id),
+        ("pinned", record.pinned),
+        ("details", dict(record.details) if detail == "full" else None),
+    )
+    return shown | {name: value for name, value in optional if value}
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _nothing(ids: tuple[str, ...]) -> RecallAnswer:
+    return RecallAnswer(results=(), not_found=ids)

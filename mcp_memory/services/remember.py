@@ -1,0 +1,218 @@
+"""Remember: store what an agent learnt, once, without secrets, and tell what it is like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mcp_memory.domain.detail import short_forms
+from mcp_memory.domain.details import checked_details, map_strings
+from mcp_memory.domain.echoes import strip_recalled
+from mcp_memory.domain.ids import RECORD
+from mcp_memory.domain.lifecycle import after_confirmation, first_status
+from mcp_memory.domain.records import LOG_KINDS, Instant, NewRecord, Record
+from mcp_memory.domain.scopes import Caller, scope_key
+from mcp_memory.domain.tasks import stack_at
+from mcp_memory.domain.text import content_hash, normal_hash
+from mcp_memory.errors import InvalidRequest, NotFound, StoreUnavailable
+from mcp_memory.ports import Clock, Embedder, RecordStore, Redactor, TokenCounter, Transaction, Vectors, VectorStore
+from mcp_memory.services.given_out import GivenOut
+from mcp_memory.services.standing import place_of, require_task
+
+SIMILAR_COSINE = 0.95
+SIMILAR_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """What became of one item. `similar` lists near-duplicates; `superseded_by` the newer record that holds instead."""
+
+    id: str
+    status: Literal["stored", "confirmed", "superseded"]
+    similar: tuple[str, ...] = ()
+    redacted: int = 0
+    superseded_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """An item made ready outside the transaction. `vectors` is None where the text is known already."""
+
+    item: NewRecord
+    scope: str
+    redacted: int
+    recalled: tuple[str, ...]
+    vectors: Vectors | None
+
+
+class Remember:
+    """Stores records. Everything slow (redaction, embedding) happens before the write lock is taken."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        vectors: VectorStore,
+        embedder: Embedder,
+        counter: TokenCounter,
+        redactor: Redactor,
+        given_out: GivenOut,
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._vectors = vectors
+        self._embedder = embedder
+        self._counter = counter
+        self._redactor = redactor
+        self._given_out = given_out
+        self._clock = clock
+
+    def __call__(self, items: Sequence[NewRecord], caller: Caller) -> list[Remembered]:
+        """Store 1 to 500 items, all or none, and answer in their order.
+
+        The same text in the same scope is stored once (`confirmed`), except in the log; a text that was corrected is
+        not brought back (`superseded`) unless the item says `reassert`.
+
+        Raises:
+            InvalidRequest: an item is empty.
+            NotFound: a task or a record to supersede does not exist here.
+            StoreUnavailable: nothing was stored; the message names the remedy.
+        """
+        drafts = self._prepare(items, caller)
+        with self._records.write() as transaction:
+            outcomes = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
+        return [self._with_similar(draft, outcome) for draft, outcome in zip(drafts, outcomes, strict=True)]
+
+    def _prepare(self, items: Sequence[NewRecord], caller: Caller) -> list[_Draft]:
+        cleaned = [self._clean(item, caller) for item in items]
+        texts = {(draft.scope, content_hash(draft.item.text)) for draft in cleaned if draft.item.kind not in LOG_KINDS}
+        known = self._records.find_texts(texts) if texts else set[tuple[str, str]]()
+        return [
+            draft
+            if draft.item.kind not in LOG_KINDS and (draft.scope, content_hash(draft.item.text)) in known
+            else replace(draft, vectors=self._embed(draft.item))
+            for draft in cleaned
+        ]
+
+    def _clean(self, item: NewRecord, caller: Caller) -> _Draft:
+        """Cut out secrets and what this server itself handed back."""
+        text, recalled = strip_recalled(item.text)
+        if not text and not recalled:
+            raise InvalidRequest("text is empty; say what to remember in one or more words.")
+        text, redacted = self._redactor.redact(text)
+        details, hidden = map_strings(checked_details(item.kind, item.details), self._redactor.redact)
+        scope = scope_key(item.visibility, caller.namespace, caller.agent)
+        item = replace(item, text=text.strip(), details=details)
+        return _Draft(item=item, scope=scope, redacted=redacted + hidden, recalled=recalled, vectors=None)
+
+    def _embed(self, item: NewRecord) -> Vectors:
+        return self._embedder.embed(f"{item.speaker}: {item.text}" if item.speaker else item.text)
+
+    def _store(self, draft: _Draft, caller: Caller, transaction: Transaction) -> Remembered:
+        item, redacted = draft.item, draft.redacted
+        known = _visible(draft.recalled, caller, transaction)
+        if known and item.text in ("", known[0].text, known[0].summary, known[0].micro):
+            others = tuple(record.id for record in known[1:])
+            return Remembered(id=known[0].id, status="confirmed", similar=others, redacted=redacted)
+        if not item.text:
+            raise InvalidRequest("text holds only recalled context of unknown records; send what is new in it.")
+        if item.kind not in LOG_KINDS and not item.reassert:
+            digest = content_hash(item.text)
+            if existing := transaction.find_text(draft.scope, digest):
+                return self._meet_again(existing, item, caller, redacted, transaction)
+            if corrected := transaction.find_old_text(draft.scope, digest):
+                return _superseded(corrected.id, corrected.id, redacted)
+        if item.kind not in LOG_KINDS and (existing := transaction.find_text(draft.scope, content_hash(item.text))):
+            return self._reassert(existing, item, redacted, transaction)
+        return self._insert(draft, caller, transaction)
+
+    def _meet_again(
+        self, existing: Record, item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
+    ) -> Remembered:
+        """The same text again: confirmed once a session, revived if it had been forgotten, refused if corrected."""
+        if existing.superseded_by or existing.status == "inactive":
+            return _superseded(existing.id, existing.superseded_by, redacted)
+        now = self._clock()
+        if existing.status in ("retired", "superseded"):
+            transaction.update(replace(existing, status=first_status(existing.kind), updated_at=now))
+            return Remembered(id=existing.id, status="stored", redacted=redacted)
+        self._supersede(item.supersedes, existing.id, caller, now, transaction)
+        is_echo = caller.session_id == existing.session_id or self._given_out.holds(caller, existing.id)
+        if not is_echo and transaction.confirm(existing, caller.session_id):
+            transaction.update(after_confirmation(existing, now))
+        return Remembered(id=existing.id, status="confirmed", redacted=redacted)
+
+    def _reassert(self, existing: Record, item: NewRecord, redacted: int, transaction: Transaction) -> Remembered:
+        """The caller insists: the old value holds again."""
+        now = self._clock()
+        revived = replace(
+            existing, status=first_status(existing.kind), superseded_by=None, updated_at=now, accessed_at=now
+        )
+        transaction.update(revived)
+        return Remembered(id=existing.id, status="stored", redacted=redacted)
+
+    def _insert(self, draft: _Draft, caller: Caller, transaction: Transaction) -> Remembered:
+        item, now = draft.item, self._clock()
+        tasks = transaction.tasks(caller.namespace)
+        task_id = item.task_id or place_of(transaction.places(caller), caller)
+        if item.task_id:
+            require_task(item.task_id, tasks)
+        branch_id = stack_at(task_id, tasks).branch_id if task_id else None
+        record_id = transaction.next_id(RECORD)
+        record = self._record(record_id, draft, caller, now, task_id, branch_id)
+        vectors = draft.vectors if draft.vectors is not None else self._embed(item)
+        alike = transaction.find_alike(draft.scope, normal_hash(item.text)) if item.kind not in LOG_KINDS else ()
+        transaction.insert(record, vectors, item.entities, item.relations)
+        self._supersede(item.supersedes, record_id, caller, now, transaction)
+        return Remembered(id=record_id, status="stored", similar=tuple(alike)[:SIMILAR_SHOWN], redacted=draft.redacted)
+
+    def _record(
+        self, record_id: str, draft: _Draft, caller: Caller, now: Instant, task_id: str | None, branch_id: str | None
+    ) -> Record:
+        item = draft.item
+        forms = short_forms(item.text, self._counter.count, self._counter.truncate)
+        text_tokens = self._counter.count(item.text)
+        occurred = item.occurred_at if item.occurred_at is not None else now
+        return Record(
+            id=record_id, scope=draft.scope, namespace=caller.namespace, visibility=item.visibility,
+            agent=caller.agent, session_id=caller.session_id, task_id=task_id, branch_id=branch_id,
+            kind=item.kind, text=item.text, summary=forms.summary, micro=forms.micro, text_tokens=text_tokens,
+            summary_tokens=text_tokens if forms.summary == item.text else self._counter.count(forms.summary),
+            micro_tokens=text_tokens if forms.micro == item.text else self._counter.count(forms.micro),
+            importance=item.importance, confidence=item.confidence, status=first_status(item.kind),
+            outcome=item.outcome, pinned=item.pinned, tags=item.tags, details=item.details, speaker=item.speaker,
+            role=item.role, tool=item.tool, call_id=item.call_id, superseded_by=None, created_at=now,
+            updated_at=now, accessed_at=min(occurred, now), occurred_at=occurred,
+        )  # fmt: skip
+
+    def _supersede(
+        self, old_ids: Sequence[str], new_id: str, caller: Caller, now: Instant, transaction: Transaction
+    ) -> None:
+        for old_id in old_ids:
+            old = transaction.get(old_id)
+            if old is None or old.scope not in caller.scopes:
+                raise NotFound(f"supersedes: no record {old_id!r}; call `recall` to find ids. Nothing was stored.")
+            if old_id != new_id:
+                transaction.update(replace(old, status="superseded", superseded_by=new_id, updated_at=now))
+
+    def _with_similar(self, draft: _Draft, outcome: Remembered) -> Remembered:
+        """Add near-duplicates by meaning. They are advice: a search that fails does not undo an acknowledged write."""
+        if outcome.status != "stored" or draft.vectors is None or draft.item.kind in LOG_KINDS:
+            return outcome
+        exclude = (outcome.id, *outcome.similar, *draft.item.supersedes)
+        try:
+            near = self._vectors.search(draft.vectors[0], (draft.scope,), SIMILAR_SHOWN, exclude=exclude)
+        except StoreUnavailable:
+            return outcome
+        alike = tuple(record_id for record_id, cosine in near.items() if cosine >= SIMILAR_COSINE)
+        return replace(outcome, similar=(*outcome.similar, *alike)[:SIMILAR_SHOWN])
+
+
+def _visible(record_ids: Sequence[str], caller: Caller, transaction: Transaction) -> list[Record]:
+    found = (transaction.get(record_id) for record_id in record_ids)
+    return [record for record in found if record and record.scope in caller.scopes]
+
+
+def _superseded(record_id: str, newer: str | None, redacted: int) -> Remembered:
+    similar = (newer,) if newer else ()
+    return Remembered(id=record_id, status="superseded", similar=similar, redacted=redacted, superseded_by=newer)

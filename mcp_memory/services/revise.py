@@ -1,0 +1,143 @@
+"""Revise: correct, judge, pin, promote or retire one record. A change of text keeps the old version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mcp_memory.domain.detail import short_forms
+from mcp_memory.domain.lifecycle import moved_to
+from mcp_memory.domain.records import Counters, Outcome, Record, Status, Visibility
+from mcp_memory.domain.scopes import Caller, scope_key
+from mcp_memory.domain.text import content_hash
+from mcp_memory.errors import Conflict, InvalidRequest, NotFound
+from mcp_memory.ports import Clock, Embedder, RecordStore, Redactor, TokenCounter, Transaction, Vectors
+
+Feedback = Literal["used", "ignored", "helpful", "wrong", "triggered", "false_positive", "succeeded", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """What to change of a record; None leaves a field as it is."""
+
+    id: str
+    text: str | None = None
+    importance: float | None = None
+    confidence: float | None = None
+    tags: tuple[str, ...] | None = None
+    outcome: Outcome | None = None
+    status: Status | None = None
+    feedback: Feedback | None = None
+    supersedes: tuple[str, ...] = ()
+    pinned: bool | None = None
+    visibility: Visibility | None = None
+
+
+class Revise:
+    """Changes records. Thread-safe; redaction and embedding happen before the write lock is taken."""
+
+    def __init__(
+        self, records: RecordStore, embedder: Embedder, counter: TokenCounter, redactor: Redactor, clock: Clock
+    ) -> None:
+        self._records = records
+        self._embedder = embedder
+        self._counter = counter
+        self._redactor = redactor
+        self._clock = clock
+
+    def __call__(self, revision: Revision, caller: Caller) -> Record:
+        """Apply the change and return the record as it now is.
+
+        Raises:
+            NotFound: no such record for this caller.
+            InvalidRequest: the new text is empty, or nothing is to change.
+            Conflict: the status is not allowed, or another record has this text already.
+        """
+        text, vectors = self._new_text(revision, caller)
+        with self._records.write() as transaction:
+            record = self._require(revision.id, caller, transaction)
+            if text == record.text:
+                text = vectors = None
+            revised = self._revised(record, revision, text, caller)
+            if text is not None:
+                self._refuse_twin(revised, transaction)
+            for old_id in revision.supersedes:
+                old = self._require(old_id, caller, transaction)
+                transaction.update(replace(old, status="superseded", superseded_by=record.id, updated_at=self._clock()))
+            transaction.update(revised, vectors)
+        return revised
+
+    def _new_text(self, revision: Revision, caller: Caller) -> tuple[str | None, Vectors | None]:
+        if revision.text is None:
+            return None, None
+        text = self._redactor.redact(revision.text.strip())[0]
+        if not text:
+            raise InvalidRequest("text is empty; use forget to remove a record.")
+        record = self._records.get([revision.id], caller.scopes).get(revision.id)
+        speaker = f"{record.speaker}: " if record and record.speaker else ""
+        return text, self._embedder.embed(speaker + text)
+
+    def _revised(self, record: Record, revision: Revision, text: str | None, caller: Caller) -> Record:
+        now = self._clock()
+        changed = replace(record, updated_at=now, accessed_at=now)
+        if text is not None:
+            changed = self._with_text(changed, text)
+        if revision.feedback:
+            changed = _after_feedback(changed, revision.feedback)
+        if revision.status:
+            changed = moved_to(changed, revision.status)
+        if revision.visibility and revision.visibility != record.visibility:
+            scope = scope_key(revision.visibility, caller.namespace, caller.agent)
+            changed = replace(changed, visibility=revision.visibility, scope=scope)
+        return replace(
+            changed,
+            importance=changed.importance if revision.importance is None else revision.importance,
+            confidence=changed.confidence if revision.confidence is None else revision.confidence,
+            tags=changed.tags if revision.tags is None else revision.tags,
+            outcome=revision.outcome or changed.outcome,
+            pinned=changed.pinned if revision.pinned is None else revision.pinned,
+        )
+
+    def _with_text(self, record: Record, text: str) -> Record:
+        forms = short_forms(text, self._counter.count, self._counter.truncate)
+        return replace(
+            record,
+            text=text,
+            summary=forms.summary,
+            micro=forms.micro,
+            text_tokens=self._counter.count(text),
+            summary_tokens=self._counter.count(forms.summary),
+            micro_tokens=self._counter.count(forms.micro),
+        )
+
+    def _require(self, record_id: str, caller: Caller, transaction: Transaction) -> Record:
+        record = transaction.get(record_id)
+        if record is None or record.scope not in caller.scopes:
+            raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
+        if record.namespace != caller.namespace and record.visibility != "user":
+            raise Conflict(
+                f"Record {record_id} belongs to {record.namespace}, which is only read here; change it there."
+            )
+        return record
+
+    def _refuse_twin(self, record: Record, transaction: Transaction) -> None:
+        twin = transaction.find_text(record.scope, content_hash(record.text))
+        if twin is not None and twin.id != record.id:
+            raise Conflict(f"Record {twin.id} has this text already; revise that one with supersedes=['{record.id}'].")
+
+
+def _after_feedback(record: Record, feedback: Feedback) -> Record:
+    """The record with what its use showed; `wrong` takes it out of search."""
+    if feedback == "wrong":
+        return moved_to(record, "inactive")
+    counters = record.counters
+    counted: dict[str, Counters] = {
+        "used": replace(counters, used=counters.used + 1),
+        "helpful": replace(counters, used=counters.used + 1),
+        "ignored": replace(counters, ignored=counters.ignored + 1),
+        "triggered": replace(counters, activated=counters.activated + 1),
+        "false_positive": replace(counters, false_positives=counters.false_positives + 1),
+        "succeeded": replace(counters, activated=counters.activated + 1, succeeded=counters.succeeded + 1),
+        "failed": replace(counters, activated=counters.activated + 1),
+    }
+    return replace(record, counters=counted[feedback])
