@@ -1,0 +1,167 @@
+"""The composition root: from settings to services. The only module that names a concrete store or encoder."""
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import cached_property
+
+from mcp_memory.domain.records import Instant, Json, NewRecord, Record
+from mcp_memory.domain.scopes import Caller
+from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.encoders.token_factors import ModelFactor, factor_for
+from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
+from mcp_memory.language.dates_dateparser import DateParserReader
+from mcp_memory.language.secrets_detect import NoRedactor, SecretRedactor
+from mcp_memory.ports import Clock, Embedder, RecordStore, VectorStore
+from mcp_memory.retrieval.keyword import KeywordSource
+from mcp_memory.retrieval.vector import VectorSource
+from mcp_memory.services.assemble_context import AssembleContext, Context, ContextRequest
+from mcp_memory.services.forget import Forget, Forgotten, Mode
+from mcp_memory.services.given_out import GivenOut
+from mcp_memory.services.inspecting import Inspecting
+from mcp_memory.services.querying import Querying
+from mcp_memory.services.recall import Recall, RecallAnswer, RecallRequest
+from mcp_memory.services.reindex import Reindex
+from mcp_memory.services.remember import Remember, Remembered
+from mcp_memory.services.revise import Revise, Revision
+from mcp_memory.services.tasks import Tasks
+from mcp_memory.settings import Settings
+from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.stores.records_sqlite.transaction import embedder_mismatch
+
+SOURCE_THREADS = 4
+
+
+class App:
+    """All services over one store, for one process. Thread-safe; `open_app` makes one."""
+
+    def __init__(self, settings: Settings, clock: Clock = time.time, embedder: Embedder | None = None) -> None:
+        self.settings = settings
+        self._clock = clock
+        self._embedder = embedder or MiniLMEmbedder()
+        self._counter = TiktokenCounter(settings.encoding)
+        self._dates = DateParserReader()
+        self._redactor = SecretRedactor() if settings.redact_secrets else NoRedactor()
+        self._given_out = GivenOut()
+        self._session = settings.session or f"s{uuid.uuid4().hex[:12]}"
+        self._pool: Executor = ThreadPoolExecutor(SOURCE_THREADS, thread_name_prefix="sources")
+        self.records: RecordStore = SqliteRecordStore(settings.data_dir, self._embedder.id, clock)
+        self.tasks = Tasks(self.records, self._redactor, clock)
+        self.inspect = Inspecting(self.records)
+        self.reindex = Reindex(self.records, self._embedder)
+        self._forget = Forget(self.records, clock)
+        self._revise = Revise(self.records, self._embedder, self._counter, self._redactor, clock)
+
+    def caller(self, session_id: str | None = None, client: str = "") -> Caller:
+        """Who asks through this process, in the session named by the call, the settings, or the process itself."""
+        settings = self.settings
+        mine = Caller(
+            namespace=settings.namespace,
+            agent=settings.agent,
+            session_id=self._session,
+            named_session=settings.session is not None,
+            inherited=tuple(settings.inherit),
+            client=client,
+        )
+        return mine.in_session(session_id)
+
+    def remember(self, items: Sequence[NewRecord], caller: Caller) -> list[Remembered]:
+        return self._remember(items, caller)
+
+    def recall(self, request: RecallRequest, caller: Caller) -> RecallAnswer:
+        return self._recall(request, caller, self.factor(caller).factor)
+
+    def assemble_context(self, request: ContextRequest, caller: Caller) -> Context:
+        return self._assemble_context(request, caller, self.factor(caller).factor)
+
+    def revise(self, revision: Revision, caller: Caller) -> Record:
+        return self._revise(revision, caller)
+
+    def forget(self, record_ids: Sequence[str], mode: Mode, caller: Caller) -> Forgotten:
+        return self._forget(record_ids, mode, caller)
+
+    def status(self, caller: Caller) -> dict[str, Json]:
+        """Counts, the state of the store, and how budgets are counted for this client."""
+        factor = self.factor(caller)
+        tokens: dict[str, Json] = {
+            "encoding": self._counter.name,
+            "family": factor.family,
+            "factor": factor.factor,
+            "known_error": factor.known_error,
+        }
+        return self.inspect.status(caller) | {"tokens": tokens}
+
+    def describe(self, record_id: str, caller: Caller) -> dict[str, Json]:
+        return self.inspect.record(record_id, caller)
+
+    def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
+        return self.inspect.session_log(session_id, caller)
+
+    def context_report(self, context_id: str, caller: Caller) -> dict[str, Json]:
+        return self.inspect.context(context_id, caller)
+
+    def factor(self, caller: Caller) -> ModelFactor:
+        """How the client's tokens relate to those counted: from the settings, else by the client's name."""
+        chosen = self.settings.token_factor
+        if chosen != "auto":
+            return ModelFactor(family="configured", factor=chosen, known_error=None, source="MCP_MEMORY_TOKEN_FACTOR")
+        return factor_for(caller.client)
+
+    def parse_instant(self, text: str) -> Instant:
+        """An ISO time, a date or a phrase as an instant. Raises InvalidRequest."""
+        instant = self._querying.instant(text)
+        assert instant is not None
+        return instant
+
+    def warm(self) -> None:
+        """Load everything slow, so that the first call need not: model, vocabulary, detectors, vectors."""
+        steps: Sequence[Callable[[], object]] = (
+            lambda: self._counter.count("warm"),
+            lambda: self._embedder.embed_query("warm"),
+            lambda: self._redactor.redact("warm"),
+            lambda: self._recall(RecallRequest(query="warm up", limit=1), self.caller()),
+            lambda: self._dates.read("yesterday", self._clock()),
+        )
+        for step in steps:
+            step()
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self.records.close()
+
+    @cached_property
+    def _vectors(self) -> VectorStore:
+        from mcp_memory.stores.vectors_exact import ExactVectorStore  # Imports numpy: after the handshake.
+
+        return ExactVectorStore(self.records, self._embedder.id, embedder_mismatch)
+
+    @cached_property
+    def _querying(self) -> Querying:
+        sources = (KeywordSource(self.records), VectorSource(self.records, self._vectors))
+        return Querying(self.records, self._embedder, self._dates, sources, self._pool, self._clock)
+
+    @cached_property
+    def _remember(self) -> Remember:
+        return Remember(
+            self.records, self._vectors, self._embedder, self._counter, self._redactor, self._given_out, self._clock
+        )
+
+    @cached_property
+    def _recall(self) -> Recall:
+        return Recall(self.records, self._querying, self._counter, self._given_out, self._clock)
+
+    @cached_property
+    def _assemble_context(self) -> AssembleContext:
+        return AssembleContext(
+            self.records, self._querying, self._counter, self._given_out, self._clock, self.settings.max_tokens
+        )
+
+
+def open_app(settings: Settings, clock: Clock = time.time, embedder: Embedder | None = None) -> App:
+    """Open the store and make the services; nothing slow is loaded yet.
+
+    Raises:
+        StoreUnavailable: the data directory cannot be used; the message names the remedy.
+    """
+    return App(settings, clock, embedder)
