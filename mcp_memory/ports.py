@@ -193,6 +193,10 @@ class RecordStore(Protocol):
         """Records that pass, newest or highest first, ties by newest."""
         ...
 
+    def list_ids(self, where: RecordFilter, order: RecordOrder, limit: int) -> Sequence[str]:
+        """Like `list`, the ids alone."""
+        ...
+
     def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
         """For each dialogue turn, the turns directly before and after it in its session."""
         ...

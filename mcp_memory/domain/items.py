@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from mcp_memory.domain.budget import Form, Item
-from mcp_memory.domain.rendering import neutralise, record_line
+from mcp_memory.domain.rendering import neutralise, record_frame
 from mcp_memory.domain.strategies import Candidate
 from mcp_memory.domain.tasks import DEAD_ENDS, Stack, Task
 
@@ -38,15 +38,15 @@ class Measure:
 def record_item(candidate: Candidate, score: float, measure: Measure, *, section: str, share: str) -> Item:
     """A record: its text where that is no longer than a summary, else the summary; then the micro."""
     record = candidate.record
-    label = record_line(record, "")
-    label_tokens = measure.count_raw(label) + 1
+    before, after = record_frame(record)
+    frame_tokens = measure.count_raw(before + after) + 1
     whole = record.summary == record.text
 
     def form(text: str, tokens: int, *, micro: bool = False) -> Form:
         detail = "micro" if micro else "full" if whole else "summary"
-        line = record_line(record, text)
+        line = f"{before}{neutralise(text)}{after}"
         # Line breaks inside a text gain an indent each.
-        raw = label_tokens + tokens + 2 * line.count("\n")
+        raw = frame_tokens + tokens + 2 * line.count("\n")
         return Form(detail=detail, text=line, tokens=measure.scaled(raw))
 
     forms = [form(record.summary, record.summary_tokens)]

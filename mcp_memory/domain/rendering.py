@@ -48,12 +48,12 @@ def neutralise(text: str) -> str:
     return "\n  ".join(line for line in safe if line.strip())
 
 
-def record_line(record: Record, text: str) -> str:
-    """`- [id kind date] text`, with speaker and outcome where they say something."""
+def record_frame(record: Record) -> tuple[str, str]:
+    """What stands before and after a record's text: `- [id kind date] speaker: ` and ` (outcome: …)`."""
     date = iso_minute(record.occurred_at) if record.kind in LOG_KINDS else iso_day(record.occurred_at)
     speaker = f"{neutralise(record.speaker)}: " if record.speaker else ""
     outcome = f" (outcome: {record.outcome})" if record.outcome else ""
-    return f"- [{record.id} {record.kind} {date}] {_constraint(record)}{speaker}{neutralise(text)}{outcome}"
+    return f"- [{record.id} {record.kind} {date}] {_constraint(record)}{speaker}", outcome
 
 
 def render(lines: Sequence[Line], request_digest: str = "") -> tuple[str, str]:

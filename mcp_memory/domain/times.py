@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from mcp_memory.domain.records import Instant
 
@@ -42,7 +43,13 @@ def iso(instant: Instant) -> str:
 
 
 def iso_day(instant: Instant) -> str:
-    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%d")
+    return _day(int(instant // 86_400))
+
+
+@lru_cache(maxsize=4096)
+def _day(days: int) -> str:
+    """A context names hundreds of days, most of them the same."""
+    return datetime.fromtimestamp(days * 86_400, UTC).strftime("%Y-%m-%d")
 
 
 def iso_minute(instant: Instant) -> str:

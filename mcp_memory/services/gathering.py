@@ -70,13 +70,14 @@ class Gathering:
 
     def _listed(self, where: RecordFilter) -> Gathered:
         found: dict[str, int] = {}
-        candidates: dict[str, Candidate] = {}
+        sources: dict[str, str] = {}
         for order in _ORDERS:
-            records = self._records.list(where, order, PER_ORDER)
-            found[order] = len(records)
-            for record in records:
-                candidates.setdefault(record.id, Candidate(record=record, source=order))
-        return Gathered(candidates=list(candidates.values()), always=[], omitted=[], found=found)
+            ids = self._records.list_ids(where, order, PER_ORDER)
+            found[order] = len(ids)
+            sources = {**dict.fromkeys(ids, order), **sources}
+        records = self._records.get(sources, where.scopes)
+        candidates = [Candidate(record=record, source=sources[record.id]) for record in records.values()]
+        return Gathered(candidates=candidates, always=[], omitted=[], found=found)
 
     def _always(self, where: RecordFilter) -> list[Candidate]:
         """Identity and censors that the filter lets through; censors that block before those that warn."""

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from dataclasses import asdict, fields
+from dataclasses import fields
 
 from mcp_memory.domain.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.records import Counters, Record
@@ -14,16 +14,23 @@ Column = str | int | float | bytes | None
 _COUNTERS = tuple(f.name for f in fields(Counters))
 _RECORD_FIELDS = tuple(f.name for f in fields(Record) if f.name not in ("counters", "tags", "details", "pinned"))
 _TASK_FIELDS = tuple(f.name for f in fields(Task) if f.name not in ("artifacts", "inherit", "branch"))
+_COMPONENT_FIELDS = tuple(f.name for f in fields(Component) if f.name != "text")
+_PLAIN = len(_RECORD_FIELDS)
+
+RECORD_COLUMNS = ", ".join(f"r.{name}" for name in (*_RECORD_FIELDS, *_COUNTERS, "pinned", "tags", "details"))
+"""What to select, from `records AS r`, for record_from_row: by position, since a context reads hundreds of rows."""
 
 
 def record_from_row(row: sqlite3.Row) -> Record:
-    """A record from all columns of `records`."""
+    """A record from a row of RECORD_COLUMNS."""
+    values = tuple(row)
+    pinned, tags, details = values[-3:]
     return Record(
-        **{name: row[name] for name in _RECORD_FIELDS},
-        pinned=bool(row["pinned"]),
-        tags=tuple(json.loads(row["tags"])),
-        details=json.loads(row["details"]),
-        counters=Counters(**{name: row[name] for name in _COUNTERS}),
+        **dict(zip(_RECORD_FIELDS, values, strict=False)),
+        counters=Counters(**dict(zip(_COUNTERS, values[_PLAIN:], strict=False))),
+        pinned=bool(pinned),
+        tags=tuple(json.loads(tags)) if tags != "[]" else (),
+        details=json.loads(details) if details != "{}" else {},
     )
 
 
@@ -64,10 +71,10 @@ def task_to_columns(task: Task, change: int) -> dict[str, Column]:
 
 def report_to_json(report: ContextReport) -> str:
     """The report without the components' texts, so that an erased text is nowhere in it."""
-    shape = asdict(report)
-    for component in shape["components"]:
-        del component["text"]
-    return json.dumps(shape)
+    shape = {field.name: getattr(report, field.name) for field in fields(report)}
+    components = [{name: getattr(each, name) for name in _COMPONENT_FIELDS} for each in report.components]
+    omitted = [{"id": each.id, "reason": each.reason} for each in report.omitted]
+    return json.dumps({**shape, "components": components, "omitted": omitted, "metadata": dict(report.metadata)})
 
 
 def report_from_json(text: str) -> ContextReport:

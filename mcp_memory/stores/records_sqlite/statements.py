@@ -4,13 +4,15 @@ import re
 from functools import cache
 from importlib.resources import files
 
+from mcp_memory.stores.records_sqlite.rows import RECORD_COLUMNS
+
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
 @cache
 def statement(name: str) -> str:
-    """The statement of that name. Raises KeyError, which is a defect, where there is none."""
-    return _all_statements()[name]
+    """The statement of that name, its columns filled in. Raises KeyError, a defect, where there is none."""
+    return _all_statements()[name].replace("{columns}", RECORD_COLUMNS)
 
 
 @cache

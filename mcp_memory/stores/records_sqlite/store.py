@@ -82,12 +82,14 @@ class SqliteRecordStore:
         sql = statement("list_records").replace("{where}", clause).replace("{order}", _ORDERS[order])
         return [record_from_row(row) for row in self._all(sql, {**parameters, "limit": limit, "offset": offset})]
 
+    def list_ids(self, where: RecordFilter, order: RecordOrder, limit: int) -> Sequence[str]:
+        clause, parameters = where_clause(where)
+        sql = statement("list_ids").replace("{where}", clause).replace("{order}", _ORDERS[order])
+        return [row[0] for row in self._all(sql, {**parameters, "limit": limit})]
+
     def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
-        found: dict[str, list[str]] = {}
-        for name in ("turn_before", "turn_after"):
-            for record_id in record_ids:
-                found.setdefault(record_id, []).extend(row[0] for row in self._all(statement(name), (record_id,)))
-        return found
+        rows = self._all(statement("neighbours"), (json.dumps(list(record_ids)),))
+        return {row["id"]: [turn for turn in (row["before"], row["after"]) if turn] for row in rows}
 
     def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:
         rows = self._all(statement("successors"), (json.dumps(list(record_ids)),))

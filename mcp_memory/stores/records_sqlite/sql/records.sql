@@ -1,4 +1,4 @@
--- Queries over records. `{where}` is the caller's filter over `r`, built by filters.py.
+-- Queries over records. `{where}` is the caller's filter over `r`, built by filters.py; `{columns}` those of rows.py.
 
 -- name: insert_record
 -- A new row; every column but row is given.
@@ -28,19 +28,19 @@ UPDATE records SET
 WHERE id = :id;
 
 -- name: get_record
-SELECT * FROM records WHERE id = ?;
+SELECT {columns} FROM records AS r WHERE r.id = ?;
 
 -- name: get_records
 -- Any status; the scopes decide who may see them.
-SELECT * FROM records
-WHERE id IN (SELECT value FROM json_each(:ids)) AND scope IN (SELECT value FROM json_each(:scopes));
+SELECT {columns} FROM records AS r
+WHERE r.id IN (SELECT value FROM json_each(:ids)) AND r.scope IN (SELECT value FROM json_each(:scopes));
 
 -- name: find_text
 -- The newest record of a scope with exactly this text, outside the log.
-SELECT * FROM records
-WHERE scope = :scope AND content_hash = :digest
-    AND kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary')
-ORDER BY row DESC LIMIT 1;
+SELECT {columns} FROM records AS r
+WHERE r.scope = :scope AND r.content_hash = :digest
+    AND r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary')
+ORDER BY r.row DESC LIMIT 1;
 
 -- name: find_texts
 -- Which (scope, digest) pairs are stored.
@@ -49,7 +49,7 @@ JOIN records AS r ON r.scope = json_extract(p.value, '$[0]') AND r.content_hash 
 WHERE r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary');
 
 -- name: find_old_text
-SELECT r.* FROM old_texts AS o JOIN records AS r ON r.id = o.record_id
+SELECT {columns} FROM old_texts AS o JOIN records AS r ON r.id = o.record_id
 WHERE o.content_hash = :digest AND r.scope = :scope
 ORDER BY o.change DESC LIMIT 1;
 
@@ -82,22 +82,34 @@ SELECT start, id FROM chain ORDER BY step;
 SELECT r.id FROM records AS r WHERE {where};
 
 -- name: list_records
-SELECT r.* FROM records AS r WHERE {where} ORDER BY {order} LIMIT :limit OFFSET :offset;
+SELECT {columns} FROM records AS r WHERE {where} ORDER BY {order} LIMIT :limit OFFSET :offset;
+
+-- name: list_ids
+SELECT r.id FROM records AS r WHERE {where} ORDER BY {order} LIMIT :limit;
 
 -- name: keyword_search
 -- bm25() is lower for better matches.
 SELECT r.id, -bm25(words) AS score FROM words JOIN records AS r ON r.row = words.rowid
 WHERE words MATCH :match AND {where} ORDER BY score DESC, r.row DESC LIMIT :limit;
 
--- name: turn_before
-SELECT p.id FROM records AS r JOIN records AS p
-    ON p.session_id = r.session_id AND p.scope = r.scope AND p.row < r.row AND (p.speaker IS NOT NULL OR p.role IS NOT NULL)
-WHERE r.id = ? AND (r.speaker IS NOT NULL OR r.role IS NOT NULL) ORDER BY p.row DESC LIMIT 1;
-
--- name: turn_after
-SELECT p.id FROM records AS r JOIN records AS p
-    ON p.session_id = r.session_id AND p.scope = r.scope AND p.row > r.row AND (p.speaker IS NOT NULL OR p.role IS NOT NULL)
-WHERE r.id = ? AND (r.speaker IS NOT NULL OR r.role IS NOT NULL) ORDER BY p.row LIMIT 1;
+-- name: neighbours
+-- The dialogue turns directly before and after each dialogue turn, in its session and scope.
+SELECT
+    r.id,
+    (
+        SELECT p.id FROM records AS p
+        WHERE p.session_id = r.session_id AND p.scope = r.scope AND p.row < r.row
+            AND (p.speaker IS NOT NULL OR p.role IS NOT NULL)
+        ORDER BY p.row DESC LIMIT 1
+    ) AS before,
+    (
+        SELECT p.id FROM records AS p
+        WHERE p.session_id = r.session_id AND p.scope = r.scope AND p.row > r.row
+            AND (p.speaker IS NOT NULL OR p.role IS NOT NULL)
+        ORDER BY p.row LIMIT 1
+    ) AS after
+FROM records AS r
+WHERE r.id IN (SELECT value FROM json_each(?)) AND (r.speaker IS NOT NULL OR r.role IS NOT NULL);
 
 -- name: touch
 UPDATE records SET accessed = accessed + 1, accessed_at = max(accessed_at, :at)
