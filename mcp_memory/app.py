@@ -8,13 +8,15 @@ from functools import cached_property
 
 from mcp_memory.domain.records import Instant, Json, NewRecord, Record
 from mcp_memory.domain.scopes import Caller
+from mcp_memory.domain.tokens import ModelFactor
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.encoders.token_factors import ModelFactor, factor_for
+from mcp_memory.encoders.token_factors import factor_for
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.language.dates_dateparser import DateParserReader
 from mcp_memory.language.secrets_detect import NoRedactor, SecretRedactor
 from mcp_memory.ports import Clock, Embedder, RecordStore, VectorStore
 from mcp_memory.retrieval.keyword import KeywordSource
+from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.assemble_context import AssembleContext, Context, ContextRequest
 from mcp_memory.services.forget import Forget, Forgotten, Mode
@@ -70,10 +72,10 @@ class App:
         return self._remember(items, caller)
 
     def recall(self, request: RecallRequest, caller: Caller) -> RecallAnswer:
-        return self._recall(request, caller, self.factor(caller).factor)
+        return self._recall(request, caller, self.factor(caller))
 
     def assemble_context(self, request: ContextRequest, caller: Caller) -> Context:
-        return self._assemble_context(request, caller, self.factor(caller).factor)
+        return self._assemble_context(request, caller, self.factor(caller))
 
     def revise(self, revision: Revision, caller: Caller) -> Record:
         return self._revise(revision, caller)
@@ -138,7 +140,11 @@ class App:
 
     @cached_property
     def _querying(self) -> Querying:
-        sources = (KeywordSource(self.records), VectorSource(self.records, self._vectors))
+        sources = (
+            KeywordSource(self.records),
+            VectorSource(self.records, self._vectors),
+            TimeSpanSource(self.records),
+        )
         return Querying(self.records, self._embedder, self._dates, sources, self._pool, self._clock)
 
     @cached_property

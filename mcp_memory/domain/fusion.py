@@ -39,15 +39,15 @@ def fuse(
     *,
     neighbours: Callable[[Collection[str]], Mapping[str, Sequence[str]]],
     is_assistant: Callable[[str], bool],
-    in_span: Callable[[str], bool],
 ) -> list[Fused]:
     """All candidates of all rankings, best first; ties by id, newest first.
 
     BM25 is scaled from 0, since a candidate without a match has that; cosines from the lowest among the candidates.
     """
-    scaled = {name: min_max(scores, 0.0 if name == "keyword" else None) for name, scores in rankings.items()}
+    weighted = {name: scores for name, scores in rankings.items() if name in WEIGHTS}
+    scaled = {name: min_max(scores, 0.0 if name == "keyword" else None) for name, scores in weighted.items()}
     candidates = {record_id for scores in rankings.values() for record_id in scores}
-    present = sum(WEIGHTS[name] for name, scores in rankings.items() if scores) or 1.0
+    present = sum(WEIGHTS[name] for name, scores in weighted.items() if scores) or 1.0
     parts = {
         record_id: {name: WEIGHTS[name] / present * scores.get(record_id, 0.0) for name, scores in scaled.items()}
         for record_id in candidates
@@ -58,7 +58,7 @@ def fuse(
         if bonus := NEIGHBOUR_WEIGHT * sum(own.get(turn, 0.0) for turn in near):
             parts[record_id]["neighbours"] = bonus
     for record_id, shares in parts.items():
-        if in_span(record_id):
+        if record_id in rankings.get("time", ()):
             shares["time"] = SPAN_BONUS
         if is_assistant(record_id):
             shares["assistant"] = -ASSISTANT_PENALTY * sum(shares.values())

@@ -17,9 +17,14 @@ Vector: TypeAlias = "NDArray[np.float32]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Signals of one query. `vector` is None where no embedder could be asked; `span` is [start, end) or None."""
+    """Signals of one query.
+
+    `vector` is None where no embedder could be asked; `span` is [start, end) or None; `is_only_time` is True where the
+    query asks for nothing but that span.
+    """
 
     text: str
     terms: tuple[str, ...]
     vector: Vector | None = None
     span: tuple[Instant, Instant] | None = None
+    is_only_time: bool = False

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from mcp_memory.domain.records import Instant
+from mcp_memory.domain.text import STOP_WORDS, query_terms
 
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
@@ -29,6 +30,19 @@ _PHRASE = re.compile(
     )\b""",
     re.IGNORECASE | re.VERBOSE,
 )
+
+
+_ASKING = frozenset(
+    "anything been change changed did do doing done ended event events ever get go going got happen happened"
+    " happening latest make made new news notes progress recent recently remember said say since started stuff talk"
+    " talked tell thing things time us work worked".split()
+)
+
+
+def asks_only_when(text: str, phrase: str) -> bool:
+    """True where a query says nothing but a time ("what did we do last week?"), which therefore narrows the search."""
+    words = query_terms(text.replace(phrase, " "))
+    return all(word in _ASKING or word in STOP_WORDS for word in words)
 
 
 def time_phrase(text: str) -> str | None:

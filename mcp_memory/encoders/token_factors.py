@@ -4,17 +4,8 @@ A table and a lookup by the name of a client or model. Nothing here counts: see 
 """
 
 import re
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFactor:
-    """What o200k_base counts are multiplied with for one family of models."""
-
-    family: str
-    factor: float
-    known_error: float | None  # the largest share by which measured texts were off; None: not measured
-    source: str
+from mcp_memory.domain.tokens import ModelFactor
 
 
 CLAUDE_NEWEST = ModelFactor(

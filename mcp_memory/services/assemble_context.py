@@ -15,6 +15,7 @@ from mcp_memory.domain.rendering import SECTION_OF_KIND, SECTIONS, Line, render
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.strategies import Strategy, choose_strategy, ordered
 from mcp_memory.domain.tasks import Stack
+from mcp_memory.domain.tokens import EXACT, ModelFactor
 from mcp_memory.errors import BudgetTooSmall
 from mcp_memory.ports import Clock, RecordStore, TokenCounter
 from mcp_memory.services.gathering import Gathered, Gathering
@@ -79,10 +80,10 @@ class AssembleContext:
         self._clock = clock
         self._default_max_tokens = default_max_tokens
 
-    def __call__(self, request: ContextRequest, caller: Caller, factor: float = 1.0) -> Context:
+    def __call__(self, request: ContextRequest, caller: Caller, factor: ModelFactor = EXACT) -> Context:
         """The block whose tokens, fence included, never exceed the budget.
 
-        `factor` is the client's tokens per counted token.
+        `factor` says how the client's tokens relate to those counted.
 
         Raises:
             BudgetTooSmall: not even the fence and the current goal fit; the message names the least that works.
@@ -95,7 +96,7 @@ class AssembleContext:
         strategy = choose_strategy(
             request.strategy, has_query=bool(request.query.strip()), decay_hours=request.decay_hours
         )
-        measure = Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor)
+        measure = Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor.factor)
         stack = stack_of(self._records, caller, request.task_id)
         gathered = self._gathering(request.query, self._filter(request, caller), stack)
         items = self._items(request, strategy, gathered, stack, measure, budget, now)
@@ -105,7 +106,9 @@ class AssembleContext:
         metadata = self._metadata(request, gathered, factor, started)
         report = replace(report, strategy=strategy.name, metadata={**metadata, **report.metadata})
         self._given_out.note(caller, (component.id for component in report.components))
-        self._records.keep_context(report, caller, now)
+        # The query stays with the caller: an erased text may have been asked for in its own words.
+        kept = {name: value for name, value in report.metadata.items() if name != "query"}
+        self._records.keep_context(replace(report, metadata=kept), caller, now)
         return Context(text=text, report=report)
 
     def _filter(self, request: ContextRequest, caller: Caller) -> RecordFilter:
@@ -184,14 +187,18 @@ class AssembleContext:
         if least > budget:
             raise BudgetTooSmall(least)
 
-    def _metadata(self, request: ContextRequest, gathered: Gathered, factor: float, started: float) -> dict[str, Json]:
+    def _metadata(
+        self, request: ContextRequest, gathered: Gathered, factor: ModelFactor, started: float
+    ) -> dict[str, Json]:
         return {
-            "query_terms": len(request.query.split()),
+            "query": request.query,
             "candidates": dict(gathered.found),
             "degraded": list(gathered.degraded),
             "order": request.order,
             "encoding": self._counter.name,
-            "token_factor": factor,
+            "token_family": factor.family,
+            "token_factor": factor.factor,
+            "token_known_error": factor.known_error,
             "revision": self._records.revision(),
             "assembly_ms": round((time.perf_counter() - started) * 1000, 2),
         }

@@ -11,7 +11,7 @@ from mcp_memory.domain.queries import Query
 from mcp_memory.domain.records import Instant, Record
 from mcp_memory.domain.scopes import RecordFilter
 from mcp_memory.domain.text import query_terms
-from mcp_memory.domain.times import time_phrase
+from mcp_memory.domain.times import asks_only_when, time_phrase
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports import Clock, DateReader, Embedder, RecordStore, Source
 
@@ -51,6 +51,8 @@ class Querying:
         """All candidates of the query within the filter, superseded ones below what replaced them."""
         degraded: list[str] = []
         query = self._signals(text, degraded)
+        if query.span and query.is_only_time:
+            where = replace(where, since=where.since or query.span[0], until=where.until or query.span[1])
         rankings = self._ask_sources(query, where, degraded)
         found = {name: len(scores) for name, scores in rankings.items()}
         rankings = self._complete(query, where, rankings)
@@ -60,7 +62,6 @@ class Querying:
             rankings,
             neighbours=self._records.neighbours,
             is_assistant=lambda record_id: records[record_id].role == "assistant",
-            in_span=lambda record_id: _within(records[record_id].occurred_at, query.span),
         )
         hits = self._rank_successors(hits, records, where)
         return Ranking(hits=tuple(hits), records=records, found=found, degraded=tuple(degraded))
@@ -88,7 +89,8 @@ class Querying:
             vector = self._embedder.embed_query(text)
         except StoreUnavailable as error:
             degraded.append(f"vector: {error}")
-        return Query(text=text, terms=tuple(query_terms(text)), vector=vector, span=span)
+        only_time = bool(phrase and span) and asks_only_when(text, phrase or "")
+        return Query(text=text, terms=tuple(query_terms(text)), vector=vector, span=span, is_only_time=only_time)
 
     def _ask_sources(self, query: Query, where: RecordFilter, degraded: list[str]) -> dict[str, Mapping[str, float]]:
         """Every source at once; one that fails is named in `degraded` and the others answer."""
@@ -136,7 +138,3 @@ class Querying:
             return {}
         passing = self._records.matching_ids(replace(where, only=frozenset(record_ids)))
         return self._records.get(passing, where.scopes)
-
-
-def _within(instant: Instant, span: tuple[Instant, Instant] | None) -> bool:
-    return span is not None and span[0] <= instant < span[1]

@@ -10,6 +10,7 @@ from mcp_memory.domain.ids import CONTEXT
 from mcp_memory.domain.records import Detail, Json, Kind, Record
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.times import iso
+from mcp_memory.domain.tokens import EXACT, ModelFactor
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports import Clock, RecordStore, TokenCounter
 from mcp_memory.services.given_out import GivenOut
@@ -75,16 +76,16 @@ class Recall:
         self._given_out = given_out
         self._clock = clock
 
-    def __call__(self, request: RecallRequest, caller: Caller, factor: float = 1.0) -> RecallAnswer:
+    def __call__(self, request: RecallRequest, caller: Caller, factor: ModelFactor = EXACT) -> RecallAnswer:
         """Search by query, or open by ids; without either, list the newest that pass the filters.
 
-        `factor` is the client's tokens per counted token; `max_tokens` is in the client's.
+        `max_tokens` is in the client's tokens; `factor` says how they relate to those counted.
 
         Raises:
             InvalidRequest: both a query and ids are given, or a time cannot be read.
             StoreUnavailable: no source could answer.
         """
-        budget = int(request.max_tokens / factor) - ENVELOPE_TOKENS
+        budget = int(request.max_tokens / factor.factor) - ENVELOPE_TOKENS
         if request.ids:
             if request.query:
                 raise InvalidRequest("Give either query or ids, not both.")
@@ -195,8 +196,8 @@ class Recall:
 
 
 def is_relevant(hit: Fused) -> bool:
-    """True for a candidate above the floor: it shares a word, or its meaning is at least remotely near."""
-    return bool(hit.raw.get("keyword")) or hit.raw.get("vector", 1.0) >= FLOOR_COSINE
+    """True above the floor: it shares a word or the time asked about, or its meaning is at least remotely near."""
+    return bool(hit.raw.get("keyword") or hit.raw.get("time")) or hit.raw.get("vector", 1.0) >= FLOOR_COSINE
 
 
 def shown_record(record: Record, detail: Detail) -> dict[str, Json]:

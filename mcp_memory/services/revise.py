@@ -59,7 +59,7 @@ class Revise:
             if text == record.text:
                 text = vectors = None
             revised = self._revised(record, revision, text, caller)
-            if text is not None:
+            if text is not None or revised.scope != record.scope:
                 self._refuse_twin(revised, transaction)
             for old_id in revision.supersedes:
                 old = self._require(old_id, caller, transaction)
@@ -88,7 +88,7 @@ class Revise:
             changed = moved_to(changed, revision.status)
         if revision.visibility and revision.visibility != record.visibility:
             scope = scope_key(revision.visibility, caller.namespace, caller.agent)
-            changed = replace(changed, visibility=revision.visibility, scope=scope)
+            changed = replace(changed, visibility=revision.visibility, scope=scope, namespace=caller.namespace)
         return replace(
             changed,
             importance=changed.importance if revision.importance is None else revision.importance,

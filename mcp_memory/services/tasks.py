@@ -113,7 +113,8 @@ class Tasks:
 
     def _create(self, request: PushRequest, parent: Task | None, caller: Caller, transaction: Transaction) -> Task:
         task = self._task(request.goal, parent, caller, "active", transaction)
-        task = replace(task, success_criteria=request.success_criteria, inherit=request.inherit, branch=request.branch)
+        criteria = self._redactor.redact(request.success_criteria)[0] if request.success_criteria else None
+        task = replace(task, success_criteria=criteria, inherit=request.inherit, branch=request.branch)
         transaction.add_task(task)
         return task
 
