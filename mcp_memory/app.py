@@ -1,10 +1,12 @@
 """The composition root: from settings to services. The only module that names a concrete store or encoder."""
 
+import contextlib
+import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import cached_property
+from dataclasses import dataclass
 
 from mcp_memory.domain.records import Instant, Json, NewRecord, Record
 from mcp_memory.domain.scopes import Caller
@@ -12,9 +14,10 @@ from mcp_memory.domain.tokens import ModelFactor
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.token_factors import factor_for
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
+from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.language.dates_dateparser import DateParserReader
 from mcp_memory.language.secrets_detect import NoRedactor, SecretRedactor
-from mcp_memory.ports import Clock, Embedder, RecordStore, VectorStore
+from mcp_memory.ports import Clock, Embedder, RecordStore, TokenCounter, VectorStore
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
@@ -47,6 +50,8 @@ class App:
         self._redactor = SecretRedactor() if settings.redact_secrets else NoRedactor()
         self._given_out = GivenOut()
         self._session = settings.session or f"s{uuid.uuid4().hex[:12]}"
+        self._making = threading.Lock()
+        self._made: _Services | None = None
         self._pool: Executor = ThreadPoolExecutor(SOURCE_THREADS, thread_name_prefix="sources")
         self.records: RecordStore = SqliteRecordStore(settings.data_dir, self._embedder.id, clock)
         self.tasks = Tasks(self.records, self._redactor, clock)
@@ -69,13 +74,13 @@ class App:
         return mine.in_session(session_id)
 
     def remember(self, items: Sequence[NewRecord], caller: Caller) -> list[Remembered]:
-        return self._remember(items, caller)
+        return self._services.remember(items, caller)
 
     def recall(self, request: RecallRequest, caller: Caller) -> RecallAnswer:
-        return self._recall(request, caller, self.factor(caller))
+        return self._services.recall(request, caller, self.factor(caller))
 
     def assemble_context(self, request: ContextRequest, caller: Caller) -> Context:
-        return self._assemble_context(request, caller, self.factor(caller))
+        return self._services.assemble_context(request, caller, self.factor(caller))
 
     def revise(self, revision: Revision, caller: Caller) -> Record:
         return self._revise(revision, caller)
@@ -112,56 +117,56 @@ class App:
 
     def parse_instant(self, text: str) -> Instant:
         """An ISO time, a date or a phrase as an instant. Raises InvalidRequest."""
-        instant = self._querying.instant(text)
+        instant = self._services.querying.instant(text)
         assert instant is not None
         return instant
 
     def warm(self) -> None:
-        """Load everything slow, so that the first call need not: model, vocabulary, detectors, vectors."""
-        steps: Sequence[Callable[[], object]] = (
-            lambda: self._counter.count("warm"),
-            lambda: self._embedder.embed_query("warm"),
-            lambda: self._redactor.redact("warm"),
-            lambda: self._recall(RecallRequest(query="warm up", limit=1), self.caller()),
-            lambda: self._dates.read("yesterday", self._clock()),
-        )
-        for step in steps:
-            step()
+        """Load everything slow, so that the first call need not: model, vocabulary, detectors, dates, vectors."""
+        self._counter.load()
+        vector = self._embedder.embed_query("warm")
+        with contextlib.suppress(EmbedderMismatch):  # Every call says so, with the remedy.
+            self._services.vectors.search(vector, self.caller().scopes, 1)
+        self._redactor.redact("warm")
+        self._dates.read("yesterday", self._clock())
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self.records.close()
 
-    @cached_property
-    def _vectors(self) -> VectorStore:
+    @property
+    def _services(self) -> "_Services":
+        """The services that search vectors: made at the first call, since they import numpy."""
+        with self._making:
+            if self._made is None:
+                self._made = self._make_services()
+            return self._made
+
+    def _make_services(self) -> "_Services":
         from mcp_memory.stores.vectors_exact import ExactVectorStore  # Imports numpy: after the handshake.
 
-        return ExactVectorStore(self.records, self._embedder.id, embedder_mismatch)
-
-    @cached_property
-    def _querying(self) -> Querying:
-        sources = (
-            KeywordSource(self.records),
-            VectorSource(self.records, self._vectors),
-            TimeSpanSource(self.records),
-        )
-        return Querying(self.records, self._embedder, self._dates, sources, self._pool, self._clock)
-
-    @cached_property
-    def _remember(self) -> Remember:
-        return Remember(
-            self.records, self._vectors, self._embedder, self._counter, self._redactor, self._given_out, self._clock
+        records, counter, clock = self.records, self._counter, self._clock
+        vectors = ExactVectorStore(records, self._embedder.id, embedder_mismatch)
+        sources = (KeywordSource(records), VectorSource(records, vectors), TimeSpanSource(records))
+        querying = Querying(records, self._embedder, self._dates, sources, self._pool, clock)
+        return _Services(
+            vectors=vectors,
+            querying=querying,
+            remember=Remember(records, vectors, self._embedder, counter, self._redactor, self._given_out, clock),
+            recall=Recall(records, querying, counter, self._given_out, clock),
+            assemble_context=AssembleContext(
+                records, querying, counter, self._given_out, clock, self.settings.max_tokens
+            ),
         )
 
-    @cached_property
-    def _recall(self) -> Recall:
-        return Recall(self.records, self._querying, self._counter, self._given_out, self._clock)
 
-    @cached_property
-    def _assemble_context(self) -> AssembleContext:
-        return AssembleContext(
-            self.records, self._querying, self._counter, self._given_out, self._clock, self.settings.max_tokens
-        )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Services:
+    vectors: VectorStore
+    querying: Querying
+    remember: Remember
+    recall: Recall
+    assemble_context: AssembleContext
 
 
 def open_app(settings: Settings, clock: Clock = time.time, embedder: Embedder | None = None) -> App:
@@ -171,3 +176,8 @@ def open_app(settings: Settings, clock: Clock = time.time, embedder: Embedder | 
         StoreUnavailable: the data directory cannot be used; the message names the remedy.
     """
     return App(settings, clock, embedder)
+
+
+def token_counter(encoding: str) -> TokenCounter:
+    """Counts tokens of a public encoding, for whoever checks a budget without opening a store."""
+    return TiktokenCounter(encoding)
