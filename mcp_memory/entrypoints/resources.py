@@ -1,0 +1,64 @@
+"""The resources: JSON about the memory, for people and programs. Knows no tool."""
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+
+from mcp_memory.domain.records import Json
+from mcp_memory.entrypoints.answers import task_tree
+from mcp_memory.entrypoints.strict_tool import log_defect
+from mcp_memory.errors import McpMemoryError, NotFound
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+_MIME_TYPE = "application/json"
+
+
+def add_to(server: MCPServer, app: "App") -> None:
+    """Register the resources over this app. Their functions run in worker threads."""
+
+    def resource(uri: str, title: str, description: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
+        name = uri.removeprefix("memory://").partition("/")[0]
+        return server.resource(uri, name=name, title=title, description=description, mime_type=_MIME_TYPE)
+
+    @resource("memory://status", "Status", "What is stored where, and what is configured")
+    def status() -> str:
+        return _answer("status", lambda: dict(app.status(app.caller(None, ""))))
+
+    @resource("memory://tasks", "Tasks", "The tree of tasks")
+    def tasks() -> str:
+        return _answer("tasks", lambda: {"tasks": task_tree(app.tasks.tree(app.caller(None, "")))})
+
+    @resource("memory://record/{id}", "Record", "All that is known of one record")
+    def record(id: str) -> str:  # noqa: A002 - the name in the template
+        return _answer("record", lambda: dict(app.describe(id, app.caller(None, ""))))
+
+    @resource("memory://session/{id}", "Session", "The log of one session")
+    def session(id: str) -> str:  # noqa: A002
+        return _answer("session", lambda: dict(app.session_log(id, app.caller(None, ""))))
+
+    @resource("memory://context/{id}", "Context", "What went into an assembled context, what did not, and why")
+    def context(id: str) -> str:  # noqa: A002
+        return _answer("context", lambda: dict(app.context_report(id, app.caller(None, ""))))
+
+
+def _answer(name: str, read: Callable[[], dict[str, Json]]) -> str:
+    """The JSON text.
+
+    Raises:
+        ResourceNotFoundError: nothing has that id.
+        ResourceError: it cannot be read; says why in words meant for the caller.
+    """
+    try:
+        return json.dumps(read(), ensure_ascii=False, separators=(",", ":"))
+    except NotFound as error:
+        raise ResourceNotFoundError(str(error)) from error
+    except McpMemoryError as error:
+        raise ResourceError(str(error)) from error
+    except Exception as error:  # noqa: BLE001 - the edge
+        log_defect(f"Resource {name}", error)
+        raise ResourceError("Internal error; it was logged. Try again.") from None

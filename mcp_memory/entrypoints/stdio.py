@@ -1,0 +1,217 @@
+"""MCP over standard input and output: a guarded input, and an end that always comes. Knows no tool.
+
+The protocol library waits for calls in flight when its input ends, and for the next line when it is told to stop.
+A host that starts a server for every session must be able to count on its going: the ways to end are decided here.
+"""
+
+import io
+import logging
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
+
+from mcp_memory.entrypoints.json_lines import mend
+from mcp_memory.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from mcp.server import MCPServer
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from typing_extensions import Buffer
+
+    from mcp_memory.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+GRACE_SECONDS: Final = 1.0
+"""How long calls in flight may still run after the input has ended."""
+WRITING_SECONDS: Final = 0.05
+"""How long an answer may take from its handler to the client."""
+WATCH_SECONDS: Final = 0.5
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+
+
+def serve(settings: "Settings") -> NoReturn:
+    """Open the memory and serve it until the client leaves; ends the process.
+
+    Raises:
+        InvalidRequest: there is no standard input or output.
+        McpMemoryError: the memory cannot be opened.
+    """
+    if sys.__stdin__ is None or sys.__stdout__ is None:
+        raise InvalidRequest("Standard input and output are closed; let an MCP client start the server.")
+    log_to_stderr(settings.log_level)
+    from mcp_memory.app import open_app
+    from mcp_memory.entrypoints.mcp_server import build_server
+
+    app = open_app(settings)
+    serve_stdio(build_server(app, warm_up=True))
+    app.close()
+    _leave()
+
+
+def serve_stdio(server: "MCPServer") -> None:
+    """Serve one client. Returns when it closes our input with nothing in flight; else the process ends in seconds."""
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, _on_signal)
+    _watch_for_absence()
+    pending = PendingRequests()
+    server.middleware.append(pending)
+    try:
+        guarded = GuardedInput(_take_stdin(), pending.add, lambda: _let_end(pending))
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(guarded))
+        server.run("stdio")
+    except* OSError:
+        logger.info("Input or output is closed: the client is gone.")
+
+
+class PendingRequests:
+    """Counts the requests that are not answered yet; as middleware, it sees them go.
+
+    The library drops answers that are due when the input ends. A script that pipes its requests in wants them.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._changed = threading.Condition()
+
+    def add(self, method: str) -> None:
+        self._change(method, 1)
+
+    async def __call__(self, ctx: "ServerRequestContext[Any, Any]", call_next: "CallNext") -> "HandlerResult":
+        """Pass the message on, and count it as answered."""
+        try:
+            return await call_next(ctx)
+        finally:
+            if ctx.request_id is not None:
+                self._change(ctx.method, -1)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until every request has been answered, at most so long."""
+        with self._changed:
+            was_busy = self._count > 0
+            self._changed.wait_for(lambda: self._count <= 0, seconds)
+        if was_busy:
+            time.sleep(WRITING_SECONDS)
+
+    def _change(self, method: str, by: int) -> None:
+        if method != "subscriptions/listen":  # which is answered when it ends
+            with self._changed:
+                self._count += by
+                self._changed.notify_all()
+
+
+class GuardedInput(io.RawIOBase):
+    """Bytes of JSON-RPC messages, one a line; whatever is none is dropped with a line in the log.
+
+    Calls `on_request` with the method of each request before it can be read, and `at_end` before the end can be.
+    Has no file number, so that the protocol library reads it as it is.
+    """
+
+    def __init__(
+        self,
+        source: BinaryIO,
+        on_request: Callable[[str], None],
+        at_end: Callable[[], None],
+        max_line_bytes: int = MAX_LINE_BYTES,
+    ) -> None:
+        self._source = source
+        self._on_request = on_request
+        self._at_end = at_end
+        self._max_line_bytes = max_line_bytes
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "Buffer", /) -> int:
+        """Fill the buffer from the present message, or wait for the next; 0 at the end of input."""
+        target = memoryview(buffer).cast("B")
+        if not self._rest:
+            self._rest = memoryview(self._next_message())
+        size = min(len(target), len(self._rest))
+        target[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+    def _next_message(self) -> bytes:
+        while line := self._read_line():
+            if not line.strip():
+                continue
+            if message := mend(line):
+                if message.method:
+                    self._on_request(message.method)
+                return message.line
+            logger.warning("Dropped a line of %d bytes that is no JSON-RPC message.", len(line))
+        self._at_end()
+        return b""
+
+    def _read_line(self) -> bytes:
+        """The next line; of one that is too long only the start, which is no message. A lost wire is at its end."""
+        try:
+            line = piece = self._source.readline(self._max_line_bytes)
+            while len(piece) == self._max_line_bytes and not piece.endswith(b"\n"):
+                piece = self._source.readline(self._max_line_bytes)
+        except (OSError, ValueError):
+            return b""
+        return line
+
+
+def log_to_stderr(level: str) -> None:
+    """Send the log to stderr, which may be a narrow console, or gone."""
+    logging.raiseExceptions = False
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    logging.captureWarnings(capture=True)
+
+
+def _take_stdin() -> BinaryIO:
+    """Keep the wire for ourselves, and leave the null device under number 0, for children to read."""
+    wire = os.dup(0)  # dup makes it non-inheritable
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    if sys.platform == "win32":
+        from mcp.os.win32.utilities import rebind_std_handle_to_fd
+
+        rebind_std_handle_to_fd(0)
+    return open(wire, "rb", closefd=False)  # a thread may still wait on it at the end
+
+
+def _watch_for_absence() -> None:
+    """End the process when the client is gone though our input stays open, as when another process has inherited it."""
+    if sys.platform != "win32":
+        threading.Thread(target=_watch, args=(os.getppid(), os.dup(1)), name="watch-client", daemon=True).start()
+
+
+def _watch(parent: int, output: int) -> None:
+    poll = select.poll()
+    poll.register(output, 0)  # an error is always reported: nobody reads any more
+    while os.getppid() == parent and not any(event & select.POLLERR for _, event in poll.poll(0)):
+        time.sleep(WATCH_SECONDS)
+    _leave()
+
+
+def _let_end(pending: PendingRequests) -> None:
+    """Let calls in flight run for a while, and the process no longer than that."""
+    timer = threading.Timer(GRACE_SECONDS, _leave)
+    timer.daemon = True
+    timer.start()
+    pending.wait(GRACE_SECONDS)
+
+
+def _on_signal(_number: int, _frame: "FrameType | None") -> None:
+    _leave()
+
+
+def _leave() -> NoReturn:
+    """End at once. A regular end would wait for threads, or take libraries down under those still running in them."""
+    os._exit(0)

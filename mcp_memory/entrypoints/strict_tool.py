@@ -1,0 +1,100 @@
+"""A tool that takes its arguments exactly as they were sent, and answers every failure in a sentence or two.
+
+The library's own tools parse JSON inside strings, pass over unknown fields, and answer a wrong argument with a page
+that repeats it. Knows no single tool.
+"""
+
+import json
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from anyio import to_thread
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import Field
+
+from mcp_memory.domain.records import Json
+from mcp_memory.entrypoints.arguments import Arguments, read_arguments
+from mcp_memory.entrypoints.schemas import slim_schema
+from mcp_memory.errors import McpMemoryError
+
+logger = logging.getLogger(__name__)
+ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
+
+
+class StrictTool(Tool):
+    """`fn` is called in a worker thread with validated arguments and the client's name."""
+
+    arguments: type[Arguments] = Field(exclude=True)
+
+    async def run(
+        self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
+    ) -> CallToolResult:
+        """Validate and call. Whatever goes wrong is a result with `is_error`."""
+        try:
+            given = read_arguments(self.arguments, arguments)
+            return await to_thread.run_sync(self.fn, given, client_name(context))
+        except McpMemoryError as error:
+            return failure(str(error))
+        except Exception as error:  # noqa: BLE001 - the edge: a defect must not reach the model, nor end the server
+            log_defect(f"Tool {self.name}", error)
+            return failure("Internal error; it was logged. Try again, and tell the user if it happens again.")
+
+
+def make_tool(
+    name: str,
+    title: str,
+    description: str,
+    arguments: type[ArgumentsT],
+    answer: Callable[[ArgumentsT, str], CallToolResult],
+    annotations: ToolAnnotations,
+) -> StrictTool:
+    """A tool over `answer(arguments, client)`, which may block."""
+    return StrictTool(
+        name=name,
+        title=title,
+        description=description,
+        arguments=arguments,
+        fn=answer,
+        annotations=annotations,
+        parameters=slim_schema(arguments.model_json_schema()),
+        fn_metadata=FuncMetadata(arg_model=ArgModelBase),
+        is_async=False,
+        context_kwarg=None,
+    )
+
+
+def annotations(*, read_only: bool = False, destructive: bool = False, idempotent: bool = False) -> ToolAnnotations:
+    """What a client may assume of a tool. None of ours reaches beyond the memory."""
+    return ToolAnnotations(
+        read_only_hint=read_only, destructive_hint=destructive, idempotent_hint=idempotent, open_world_hint=False
+    )
+
+
+def structured(content: Mapping[str, Json]) -> CallToolResult:
+    """A result for programs and models; its text is the same, as short as JSON gets."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=dict(content))
+
+
+def failure(message: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)
+
+
+def client_name(context: Context[Any, Any]) -> str:
+    """The name the client gave itself, at the handshake or with this request; "" where it gave none."""
+    client = context.session.client_params
+    return client.client_info.name if client else ""
+
+
+def log_defect(where: str, error: BaseException) -> None:
+    """Log what happened where, without the error's own words, which may hold remembered text."""
+    places = traceback.extract_tb(error.__traceback__)
+    path = " > ".join(f"{'/'.join(Path(place.filename).parts[-2:])}:{place.lineno}" for place in places)
+    cause = f" from {type(error.__cause__).__name__}" if error.__cause__ else ""
+    logger.error("%s failed: %s%s at %s", where, type(error).__name__, cause, path)

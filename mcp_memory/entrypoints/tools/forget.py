@@ -1,0 +1,29 @@
+"""The `forget` tool."""
+
+from typing import TYPE_CHECKING
+
+from mcp.types import CallToolResult
+
+from mcp_memory.entrypoints.strict_tool import StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.wire import ForgetArguments
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+DESCRIPTION = """\
+Use when asked to forget, or for what should never have been stored. retire hides records (restore brings them back); \
+erase destroys them everywhere, for good."""
+
+_DONE = {"retire": "retired", "erase": "erased", "restore": "restored"}
+
+
+def build(app: "App") -> StrictTool:
+    """The tool over this app."""
+
+    def answer(arguments: ForgetArguments, client: str) -> CallToolResult:
+        forgotten = app.forget(arguments.ids, arguments.mode, app.caller(None, client))
+        return structured({_DONE[arguments.mode]: list(forgotten.done), "not_found": list(forgotten.not_found)})
+
+    return make_tool(
+        "forget", "Forget", DESCRIPTION, ForgetArguments, answer, annotations(destructive=True, idempotent=True)
+    )

@@ -1,0 +1,62 @@
+"""The `remember` tool."""
+
+from typing import TYPE_CHECKING, Any
+
+from mcp.types import CallToolResult
+
+from mcp_memory.domain.records import Entity, Json, NewRecord, Relation
+from mcp_memory.entrypoints.arguments import Arguments
+from mcp_memory.entrypoints.strict_tool import StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.wire import RememberArguments, given
+from mcp_memory.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.services.remember import Remembered
+
+DESCRIPTION = """\
+Use as soon as something is learnt that will matter later: a decision and why, a fact, a procedure that worked, a \
+mistake to avoid (censor), who someone is. One idea each, in words that stand alone. Equal text is stored once; \
+`similar` lists near-duplicates, to revise or supersede."""
+
+
+def build(app: "App") -> StrictTool:
+    """The tool over this app."""
+
+    def answer(arguments: RememberArguments, client: str) -> CallToolResult:
+        items = [_new_record(fields, app) for fields in _fields_of_items(arguments)]
+        remembered = app.remember(items, app.caller(None, client))
+        return structured({"records": [_show(one) for one in remembered]})
+
+    return make_tool("remember", "Remember", DESCRIPTION, RememberArguments, answer, annotations())
+
+
+def _fields_of_items(arguments: RememberArguments) -> list[dict[str, Any]]:
+    if bool(arguments.text) == bool(arguments.items):
+        raise InvalidRequest("Give either `text` (one record) or `items` (a list of 1 to 500 objects with `text`).")
+    defaults = given(arguments, without=frozenset({"items"}))
+    return [defaults | given(item) for item in arguments.items] or [defaults]
+
+
+def _new_record(fields: dict[str, Any], app: "App") -> NewRecord:
+    """The record that an item's fields describe; a name, id or time given as "" counts as not given."""
+    said = {name: value for name, value in fields.items() if value != ""}
+    if "occurred_at" in said:
+        said["occurred_at"] = app.parse_instant(said["occurred_at"])
+    said["entities"] = tuple(Entity(**_said(entity)) for entity in said.get("entities", ()))
+    said["relations"] = tuple(Relation(**_said(relation)) for relation in said.get("relations", ()))
+    return NewRecord(**said)
+
+
+def _said(arguments: Arguments) -> dict[str, Any]:
+    return {name: value for name, value in given(arguments).items() if value != ""}
+
+
+def _show(remembered: "Remembered") -> dict[str, Json]:
+    shown: dict[str, Json] = {
+        "id": remembered.id,
+        "status": remembered.status,
+        "similar": list(remembered.similar),
+        "redacted": remembered.redacted,
+    }
+    return shown | ({"superseded_by": remembered.superseded_by} if remembered.superseded_by else {})

@@ -1,0 +1,42 @@
+"""The `revise` tool."""
+
+from typing import TYPE_CHECKING
+
+from mcp.types import CallToolResult
+
+from mcp_memory.entrypoints.answers import show_record
+from mcp_memory.entrypoints.strict_tool import StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.wire import ReviseArguments
+from mcp_memory.services.revise import Revision
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+DESCRIPTION = """\
+Use when a record proves wrong or outdated (new text keeps the old version; supersedes ranks others below it), when \
+its outcome is known, or after it was used (feedback)."""
+
+
+def build(app: "App") -> StrictTool:
+    """The tool over this app."""
+
+    def answer(arguments: ReviseArguments, client: str) -> CallToolResult:
+        return structured(show_record(app.revise(_revision(arguments), app.caller(None, client))))
+
+    return make_tool("revise", "Revise", DESCRIPTION, ReviseArguments, answer, annotations())
+
+
+def _revision(arguments: ReviseArguments) -> Revision:
+    return Revision(
+        id=arguments.id,
+        text=arguments.text or None,
+        importance=arguments.importance,
+        confidence=arguments.confidence,
+        tags=arguments.tags,
+        outcome=arguments.outcome,
+        status=arguments.status,
+        feedback=arguments.feedback,
+        supersedes=arguments.supersedes,
+        pinned=arguments.pinned,
+        visibility=arguments.visibility,
+    )

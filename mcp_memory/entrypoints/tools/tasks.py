@@ -1,0 +1,70 @@
+"""The `push_task` and `pop_task` tools."""
+
+from typing import TYPE_CHECKING
+
+from mcp.types import CallToolResult
+
+from mcp_memory.domain.records import Json
+from mcp_memory.domain.tasks import Stack
+from mcp_memory.entrypoints.answers import list_goals, show_task
+from mcp_memory.entrypoints.strict_tool import StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.wire import PopArguments, PushArguments
+from mcp_memory.services.tasks import PopRequest, PushRequest
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+PUSH_DESCRIPTION = """\
+Use on entering a goal of several steps or a subtask, so that memory knows where you stand. With a plan, its steps \
+wait below the goal; enter each by task_id."""
+POP_DESCRIPTION = """\
+Use on leaving the current task, done or not: its result goes to the parent, in place of its details."""
+
+
+def build(app: "App") -> list[StrictTool]:
+    """Both tools over this app."""
+
+    def push(arguments: PushArguments, client: str) -> CallToolResult:
+        caller = app.caller(arguments.session_id or None, client)
+        stack = app.tasks.push(_push_request(arguments), caller)
+        return structured({"task": show_task(stack.current) if stack.current else None} | _place(stack))
+
+    def pop(arguments: PopArguments, client: str) -> CallToolResult:
+        popped = app.tasks.pop(_pop_request(arguments), app.caller(arguments.session_id or None, client))
+        current = popped.stack.current
+        shown: dict[str, Json] = {
+            "popped": show_task(popped.popped),
+            "current": show_task(current) if current else None,
+        }
+        return structured(shown | _place(popped.stack))
+
+    return [
+        make_tool("push_task", "Push task", PUSH_DESCRIPTION, PushArguments, push, annotations()),
+        make_tool("pop_task", "Pop task", POP_DESCRIPTION, PopArguments, pop, annotations()),
+    ]
+
+
+def _place(stack: Stack) -> dict[str, Json]:
+    return {"path": list_goals(stack.path), "planned": list_goals(stack.planned)}
+
+
+def _push_request(arguments: PushArguments) -> PushRequest:
+    return PushRequest(
+        goal=arguments.goal,
+        task_id=arguments.task_id or None,
+        parent_id=arguments.parent_id or None,
+        plan=arguments.plan,
+        success_criteria=arguments.success_criteria or None,
+        inherit=arguments.inherit,
+        branch=arguments.branch,
+    )
+
+
+def _pop_request(arguments: PopArguments) -> PopRequest:
+    return PopRequest(
+        result=arguments.result,
+        status=arguments.status,
+        artifacts=arguments.artifacts,
+        task_id=arguments.task_id or None,
+        cascade=arguments.cascade,
+    )

@@ -1,0 +1,240 @@
+"""What the tools' arguments look like: the one place that knows the protocol's words and their limits.
+
+Free text is a plain string, "" where it was not given; ids and times too, so that a schema has no 'or null' in it.
+"""
+
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema
+
+from mcp_memory.domain.records import Detail, Kind, Outcome, Status, Visibility
+from mcp_memory.domain.tasks import FinalStatus
+from mcp_memory.entrypoints.arguments import Arguments, Opened
+from mcp_memory.services.forget import Mode
+from mcp_memory.services.revise import Feedback
+
+Order = Literal["best_first", "reverse", "edges"]
+
+MAX_TEXT_CHARS = 1_000_000
+MAX_TAGS = 50
+MAX_ITEMS = 500
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty")
+    return text
+
+
+Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS), AfterValidator(_not_blank)]
+Words = Annotated[str, StringConstraints(max_length=100_000)]
+Line = Annotated[str, StringConstraints(max_length=2_000)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+OptionalName = Annotated[str, StringConstraints(max_length=200)]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+OptionalId = Annotated[str, StringConstraints(max_length=100)]
+When = Annotated[str, StringConstraints(max_length=100)]
+
+Tags = Annotated[tuple[Tag, ...], Field(max_length=MAX_TAGS, strict=False), Opened]
+Ids = Annotated[tuple[Id, ...], Field(max_length=MAX_ITEMS, strict=False), Opened]
+Names = Annotated[tuple[Name, ...], Field(strict=False, max_length=100), Opened]
+# The eleven kinds are listed where records are made; a filter's error names them.
+Kinds = Annotated[
+    tuple[Annotated[Kind, WithJsonSchema({"type": "string"})], ...], Field(strict=False, max_length=20), Opened
+]
+Properties = Annotated[dict[str, JsonValue], Field(max_length=100), Opened, WithJsonSchema({"type": "object"})]
+
+
+class EntityArgument(Arguments):
+    """A thing the record mentions."""
+
+    name: Name
+    type: OptionalName = ""
+    properties: Properties = Field(default_factory=dict)
+
+
+class RelationArgument(Arguments):
+    """`source --[type]--> target`, between names of entities."""
+
+    source: Name
+    type: Name
+    target: Name
+    weight: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+
+class ItemArgument(Arguments):
+    """One of several records."""
+
+    text: Text
+    kind: Kind = "fact"
+    importance: Annotated[float, Field(ge=0, le=10)] = 1.0
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    tags: Tags = ()
+    entities: Annotated[tuple[EntityArgument, ...], Field(strict=False, max_length=100), Opened] = ()
+    relations: Annotated[tuple[RelationArgument, ...], Field(strict=False, max_length=100), Opened] = ()
+    outcome: Outcome | None = None
+    details: Annotated[
+        Properties,
+        WithJsonSchema(
+            {
+                "type": "object",
+                "description": "procedure: name, description; censor: trigger, reason, action (warn|block), domain; "
+                "decision: reasons, alternatives; event: type, path, command, stdout, stderr, message, stack",
+            }
+        ),
+    ] = Field(default_factory=dict)
+    supersedes: Annotated[Ids, Field(description="Records this one replaces")] = ()
+    reassert: Annotated[bool, Field(description="Store though a newer record superseded this text")] = False
+    task_id: OptionalId = ""
+    session_id: OptionalName = ""
+    occurred_at: Annotated[When, Field(description="ISO time, date or phrase; now where not given")] = ""
+    pinned: Annotated[bool, Field(description="Always part of contexts")] = False
+    visibility: Annotated[
+        Visibility, Field(description="private: this agent; shared: this project; user: this person, in every project")
+    ] = "shared"
+    speaker: OptionalName = ""
+    role: OptionalName = ""
+    tool: OptionalName = ""
+    call_id: OptionalName = ""
+
+
+class RememberArguments(ItemArgument):
+    """One record, or several that share the fields given beside them."""
+
+    text: Text = ""
+    items: Annotated[
+        tuple[ItemArgument, ...],
+        Field(max_length=MAX_ITEMS, strict=False),
+        Opened,
+        WithJsonSchema(
+            {
+                "type": "array",
+                "items": {"type": "object"},
+                "description": "Instead of text: 1-500 objects of these fields; fields beside items are defaults",
+            }
+        ),
+    ] = ()
+
+
+class RecallArguments(Arguments):
+    """A query, or ids to open."""
+
+    query: Words = ""
+    ids: Annotated[Ids, Field(description="Open these records, or the records of a context, instead")] = ()
+    limit: Annotated[int, Field(ge=1, le=100)] = 10
+    detail: Detail = "summary"
+    kinds: Kinds = ()
+    tags: Tags = ()
+    entities: Names = ()
+    since: Annotated[When, Field(description='Date, ISO time or phrase ("last week")')] = ""
+    until: When = ""
+    task_id: OptionalId = ""
+    session_id: OptionalName = ""
+    include_inactive: bool = False
+    offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    max_tokens: Annotated[int, Field(ge=100, le=1_000_000)] = 2000
+    explain: bool = False
+
+
+class StrategyArgument(Arguments):
+    """A strategy by name, with what to do differently."""
+
+    name: OptionalName = ""
+    decay_hours: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
+    order: Order | None = None
+
+
+def _named(value: object) -> object:
+    if not isinstance(value, str | dict | StrategyArgument):
+        raise ValueError("must be a name or an object")
+    return {"name": value} if isinstance(value, str) else cast("object", value)
+
+
+class ContextArguments(Arguments):
+    """What a context is for, and how it is put together."""
+
+    query: Annotated[Words, Field(description="What you are about to do")] = ""
+    max_tokens: Annotated[int, Field(ge=64, le=1_000_000)] | None = None
+    strategy: Annotated[
+        StrategyArgument | None,
+        BeforeValidator(_named),
+        Opened,  # runs first
+        WithJsonSchema(
+            {
+                "type": ["string", "object"],
+                "description": "auto, balanced, recent, important, clustered, or a way of working (debugging, "
+                "coding, planning, …); or {name, decay_hours, order}",
+            }
+        ),
+    ] = None
+    session_id: OptionalName = ""
+    task_id: OptionalId = ""
+    kinds: Kinds = ()
+    tags: Tags = ()
+    entity_types: Names = ()
+    since: When = ""
+    until: When = ""
+    exclude: Ids = ()
+    additional_context: Annotated[Text, Field(description="Text to include, such as the files at hand")] = ""
+    order: Order | None = None
+    decay_hours: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
+    previous: Annotated[
+        OptionalId, Field(description="Your last context's id; answers 'unchanged' if it still holds")
+    ] = ""
+    compress: bool = False
+    explain: bool = False
+
+
+class PushArguments(Arguments):
+    """A new task, a plan of subtasks, or an existing task to enter."""
+
+    goal: Words = ""
+    task_id: Annotated[OptionalId, Field(description="Enter this planned or blocked task instead")] = ""
+    parent_id: OptionalId = ""
+    plan: Annotated[
+        tuple[Name, ...], Field(strict=False, max_length=100, description="Goals of the steps ahead"), Opened
+    ] = ()
+    success_criteria: Words = ""
+    inherit: Annotated[Ids, Field(description="Records the task should see")] = ()
+    branch: Annotated[bool, Field(description="Keep what is stored here out of the trunk until popped")] = False
+    session_id: OptionalName = ""
+
+
+class PopArguments(Arguments):
+    """How the current task, or the one named, ended."""
+
+    result: Annotated[Text, Field(description="What came of it, in words the parent needs")]
+    status: FinalStatus = "complete"
+    artifacts: Annotated[tuple[Line, ...], Field(strict=False, max_length=100, description="Paths, links"), Opened] = ()
+    task_id: OptionalId = ""
+    cascade: Annotated[bool, Field(description="End its open subtasks too")] = False
+    session_id: OptionalName = ""
+
+
+class ReviseArguments(Arguments):
+    """What changes about a record."""
+
+    id: Id
+    text: Text = ""
+    importance: Annotated[float, Field(ge=0, le=10)] | None = None
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    tags: Tags | None = None
+    outcome: Outcome | None = None
+    status: Status | None = None
+    feedback: Feedback | None = None
+    supersedes: Annotated[Ids, Field(description="Records this one replaces")] = ()
+    pinned: bool | None = None
+    visibility: Visibility | None = None
+
+
+class ForgetArguments(Arguments):
+    """Records to put away, to destroy, or to bring back."""
+
+    ids: Annotated[tuple[Id, ...], Field(strict=False, min_length=1, max_length=MAX_ITEMS), Opened]
+    mode: Mode = "retire"
+
+
+def given(arguments: Arguments, *, without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The fields that the call named, by name."""
+    return {name: getattr(arguments, name) for name in arguments.model_fields_set - without}

@@ -1,0 +1,223 @@
+"""The server as hosts run it: a process that answers over its standard streams, and goes when they do."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.types import TextContent
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import ServerProcess
+
+LEAVING_SECONDS = 2.0
+LONG_CALL = {"items": [{"text": f"{number} is a number. " + "It goes on and on. " * 400} for number in range(500)]}
+"""Takes many seconds to embed."""
+
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="Windows tells a child nothing of its parent's end")
+
+
+def start_long_call(server: "ServerProcess") -> None:
+    """Return once the call is in flight: a later request has been answered."""
+    server.send_request("tools/call", {"name": "remember", "arguments": LONG_CALL})
+    server.request("ping", {})
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """False also for a process that has ended where nobody has taken notice, as in a container without an init."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_a_client_of_the_sdk_is_served_in_both_eras(environment: dict[str, str], era: str) -> None:
+    """S5.1, S6.2."""
+    command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
+    async with Client(command, mode=era) as client:
+        assert client.instructions
+        assert len((await client.list_tools()).tools) == 7
+        await client.call_tool("remember", {"text": "Übung macht den Meister 🎓"})
+        result = await client.call_tool("assemble_context", {"query": "Übung"})
+        assert isinstance(result.content[0], TextContent)
+        assert "Übung macht den Meister 🎓" in result.content[0].text
+
+
+def test_the_handshake_says_who_serves(server: "ServerProcess") -> None:
+    """S5.1."""
+    assert server.hello["serverInfo"]["name"] == "mcp-memory"
+    assert server.hello["protocolVersion"] == "2025-11-25"
+    assert "assemble_context" in server.hello["instructions"]
+
+
+def test_it_ends_at_once_when_its_input_closes(server: "ServerProcess") -> None:
+    """S5.1."""
+    server.close_input()
+    assert server.process.wait(timeout=LEAVING_SECONDS) == 0
+    assert server.log == ""
+
+
+def test_it_ends_when_its_input_closes_while_models_are_loading(server: "ServerProcess") -> None:
+    """S5.1."""
+    server.request("tools/list", {})
+    server.close_input()
+    assert server.process.wait(timeout=LEAVING_SECONDS) == 0
+    assert server.log == ""
+
+
+def test_it_ends_when_its_input_closes_with_a_call_in_flight(server: "ServerProcess") -> None:
+    """S5.1."""
+    start_long_call(server)
+    server.close_input()
+    assert server.process.wait(timeout=LEAVING_SECONDS) == 0
+    assert "Traceback" not in server.log
+
+
+def test_requests_that_are_piped_in_are_answered_before_it_ends(server: "ServerProcess") -> None:
+    server.call("remember", text="With this, all that is slow has been loaded")
+    numbers = {
+        server.send_request("tools/call", {"name": "remember", "arguments": {"text": f"Fact number {number}"}})
+        for number in range(3)
+    }
+    server.close_input()
+    answers = [json.loads(line) for line in iter(server.lines.next, b"")]
+    assert {answer["id"] for answer in answers if not answer["result"]["isError"]} == numbers
+    assert server.process.wait(timeout=LEAVING_SECONDS) == 0
+
+
+def test_what_was_acknowledged_is_there_for_the_next_process(
+    tmp_path: Path, start_server: "Callable[[Path], ServerProcess]"
+) -> None:
+    """R1, S5.1."""
+    first = start_server(tmp_path / "data")
+    record_id = first.call("remember", text="The cat is called Schrödinger")["structuredContent"]["records"][0]["id"]
+    start_long_call(first)
+    first.close_input()
+    first.process.wait(timeout=LEAVING_SECONDS)
+    first.stop()
+    second = start_server(tmp_path / "data")
+    opened = second.call("recall", ids=[record_id], detail="full")["structuredContent"]
+    second.stop()
+    assert opened["results"][0]["text"] == "The cat is called Schrödinger"
+
+
+PARENT = """
+import subprocess, sys
+server = subprocess.Popen([sys.executable, "-m", "mcp_memory"])  # inherits our input and output
+server.wait()
+"""
+
+
+@posix_only
+@pytest.mark.parametrize("busy", [False, True])
+def test_it_ends_when_its_parent_is_killed_though_its_input_stays_open(
+    tmp_path: Path, start_server: "Callable[..., ServerProcess]", busy: bool
+) -> None:
+    """S5.1."""
+    server = start_server(tmp_path / "data", command=[sys.executable, "-c", PARENT])
+    [grandchild] = psutil.Process(server.process.pid).children()
+    if busy:
+        start_long_call(server)
+    server.process.kill()
+    server.process.wait()
+    deadline = time.monotonic() + LEAVING_SECONDS
+    while server.lines.next(timeout=deadline - time.monotonic()):
+        pass  # its output ends with it; our end of its input is still open
+    while is_alive(grandchild):
+        assert time.monotonic() < deadline
+    server.stop()
+
+
+@posix_only
+@pytest.mark.parametrize("call", [b"", b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n'])
+def test_it_ends_when_nobody_reads_its_output(tmp_path: Path, environment: dict[str, str], call: bytes) -> None:
+    """S5.1."""
+    read_end, write_end = os.pipe()
+    with (
+        (tmp_path / "log").open("wb") as log,
+        subprocess.Popen(
+            [sys.executable, "-m", "mcp_memory"], stdin=subprocess.PIPE, stdout=write_end, stderr=log, env=environment
+        ) as process,
+    ):
+        os.close(write_end)
+        assert process.stdin is not None
+        process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        process.stdin.flush()
+        assert b'"result"' in os.read(read_end, 1000)
+        os.close(read_end)
+        process.stdin.write(call)
+        process.stdin.flush()
+        assert process.wait(timeout=LEAVING_SECONDS) == 0
+    assert (tmp_path / "log").read_text("utf-8") == ""
+
+
+@posix_only
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("busy", [False, True])
+def test_it_ends_quietly_when_told_to(server: "ServerProcess", number: signal.Signals, busy: bool) -> None:
+    """S5.1."""
+    if busy:
+        start_long_call(server)
+    server.process.send_signal(number)
+    assert server.process.wait(timeout=LEAVING_SECONDS) == 0
+    assert server.log == ""
+
+
+def test_it_has_no_children(server: "ServerProcess") -> None:
+    """S5.1."""
+    server.call("remember", text="something to embed")
+    server.call("recall", query="something")
+    assert psutil.Process(server.process.pid).children(recursive=True) == []
+
+
+def test_output_is_the_protocol_alone_and_utf_8_whatever_the_console(
+    tmp_path: Path, start_server: "Callable[..., ServerProcess]"
+) -> None:
+    """S5.2."""
+    console = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "MCP_MEMORY_LOG_LEVEL": "DEBUG"}
+    server = start_server(tmp_path / "data", environment=console)
+    stored = server.call("remember", text="naïve café 🎓 日本語")["structuredContent"]["records"][0]
+    server.send(b"no message \xff\n")
+    number = server.send_request("tools/call", {"name": "recall", "arguments": {"ids": [stored["id"]]}})
+    line = server.lines.next()
+    server.close_input()
+    rest = server.lines.next()
+    server.stop()
+    answer = json.loads(line.decode("utf-8"))
+    assert answer["id"] == number
+    assert "naïve café 🎓 日本語".encode() in line
+    assert rest == b""
+    assert "DEBUG" in server.log
+    assert "naïve" not in server.log
+
+
+@posix_only
+def test_its_children_cannot_read_the_protocol(server: "ServerProcess") -> None:
+    """S5.2."""
+    numbers = Path(f"/proc/{server.process.pid}/fd")
+    if not numbers.exists():
+        pytest.skip("this system has no /proc")
+    assert (numbers / "0").readlink() == Path(os.devnull)
+    assert (numbers / "1").readlink() == (numbers / "2").readlink()
+
+
+def test_requests_before_any_handshake_do_not_end_it(
+    tmp_path: Path, start_server: "Callable[..., ServerProcess]"
+) -> None:
+    """S3.1."""
+    server = start_server(tmp_path / "data", handshake=False)
+    server.send(b"hello\n")
+    server.send({"jsonrpc": "2.0", "id": "early", "method": "tools/list"})
+    assert "error" in json.loads(server.lines.next())
+    server.greet()
+    assert server.request("tools/list", {})["tools"]
+    server.stop()
