@@ -4,12 +4,13 @@ import configparser
 import hashlib
 import os
 import re
+import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import Field, StringConstraints, ValidationError
-from pydantic.functional_validators import BeforeValidator
+from pydantic import Field, ValidationError
+from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -21,8 +22,23 @@ from pydantic_settings import (
 from mcp_memory.errors import InvalidRequest
 
 APP_NAME = "mcp-memory"
-_Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
-_AgentName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^/\x00-\x1f\x7f]+$")]
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def _check_name(value: str) -> str:
+    if not value.strip() or len(value) > 200 or _CONTROL.search(value):
+        raise ValueError("must be 1 to 200 characters without control characters")
+    return value
+
+
+def _check_agent(value: str) -> str:
+    if "/" in value:
+        raise ValueError("must not hold a slash, which separates the parts of a scope")
+    return value
+
+
+_Name = Annotated[str, AfterValidator(_check_name)]
+_AgentName = Annotated[_Name, AfterValidator(_check_agent)]
 
 
 def _split_commas(value: object) -> object:
@@ -32,7 +48,7 @@ def _split_commas(value: object) -> object:
 class Settings(BaseSettings):
     """What a person may choose. Each field is also a variable: `data_dir` is MCP_MEMORY_DATA_DIR."""
 
-    model_config = SettingsConfigDict(env_prefix="MCP_MEMORY_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="MCP_MEMORY_", env_ignore_empty=True, extra="forbid", frozen=True)
 
     data_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir(APP_NAME, appauthor=False)))
     """Where the database lies; must be on a local file system."""
@@ -85,11 +101,14 @@ def load_settings(**overrides: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"][:1]) or "settings"
+        why = first["msg"].removeprefix("Value error, ")
         raise InvalidRequest(
-            f"Setting {name}: {first['msg']}. Change MCP_MEMORY_{name.upper()} or {config_file().name}."
+            f"Setting {name}: {why}. Change MCP_MEMORY_{name.upper()} or {config_file().name}."
         ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidRequest(f"{config_file()} is no TOML: {error}. Correct it and start again.") from error
     except OSError as error:
-        raise InvalidRequest(f"Settings file cannot be read: {error.strerror}. Check {config_file().name}.") from error
+        raise InvalidRequest(f"{config_file()} cannot be read: {error.strerror}. Make it readable.") from error
 
 
 def project_namespace(start: Path) -> str:

@@ -28,6 +28,7 @@ def _not_blank(text: str) -> str:
 
 Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS), AfterValidator(_not_blank)]
 Words = Annotated[str, StringConstraints(max_length=100_000)]
+Goal = Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_not_blank)]
 Line = Annotated[str, StringConstraints(max_length=2_000)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 OptionalName = Annotated[str, StringConstraints(max_length=200)]
@@ -163,8 +164,7 @@ class ContextArguments(Arguments):
         WithJsonSchema(
             {
                 "type": ["string", "object"],
-                "description": "auto, balanced, recent, important, clustered, or a way of working (debugging, "
-                "coding, planning, …); or {name, decay_hours, order}",
+                "description": "auto, balanced, recent or important; or {name, decay_hours, order}",
             }
         ),
     ] = None
@@ -193,7 +193,7 @@ class PushArguments(Arguments):
     task_id: Annotated[OptionalId, Field(description="Enter this planned or blocked task instead")] = ""
     parent_id: OptionalId = ""
     plan: Annotated[
-        tuple[Name, ...], Field(strict=False, max_length=100, description="Goals of the steps ahead"), Opened
+        tuple[Goal, ...], Field(strict=False, max_length=100, description="Goals of the steps ahead"), Opened
     ] = ()
     success_criteria: Words = ""
     inherit: Annotated[Ids, Field(description="Records the task should see")] = ()

@@ -25,7 +25,7 @@ async def test_all_tools_together_cost_few_tokens(app: "App") -> None:
         {
             "remember": 513,
             "recall": 243,
-            "assemble_context": 292,
+            "assemble_context": 275,
             "push_task": 160,
             "pop_task": 134,
             "revise": 217,

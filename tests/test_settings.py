@@ -1,0 +1,114 @@
+"""Settings: what wins over what, which namespace a folder belongs to, and what a person reads when a value is wrong."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.settings import load_settings, project_namespace
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    git(folder, "init")
+    git(folder, "commit", "--allow-empty", "-m", "first")
+    return folder
+
+
+def test_a_folder_outside_any_repository_belongs_to_the_default_namespace(tmp_path: Path) -> None:
+    """S4.1."""
+    assert project_namespace(tmp_path) == "default"
+
+
+def test_two_repositories_of_one_name_do_not_share_a_namespace(repository: Path, tmp_path: Path) -> None:
+    """S4.1."""
+    other = tmp_path / "elsewhere" / "shop"
+    other.mkdir(parents=True)
+    git(other, "init")
+    names = project_namespace(repository), project_namespace(other)
+    assert names[0] != names[1]
+    assert all(name.startswith("shop-") for name in names)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.org/Team/Shop.git",
+        "git@example.org:team/shop.git",
+        "ssh://git@example.org:22/team/shop",
+        "https://user:word@example.org/team/shop/",
+    ],
+)
+def test_clones_of_one_origin_share_a_namespace_however_they_were_cloned(repository: Path, url: str) -> None:
+    """S4.1."""
+    git(repository, "remote", "add", "origin", url)
+    assert project_namespace(repository) == "example.org/team/shop"
+
+
+def test_a_worktree_and_a_folder_inside_share_the_namespace_of_their_repository(
+    repository: Path, tmp_path: Path
+) -> None:
+    """S4.1."""
+    git(repository, "worktree", "add", str(tmp_path / "tree"))
+    inside = repository / "src" / "deep"
+    inside.mkdir(parents=True)
+    assert project_namespace(tmp_path / "tree") == project_namespace(inside) == project_namespace(repository)
+
+
+def test_arguments_win_over_the_environment_and_that_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('agent = "from-file"\nnamespace = "from-file"\nmax_tokens = 500\n')
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(file))
+    monkeypatch.setenv("MCP_MEMORY_NAMESPACE", "from-environment")
+    monkeypatch.setenv("MCP_MEMORY_AGENT", "from-environment")
+    settings = load_settings(agent="from-argument", data_dir=None)
+    assert (settings.agent, settings.namespace, settings.max_tokens) == ("from-argument", "from-environment", 500)
+
+
+def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MCP_MEMORY_NAMESPACE", "")
+    assert load_settings().namespace == "default"
+
+
+def test_inherited_namespaces_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCP_MEMORY_INHERIT", "team, company ,")
+    assert load_settings().inherit == ["team", "company"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("MAX_TOKENS", "5", "greater than or equal to 64"),
+        ("AGENT", "a/b", "slash"),
+        ("NAMESPACE", "\x01", "control characters"),
+        ("ENCODING", "p50k_base", "o200k_base"),
+    ],
+)
+def test_a_wrong_value_names_the_setting_and_why(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str
+) -> None:
+    """S3.1."""
+    monkeypatch.setenv(f"MCP_MEMORY_{name}", value)
+    with pytest.raises(InvalidRequest, match=f"MCP_MEMORY_{name}") as caught:
+        load_settings()
+    assert why in str(caught.value)
+
+
+def test_a_file_that_is_no_toml_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """S3.1."""
+    file = tmp_path / "config.toml"
+    file.write_text("agent = ")
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(file))
+    with pytest.raises(InvalidRequest, match=r"config\.toml"):
+        load_settings()
