@@ -1,0 +1,5 @@
+"""The command line: what a person does with the memory, beside the agents."""
+
+from mcp_memory.entrypoints.cli.commands import app
+
+__all__ = ["app"]

@@ -1,0 +1,96 @@
+"""The commands in the order of `--help`, and the two that run a server. Slow imports stay inside the functions."""
+
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from mcp_memory import __version__
+from mcp_memory.entrypoints.cli.console import errors_in_one_line, prepare_streams, print_json, screen
+from mcp_memory.entrypoints.cli.keeping import backup, reindex
+from mcp_memory.entrypoints.cli.looking import list_records, search, show, status
+from mcp_memory.entrypoints.cli.options import Agent, AsJson, Chosen, DataDir, Namespace, settings_for
+
+app = typer.Typer(
+    name="mcp-memory",
+    add_completion=False,
+    rich_markup_mode=None,  # plain help comes three times as fast
+    pretty_exceptions_enable=False,  # they may show remembered text
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mcp-memory {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    context: typer.Context,
+    data_dir: DataDir = None,
+    namespace: Namespace = None,
+    agent: Agent = None,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """A memory for agents over MCP. Without a command it serves over standard input and output."""
+    del version  # told by its callback
+    prepare_streams()
+    context.obj = Chosen(data_dir=data_dir, namespace=namespace, agent=agent)
+    if context.invoked_subcommand is None:
+        serve(context)
+
+
+@errors_in_one_line()
+def serve(context: typer.Context, data_dir: DataDir = None, namespace: Namespace = None, agent: Agent = None) -> None:
+    """Serve one client over stdio: what a client starts."""
+    from mcp_memory.entrypoints import stdio
+
+    stdio.serve(settings_for(context, data_dir, namespace, agent))
+
+
+@errors_in_one_line()
+def demo(as_json: AsJson = False) -> None:
+    """Watch a memory at work; takes a few seconds.
+
+    A real server, a made-up project, and a memory that is deleted afterwards. Your own is not touched.
+    """
+    from functools import partial
+
+    import anyio
+
+    from mcp_memory.app import token_counter
+    from mcp_memory.entrypoints.cli.demo import Step, play
+    from mcp_memory.entrypoints.cli.demo_screen import DemoScreen
+    from mcp_memory.entrypoints.cli.demo_script import SCRIPT
+
+    def keep_quiet(step: Step) -> None:
+        """JSON comes in one piece, at the end."""
+
+    started = time.perf_counter()
+    stage = DemoScreen(screen())
+    show_step = keep_quiet if as_json else stage.show
+    count = token_counter("o200k_base").count
+    steps = anyio.run(partial(play, SCRIPT, now=datetime.now(UTC), count=count, show=show_step))
+    seconds = time.perf_counter() - started
+    if as_json:
+        print_json({"seconds": round(seconds, 3), "steps": [asdict(step) for step in steps]})
+    else:
+        stage.close(seconds)
+
+
+for name, command in (
+    ("serve", serve),
+    ("demo", demo),
+    ("status", status),
+    ("search", search),
+    ("show", show),
+    ("list", list_records),
+    ("reindex", reindex),
+    ("backup", backup),
+):
+    app.command(name)(command)

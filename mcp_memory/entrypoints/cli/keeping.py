@@ -1,0 +1,84 @@
+"""Commands that keep the memory well: reindex, backup."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcp_memory.entrypoints.cli.console import complain, errors_in_one_line, print_json, screen
+from mcp_memory.entrypoints.cli.options import AsJson, DataDir, opened_existing, settings_for
+
+if TYPE_CHECKING:
+    from mcp_memory.services.reindex import Progress
+
+INTERRUPTED = 130
+
+
+@errors_in_one_line()
+def reindex(
+    context: typer.Context,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Embed everything anew with this embedder.
+
+    Needed after a change of embedder, for all projects at once. Servers may keep running; interrupted, it goes on where
+    it stopped.
+    """
+    with opened_existing(settings_for(context, data_dir, None, None)) as memory:
+        try:
+            with _progress_bar() as progress:
+                done = memory.reindex(memory.reindex.waiting(), progress)
+        except KeyboardInterrupt:
+            complain("Interrupted; what is done is kept. Run `mcp-memory reindex` again to go on.")
+            raise typer.Exit(INTERRUPTED) from None
+        embedder = memory.records.embedder_id()
+    if as_json:
+        print_json({"embedded": done, "embedder": embedder})
+    else:
+        screen().print(f"{done} records embedded; the memory's embedder is {embedder}.")
+
+
+@errors_in_one_line()
+def backup(
+    context: typer.Context,
+    target: Annotated[Path, typer.Argument(metavar="DIR_OR_FILE", help="A folder, or a new file's name.")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy the whole memory into a new file.
+
+    All projects, consistent though servers are running. To go back, put the file in the place of `memory.db`.
+    """
+    file = backup_file(target, datetime.now(UTC))
+    with opened_existing(settings_for(context, data_dir, None, None)) as memory:
+        memory.records.backup(str(file))
+    size = file.stat().st_size
+    if as_json:
+        print_json({"path": str(file), "bytes": size})
+    else:
+        screen().print(f"{file} ({size / 1e6:.1f} MB)", soft_wrap=True)
+
+
+def backup_file(target: Path, now: datetime) -> Path:
+    """The file meant: the target, or one named after the time inside it where it is a folder or has no suffix."""
+    is_file = bool(target.suffix) and not target.is_dir()
+    return target if is_file else target / f"memory-{now:%Y-%m-%d-%H%M%S}.db"
+
+
+@contextmanager
+def _progress_bar() -> "Generator[Progress]":
+    """A bar on stderr, which stays out of JSON's way."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen(on_stderr=True)) as bar:
+        task = bar.add_task("Embedding", total=None)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield progress

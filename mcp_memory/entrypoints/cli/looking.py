@@ -1,0 +1,176 @@
+"""Commands that look: status, search, show, list. None of them changes a record."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcp_memory.domain.ids import CONTEXT, TASK
+from mcp_memory.domain.records import Json
+from mcp_memory.entrypoints.cli.console import complain, errors_in_one_line, print_json, screen
+from mcp_memory.entrypoints.cli.options import (
+    Agent,
+    AsJson,
+    DataDir,
+    Inactive,
+    Kinds,
+    Limit,
+    Namespace,
+    Offset,
+    Tags,
+    known_kinds,
+    opened,
+    settings_for,
+)
+from mcp_memory.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+UNLIMITED_TOKENS = 10_000_000
+"""A person's screen has no budget."""
+
+
+@errors_in_one_line()
+def status(
+    context: typer.Context,
+    data_dir: DataDir = None,
+    namespace: Namespace = None,
+    agent: Agent = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is stored and where the work stands."""
+    from mcp_memory.entrypoints.answers import list_goals, task_tree
+    from mcp_memory.entrypoints.cli import screens
+
+    with opened(settings_for(context, data_dir, namespace, agent)) as memory:
+        caller = memory.caller()
+        tree = task_tree(memory.tasks.tree(caller))
+        path = list_goals(memory.tasks.stack(caller).path)
+        shown = memory.status(caller) | {"path": path, "task_tree": tree}
+    if as_json:
+        print_json(shown)
+    else:
+        screen().print(screens.status_screen(shown), screens.task_screen(tree))
+
+
+@errors_in_one_line()
+def search(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Words, or a question.")],
+    limit: Limit = 10,
+    kind: Kinds = None,
+    tag: Tags = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help='Date, ISO time or "last week".')] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Likewise.")] = None,
+    inactive: Inactive = False,
+    offset: Offset = 0,
+    data_dir: DataDir = None,
+    namespace: Namespace = None,
+    agent: Agent = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find records by word and by meaning.
+
+    Ranked as for agents; what is found counts as opened.
+    """
+    from mcp_memory.services.recall import RecallRequest
+
+    if not query.strip():
+        raise InvalidRequest("QUERY is empty; say what to look for, or use `mcp-memory list`.")
+    request = RecallRequest(
+        query=query,
+        limit=limit,
+        kinds=known_kinds(kind),
+        tags=tuple(tag or ()),
+        since=since,
+        until=until,
+        include_inactive=inactive,
+        offset=offset,
+        max_tokens=UNLIMITED_TOKENS,
+    )
+    with opened(settings_for(context, data_dir, namespace, agent)) as memory:
+        answer = memory.recall(request, memory.caller())
+    for reason in answer.degraded:
+        complain(f"not searched by {reason}")
+    _print_records(asdict(answer), as_json)
+
+
+@errors_in_one_line()
+def list_records(
+    context: typer.Context,
+    limit: Limit = 20,
+    kind: Kinds = None,
+    tag: Tags = None,
+    session: Annotated[str | None, typer.Option(metavar="NAME", help="Only what this session stored.")] = None,
+    inactive: Inactive = False,
+    offset: Offset = 0,
+    data_dir: DataDir = None,
+    namespace: Namespace = None,
+    agent: Agent = None,
+    as_json: AsJson = False,
+) -> None:
+    """List records, newest first.
+
+    They do not count as opened.
+    """
+    from mcp_memory.domain.scopes import RecordFilter
+    from mcp_memory.services.recall import shown_record
+    from mcp_memory.services.standing import hidden_branches
+
+    with opened(settings_for(context, data_dir, namespace, agent)) as memory:
+        caller = memory.caller()
+        where = RecordFilter(
+            scopes=caller.scopes,
+            kinds=frozenset(known_kinds(kind)),
+            tags=frozenset(tag or ()),
+            session_id=session,
+            include_inactive=inactive,
+            hidden_branches=hidden_branches(memory.records, caller),
+        )
+        records = memory.records.list(where, "occurred", limit + 1, offset)
+    more = len(records) > limit
+    results: list[Json] = [shown_record(record, "summary") for record in records[:limit]]
+    _print_records({"results": results, "truncated": more, "next_offset": offset + limit if more else None}, as_json)
+
+
+@errors_in_one_line()
+def show(
+    context: typer.Context,
+    record_id: Annotated[str, typer.Argument(metavar="ID", help="Of a record, a task or a context.")],
+    data_dir: DataDir = None,
+    namespace: Namespace = None,
+    agent: Agent = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show all of one record, task or context."""
+    from mcp_memory.entrypoints.cli import screens
+
+    with opened(settings_for(context, data_dir, namespace, agent)) as memory:
+        shown = _describe(memory, record_id)
+    if as_json:
+        print_json(shown)
+    else:
+        screen().print(*screens.record_screen(shown), sep="\n")
+
+
+def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
+    caller = memory.caller()
+    if some_id.startswith(CONTEXT):
+        return memory.context_report(some_id, caller)
+    if not some_id.startswith(TASK):
+        return memory.describe(some_id, caller)
+    for task in memory.tasks.tree(caller):
+        if task.id == some_id:
+            return asdict(task)
+    raise NotFound(f"No task {some_id!r}; `mcp-memory status` shows them all.")
+
+
+def _print_records(answer: Mapping[str, Json], as_json: bool) -> None:
+    from mcp_memory.entrypoints.cli import screens
+
+    if as_json:
+        print_json(answer)
+    else:
+        screen().print(*screens.result_screen(answer), sep="\n")

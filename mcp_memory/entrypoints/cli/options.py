@@ -1,0 +1,77 @@
+"""Options that several commands share, and what they open."""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcp_memory.domain.records import KINDS, Kind
+from mcp_memory.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.settings import Settings
+
+DataDir = Annotated[Path | None, typer.Option("--data-dir", metavar="DIR", help="Where the memory lies.")]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", metavar="NAME", help="The project; by default the git repository's.")
+]
+Agent = Annotated[
+    str | None, typer.Option("--agent", metavar="NAME", help="In whose name; its private records are seen.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+Kinds = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help="Only of this kind; may be repeated.")]
+Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Only with this tag; may be repeated.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="At most so many.")]
+Offset = Annotated[int, typer.Option("--offset", metavar="N", min=0, help="Skip so many first.")]
+Inactive = Annotated[bool, typer.Option("--inactive", help="Also what was retired or proven wrong.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Settings that the command line names; None leaves them to the environment and the file."""
+
+    data_dir: Path | None = None
+    namespace: str | None = None
+    agent: str | None = None
+
+
+def settings_for(context: typer.Context, data_dir: Path | None, namespace: str | None, agent: str | None) -> "Settings":
+    """The settings; options behind the command win over those before it. Raises InvalidRequest."""
+    from mcp_memory.settings import load_settings
+
+    before: Chosen = context.obj or Chosen()
+    behind = Chosen(data_dir=data_dir, namespace=namespace, agent=agent)
+    given = {name: value for name, value in asdict(behind).items() if value is not None}
+    return load_settings(**{**asdict(before), **given})
+
+
+def known_kinds(names: Sequence[str] | None) -> tuple[Kind, ...]:
+    """The kinds of these names. Raises InvalidRequest."""
+    if unknown := set(names or ()) - set(KINDS):
+        raise InvalidRequest(f"There is no kind {min(unknown)!r}; the kinds are {', '.join(KINDS)}.")
+    return tuple(kind for kind in KINDS if kind in (names or ()))
+
+
+@contextmanager
+def opened(settings: "Settings") -> Generator["App"]:
+    """The memory, closed afterwards. Raises StoreUnavailable."""
+    from mcp_memory.app import open_app
+
+    memory = open_app(settings)
+    try:
+        yield memory
+    finally:
+        memory.close()
+
+
+@contextmanager
+def opened_existing(settings: "Settings") -> Generator["App"]:
+    """The memory, never a new one. Raises NotFound where there is none, StoreUnavailable."""
+    if not settings.data_dir.is_dir():
+        raise NotFound(f"No memory at {settings.data_dir}; name another with --data-dir.")
+    with opened(settings) as memory:
+        yield memory

@@ -1,0 +1,125 @@
+"""How people see what the memory holds: counts, lists, one record, the tree of tasks. Knows no command."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from mcp_memory.entrypoints.cli.console import visible
+
+STATUS_STYLES: Mapping[str, str] = {
+    "active": "bold cyan",
+    "complete": "green",
+    "failed": "red",
+    "abandoned": "red",
+    "blocked": "yellow",
+}
+INDENT = 4
+_SIGNALS: Mapping[str, str] = {"keyword": "words", "vector": "meaning"}
+_PAST = ("superseded", "inactive", "retired")
+_DEAD_ENDS = ("failed", "abandoned")
+_LONG = ("text", "summary", "micro", "earlier", "details", "components", "omitted")
+"""Fields that are shown by themselves, or not at all, below a record's short ones."""
+
+
+def status_screen(status: Mapping[str, Any]) -> Table:
+    """The counts and the state of the store."""
+    store, tokens = status["store"], status["tokens"]
+    factor = f" x {tokens['factor']}" if tokens["factor"] != 1 else ""
+    rows = {
+        "Namespace": status["namespace"],
+        "Agent": status["agent"],
+        "Records": _counts(status["records"]),
+        "of which": _counts(status["statuses"]),
+        "Tasks": _counts(status["tasks"]),
+        "You stand at": " > ".join(goal["goal"] for goal in status["path"]) or "no task",
+        "Sessions": str(status["sessions"]),
+        "Store": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB, schema {store['schema']})",
+        "Embedder": store["embedder"] or "none yet",
+        "Tokens": f"{tokens['encoding']}{factor}",
+    }
+    return _fields(rows)
+
+
+def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
+    """A record in two paragraphs that fit any width: what it is, and what it says."""
+    score = f"{record['score']:.2f}" if "score" in record else ""
+    shares: Mapping[str, float] = record.get("signals", {})
+    why = ", ".join(f"{name} {shares[signal]:.2f}" for signal, name in _SIGNALS.items() if shares.get(signal))
+    status = record["status"] if record.get("status") in _PAST else ""
+    heading = Text.assemble((score, "bold"), f" ({why})" if why else "", " " if score else "")
+    heading.append(f"{record['id']} {record['kind']} {record['occurred_at'][:10]}", "dim")
+    heading.append(f" {status}" if status else "", "yellow")
+    speaker = f"{record['speaker']}: " if record.get("speaker") else ""
+    line = visible(" ".join(f"{speaker}{record['text']}".split()))
+    return [heading, Padding(Text(line, "dim" if status else ""), (0, 0, 0, INDENT), expand=False)]
+
+
+def record_screen(record: Mapping[str, Any]) -> list[Table | Text]:
+    """One record, task or context: short fields, then its texts."""
+    short = {
+        name: _value(value) for name, value in record.items() if name not in _LONG and value not in (None, [], (), {})
+    }
+    details: Mapping[str, Any] = record.get("details") or {}
+    short |= {f"details.{name}": _value(value) for name, value in details.items()}
+    parts: list[Table | Text] = [_fields(short)]
+    if "text" in record:
+        parts.append(Text(f"\n{visible(record['text'])}"))
+    parts += [Text(f"\nuntil {old['until']}: {visible(old['text'])}", "dim") for old in record.get("earlier", ())]
+    for each in record.get("components", ()):
+        parts.append(Text(f"in   {each['id']} {each['kind']} as {each['detail']}, {each['tokens']} tokens"))
+    parts += [Text(f"out  {each['id']}: {each['reason']}", "dim") for each in record.get("omitted", ())]
+    return parts
+
+
+def result_screen(answer: Mapping[str, Any]) -> list[RenderableType]:
+    """Records found or listed, and how to see more."""
+    parts = [part for record in answer["results"] for part in record_lines(record)] or [Text("Nothing found.")]
+    if answer["next_offset"]:
+        parts.append(Text(f"More with --offset {answer['next_offset']}.", "dim"))
+    return parts
+
+
+def task_screen(tasks: Sequence[Any]) -> Tree:
+    """Goals below their parents, each with its status and result."""
+    root = Tree("", hide_root=True)
+    for task in tasks:
+        _grow(root, task)
+    return root
+
+
+def _grow(branch: Tree, task: Mapping[str, Any]) -> None:
+    status: str = task["status"]
+    label = f"dead end: {status}" if status in _DEAD_ENDS else status
+    line = Text.assemble((f"[{label}]", STATUS_STYLES.get(status, "")), f" {visible(task['goal'])}")
+    if task.get("result"):
+        line.append(f"\n-> {visible(task['result'])}", "dim")
+    node = branch.add(line)
+    for subtask in task["subtasks"]:
+        _grow(node, subtask)
+
+
+def _fields(rows: Mapping[str, str]) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(name, Text(visible(value)))
+    return table
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    parts = ", ".join(f"{number} {name}" for name, number in counts.items())
+    return f"{sum(counts.values())} ({parts})" if len(counts) > 1 else parts or "none"
+
+
+def _value(value: Any) -> str:
+    """A list as a line; what holds names as JSON."""
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in cast("Sequence[object]", value)):
+        return ", ".join(cast("Sequence[str]", value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

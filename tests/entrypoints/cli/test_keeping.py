@@ -1,0 +1,241 @@
+"""backup and reindex, while servers go on reading and writing."""
+
+import hashlib
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.queries import Vector
+from mcp_memory.domain.records import NewRecord
+from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.entrypoints.cli.keeping import backup_file
+from mcp_memory.errors import EmbedderMismatch
+from mcp_memory.ports import Vectors
+from mcp_memory.services.recall import RecallRequest
+from mcp_memory.services.reindex import BATCH
+from mcp_memory.services.revise import Revision
+from mcp_memory.settings import Settings
+
+if TYPE_CHECKING:
+    from tests.entrypoints.cli.conftest import Run
+
+OpenMemory = Callable[..., App]
+
+
+class HashingEmbedder:
+    """A small embedder: each word falls into one of 64 dimensions ("the hashing trick")."""
+
+    id = "hashed-words-64"
+    dimensions = 64
+
+    def embed(self, text: str) -> Vectors:
+        return self.embed_query(text)[np.newaxis]
+
+    def embed_query(self, text: str) -> Vector:
+        counts = np.full(self.dimensions, 1e-6, np.float32)
+        for word in text.lower().split():
+            counts[hashlib.blake2b(word.encode()).digest()[0] % self.dimensions] += 1
+        return (counts / np.linalg.norm(counts)).astype(np.float32)
+
+
+def remember(memory: App, *texts: str) -> list[str]:
+    return [each.id for each in memory.remember([NewRecord(text=text) for text in texts], memory.caller())]
+
+
+def listed(run: "Run") -> set[str]:
+    return {each["text"] for each in run("list", "--limit", "1000", "--json").json["results"]}
+
+
+def test_a_store_of_another_embedder_refuses_to_mix_and_names_the_remedy(open_memory: OpenMemory) -> None:
+    """S2.3: a clear error that names the remedy; nothing is stored."""
+    remember(open_memory(embedder=HashingEmbedder()), "The cat sleeps")
+    memory = open_memory()
+    with pytest.raises(EmbedderMismatch, match="mcp-memory reindex"):
+        remember(memory, "The dog barks")
+    assert memory.status(memory.caller())["records"] == {"fact": 1}
+
+
+def test_recall_over_another_embedders_store_answers_by_word_and_says_what_is_missing(
+    run: "Run", open_memory: OpenMemory
+) -> None:
+    """R5, S2.2: what could not be searched is named."""
+    [cat] = remember(open_memory(embedder=HashingEmbedder()), "The cat sleeps")
+    ran = run("search", "cat", "--json")
+    assert [each["id"] for each in ran.json["results"]] == [cat]
+    assert [reason.partition(":")[0] for reason in ran.json["degraded"]] == ["vector"]
+    assert "mcp-memory reindex" in ran.err
+
+
+def test_reindex_mends_a_store_of_another_embedder(run: "Run", open_memory: OpenMemory) -> None:
+    """S7.1, S2.2."""
+    texts = [f"The cat sleeps on sofa {number}" for number in range(BATCH + 3)]
+    remember(open_memory(embedder=HashingEmbedder()), *texts, "Invoices are due in May")
+    ran = run("reindex", "--json")
+    assert ran.json["embedded"] == BATCH + 4
+    assert ran.json["embedder"] == run("status", "--json").json["store"]["embedder"]
+    answer = run("search", "kittens on the couch", "--limit", "3", "--json").json
+    assert answer["degraded"] == []
+    assert all("cat" in each["text"] for each in answer["results"])
+    remember(open_memory(), "The dog barks")
+
+
+def test_reindex_tells_what_it_did(run: "Run", open_memory: OpenMemory) -> None:
+    """S7.1: long commands show progress, on stderr."""
+    remember(open_memory(embedder=HashingEmbedder()), "one", "two")
+    ran = run("reindex")
+    assert ran.out.startswith("2 records embedded")
+    assert "2/2" in ran.err
+
+
+def test_reindex_with_nothing_to_do_embeds_nothing(run: "Run", open_memory: OpenMemory) -> None:
+    """S7.1."""
+    remember(open_memory(), "one")
+    assert run("reindex", "--json").json["embedded"] == 0
+
+
+def test_an_interrupted_reindex_goes_on_where_it_stopped(run: "Run", open_memory: OpenMemory) -> None:
+    """S7.1; until the last record is done the old vectors answer."""
+    old = open_memory(embedder=HashingEmbedder())
+    remember(old, *(f"Note {number}" for number in range(2 * BATCH)))
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    memory = open_memory()
+    with pytest.raises(KeyboardInterrupt):
+        memory.reindex(memory.reindex.waiting(), interrupt)
+    assert old.recall(RecallRequest(query="note 7"), old.caller()).degraded == ()
+    assert run("status", "--json").json["store"]["embedder"] == HashingEmbedder.id
+    assert run("reindex", "--json").json["embedded"] == BATCH
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signal for one process alone")
+def test_a_person_who_interrupts_reindex_is_told_how_to_go_on(run: "Run", open_memory: OpenMemory) -> None:
+    """S7.1."""
+    old = open_memory(embedder=HashingEmbedder())
+    for start in range(0, 2000, 500):
+        remember(old, *(f"Note {number}" for number in range(start, start + 500)))
+    embedder = MiniLMEmbedder().id
+    [(first, _, _)] = old.records.unembedded(embedder, 1)
+    command = [sys.executable, "-m", "mcp_memory", "reindex"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while old.records.unembedded(embedder, 1)[0][0] == first:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert (process.returncode, out) == (130, b"")
+    assert b"Run `mcp-memory reindex` again" in err
+    assert b"Traceback" not in err
+    assert old.recall(RecallRequest(query="note 7"), old.caller()).degraded == ()
+
+
+def test_a_writer_with_the_old_embedder_loses_nothing_while_reindex_runs(run: "Run", open_memory: OpenMemory) -> None:
+    """S7.1, R1: what was acknowledged is embedded before the change of embedder takes place."""
+    writer = open_memory(embedder=HashingEmbedder())
+    stored = {f"Note {number}" for number in range(BATCH + 1)}
+    [corrected, *_] = remember(writer, *sorted(stored))
+    memory = open_memory()
+    calls: list[int] = []
+
+    def write_meanwhile(done: int, total: int) -> None:
+        assert total >= done
+        calls.append(done)
+        if len(calls) <= 2:
+            stored.add(f"Written after {done}")
+            remember(writer, f"Written after {done}")
+
+    done = memory.reindex(memory.reindex.waiting(), write_meanwhile)
+    assert done == len(stored) == calls[-1]
+    assert memory.reindex.waiting() == 0
+    assert listed(run) == stored
+    found = memory.recall(RecallRequest(query="Written after 32"), memory.caller())
+    assert found.degraded == ()
+    assert found.results[0]["text"] == "Written after 32"
+    with pytest.raises(EmbedderMismatch, match="hashed-words-64"):
+        remember(writer, "too late for the old embedder")
+    assert corrected in {each["id"] for each in run("list", "--limit", "1000", "--json").json["results"]}
+
+
+def test_a_text_corrected_while_reindex_runs_gets_the_new_texts_vectors(open_memory: OpenMemory) -> None:
+    """S7.1, R8."""
+    writer = open_memory(embedder=HashingEmbedder())
+    [record_id, *_] = remember(writer, "The cat sleeps on the sofa", *(f"Note {n}" for n in range(BATCH)))
+    memory = open_memory()
+
+    def correct_once(done: int, total: int) -> None:
+        if done == BATCH:
+            writer.revise(Revision(id=record_id, text="Invoices are due in May"), writer.caller())
+
+    memory.reindex(memory.reindex.waiting(), correct_once)
+    results = memory.recall(RecallRequest(query="when must bills be paid?", limit=1), memory.caller()).results
+    assert [each["id"] for each in results] == [record_id]
+
+
+def test_backup_is_a_whole_memory_that_opens_elsewhere(run: "Run", open_memory: OpenMemory, tmp_path: Path) -> None:
+    """S7.1: consistent, with the server still running."""
+    [cat] = remember(open_memory(), "The cat sleeps on the sofa")
+    made = run("backup", str(tmp_path / "copies"), "--json").json
+    copy = Path(made["path"])
+    assert copy.parent == tmp_path / "copies"
+    assert copy.stat().st_size == made["bytes"]
+    (tmp_path / "restored").mkdir()
+    copy.rename(tmp_path / "restored" / "memory.db")
+    answer = run("search", "kitten", "--data-dir", str(tmp_path / "restored"), "--json").json
+    assert [each["id"] for each in answer["results"]] == [cat]
+
+
+def test_backup_during_a_write_holds_only_what_was_committed(
+    run: "Run", open_memory: OpenMemory, tmp_path: Path
+) -> None:
+    """S7.1: all of a write or none of it."""
+    memory = open_memory()
+    remember(memory, "committed")
+    with memory.records.write() as transaction:
+        transaction.next_id("r")
+        run("backup", str(tmp_path / "copy.db"))
+    with sqlite3.connect(tmp_path / "copy.db") as copy:
+        assert copy.execute("SELECT text FROM records").fetchall() == [("committed",)]
+        assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    copy.close()
+
+
+def test_backup_overwrites_nothing(run: "Run", open_memory: OpenMemory, tmp_path: Path) -> None:
+    """S7.1."""
+    remember(open_memory(), "one")
+    target = tmp_path / "copy.db"
+    target.write_text("precious")
+    ran = run("backup", str(target))
+    assert ran.code == 1
+    assert "exists already" in ran.err
+    assert target.read_text() == "precious"
+
+
+@pytest.mark.parametrize("command", [("backup", "copy.db"), ("reindex",)])
+def test_a_mistyped_data_dir_is_said_instead_of_made(
+    run: "Run", settings: Settings, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """S7.1, S2.3."""
+    ran = run(*command, "--data-dir", str(tmp_path / "typo"))
+    assert ran.code == 1
+    assert "No memory at" in ran.err
+    assert not (tmp_path / "typo").exists()
+
+
+def test_a_folder_gets_a_file_named_after_the_time(tmp_path: Path) -> None:
+    """S7.1."""
+    now = datetime(2026, 11, 20, 18, 7, 5, tzinfo=UTC)
+    dotted = tmp_path / "v1.2"
+    dotted.mkdir()
+    name = "memory-2026-11-20-180705.db"
+    assert backup_file(tmp_path / "new", now) == tmp_path / "new" / name
+    assert backup_file(dotted, now) == dotted / name
+    assert backup_file(tmp_path / "mine.sqlite", now) == tmp_path / "mine.sqlite"

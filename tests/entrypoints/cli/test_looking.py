@@ -1,0 +1,199 @@
+"""status, search, list and show over a real memory."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.records import NewRecord
+from mcp_memory.services.assemble_context import ContextRequest
+from mcp_memory.services.revise import Revision
+from mcp_memory.services.tasks import PopRequest, PushRequest
+
+if TYPE_CHECKING:
+    from tests.entrypoints.cli.conftest import Run
+
+
+@pytest.fixture
+def memory(open_memory: Callable[..., App]) -> App:
+    return open_memory()
+
+
+def remember(memory: App, *items: NewRecord) -> list[str]:
+    return [each.id for each in memory.remember(items, memory.caller())]
+
+
+def test_status_counts_and_says_where_the_work_stands(run: "Run", memory: App) -> None:
+    """S7.1."""
+    remember(memory, NewRecord(text="The cat is called Schrödinger"), NewRecord(text="Ship on Friday", kind="decision"))
+    memory.tasks.push(PushRequest(goal="Feed the cat", plan=("Buy food", "Open the tin")), memory.caller())
+    shown = run("status", "--json").json
+    assert shown["records"] == {"fact": 1, "decision": 1}
+    assert [goal["goal"] for goal in shown["path"]] == ["Feed the cat"]
+    assert [task["goal"] for task in shown["task_tree"][0]["subtasks"]] == ["Buy food", "Open the tin"]
+    assert shown["store"]["path"].endswith("memory.db")
+    screen = run("status").out
+    assert "Feed the cat" in screen
+    assert "[planned] Open the tin" in screen
+
+
+def test_status_of_an_empty_memory_says_so(run: "Run") -> None:
+    """S7.1."""
+    assert run("status", "--json").json["records"] == {}
+    assert "none yet" in run("status").out
+
+
+def test_search_finds_by_meaning_and_prints_what_agents_get(run: "Run", memory: App) -> None:
+    """S7.1."""
+    [cat, _] = remember(memory, NewRecord(text="The cat sleeps on the sofa"), NewRecord(text="Invoices are due in May"))
+    answer = run("search", "kitten napping on the couch", "--json").json
+    assert answer["results"][0]["id"] == cat
+    assert answer["degraded"] == []
+    assert cat in run("search", "sofa").out
+
+
+def test_search_narrows_by_kind_tag_and_time(run: "Run", memory: App) -> None:
+    """S7.1."""
+    ids = remember(
+        memory,
+        NewRecord(text="Release on Friday", kind="decision", tags=("plan",)),
+        NewRecord(text="Release notes are in docs", tags=("plan",)),
+        NewRecord(text="The release of May went well", kind="decision", occurred_at=0.0),
+    )
+    found = run("search", "release", "--kind", "decision", "--tag", "plan", "--json").json["results"]
+    assert [each["id"] for each in found] == ids[:1]
+    found = run("search", "release", "--until", "1971-01-01", "--json").json["results"]
+    assert [each["id"] for each in found] == ids[2:]
+
+
+def test_search_pages_on(run: "Run", memory: App) -> None:
+    """S7.1."""
+    ids = remember(memory, *(NewRecord(text=f"Apple number {number}") for number in range(3)))
+    first = run("search", "apple", "--limit", "2", "--json").json
+    rest = run("search", "apple", "--limit", "2", "--offset", str(first["next_offset"]), "--json").json
+    assert first["truncated"]
+    assert not rest["truncated"]
+    assert sorted(each["id"] for each in first["results"] + rest["results"]) == ids
+    assert "--offset 2" in run("search", "apple", "--limit", "2").out
+
+
+def test_search_says_when_there_is_nothing(run: "Run", memory: App) -> None:
+    """S7.1."""
+    assert run("search", "anything").out == "Nothing found.\n"
+    assert run("search", "anything", "--json").json["results"] == []
+
+
+def test_list_shows_the_newest_first_and_does_not_count_as_opening(run: "Run", memory: App) -> None:
+    """S7.1."""
+    first, second = remember(memory, NewRecord(text="first"), NewRecord(text="second"))
+    before = memory.records.get([first], memory.caller().scopes)[first].counters
+    assert [each["id"] for each in run("list", "--json").json["results"]] == [second, first]
+    assert memory.records.get([first], memory.caller().scopes)[first].counters == before
+
+
+def test_list_narrows_by_session_and_pages_on(run: "Run", memory: App) -> None:
+    """S7.1."""
+    items = [NewRecord(text=f"turn {number}", kind="message", session_id="talk") for number in range(3)]
+    ids = remember(memory, NewRecord(text="elsewhere"), *items)[1:]
+    page = run("list", "--session", "talk", "--limit", "2", "--json").json
+    assert [each["id"] for each in page["results"]] == [ids[2], ids[1]]
+    rest = run("list", "--session", "talk", "--offset", str(page["next_offset"]), "--json").json
+    assert [each["id"] for each in rest["results"]] == [ids[0]]
+    assert rest["next_offset"] is None
+
+
+def test_list_shows_what_was_retired_only_when_asked(run: "Run", memory: App) -> None:
+    """S7.1."""
+    [kept, retired] = remember(memory, NewRecord(text="kept"), NewRecord(text="retired"))
+    memory.forget([retired], "retire", memory.caller())
+    assert [each["id"] for each in run("list", "--json").json["results"]] == [kept]
+    assert retired in run("list", "--inactive").out
+    assert "retired" in run("list", "--inactive").out
+
+
+def test_list_keeps_an_open_branch_out_of_the_trunk(run: "Run", memory: App) -> None:
+    """T4.3: neither is it listed."""
+    agent = memory.caller("elsewhere")
+    memory.tasks.push(PushRequest(goal="Try it", branch=True), agent)
+    [hidden] = [each.id for each in memory.remember([NewRecord(text="only a try")], agent)]
+    assert hidden not in run("list").out
+    memory.tasks.pop(PopRequest(result="it works"), agent)
+    assert hidden in run("list").out
+
+
+def test_show_gives_a_record_with_its_earlier_texts(run: "Run", memory: App) -> None:
+    """S7.1."""
+    [record_id] = remember(memory, NewRecord(text="The door code is on paper", tags=("house",), speaker="Ada"))
+    memory.revise(Revision(id=record_id, text="The door code is in the safe"), memory.caller())
+    shown = run("show", record_id, "--json").json
+    assert shown["text"] == "The door code is in the safe"
+    assert [old["text"] for old in shown["earlier"]] == ["The door code is on paper"]
+    screen = run("show", record_id).out
+    assert "in the safe" in screen
+    assert "on paper" in screen
+    assert "house" in screen
+
+
+def test_show_gives_a_task_and_a_context(run: "Run", memory: App) -> None:
+    """S7.1, B1.3: every candidate's fate is kept with the context."""
+    remember(memory, NewRecord(text="Feeding times are 7 and 18 o'clock"), NewRecord(text="Tax forms are blue"))
+    task = memory.tasks.push(PushRequest(goal="Feed the cat", success_criteria="It purrs"), memory.caller()).current
+    assert task is not None
+    context = memory.assemble_context(ContextRequest(query="When is feeding time?"), memory.caller())
+    assert run("show", task.id, "--json").json["success_criteria"] == "It purrs"
+    assert "It purrs" in run("show", task.id).out
+    account = run("show", context.report.id, "--json").json
+    assert {each["id"] for each in account["components"]} >= {task.id}
+    assert task.id in run("show", context.report.id).out
+
+
+@pytest.mark.parametrize("unknown", ["r99", "t99", "c99", "nonsense"])
+def test_an_unknown_id_is_one_line_that_names_the_next_move(run: "Run", memory: App, unknown: str) -> None:
+    """S7.1, S3.1."""
+    ran = run("show", unknown, "--json")
+    assert (ran.code, ran.out) == (1, "")
+    assert len(ran.err.splitlines()) == 1
+    assert ran.err.startswith("mcp-memory: No ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["search", "  "], "QUERY is empty"),
+        (["search", "x", "--kind", "wisdom"], "the kinds are fact"),
+        (["list", "--kind", "wisdom"], "the kinds are fact"),
+        (["search", "x", "--since", "the day the music died"], "is not a time"),
+        (["status", "--namespace", ""], "Setting namespace"),
+    ],
+)
+def test_a_wrong_argument_is_one_line_on_stderr(run: "Run", arguments: list[str], says: str) -> None:
+    """S7.1, S3.1."""
+    ran = run(*arguments)
+    assert (ran.code, ran.out) == (1, "")
+    assert len(ran.err.splitlines()) == 1
+    assert says in ran.err
+
+
+def test_options_choose_the_memory_before_and_behind_the_command(
+    run: "Run", memory: App, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """S7.1, S4.1."""
+    elsewhere = str(tmp_path_factory.mktemp("elsewhere"))
+    [shared, private] = remember(memory, NewRecord(text="for all"), NewRecord(text="for one", visibility="private"))
+    assert run("list", "--data-dir", elsewhere, "--json").json["results"] == []
+    assert run("--data-dir", elsewhere, "list", "--json").json["results"] == []
+    assert run("list", "--namespace", "other", "--json").json["results"] == []
+    assert run("--namespace", "other", "status", "--namespace", "test", "--json").json["namespace"] == "test"
+    seen = [each["id"] for each in run("list", "--agent", "another", "--json").json["results"]]
+    assert seen == [shared]
+    assert private in run("list").out
+
+
+def test_a_stored_escape_sequence_does_not_reach_the_terminal(run: "Run", memory: App) -> None:
+    """S7.1."""
+    [record_id] = remember(memory, NewRecord(text="before \x1b[2J\x1b]0;owned\x07 after [red]not markup[/red]"))
+    for screen in (run("list").out, run("show", record_id).out, run("search", "owned").out):
+        assert "\x1b" not in screen
+        assert "\x07" not in screen
+        assert "[red]not markup[/red]" in screen

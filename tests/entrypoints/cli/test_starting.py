@@ -1,0 +1,128 @@
+"""The program itself, as a process: what it prints, how it ends, on consoles of every kind."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from mcp_memory import __version__
+from mcp_memory.app import open_app
+from mcp_memory.domain.records import NewRecord
+from mcp_memory.services.tasks import PushRequest
+from mcp_memory.settings import load_settings
+
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no broken pipes of this kind")
+QUIET = {name: value for name, value in os.environ.items() if not name.startswith("MCP_MEMORY_")}
+
+
+def start(tmp_path: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[bytes]":
+    """Run the program to its end over a memory of its own."""
+    settings = {
+        "MCP_MEMORY_DATA_DIR": str(tmp_path / "data"),
+        "MCP_MEMORY_CONFIG": str(tmp_path / "none.toml"),
+        "MCP_MEMORY_NAMESPACE": "test",
+    }
+    command = [sys.executable, "-m", "mcp_memory", *arguments]
+    return subprocess.run(command, env=QUIET | settings | variables, capture_output=True, check=False)
+
+
+def store(tmp_path: Path, text: str) -> None:
+    """Put one text into that memory, as a record and as a goal."""
+    memory = open_app(load_settings(data_dir=tmp_path / "data", namespace="test"))
+    memory.remember([NewRecord(text=text)], memory.caller())
+    memory.tasks.push(PushRequest(goal=text), memory.caller())
+    memory.close()
+
+
+def test_it_says_its_version(tmp_path: Path) -> None:
+    """S7.1."""
+    ran = start(tmp_path, "--version")
+    assert ran.stdout.decode().split() == ["mcp-memory", __version__]
+    assert ran.returncode == 0
+
+
+def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
+    """S7.1: help is quick, since it imports neither models nor protocol nor numbers."""
+    heavy = {"mcp", "numpy", "onnxruntime", "tiktoken", "dateparser", "pydantic", "rich.console"}
+    program = (
+        "import sys; from mcp_memory.entrypoints.cli import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: print('LOADED', *sys.modules, file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], env=QUIET, capture_output=True, check=True)
+    assert b"reindex" in ran.stdout
+    assert b"LOADED" in ran.stderr
+    assert heavy & set(ran.stderr.decode().split()) == set()
+
+
+@pytest.mark.parametrize("command", [["serve"], []])
+async def test_serve_answers_a_client_over_stdio(tmp_path: Path, command: list[str]) -> None:
+    """S7.1; serving is also what options without a command mean."""
+    settings = {
+        "MCP_MEMORY_CONFIG": str(tmp_path / "none.toml"),
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    arguments = ["-m", "mcp_memory", *command, "--data-dir", str(tmp_path / "data"), "--namespace", "chosen"]
+    async with Client(StdioServerParameters(command=sys.executable, args=arguments, env=settings)) as client:
+        [content] = (await client.read_resource("memory://status")).contents
+    status = json.loads(content.model_dump()["text"])
+    assert status["namespace"] == "chosen"
+    assert status["store"]["path"] == str(tmp_path / "data" / "memory.db")
+
+
+@pytest.mark.parametrize("command", [["serve"], ["status", "--json"], ["list"]])
+def test_a_damaged_store_is_one_line_that_names_the_remedy(tmp_path: Path, command: list[str]) -> None:
+    """S2.3, S7.1: no traceback, and nothing on stdout."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "memory.db").write_bytes(b"not a database " * 500)
+    ran = start(tmp_path, *command)
+    assert (ran.returncode, ran.stdout) == (1, b"")
+    [line] = ran.stderr.decode().splitlines()
+    assert line.startswith("mcp-memory: ")
+    assert "mcp-memory backup" in line
+
+
+@pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "cp1252"}, {}])
+def test_no_console_is_too_poor_for_any_text(tmp_path: Path, variables: Mapping[str, str]) -> None:
+    """S7.1, S5.2: what a console cannot show becomes a question mark; JSON stays whole."""
+    text = "Übung 练习 🎓 naïve"
+    store(tmp_path, text)
+    encoding = variables.get("PYTHONIOENCODING", "utf-8")
+    listed = start(tmp_path, "list", "--json", PYTHONUTF8="0", **variables)
+    assert json.loads(listed.stdout.decode(encoding))["results"][0]["text"] == text
+    for command in ("list", "status"):
+        ran = start(tmp_path, command, PYTHONUTF8="0", **variables)
+        assert (ran.returncode, ran.stderr) == (0, b"")
+        assert "na" in ran.stdout.decode(encoding)
+
+
+@pytest.mark.parametrize("columns", ["20", "400"])
+def test_terminals_of_every_width_show_every_word(tmp_path: Path, columns: str) -> None:
+    """S7.1."""
+    words = "never flash the board over the radio link, said the engineer on the roof".split()
+    store(tmp_path, " ".join(words))
+    for command in ("list", "status"):
+        ran = start(tmp_path, command, COLUMNS=columns)
+        assert (ran.returncode, ran.stderr) == (0, b"")
+        lines = ran.stdout.decode().splitlines()
+        assert max(len(line.rstrip()) for line in lines) <= int(columns)
+        assert set(words) <= set(ran.stdout.decode().split())
+
+
+@posix_only
+@pytest.mark.parametrize("command", ["demo", "list"])
+def test_it_ends_quietly_when_nobody_reads_on(tmp_path: Path, command: str) -> None:
+    """S7.1: as when its output goes to `head`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    settings = {"MCP_MEMORY_DATA_DIR": str(tmp_path / "data"), "MCP_MEMORY_CONFIG": str(tmp_path / "none.toml")}
+    arguments = [sys.executable, "-m", "mcp_memory", command]
+    ran = subprocess.run(arguments, env=QUIET | settings, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert b"Traceback" not in ran.stderr
+    assert b"Exception" not in ran.stderr
