@@ -14,7 +14,7 @@ from mcp_memory.domain.tokens import ModelFactor
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.token_factors import factor_for
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
-from mcp_memory.errors import EmbedderMismatch
+from mcp_memory.errors import EmbedderMismatch, StoreBusy
 from mcp_memory.language.dates_dateparser import DateParserReader
 from mcp_memory.language.secrets_detect import NoRedactor, SecretRedactor
 from mcp_memory.ports import Clock, Embedder, RecordStore, TokenCounter, VectorStore
@@ -129,6 +129,8 @@ class App:
             self._services.vectors.search(vector, self.caller().scopes, 1)
         self._redactor.redact("warm")
         self._dates.read("yesterday", self._clock())
+        with contextlib.suppress(StoreBusy):
+            self.records.purge()  # What was erased by a process that was killed before it could purge.
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -55,12 +55,15 @@ def place(
     """Choose forms for items, given best first within each share, so that the estimates stay within the budget.
 
     An item too large for the space left takes a shorter form or is skipped; smaller ones behind it still enter. Shares
-    are rounded down; what they leave flows to the others, and the last leftover deepens the best. Returns the placed
-    items in the order given, and those left out.
+    are rounded down, but hold at least their first item at its shortest: in a small context a constraint matters more
+    than one more record. What they leave flows to the others, and the last leftover deepens the best. Returns the
+    placed items in the order given, and those left out.
     """
     ledger = _Ledger(budget, title_tokens)
+    ledger.require([item for item in items if item.required])
     for share, fraction in SHARES.items():
-        ledger.fill([item for item in items if item.share == share], int(budget * fraction), cheapest_first)
+        sharing = [item for item in items if item.share == share]
+        ledger.fill(sharing, max(int(budget * fraction), ledger.least(sharing)), cheapest_first)
     ledger.fill([item for item in items if item.share not in SHARES], budget, cheapest_first)
     ledger.fill([item for item in items if item.id not in ledger.placed], budget, cheapest_first)
     placed = [ledger.placed[item.id] for item in items if item.id in ledger.placed]
@@ -78,30 +81,42 @@ class _Ledger:
         self._titles = title_tokens
         self._opened: set[str] = set()
 
+    def require(self, items: Sequence[Item]) -> None:
+        """Place each at its shortest, whatever is left."""
+        for item in items:
+            self._place(item, item.forms[-1])
+
     def fill(self, items: Sequence[Item], limit: int, cheapest_first: bool) -> None:
-        """Place what fits, spending at most `limit` of what is left."""
+        """Place what fits, spending at most `limit` of what is left; what stands already may take a fuller form."""
         allowance = min(limit, self._left)
         for item in items:
-            title = 0 if item.section in self._opened else self._titles.get(item.section, 0)
             forms = item.forms[-1:] if cheapest_first else item.forms
-            form = next((form for form in forms if form.tokens + title <= allowance), None)
+            form = next((form for form in forms if self._cost(item, form) <= allowance), None)
             if form is not None:
-                self.placed[item.id] = Placed(item=item, form=form)
-                self._opened.add(item.section)
-                allowance -= form.tokens + title
-                self._left -= form.tokens + title
+                allowance -= self._cost(item, form)
+                self._place(item, form)
+
+    def least(self, items: Sequence[Item]) -> int:
+        """What the first of the items costs at its shortest; 0 where there is none."""
+        return self._cost(items[0], items[0].forms[-1]) if items else 0
+
+    def _cost(self, item: Item, form: Form) -> int:
+        """What the form costs beyond what is paid already."""
+        if item.id in self.placed:
+            return form.tokens - self.placed[item.id].form.tokens
+        return form.tokens + (0 if item.section in self._opened else self._titles.get(item.section, 0))
+
+    def _place(self, item: Item, form: Form) -> None:
+        self._left -= self._cost(item, form)
+        self.placed[item.id] = Placed(item=item, form=form)
+        self._opened.add(item.section)
 
     def deepen(self, placed: Sequence[Placed]) -> None:
         """Give the best items a fuller form while the leftover allows."""
         for each in placed:
-            for form in each.item.forms:
-                extra = form.tokens - each.form.tokens
-                if extra <= 0:
-                    break
-                if extra <= self._left:
-                    self.placed[each.item.id] = Placed(item=each.item, form=form)
-                    self._left -= extra
-                    break
+            spare = max(self._left, 0)
+            form = next(form for form in each.item.forms if form.tokens - each.form.tokens <= spare)
+            self._place(each.item, form)
 
 
 def arranged(placed: Sequence[Placed], order: str) -> list[Placed]:

@@ -2,8 +2,9 @@
 
 import re
 
-_BLOCK = re.compile(r"<memory-context\b[^>]*>.*?(?:</memory-context>|\Z)", re.DOTALL | re.IGNORECASE)
-_LABEL = re.compile(r"^\s*(?:- )?\[(r[0-9a-z]{6,})(?: [^\]\n]{0,80})?\]\s*", re.MULTILINE)
+_BLOCK = re.compile(r"<memory-context\b[^<>]*>.*?(?:</memory-context>|\Z)", re.DOTALL | re.IGNORECASE)
+# An id alone must look like one: "[research] x" is somebody's own text.
+_LABEL = re.compile(r"\s*(?:- )?\[(?:(r[0-9a-z]{6,}) [a-z_]+ \d{4}-\d\d-\d\d[^\]\n]{0,20}|(r0[0-9a-z]{5}))\]\s*")
 _ID = re.compile(r"\[(r[0-9a-z]{6,})[ \]]")
 
 
@@ -15,6 +16,6 @@ def strip_recalled(text: str) -> tuple[str, tuple[str, ...]]:
     rest = _BLOCK.sub("", text).strip() if ids else text
     label = _LABEL.match(rest)
     if label:
-        ids[label[1]] = None
+        ids[label[1] or label[2]] = None
         rest = rest[label.end() :]
     return rest, tuple(ids)

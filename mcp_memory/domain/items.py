@@ -29,7 +29,7 @@ class Measure:
 
     def cut(self, text: str, raw_tokens: int) -> str:
         """The text, or its beginning and an ellipsis where it is longer than that many uncorrected tokens."""
-        if len(text) <= raw_tokens:
+        if len(text.encode("utf-8", "replace")) <= raw_tokens:  # A token is at least one byte.
             return text
         shorter = self.truncate_raw(text, raw_tokens)
         return text if shorter == text else shorter.rstrip() + "…"
@@ -88,7 +88,9 @@ def text_item(text: str, section: str, measure: Measure, budget: int) -> Item:
     """Text from the caller, cut to the budget where it is longer."""
     room = max(int(budget / measure.factor), 1)
     forms = [measure.cut(text, room), measure.cut(text, room // 4)]
-    shown = [Form(detail="full", text=neutralise(form), tokens=measure.count(neutralise(form)) + 1) for form in forms]
+    # Nothing of ours stands before it, so its first line is neutralised like the others.
+    safe = [neutralise(f"\n{form}") for form in forms]
+    shown = [Form(detail="full", text=form, tokens=measure.count(form) + 1) for form in safe]
     return Item(id=section, kind="text", source="caller", section=section, share="rest", score=1.0, forms=tuple(shown))
 
 

@@ -45,6 +45,12 @@ def moved_to(record: Record, status: Status) -> Record:
     return replace(record, status=status, superseded_by=record.superseded_by if status == "superseded" else None)
 
 
+def after_succession(record: Record, newer_id: str, now: Instant) -> Record:
+    """The record replaced by a newer one. What was retired or proven wrong stays out of search."""
+    status = "superseded" if record.is_live else record.status
+    return replace(record, status=status, superseded_by=newer_id, updated_at=now)
+
+
 def after_confirmation(record: Record, now: Instant) -> Record:
     """The record met again in another session: facts rise to confirmed, and to core at three confirmations."""
     confirmed = record.counters.confirmed + 1

@@ -29,7 +29,7 @@ SECTION_OF_KIND: dict[Kind, str] = {
     "tool_result": "Recent Activity",
 }
 _FENCE = re.compile(r"<(?=\s*/?\s*memory-context)", re.IGNORECASE)
-_LOOKS_LIKE_OURS = re.compile(r"^(\s*)(#{1,6}(?=\s)|-(?=\s*\[)|\[(?=r[0-9a-z]))")
+_LOOKS_LIKE_OURS = re.compile(r"^(\s*)(#{1,6}(?=\s)|-(?=\s*\[|[^\[]{0,40}\[t[0-9a-z]{6})|\[(?=r[0-9a-z]))")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ STOP_WORDS = frozenset(
 def split_words(text: str) -> list[str]:
     """Words in order. Identifiers and paths come apart (`parseConfig` gives parseConfig, parse, Config)."""
     words: list[str] = []
-    for match in _TOKEN.finditer(text):
+    for match in _TOKEN.finditer(unicodedata.normalize("NFC", text)):
         run = match.group()
         if match.group("unspaced"):
             words.extend(run)
@@ -45,7 +45,7 @@ def index_terms(text: str) -> str:
 def query_terms(text: str, limit: int | None = MAX_QUERY_TERMS) -> list[str]:
     """Distinct case-folded words of a query in order, stop words removed unless nothing else is there."""
     words: dict[str, None] = {}
-    for match in _TOKEN.finditer(text):
+    for match in _TOKEN.finditer(unicodedata.normalize("NFC", text)):
         run = match.group()
         if match.group("unspaced") and len(run) > 1:
             words.update(dict.fromkeys(run[i : i + 2] for i in range(len(run) - 1)))

@@ -20,7 +20,7 @@ _PHRASE = re.compile(
       | {_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}})?
       | {_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?(?!\d)
       | {_MONTH},?\s+\d{{4}}
-      | (?:in|during|since)\s+{_MONTH}
+      | (?:in|during|since)\s+{_MONTH}(?:\s+{_DAY})?(?:,?\s+\d{{4}})?
       | (?:in|during|since)\s+(?:19|20)\d\d
       | yesterday | today | this\s+morning
       | (?:last|past|previous)\s+{_NUMBER}\s+(?:hour|day|week|month|year)s?

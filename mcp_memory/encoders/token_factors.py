@@ -7,7 +7,6 @@ import re
 
 from mcp_memory.domain.tokens import ModelFactor
 
-
 CLAUDE_NEWEST = ModelFactor(
     family="claude from 4.7 on",
     factor=1.53,

@@ -6,6 +6,7 @@ loader is not used, because it downloads. Which client uses which encoding is no
 
 import re
 import threading
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ _SPLITS = {
 }
 
 LONGEST_TOKEN = 128  # bytes, in both vocabularies
+SHORT, SHORT_KEPT = 64, 16_384  # characters; texts
 LOOKAHEAD = 4  # tokens: a longer prefix can cost fewer tokens than a shorter one, but only just behind the cut
 # tiktoken's pattern matcher panics at a million white-space characters in a row.
 _BLANKS_AT_ONCE = 500_000
@@ -56,6 +58,8 @@ class TiktokenCounter:
         self._name = encoding
         self._encoding: tiktoken.Encoding | None = None
         self._loading = threading.Lock()
+        # Contexts count the same labels and titles over and over.
+        self._count_short = lru_cache(maxsize=SHORT_KEPT)(lambda text: len(self._encode(text)))
 
     @property
     def name(self) -> str:
@@ -68,7 +72,7 @@ class TiktokenCounter:
 
     def count(self, text: str) -> int:
         """How many tokens the text has; 0 for the empty text."""
-        return len(self._encode(text))
+        return self._count_short(text) if len(text) <= SHORT else len(self._encode(text))
 
     def truncate(self, text: str, max_tokens: int) -> str:
         """The longest prefix that has at most `max_tokens` tokens; lone surrogates in it become U+FFFD.

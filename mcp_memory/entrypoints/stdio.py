@@ -51,6 +51,8 @@ def serve(settings: "Settings") -> NoReturn:
     from mcp_memory.entrypoints.mcp_server import build_server
 
     app = open_app(settings)
+    if sys.stdin.isatty():
+        sys.stderr.write("Serving MCP for a client to speak to; `mcp-memory demo` shows it, `--help` lists commands.\n")
     serve_stdio(build_server(app, warm_up=True))
     app.close()
     _leave()

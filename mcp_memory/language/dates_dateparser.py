@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, UTC, datetime, timedelta
 from typing import Any
 
 from mcp_memory.domain.records import Instant
@@ -57,7 +57,12 @@ class DateParserReader:
 def _span(at: datetime, period: str) -> tuple[Instant, Instant]:
     """The whole period around a point: "May 2023" is the month, "last week" Monday to Sunday."""
     day = at.replace(hour=0, minute=0, second=0, microsecond=0)
-    if period == "year":
+    if at.year == MAXYEAR:  # No later year exists for its end to lie in.
+        begin, end = (
+            day.replace(month=1, day=1) if period == "year" else day,
+            datetime(MAXYEAR, 12, 31, 23, 59, 59, tzinfo=UTC),
+        )
+    elif period == "year":
         begin, end = day.replace(month=1, day=1), day.replace(year=day.year + 1, month=1, day=1)
     elif period == "month":
         begin = day.replace(day=1)

@@ -102,7 +102,7 @@ class AssembleContext:
         items = self._items(request, strategy, gathered, stack, measure, budget, now)
         text, report = self._compose(request, items, gathered, measure, budget)
         if request.previous and request.previous == report.id:
-            text, report = _unchanged(report, measure)
+            text, report = _unchanged(text, report, measure)
         metadata = self._metadata(request, gathered, factor, started)
         report = replace(report, strategy=strategy.name, metadata={**metadata, **report.metadata})
         self._given_out.note(caller, (component.id for component in report.components))
@@ -157,7 +157,7 @@ class AssembleContext:
         """Place by estimates, render, count the whole text, and give way until it holds."""
         self._require_least(items, measure, budget)
         titles = {section: measure.count(f"## {section}\n") for section in SECTIONS}
-        fence = measure.count(render([])[0]) + 2
+        fence = _most(render([]), measure)
         note = measure.scaled(80) if request.explain else 0
         placed, left_out = place(items, budget - fence - note, titles, cheapest_first=request.compress)
         digest = _request_digest(request)
@@ -166,24 +166,27 @@ class AssembleContext:
             omitted = [*gathered.omitted, *(Omission(id=item.id, reason="no room in the budget") for item in left_out)]
             lines = _lines(arranged(placed, request.order), _note(omitted) if explain else "")
             text, context_id = render(lines, digest)
-            tokens = measure.count(text)
-            if tokens <= budget:
+            raw = measure.count_raw(text)
+            excess = measure.scaled(raw + _margin(context_id, measure)) - budget
+            if excess <= 0:
                 break
-            # The note goes before the last line that has to be there.
-            explain = explain and any(not each.item.required for each in placed)
-            placed, dropped = _give_way(placed, tokens - budget)
+            if explain and all(each.item.required for each in placed):
+                explain = False  # Not even the note alone fits: what it kept out may have its room.
+                placed, left_out = place(items, budget - fence, titles, cheapest_first=request.compress)
+                continue
+            placed, dropped = _give_way(placed, excess)
             left_out = [*left_out, *dropped]
         truncated = bool(left_out)
         components = tuple(_component(each) for each in placed)
         return text, ContextReport(
-            id=context_id, token_count=tokens, truncated=truncated, strategy="", components=components,
+            id=context_id, token_count=measure.scaled(raw), truncated=truncated, strategy="", components=components,
             omitted=tuple(omitted),
         )  # fmt: skip
 
     def _require_least(self, items: Sequence[Item], measure: Measure, budget: int) -> None:
         """Raise BudgetTooSmall where the fence and the required lines, at their shortest, do not fit."""
         required = [Line(section=item.section, text=item.forms[-1].text) for item in items if item.required]
-        least = measure.count(render(required)[0])
+        least = _most(render(required), measure)
         if least > budget:
             raise BudgetTooSmall(least)
 
@@ -202,6 +205,17 @@ class AssembleContext:
             "revision": self._records.revision(),
             "assembly_ms": round((time.perf_counter() - started) * 1000, 2),
         }
+
+
+def _most(rendered: tuple[str, str], measure: Measure) -> int:
+    """The tokens of a block, whatever its id turns out to be."""
+    text, context_id = rendered
+    return measure.scaled(measure.count_raw(text) + _margin(context_id, measure))
+
+
+def _margin(context_id: str, measure: Measure) -> int:
+    """What another id could cost more: one token per character at most, so that no digest tips the balance."""
+    return len(context_id) - measure.count_raw(context_id)
 
 
 def _lines(placed: Sequence[Placed], note: str) -> list[Line]:
@@ -226,19 +240,16 @@ def _note(omitted: Sequence[Omission]) -> str:
 
 
 def _give_way(placed: Sequence[Placed], excess: int) -> tuple[list[Placed], list[Item]]:
-    """Drop the least wanted items, at least one, until their estimates cover the excess; shorten required ones."""
-    kept, dropped = list(placed), list[Item]()
-    for index in range(len(kept) - 1, -1, -1):
-        each = kept[index]
-        if excess <= 0:
-            break
-        if each.item.required:
-            kept[index] = Placed(item=each.item, form=each.item.forms[-1])
-        else:
-            dropped.append(each.item)
-            del kept[index]
-        excess -= each.form.tokens
-    return kept, dropped
+    """Drop the least wanted items until their estimates cover the excess; once all are gone, shorten the required."""
+    dropped: dict[str, Item] = {}
+    for each in reversed(placed):
+        if excess > 0 and not each.item.required:
+            dropped[each.item.id] = each.item
+            excess -= each.form.tokens
+    kept = [each for each in placed if each.item.id not in dropped]
+    if all(each.item.required for each in kept):
+        kept = [Placed(item=each.item, form=each.item.forms[-1]) for each in kept]
+    return kept, list(dropped.values())
 
 
 def _component(placed: Placed) -> Component:
@@ -249,10 +260,13 @@ def _component(placed: Placed) -> Component:
     )  # fmt: skip
 
 
-def _unchanged(report: ContextReport, measure: Measure) -> tuple[str, ContextReport]:
-    """The client still shows the same block: say so instead of repeating it."""
-    text = f'<memory-context id="{report.id}">\nunchanged\n</memory-context>'
-    return text, replace(report, token_count=measure.count(text), metadata={"unchanged": True})
+def _unchanged(text: str, report: ContextReport, measure: Measure) -> tuple[str, ContextReport]:
+    """The client still shows the same block: say so instead of repeating it, where that is shorter."""
+    shorter = f'<memory-context id="{report.id}">\nunchanged\n</memory-context>'
+    tokens = measure.count(shorter)
+    if tokens > report.token_count:
+        return text, report
+    return shorter, replace(report, token_count=tokens, metadata={"unchanged": True})
 
 
 def _request_digest(request: ContextRequest) -> str:

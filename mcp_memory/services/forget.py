@@ -9,6 +9,7 @@ from mcp_memory.domain.records import Record
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.errors import Conflict
 from mcp_memory.ports import Clock, RecordStore, Transaction
+from mcp_memory.services.standing import hidden_branches
 
 Mode = Literal["retire", "erase", "restore"]
 
@@ -46,13 +47,15 @@ class Forget:
             else:
                 for record in found:
                     self._move(record, mode, transaction)
-        if mode == "erase" and done:
-            self._records.purge()
+        if mode == "erase":
+            self._records.purge()  # Also what an earlier call, or a process that was killed, could not purge.
         return Forgotten(done=done, not_found=tuple(i for i in wanted if i not in done))
 
     def _own(self, record_id: str, caller: Caller, transaction: Transaction) -> Record | None:
         record = transaction.get(record_id)
         if record is None or record.scope not in caller.scopes:
+            return None
+        if record.branch_id in hidden_branches(transaction, caller):
             return None
         if record.namespace != caller.namespace and record.visibility != "user":
             raise Conflict(

@@ -40,16 +40,19 @@ class Gathering:
     def __call__(self, query: str, where: RecordFilter, stack: Stack) -> Gathered:
         """Every candidate within the filter."""
         gathered = self._ranked(query, where) if query.strip() else self._listed(where)
+        always = self._always(where)
+        apart = {candidate.record.id for candidate in always}
         kept: dict[str, Candidate] = {}
-        omitted = list(gathered.omitted)
+        omitted = {omission.id: omission for omission in gathered.omitted}
         for candidate in (*self._inherited(stack, where), *self._pinned(where), *gathered.candidates):
             record = candidate.record
             if record.status == "superseded":
-                omitted.append(Omission(id=record.id, reason=f"superseded by {record.superseded_by or 'another'}"))
-            elif record.kind not in ALWAYS_KINDS:
+                reason = f"superseded by {record.superseded_by or 'another'}"
+                omitted[record.id] = Omission(id=record.id, reason=reason)
+            elif record.id not in apart:
                 kept.setdefault(record.id, candidate)
-        omitted = [omission for omission in omitted if omission.id not in kept]
-        return replace(gathered, candidates=list(kept.values()), always=self._always(where), omitted=omitted)
+        left_out = [omission for omission in omitted.values() if omission.id not in kept.keys() | apart]
+        return replace(gathered, candidates=list(kept.values()), always=always, omitted=left_out)
 
     def _ranked(self, query: str, where: RecordFilter) -> Gathered:
         ranking = self._querying.rank(query, where)
@@ -62,7 +65,7 @@ class Gathering:
             if is_above_floor(hit, terms, record.searchable_text):
                 relevance = min(max(hit.score / best, 0.0), 1.0)
                 candidates.append(Candidate(record=record, source="recall", relevance=relevance))
-            elif record.kind not in ALWAYS_KINDS:
+            else:
                 omitted.append(Omission(id=hit.id, reason="below the relevance floor"))
         return Gathered(
             candidates=candidates, always=[], omitted=omitted, found=ranking.found, degraded=ranking.degraded

@@ -22,7 +22,7 @@ class Inspecting:
 
     def status(self, caller: Caller) -> dict[str, Json]:
         """Counts over what this caller may see, and the state of the store."""
-        summary = self._records.summarize(caller)
+        summary = self._records.summarize(caller, hidden_branches(self._records, caller))
         return {
             "namespace": caller.namespace,
             "agent": caller.agent,

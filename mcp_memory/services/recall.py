@@ -196,8 +196,9 @@ class Recall:
 
 
 def is_relevant(hit: Fused) -> bool:
-    """True above the floor: it shares a word or the time asked about, or its meaning is at least remotely near."""
-    return bool(hit.raw.get("keyword") or hit.raw.get("time")) or hit.raw.get("vector", 1.0) >= FLOOR_COSINE
+    """True above the floor: it shares a word or the time asked about, is remotely near, or replaced what does."""
+    is_near = hit.raw.get("vector", 1.0) >= FLOOR_COSINE
+    return is_near or bool(hit.raw.get("keyword") or hit.raw.get("time")) or "supersedes" in hit.parts
 
 
 def shown_record(record: Record, detail: Detail) -> dict[str, Json]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from mcp_memory.ports import Embedder, RecordStore
 
 BATCH = 32
+EVERYTHING = 2**31
 
 Progress = Callable[[int, int], None]
 """Called with the number of records done and the number known so far."""
@@ -16,6 +17,10 @@ class Reindex:
     def __init__(self, records: RecordStore, embedder: Embedder) -> None:
         self._records = records
         self._embedder = embedder
+
+    def waiting(self) -> int:
+        """How many records lack this embedder's vectors at present, in all namespaces."""
+        return len(self._records.unembedded(self._embedder.id, EVERYTHING))
 
     def __call__(self, total: int, progress: Progress) -> int:
         """Embed what lacks this embedder's vectors, then adopt it. Interrupted, it goes on where it stopped.

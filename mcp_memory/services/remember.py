@@ -10,15 +10,15 @@ from mcp_memory.domain.detail import short_forms
 from mcp_memory.domain.details import checked_details, map_strings
 from mcp_memory.domain.echoes import strip_recalled
 from mcp_memory.domain.ids import RECORD
-from mcp_memory.domain.lifecycle import after_confirmation, first_status
+from mcp_memory.domain.lifecycle import after_confirmation, after_succession, first_status
 from mcp_memory.domain.records import LOG_KINDS, Instant, NewRecord, Record
-from mcp_memory.domain.scopes import Caller, scope_key
+from mcp_memory.domain.scopes import Caller, RecordFilter, scope_key
 from mcp_memory.domain.tasks import stack_at
 from mcp_memory.domain.text import content_hash, normal_hash
-from mcp_memory.errors import InvalidRequest, NotFound, StoreUnavailable
+from mcp_memory.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from mcp_memory.ports import Clock, Embedder, RecordStore, Redactor, TokenCounter, Transaction, Vectors, VectorStore
 from mcp_memory.services.given_out import GivenOut
-from mcp_memory.services.standing import place_of, require_task
+from mcp_memory.services.standing import hidden_branches, place_of, require_task
 
 SIMILAR_COSINE = 0.95
 SIMILAR_SHOWN = 5
@@ -81,7 +81,7 @@ class Remember:
         drafts = self._prepare(items, caller)
         with self._records.write() as transaction:
             outcomes = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
-        return [self._with_similar(draft, outcome) for draft, outcome in zip(drafts, outcomes, strict=True)]
+        return [self._with_similar(draft, outcome, caller) for draft, outcome in zip(drafts, outcomes, strict=True)]
 
     def _prepare(self, items: Sequence[NewRecord], caller: Caller) -> list[_Draft]:
         cleaned = [self._clean(item, caller) for item in items]
@@ -97,12 +97,16 @@ class Remember:
     def _clean(self, item: NewRecord, caller: Caller) -> _Draft:
         """Cut out secrets and what this server itself handed back."""
         text, recalled = strip_recalled(item.text)
-        if not text and not recalled:
+        if not text.strip() and not recalled:
             raise InvalidRequest("text is empty; say what to remember in one or more words.")
         text, redacted = self._redactor.redact(text)
         details, hidden = map_strings(checked_details(item.kind, item.details), self._redactor.redact)
+        properties = [map_strings(entity.properties, self._redactor.redact) for entity in item.entities]
+        pairs = zip(item.entities, properties, strict=True)
+        entities = tuple(replace(entity, properties=safe) for entity, (safe, _) in pairs)
+        hidden += sum(count for _, count in properties)
         scope = scope_key(item.visibility, caller.namespace, caller.agent)
-        item = replace(item, text=text.strip(), details=details)
+        item = replace(item, text=text.strip(), details=details, entities=entities)
         return _Draft(item=item, scope=scope, redacted=redacted + hidden, recalled=recalled, vectors=None)
 
     def _embed(self, item: NewRecord) -> Vectors:
@@ -116,15 +120,24 @@ class Remember:
             return Remembered(id=known[0].id, status="confirmed", similar=others, redacted=redacted)
         if not item.text:
             raise InvalidRequest("text holds only recalled context of unknown records; send what is new in it.")
-        if item.kind not in LOG_KINDS and not item.reassert:
+        if item.kind not in LOG_KINDS:
             digest = content_hash(item.text)
             if existing := transaction.find_text(draft.scope, digest):
+                existing = self._shared_with(caller, existing, transaction)
+                if item.reassert and (existing.superseded_by or not existing.is_live):
+                    return self._reassert(existing, item, caller, redacted, transaction)
                 return self._meet_again(existing, item, caller, redacted, transaction)
-            if corrected := transaction.find_old_text(draft.scope, digest):
+            if not item.reassert and (corrected := transaction.find_old_text(draft.scope, digest)):
                 return _superseded(corrected.id, corrected.id, redacted)
-        if item.kind not in LOG_KINDS and (existing := transaction.find_text(draft.scope, content_hash(item.text))):
-            return self._reassert(existing, item, redacted, transaction)
         return self._insert(draft, caller, transaction)
+
+    def _shared_with(self, caller: Caller, existing: Record, transaction: Transaction) -> Record:
+        """What a branch hid is no longer the branch's own once it is stored outside of it as well."""
+        if existing.branch_id is None or existing.branch_id not in hidden_branches(transaction, caller):
+            return existing
+        surfaced = replace(existing, branch_id=None, updated_at=self._clock())
+        transaction.update(surfaced)
+        return surfaced
 
     def _meet_again(
         self, existing: Record, item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
@@ -142,13 +155,16 @@ class Remember:
             transaction.update(after_confirmation(existing, now))
         return Remembered(id=existing.id, status="confirmed", redacted=redacted)
 
-    def _reassert(self, existing: Record, item: NewRecord, redacted: int, transaction: Transaction) -> Remembered:
+    def _reassert(
+        self, existing: Record, item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
+    ) -> Remembered:
         """The caller insists: the old value holds again."""
         now = self._clock()
         revived = replace(
             existing, status=first_status(existing.kind), superseded_by=None, updated_at=now, accessed_at=now
         )
         transaction.update(revived)
+        self._supersede(item.supersedes, existing.id, caller, now, transaction)
         return Remembered(id=existing.id, status="stored", redacted=redacted)
 
     def _insert(self, draft: _Draft, caller: Caller, transaction: Transaction) -> Remembered:
@@ -190,22 +206,31 @@ class Remember:
     ) -> None:
         for old_id in old_ids:
             old = transaction.get(old_id)
-            if old is None or old.scope not in caller.scopes:
+            hidden = hidden_branches(transaction, caller)
+            if old is None or old.scope not in caller.scopes or old.branch_id in hidden:
                 raise NotFound(f"supersedes: no record {old_id!r}; call `recall` to find ids. Nothing was stored.")
+            if old.namespace != caller.namespace and old.visibility != "user":
+                raise Conflict(f"Record {old_id} belongs to {old.namespace}, which is only read here; change it there.")
             if old_id != new_id:
-                transaction.update(replace(old, status="superseded", superseded_by=new_id, updated_at=now))
+                transaction.update(after_succession(old, new_id, now))
 
-    def _with_similar(self, draft: _Draft, outcome: Remembered) -> Remembered:
+    def _with_similar(self, draft: _Draft, outcome: Remembered, caller: Caller) -> Remembered:
         """Add near-duplicates by meaning. They are advice: a search that fails does not undo an acknowledged write."""
         if outcome.status != "stored" or draft.vectors is None or draft.item.kind in LOG_KINDS:
             return outcome
+        hidden = hidden_branches(self._records, caller)
         exclude = (outcome.id, *outcome.similar, *draft.item.supersedes)
         try:
             near = self._vectors.search(draft.vectors[0], (draft.scope,), SIMILAR_SHOWN, exclude=exclude)
         except StoreUnavailable:
             return outcome
         alike = tuple(record_id for record_id, cosine in near.items() if cosine >= SIMILAR_COSINE)
-        return replace(outcome, similar=(*outcome.similar, *alike)[:SIMILAR_SHOWN])
+        similar = (*outcome.similar, *alike)
+        if hidden:
+            where = RecordFilter(scopes=(draft.scope,), hidden_branches=hidden, only=frozenset(similar))
+            visible = self._records.matching_ids(where)
+            similar = tuple(record_id for record_id in similar if record_id in visible)
+        return replace(outcome, similar=similar[:SIMILAR_SHOWN])
 
 
 def _visible(record_ids: Sequence[str], caller: Caller, transaction: Transaction) -> list[Record]:

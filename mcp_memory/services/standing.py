@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tasks import Stack, Task, stack_at
 from mcp_memory.errors import NotFound
-from mcp_memory.ports import RecordStore
+from mcp_memory.ports import RecordStore, Transaction
 
 
 def place_of(places: Mapping[str, str], caller: Caller) -> str | None:
@@ -13,7 +13,7 @@ def place_of(places: Mapping[str, str], caller: Caller) -> str | None:
     return places.get(caller.session_id if caller.named_session else "")
 
 
-def stack_of(records: RecordStore, caller: Caller, task_id: str | None = None) -> Stack:
+def stack_of(records: RecordStore | Transaction, caller: Caller, task_id: str | None = None) -> Stack:
     """The caller's stack, or the one of a task it names. Raises NotFound for an unknown task."""
     tasks = records.tasks(caller.namespace)
     if task_id is not None:
@@ -21,11 +21,12 @@ def stack_of(records: RecordStore, caller: Caller, task_id: str | None = None) -
     return stack_at(task_id or place_of(records.places(caller), caller), tasks)
 
 
-def hidden_branches(records: RecordStore, caller: Caller) -> frozenset[str]:
-    """Branches whose records this caller does not see, because it does not stand in them."""
-    if not records.open_branches(caller.namespace):
-        return frozenset()
-    return stack_of(records, caller).hidden_branches
+def hidden_branches(records: RecordStore | Transaction, caller: Caller) -> frozenset[str]:
+    """Branches, also of namespaces it inherits, whose records this caller does not see: it stands in none of them."""
+    branches = records.open_branches()
+    if not branches:
+        return branches
+    return branches - {task.id for task in stack_of(records, caller).path}
 
 
 def require_task(task_id: str, tasks: Sequence[Task]) -> Task:

@@ -72,6 +72,8 @@ class Tasks:
                 tasks.append(current)
             else:
                 current = self._current(None, caller, tasks, transaction)
+                if current.is_finished:
+                    raise Conflict(f"Your task {current.id} is {current.status}; push a goal together with the plan.")
             for goal in request.plan:
                 planned = self._task(goal, current, caller, "planned", transaction)
                 transaction.add_task(planned)
@@ -113,7 +115,7 @@ class Tasks:
 
     def _create(self, request: PushRequest, parent: Task | None, caller: Caller, transaction: Transaction) -> Task:
         task = self._task(request.goal, parent, caller, "active", transaction)
-        criteria = self._redactor.redact(request.success_criteria)[0] if request.success_criteria else None
+        criteria = self._safe(request.success_criteria)
         task = replace(task, success_criteria=criteria, inherit=request.inherit, branch=request.branch)
         transaction.add_task(task)
         return task
@@ -126,7 +128,7 @@ class Tasks:
             status="active",
             agent=caller.agent,
             session_id=caller.session_id,
-            success_criteria=request.success_criteria or task.success_criteria,
+            success_criteria=self._safe(request.success_criteria) or task.success_criteria,
             inherit=tuple(dict.fromkeys((*task.inherit, *request.inherit))),
             branch=task.branch or request.branch,
             updated_at=self._clock(),
@@ -171,7 +173,8 @@ class Tasks:
             return require_task(task_id, tasks)
         places = transaction.places(caller)
         own = place_of(places, caller)
-        others = {place for place in places.values() if place != own}
+        is_open = {task.id for task in tasks if not task.is_finished}
+        others = {place for place in places.values() if place != own and place in is_open}
         if own is None and len(others) == 1:
             own = next(iter(others))
         elif others and not caller.named_session:
@@ -187,9 +190,14 @@ class Tasks:
             task,
             status=request.status,
             result=self._redactor.redact(request.result.strip())[0],
-            artifacts=tuple(dict.fromkeys((*task.artifacts, *request.artifacts))),
+            artifacts=tuple(
+                dict.fromkeys((*task.artifacts, *(self._redactor.redact(a)[0] for a in request.artifacts)))
+            ),
             updated_at=self._clock(),
         )
+
+    def _safe(self, text: str | None) -> str | None:
+        return self._redactor.redact(text)[0] if text else None
 
     def _cascade(self, task: Task, request: PopRequest, tasks: Sequence[Task]) -> list[Task]:
         """Unfinished tasks below, abandoned when asked for. A blocked task may keep them."""
@@ -203,17 +211,13 @@ class Tasks:
         return [replace(t, status="abandoned", result=t.result or reason, updated_at=self._clock()) for t in below]
 
     def _leave(self, popped: Task, caller: Caller, tasks: Sequence[Task], transaction: Transaction) -> str | None:
-        """Step out to the nearest open ancestor where the caller stood in what ended; stay put elsewhere."""
+        """Step out to the parent, open as long as anything below it was, from what ended; stay put elsewhere."""
         place = place_of(transaction.places(caller), caller)
         ended = {popped.id, *(t.id for t in descendants(popped.id, tasks))}
         if place is not None and place not in ended:
             return place
-        by_id = {task.id: task for task in tasks}
-        parent = by_id.get(popped.parent_id or "")
-        while parent is not None and parent.is_finished:
-            parent = by_id.get(parent.parent_id or "")
-        transaction.set_place(caller, parent.id if parent else None)
-        return parent.id if parent else None
+        transaction.set_place(caller, popped.parent_id)
+        return popped.parent_id
 
     def _require_records(self, record_ids: Sequence[str], caller: Caller) -> None:
         missing = set(record_ids) - self._records.get(record_ids, caller.scopes).keys() if record_ids else set[str]()

@@ -233,7 +233,7 @@ SCRIPT = Script(
         Subtask(goal="Let the board sleep longer at night"),
     ],
     request="Change how often the roof board wakes up at night and get the new firmware onto it",
-    max_tokens=700,
+    max_tokens=500,
 )
 
 NEXT: Mapping[str, str] = {

@@ -1,0 +1,86 @@
+"""What every test may ask for: a clock it can set, a real memory in its own folder, one loaded encoder per process."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from mcp_memory.app import App, open_app
+from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.settings import load_settings
+
+# The same examples on every machine and in every run; `--hypothesis-profile=search` looks for new ones.
+settings.register_profile(
+    "deterministic",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+)
+settings.register_profile("search", settings.get_profile("deterministic"), derandomize=False, max_examples=1000)
+settings.load_profile("deterministic")
+
+NOON = 1_795_176_000.0
+"""2026-11-20T12:00:00Z, a Friday."""
+
+
+@dataclass
+class Clock:
+    """A clock that stands still until it is set."""
+
+    now: float = NOON
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, *, seconds: float = 0, hours: float = 0, days: float = 0) -> None:
+        """Move on, or back where the sum is negative."""
+        self.now += seconds + 3_600 * hours + 86_400 * days
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(scope="session")
+def embedder() -> MiniLMEmbedder:
+    """The real one, its model loaded once for the process."""
+    return MiniLMEmbedder()
+
+
+@pytest.fixture
+def open_memory(
+    tmp_path: Path, clock: Clock, embedder: MiniLMEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., App]]:
+    """Open a real memory: `open_memory(folder="a", agent="b", session="c", …)`, settings by name.
+
+    Calls with the same folder share one store; `folder=None` makes a fresh one. All of them follow the test's clock.
+    """
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(tmp_path / "none.toml"))
+    opened: list[App] = []
+    fresh = itertools.count()
+
+    def open_one(folder: str | None = "data", **chosen: object) -> App:
+        data_dir = tmp_path / (folder or f"fresh-{next(fresh)}")
+        opened.append(open_app(load_settings(data_dir=data_dir, **{"namespace": "test", **chosen}), clock, embedder))
+        return opened[-1]
+
+    yield open_one
+    for app in opened:
+        app.close()
+
+
+@pytest.fixture
+def app(open_memory: Callable[..., App]) -> App:
+    """An empty memory."""
+    return open_memory()

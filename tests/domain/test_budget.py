@@ -1,0 +1,129 @@
+"""Fitting items into a budget."""
+
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_memory.domain.budget import SHARES, Form, Item, Placed, arranged, place
+
+TITLES = {"Task": 3, "Known Information": 4, "Identity": 2, "Active Constraints": 3}
+
+
+def item(name: str, *tokens: int, share: str = "rest", section: str = "Known Information", **fields: bool) -> Item:
+    """An item with one form for each number of tokens, fullest first."""
+    details = ("full", "summary", "micro")
+    forms = tuple(Form(detail=details[i], text=f"{name}{i}", tokens=cost) for i, cost in enumerate(tokens))
+    return Item(id=name, kind="fact", source="recall", section=section, share=share, score=1.0, forms=forms, **fields)
+
+
+def cost(placed: list[Placed]) -> int:
+    return sum(each.form.tokens for each in placed) + sum(TITLES[s] for s in {each.item.section for each in placed})
+
+
+def names(items: list[Item] | list[Placed]) -> list[str]:
+    return [each.item.id if isinstance(each, Placed) else each.id for each in items]
+
+
+def test_smaller_items_enter_behind_one_that_is_too_large() -> None:
+    """A3.3: one long item never starves the rest."""
+    placed, left_out = place([item("long", 500), item("a", 10), item("b", 10)], 30, TITLES)
+    assert names(placed) == ["a", "b"]
+    assert names(left_out) == ["long"]
+
+
+def test_an_item_too_large_for_the_space_left_is_shown_at_a_lower_detail() -> None:
+    """A3.3: detail falls before an item is skipped."""
+    placed, left_out = place([item("a", 15, 5), item("b", 15, 6)], 30, TITLES)
+    assert [(each.item.id, each.form.detail) for each in placed] == [("a", "full"), ("b", "summary")]
+    assert left_out == []
+
+
+def test_the_cheapest_forms_go_first_where_asked_and_the_leftover_deepens_the_best() -> None:
+    """A3.3: with `compress`, breadth comes before depth."""
+    items = [item("a", 20, 5), item("b", 20, 5), item("c", 20, 5)]
+    placed, _ = place(items, 34, TITLES, cheapest_first=True)
+    assert [each.form.tokens for each in placed] == [20, 5, 5]
+
+
+def test_the_leftover_takes_the_fullest_form_that_fits() -> None:
+    """A3.3: deepening tries every form, fullest first."""
+    placed, _ = place([item("a", 50, 12, 5)], 20, TITLES, cheapest_first=True)
+    assert [each.form.tokens for each in placed] == [12]
+
+
+def test_what_is_always_there_is_held_to_its_share_while_others_wait() -> None:
+    """A3.3: twenty censors do not push out the one fact that was asked for."""
+    censors = [item(f"c{i}", 20, share="censor", section="Active Constraints") for i in range(20)]
+    fact = item("fact", 30)
+    placed, _ = place([*censors, fact], 800, TITLES)
+    assert "fact" in names(placed)
+    placed, _ = place([*censors, fact], 100, TITLES)
+    assert "fact" in names(placed)
+
+
+def test_what_a_share_leaves_over_goes_to_the_others() -> None:
+    """A3.3: no share is kept empty, and an overfull one uses what others left."""
+    placed, left_out = place([item(f"f{i}", 10) for i in range(9)], 94, TITLES)
+    assert len(placed) == 9
+    assert left_out == []
+    tasks = [item(f"t{i}", 10, share="task", section="Task") for i in range(9)]
+    placed, left_out = place(tasks, 93, TITLES)
+    assert (len(placed), left_out) == (9, [])
+
+
+def test_a_required_item_stands_at_its_shortest_however_little_is_left() -> None:
+    """A3.2: what must always be there is never pushed out by records."""
+    now = item("now", 40, 12, share="task", section="Task", required=True)
+    placed, _ = place([now, *(item(f"f{i}", 10) for i in range(20))], 60, TITLES)
+    assert placed[0].item.id == "now"
+    placed, left_out = place([now, item("f", 5)], 8, TITLES)
+    assert (names(placed), names(left_out)) == (["now"], ["f"])
+
+
+def test_a_required_item_is_full_where_its_share_allows() -> None:
+    """A3.3: required does not mean short."""
+    now = item("now", 40, 12, share="task", section="Task", required=True)
+    placed, _ = place([now, *(item(f"f{i}", 10) for i in range(99))], 200, TITLES)
+    assert placed[0].form.tokens == 40
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["rest", *SHARES]),
+            st.sampled_from(sorted(TITLES)),
+            st.lists(st.integers(1, 300), min_size=1, max_size=3).map(lambda costs: sorted(costs, reverse=True)),
+        ),
+        max_size=30,
+    ),
+    st.integers(0, 2_000),
+    st.booleans(),
+)
+def test_placed_items_cost_no_more_than_the_budget_and_nothing_gets_lost(
+    drawn: list[tuple[str, str, list[int]]], budget: int, cheapest_first: bool
+) -> None:
+    """A3.1: by the estimates; B1.3: each item is placed or left out, never both."""
+    items = [item(f"i{n}", *costs, share=share, section=section) for n, (share, section, costs) in enumerate(drawn)]
+    placed, left_out = place(items, budget, TITLES, cheapest_first=cheapest_first)
+    assert cost(placed) <= budget
+    assert sorted(names(placed) + names(left_out)) == sorted(names(items))
+    assert names(placed) == [each.id for each in items if each.id in names(placed)]
+    spare = budget - cost(placed)
+    opened = {each.item.section for each in placed}
+    for each in left_out:
+        assert each.forms[-1].tokens + (0 if each.section in opened else TITLES[each.section]) > spare
+
+
+def test_the_shares_together_leave_room_for_what_was_asked() -> None:
+    """A3.3: the shares of what is always there are less than half of the budget."""
+    assert sum(SHARES.values(), Fraction(0)) < Fraction(1, 2)
+
+
+def test_reverse_puts_the_best_last_and_edges_the_best_at_both_ends() -> None:
+    """A6.4: only the order changes."""
+    placed, _ = place([item(name, 5) for name in "abcde"], 100, TITLES)
+    assert names(arranged(placed, "best_first")) == list("abcde")
+    assert names(arranged(placed, "reverse")) == list("edcba")
+    assert names(arranged(placed, "edges")) == list("acedb")
+    assert names(arranged([], "edges")) == []

@@ -1,0 +1,51 @@
+"""Recognising text that came out of memory."""
+
+import pytest
+
+from mcp_memory.domain.echoes import strip_recalled
+
+BLOCK = (
+    '<memory-context id="c1">\n## Known Information\n- [r000001 fact 2026-11-20] The port is 5432.\n</memory-context>'
+)
+
+
+def test_a_recalled_block_is_cut_out_and_its_records_are_named() -> None:
+    """B11.1: what came out of recall is recognised."""
+    text, ids = strip_recalled(f"{BLOCK}\nThe host is db2.\n{BLOCK.replace('r000001', 'r00000a')}")
+    assert (text, ids) == ("The host is db2.", ("r000001", "r00000a"))
+
+
+def test_a_block_without_its_end_is_cut_out_to_the_end() -> None:
+    """B11.1: also where a client truncated it."""
+    assert strip_recalled(BLOCK.removesuffix("</memory-context>")) == ("", ("r000001",))
+
+
+@pytest.mark.parametrize("label", ["- [r000001 fact 2026-11-20] ", "[r000001 event 2026-11-20T10:00Z] ", "[r000001] "])
+def test_a_label_in_front_of_a_text_is_cut_off(label: str) -> None:
+    """B11.1: an item copied out of the block."""
+    assert strip_recalled(f"{label}The port is 5432.") == ("The port is 5432.", ("r000001",))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[research] Redis is enough",
+        "[release] cut at noon",
+        "[refactor] split the parser",
+        "- [ ] buy milk",
+        "[r1] first reference",
+        "[required for login] a token",
+        "The tag <memory-context> fences what is recalled.",
+        "  indented code",
+        "",
+    ],
+)
+def test_a_text_of_ones_own_stays_as_it_is(text: str) -> None:
+    """R2: nothing that somebody wrote is lost because it looks a little like ours."""
+    assert strip_recalled(text) == (text, ())
+
+
+def test_half_a_million_opened_blocks_are_read_once() -> None:
+    """B11.1: the search is linear in the text; at a quadratic one this test would not end."""
+    text = "<memory-context " * 500_000
+    assert strip_recalled(text) == (text, ())

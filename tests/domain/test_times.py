@@ -1,0 +1,56 @@
+"""Expressions of time in a query, and instants as text."""
+
+import pytest
+
+from mcp_memory.domain.times import asks_only_when, iso, iso_day, iso_minute, time_phrase
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
+        ("what broke last week?", "last week"),
+        ("deploys in May 2023", "in May 2023"),
+        ("deploys of May 2023", "May 2023"),
+        ("since May 3", "since May 3"),
+        ("since May 3, 2024", "since May 3, 2024"),
+        ("what happened in May", "in May"),
+        ("since March, what changed", "since March"),
+        ("on 3rd of July 2024", "3rd of July 2024"),
+        ("notes of Dec 24", "Dec 24"),
+        ("errors of 2026-11-20", "2026-11-20"),
+        ("at 2026-11-20T10:30Z", "2026-11-20T10:30Z"),
+        ("plans during 2025", "during 2025"),
+        ("the last three days", "last three days"),
+        ("5 minutes and two weeks ago", "two weeks ago"),
+        ("this morning", "this morning"),
+        ("on Friday we met", "on Friday"),
+        ("Yesterday all was well", "Yesterday"),
+    ],
+)
+def test_the_first_expression_of_time_is_found(text: str, phrase: str) -> None:
+    """R6, B2.1: dates in a query."""
+    assert time_phrase(text) == phrase
+
+
+@pytest.mark.parametrize(
+    "text", ["may I deploy?", "march on", "CVE-2024-12345", "version 2.1", "the second step", "port 2023", "", "weekly"]
+)
+def test_what_is_no_time_is_not_taken_for_one(text: str) -> None:
+    """R6: "May" counts only where it can be the month."""
+    assert time_phrase(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_only_time"),
+    [("what did we do last week?", True), ("last week", True), ("which database did we pick last week?", False)],
+)
+def test_a_query_may_ask_for_nothing_but_a_time(text: str, is_only_time: bool) -> None:
+    """R6: then the time narrows instead of boosting."""
+    assert asks_only_when(text, "last week") is is_only_time
+
+
+def test_instants_are_shown_in_utc() -> None:
+    """B11.1: a date per item."""
+    assert iso(1_795_176_000.9) == "2026-11-20T12:00:00Z"
+    assert iso_minute(1_795_176_000.0) == "2026-11-20T12:00Z"
+    assert [iso_day(at) for at in (1_795_176_000.0, -1.0, 0.0)] == ["2026-11-20", "1969-12-31", "1970-01-01"]

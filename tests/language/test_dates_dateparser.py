@@ -1,0 +1,71 @@
+"""What phrases about time mean, on Friday 2026-11-20 at noon."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mcp_memory.domain.times import iso
+from mcp_memory.language.dates_dateparser import DateParserReader
+
+NOON = 1_795_176_000.0
+READER = DateParserReader()
+
+
+def span(phrase: str) -> tuple[str, str] | None:
+    read = READER.read(phrase, NOON)
+    return (iso(read[0]), iso(read[1])) if read else None
+
+
+@pytest.mark.parametrize(
+    ("phrase", "begin", "end"),
+    [
+        ("2026-11-20", "2026-11-20T00:00:00Z", "2026-11-21T00:00:00Z"),
+        ("2026-11-20T10:00:00Z", "2026-11-20T10:00:00Z", "2026-11-20T10:00:01Z"),
+        ("2026-11-20 10:00+02:00", "2026-11-20T08:00:00Z", "2026-11-20T08:00:01Z"),
+        ("2023", "2023-01-01T00:00:00Z", "2024-01-01T00:00:00Z"),
+        ("May 2023", "2023-05-01T00:00:00Z", "2023-06-01T00:00:00Z"),
+        ("in May 2023", "2023-05-01T00:00:00Z", "2023-06-01T00:00:00Z"),
+        ("December 2025", "2025-12-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        ("in December", "2025-12-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        ("today", "2026-11-20T00:00:00Z", "2026-11-21T00:00:00Z"),
+        ("yesterday", "2026-11-19T00:00:00Z", "2026-11-20T00:00:00Z"),
+        ("last week", "2026-11-09T00:00:00Z", "2026-11-16T00:00:00Z"),
+        ("this week", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"),
+        ("last month", "2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z"),
+        ("last year", "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        ("the last 3 days", "2026-11-17T12:00:00Z", "2026-11-20T12:00:00Z"),
+        ("past two weeks", "2026-11-06T12:00:00Z", "2026-11-20T12:00:00Z"),
+        ("past week", "2026-11-09T00:00:00Z", "2026-11-16T00:00:00Z"),
+        ("on Friday", "2026-11-13T00:00:00Z", "2026-11-14T00:00:00Z"),
+        ("5 minutes ago", "2026-11-20T11:55:00Z", "2026-11-20T11:55:01Z"),
+        ("this morning", "2026-11-20T09:00:00Z", "2026-11-20T15:00:00Z"),
+        ("昨日", "2026-11-19T00:00:00Z", "2026-11-20T00:00:00Z"),
+        ("9999-12-31", "9999-12-31T00:00:00Z", "9999-12-31T23:59:59Z"),
+        ("9999", "9999-01-01T00:00:00Z", "9999-12-31T23:59:59Z"),
+    ],
+)
+def test_a_phrase_is_the_whole_period_it_names(phrase: str, begin: str, end: str) -> None:
+    """R6: the span [start, end), weeks from Monday; months without a year are past ones."""
+    assert span(phrase) == (begin, end)
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    ["", "  ", "soon", "2026-13-45", "2026-02-29", "0000-00-00", "99999999 days ago", "last foo days", "x" * 500],
+)
+def test_what_is_no_time_is_none(phrase: str) -> None:
+    """R6: no guess."""
+    assert span(phrase) is None
+
+
+def test_months_end_where_they_do() -> None:
+    """R6: also in leap years."""
+    assert span("February 2024") == ("2024-02-01T00:00:00Z", "2024-03-01T00:00:00Z")
+    assert span("2024-02-29") == ("2024-02-29T00:00:00Z", "2024-03-01T00:00:00Z")
+
+
+def test_threads_read_the_same() -> None:
+    """R6: the reader is shared by all calls."""
+    phrases = ["last week", "May 2023", "yesterday", "2026-11-20"] * 5
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(span, phrases)) == [span(phrase) for phrase in phrases]

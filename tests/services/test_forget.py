@@ -1,0 +1,85 @@
+"""Forgetting: for a while, or for good."""
+
+from collections.abc import Callable
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.records import Entity, Kind
+from mcp_memory.services.assemble_context import ContextRequest
+from mcp_memory.services.forget import Forgotten, Mode
+from mcp_memory.services.recall import RecallRequest
+from mcp_memory.services.remember import Remembered
+from mcp_memory.services.revise import Revision
+
+RememberOne = Callable[..., Remembered]
+
+
+def found(app: App, query: str, *, include_inactive: bool = False) -> list[str]:
+    request = RecallRequest(query=query, include_inactive=include_inactive)
+    return [str(result["id"]) for result in app.recall(request, app.caller()).results]
+
+
+@pytest.mark.parametrize("kind", ["fact", "decision", "message"])
+def test_a_retired_record_is_out_of_sight_until_it_is_restored(app: App, remember: RememberOne, kind: Kind) -> None:
+    """R9: in search, lists and contexts; asked for, it is still there."""
+    record = remember("The port is 5432.", kind=kind)
+    assert app.forget([record.id], "retire", app.caller()) == Forgotten(done=(record.id,), not_found=())
+    assert found(app, "port") == []
+    assert app.recall(RecallRequest(), app.caller()).results == ()
+    assert app.assemble_context(ContextRequest(query="port"), app.caller()).report.components == ()
+    assert found(app, "port", include_inactive=True) == [record.id]
+    assert app.forget([record.id], "restore", app.caller()).done == (record.id,)
+    assert found(app, "port") == [record.id]
+
+
+def test_forgetting_twice_is_forgetting_once(app: App, remember: RememberOne) -> None:
+    """R9: in each way; restoring what is there changes nothing."""
+    record = remember("The port is 5432.")
+    modes: list[Mode] = ["restore", "retire", "retire", "restore", "restore"]
+    for mode in modes:
+        assert app.forget([record.id, record.id], mode, app.caller()).done == (record.id,)
+    assert found(app, "port") == [record.id]
+    assert app.forget([record.id], "erase", app.caller()).done == (record.id,)
+    for mode in ("erase", "retire", "restore"):
+        assert app.forget([record.id], mode, app.caller()) == Forgotten(done=(), not_found=(record.id,))
+
+
+def test_an_unknown_id_is_named_and_hinders_nothing(app: App, remember: RememberOne) -> None:
+    """R9: the others are forgotten."""
+    record = remember("The port is 5432.")
+    assert app.forget(["r00zzzz", record.id], "retire", app.caller()) == Forgotten(
+        done=(record.id,), not_found=("r00zzzz",)
+    )
+
+
+def test_an_erased_record_is_in_no_file_and_no_answer(app: App, remember: RememberOne) -> None:
+    """R9: nor its earlier text, entities and details."""
+    record = remember(
+        "Zanzibar is the code word.", details={"why": "Quetzalcoatl"}, entities=(Entity(name="Xylophone"),)
+    )
+    app.revise(Revision(id=record.id, text="Timbuktu is the code word."), app.caller())
+    app.assemble_context(ContextRequest(query="Timbuktu code word"), app.caller())
+    app.forget([record.id], "erase", app.caller())
+    assert found(app, "code word", include_inactive=True) == []
+    app.close()
+    words = [b"zanzibar", b"timbuktu", b"quetzalcoatl", b"xylophone"]
+    for path in (path for path in app.settings.data_dir.rglob("*") if path.is_file()):
+        content = path.read_bytes().lower()
+        assert not [word for word in words if word in content]
+
+
+def test_a_forgotten_old_value_comes_back_as_an_old_value(app: App, remember: RememberOne) -> None:
+    """R8: restoring what was superseded does not bring the error back as truth."""
+    old = remember("The port is 5432.")
+    new = remember("The port is 6543.", supersedes=(old.id,))
+    for mode in ("retire", "restore"):
+        app.forget([old.id], mode, app.caller())
+    assert found(app, "which port") == [new.id, old.id]
+    assert [c.id for c in app.assemble_context(ContextRequest(), app.caller()).report.components] == [new.id]
+
+
+def test_forgetting_on_an_empty_store_finds_nothing(app: App) -> None:
+    """S3.1: no error."""
+    assert app.forget(["r000001"], "erase", app.caller()) == Forgotten(done=(), not_found=("r000001",))
+    assert app.forget([], "retire", app.caller()) == Forgotten(done=(), not_found=())

@@ -1,0 +1,96 @@
+"""What memory holds, shown."""
+
+from collections.abc import Callable
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.records import NewRecord
+from mcp_memory.errors import NotFound
+from mcp_memory.services.assemble_context import ContextRequest
+from mcp_memory.services.given_out import REMEMBERED_PER_SESSION, SESSIONS, GivenOut
+from mcp_memory.services.inspecting import LOG_SHOWN
+from mcp_memory.services.recall import RecallRequest
+from mcp_memory.services.remember import Remembered
+from mcp_memory.services.revise import Revision
+from mcp_memory.services.tasks import PushRequest
+
+RememberOne = Callable[..., Remembered]
+
+
+def test_status_counts_what_is_there(app: App, remember: RememberOne) -> None:
+    """C9.1: an empty memory too."""
+    empty = app.status(app.caller())
+    assert (empty["records"], empty["statuses"], empty["tasks"], empty["sessions"]) == ({}, {}, {}, 0)
+    old = remember("The port is 5432.")
+    remember("The port is 6543.", supersedes=(old.id,), session_id="other")
+    remember("Chosen.", kind="decision")
+    app.tasks.push(PushRequest(goal="ship", plan=("test",)), app.caller())
+    status = app.status(app.caller())
+    assert status["records"] == {"decision": 1, "fact": 2}
+    assert status["statuses"] == {"active": 1, "new": 1, "superseded": 1}
+    assert status["tasks"] == {"active": 1, "planned": 1}
+    assert (status["namespace"], status["agent"], status["sessions"]) == ("test", "default", 2)
+    store = status["store"]
+    assert isinstance(store, dict)
+    assert store["revision"] == app.records.revision()
+    assert store["bytes"] == sum(path.stat().st_size for path in app.settings.data_dir.glob("memory.db*"))
+
+
+def test_a_record_is_shown_in_full_with_what_it_was(app: App, remember: RememberOne) -> None:
+    """R8: earlier texts, counters, where it came from."""
+    fact = remember("The port is 5432.", tags=("net",))
+    app.revise(Revision(id=fact.id, text="The port is 6543.", feedback="used"), app.caller())
+    shown = app.describe(fact.id, app.caller())
+    assert (shown["text"], shown["status"], shown["tags"]) == ("The port is 6543.", "new", ["net"])
+    assert shown["earlier"] == [{"until": "2026-11-20T12:00:00Z", "text": "The port is 5432."}]
+    assert isinstance(shown["counters"], dict)
+    assert shown["counters"]["used"] == 1
+    with pytest.raises(NotFound, match="call `recall`"):
+        app.describe("r00zzzz", app.caller())
+
+
+def test_a_record_of_a_branch_is_not_shown_outside(app: App, remember: RememberOne) -> None:
+    """T4.3: neither by id nor in its session."""
+    trial = app.caller("trial")
+    app.tasks.push(PushRequest(goal="try", branch=True), trial)
+    hidden = remember("Only here.", trial)
+    assert app.describe(hidden.id, trial)["text"] == "Only here."
+    assert app.session_log("trial", trial)["session_id"] == "trial"
+    with pytest.raises(NotFound):
+        app.describe(hidden.id, app.caller())
+    with pytest.raises(NotFound, match="No session 'trial'"):
+        app.session_log("trial", app.caller())
+    assert app.recall(RecallRequest(ids=(hidden.id,)), app.caller()).not_found == (hidden.id,)
+
+
+def test_a_session_shows_its_newest_entries_first(app: App) -> None:
+    """T5.1: as many as a reader can use."""
+    app.remember([NewRecord(text=f"turn {n}", kind="message") for n in range(3)], app.caller("talk"))
+    log = app.session_log("talk", app.caller())
+    assert isinstance(log["records"], list)
+    assert [entry["text"] for entry in log["records"] if isinstance(entry, dict)] == ["turn 2", "turn 1", "turn 0"]
+    assert LOG_SHOWN >= 100
+
+
+def test_the_account_of_a_context_that_is_not_kept_is_refused(app: App, open_memory: Callable[..., App]) -> None:
+    """B1.3, S4.1: nor one of another agent."""
+    report = app.assemble_context(ContextRequest(), app.caller()).report
+    assert app.context_report(report.id, app.caller())["id"] == report.id
+    bob = open_memory(agent="bob")
+    for who in (bob, open_memory(namespace="other")):
+        with pytest.raises(NotFound, match="kept for two weeks"):
+            who.context_report(report.id, who.caller())
+
+
+def test_what_was_handed_out_is_remembered_within_bounds(app: App) -> None:
+    """B11.1: per session; the oldest are forgotten first."""
+    given = GivenOut()
+    first = app.caller("s0")
+    given.note(first, (f"r{n}" for n in range(REMEMBERED_PER_SESSION + 1)))
+    assert (given.holds(first, "r0"), given.holds(first, "r1")) == (False, True)
+    assert not given.holds(app.caller("s1"), "r1")
+    for n in range(1, SESSIONS + 1):
+        given.note(app.caller(f"s{n}"), ["r1"])
+    assert not given.holds(first, "r1")
+    assert given.holds(app.caller(f"s{SESSIONS}"), "r1")

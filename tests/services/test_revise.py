@@ -1,0 +1,205 @@
+"""Revising: corrections keep what was, judgements count, statuses move as the table says."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.records import Record, Status
+from mcp_memory.errors import Conflict, InvalidRequest, NotFound
+from mcp_memory.services.assemble_context import ContextRequest
+from mcp_memory.services.recall import RecallRequest
+from mcp_memory.services.remember import Remembered
+from mcp_memory.services.revise import Feedback, Revision
+
+if TYPE_CHECKING:
+    from tests.conftest import Clock
+
+RememberOne = Callable[..., Remembered]
+TOKEN = "ghp_" + "Ab3" * 12
+
+
+def revise(app: App, record_id: str, **fields: Any) -> Record:
+    return app.revise(Revision(id=record_id, **fields), app.caller())
+
+
+def stored(app: App, record_id: str) -> Record:
+    return app.records.get([record_id], app.caller().scopes)[record_id]
+
+
+def found(app: App, query: str) -> list[str]:
+    return [str(result["text"]) for result in app.recall(RecallRequest(query=query), app.caller()).results]
+
+
+def test_a_correction_is_found_by_its_new_words_and_keeps_the_old_ones(
+    app: App, remember: RememberOne, clock: "Clock"
+) -> None:
+    """R8: words, meaning and short forms follow; earlier texts are kept, newest first."""
+    fact = remember("The database is Postgres.", speaker="Ada")
+    for text in ("The database is MySQL.", "The database is SQLite, one file per project. " * 30):
+        clock.advance(hours=1)
+        revised = revise(app, fact.id, text=text)
+        assert revised.text == text.strip()
+    assert found(app, "postgres") == found(app, "sqlite") == [revised.summary]
+    assert (revised.micro_tokens <= 20, revised.summary_tokens <= 100, revised.text_tokens > 200) == (True, True, True)
+    assert app.describe(fact.id, app.caller())["earlier"] == [
+        {"until": "2026-11-20T14:00:00Z", "text": "The database is MySQL."},
+        {"until": "2026-11-20T13:00:00Z", "text": "The database is Postgres."},
+    ]
+
+
+def test_the_same_text_again_is_no_correction(app: App, remember: RememberOne) -> None:
+    """R8: nothing old is made of it."""
+    fact = remember("The port is 5432.")
+    revise(app, fact.id, text=" The port is 5432. ", importance=3.0)
+    assert app.describe(fact.id, app.caller())["earlier"] == []
+    assert stored(app, fact.id).importance == 3.0
+
+
+def test_what_is_not_named_stays_as_it_is(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """R8: each field by itself; what was revised counts as accessed."""
+    fact = remember("The port is 5432.", importance=4.0, tags=("net",), confidence=0.5, pinned=True)
+    before = stored(app, fact.id)
+    clock.advance(hours=1)
+    revise(app, fact.id, outcome="success")
+    after = stored(app, fact.id)
+    assert (after.importance, after.tags, after.confidence, after.pinned) == (4.0, ("net",), 0.5, True)
+    assert (after.outcome, after.updated_at, after.accessed_at) == ("success", clock.now, clock.now)
+    assert (after.created_at, after.occurred_at) == (before.created_at, before.occurred_at)
+    revise(app, fact.id, importance=0.0, tags=(), confidence=0.0, pinned=False)
+    after = stored(app, fact.id)
+    assert (after.importance, after.tags, after.confidence, after.pinned) == (0.0, (), 0.0, False)
+    assert after.outcome == "success"
+
+
+@pytest.mark.parametrize(
+    ("feedback", "counted"),
+    [
+        ("used", {"used": 1}),
+        ("helpful", {"used": 1}),
+        ("ignored", {"ignored": 1}),
+        ("triggered", {"activated": 1}),
+        ("false_positive", {"false_positives": 1}),
+        ("succeeded", {"activated": 1, "succeeded": 1}),
+        ("failed", {"activated": 1}),
+    ],
+)
+def test_feedback_is_counted(app: App, remember: RememberOne, feedback: Feedback, counted: dict[str, int]) -> None:
+    """C8.4, A6.6: and changes no status."""
+    fact = remember("The port is 5432.")
+    revise(app, fact.id, feedback=feedback)
+    counters = app.describe(fact.id, app.caller())["counters"]
+    assert isinstance(counters, dict)
+    assert {name: count for name, count in counters.items() if count} == counted
+    assert stored(app, fact.id).status == "new"
+
+
+@pytest.mark.parametrize("status", ["new", "confirmed", "core", "superseded", "inactive"])
+def test_what_is_wrong_leaves_search_whatever_it_was(app: App, remember: RememberOne, status: Status) -> None:
+    """C8.1: inactive; saying so twice is no error, and by hand it can be set back."""
+    fact = remember("The moon is cheese.")
+    revise(app, fact.id, status=status)
+    for _ in range(2):
+        assert revise(app, fact.id, feedback="wrong").status == "inactive"
+    assert found(app, "moon cheese") == []
+    revise(app, fact.id, status="new")
+    assert found(app, "moon cheese") == ["The moon is cheese."]
+
+
+def test_a_status_that_does_not_fit_is_refused(app: App, remember: RememberOne) -> None:
+    """C8.6: nothing changed, and the message lists what is possible."""
+    decision = remember("We use SQLite.", kind="decision")
+    with pytest.raises(Conflict, match="it can be inactive, retired, superseded"):
+        revise(app, decision.id, status="core", importance=9.0)
+    assert stored(app, decision.id).importance == 1.0
+    assert revise(app, decision.id, status="retired").status == "retired"
+
+
+def test_a_record_supersedes_others(app: App, remember: RememberOne) -> None:
+    """R8: the old ones rank below it, and leave contexts."""
+    new = remember("The port is 6543.")
+    old = [remember("The port is 5432."), remember("The port is 4321.")]
+    revise(app, new.id, supersedes=tuple(each.id for each in old))
+    assert found(app, "which port is it")[0] == "The port is 6543."
+    assert {stored(app, each.id).superseded_by for each in old} == {new.id}
+    report = app.assemble_context(ContextRequest(), app.caller()).report
+    assert [component.id for component in report.components] == [new.id]
+
+
+def test_two_records_never_supersede_each_other(app: App, remember: RememberOne) -> None:
+    """R8: neither would hold; directly or round a corner; a record does not supersede itself."""
+    first = remember("The port is 1.")
+    second = remember("The port is 2.", supersedes=(first.id,))
+    third = remember("The port is 3.", supersedes=(second.id,))
+    for newest in (second, third):
+        with pytest.raises(Conflict, match=f"itself superseded by {newest.id}; set its status back"):
+            revise(app, first.id, supersedes=(newest.id,))
+    assert stored(app, third.id).superseded_by is None
+    assert revise(app, third.id, supersedes=(third.id,)).status == "new"
+    revise(app, first.id, status="new", supersedes=(third.id,))
+    assert [stored(app, each.id).superseded_by for each in (first, second, third)] == [None, third.id, first.id]
+    assert app.assemble_context(ContextRequest(), app.caller()).report.components[0].id == first.id
+
+
+def test_replacing_what_was_forgotten_does_not_show_it_again(app: App, remember: RememberOne) -> None:
+    """R9: retired stays retired."""
+    new, old = remember("The host is db2."), remember("The host is db1.")
+    app.forget([old.id], "retire", app.caller())
+    revise(app, new.id, supersedes=(old.id,))
+    assert found(app, "host") == ["The host is db2."]
+
+
+def test_an_unknown_record_is_refused(app: App, remember: RememberOne) -> None:
+    """S3.1: also one to supersede; nothing changed."""
+    fact = remember("The port is 5432.")
+    with pytest.raises(NotFound, match="call `recall` to find ids"):
+        revise(app, "r00zzzz", text="New text.")
+    with pytest.raises(NotFound, match="r00zzzz"):
+        revise(app, fact.id, importance=9.0, supersedes=("r00zzzz",))
+    assert stored(app, fact.id).importance == 1.0
+
+
+def test_an_empty_text_is_refused(app: App, remember: RememberOne) -> None:
+    """S3.1: with the way to remove a record."""
+    with pytest.raises(InvalidRequest, match="use forget"):
+        revise(app, remember("The port is 5432.").id, text=" \n")
+
+
+def test_a_correction_holds_no_secret(app: App, remember: RememberOne) -> None:
+    """R4: redacted like any text."""
+    assert TOKEN not in revise(app, remember("The token is secret.").id, text=f"The token is {TOKEN}.").text
+
+
+def test_a_text_that_another_record_has_is_not_stored_twice(app: App, remember: RememberOne) -> None:
+    """R2: neither by correcting nor by moving to its scope; the message says what to do."""
+    right, wrong = remember("The port is 6543."), remember("The port is 5432.")
+    with pytest.raises(Conflict, match=rf"{right.id} has this text already; .*supersedes=\['{wrong.id}'\]"):
+        revise(app, wrong.id, text="The port is 6543.")
+    private = remember("The port is 6543.", visibility="private")
+    with pytest.raises(Conflict, match=right.id):
+        revise(app, private.id, visibility="shared")
+
+
+def test_a_record_can_be_moved_to_other_readers(
+    app: App, open_memory: Callable[..., App], remember: RememberOne
+) -> None:
+    """S4.1: what was private is then shared, and the other way round; each index follows."""
+    bob = open_memory(agent="bob")
+    note = remember("The port is 5432.", visibility="private")
+    assert found(bob, "port") == []
+    revise(app, note.id, visibility="shared")
+    assert found(bob, "port") == ["The port is 5432."]
+    revise(app, note.id, visibility="private")
+    assert found(bob, "port") == []
+    assert found(app, "port") == ["The port is 5432."]
+
+
+def test_a_text_taken_back_can_be_set_again(app: App, remember: RememberOne) -> None:
+    """R8: there and back leaves one record with the text it says."""
+    fact = remember("The port is 5432.")
+    revise(app, fact.id, text="The port is 6543.")
+    revise(app, fact.id, text="The port is 5432.")
+    assert remember("The port is 5432.").status == "confirmed"
+    assert remember("The port is 6543.").status == "superseded"
+    assert found(app, "port") == ["The port is 5432."]

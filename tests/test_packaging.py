@@ -1,0 +1,52 @@
+"""The files around the code say what the code says."""
+
+import json
+import re
+from pathlib import Path
+
+import mcp_memory
+
+ROOT = Path(__file__).parents[1]
+CONTRACT_ROW = re.compile(r"\b([A-ET]\d{1,2}(?:\.\d{1,2})?|[RS]\d(?:\.\d)?)(?=[,:;) ])")
+"""A1.3, R2, E7: the ids of what the project promises."""
+ROWS = {"A": 7, "B": 11, "C": 9, "D": 7, "E": 8, "R": 9, "S": 8, "T": 5}
+"""The highest number of each letter."""
+
+
+def test_the_bundle_has_the_version_of_the_package() -> None:
+    """S7.3: one place to change it, and a test for the other."""
+    manifest = json.loads((ROOT / "manifest.json").read_text("utf-8"))
+    assert manifest["version"] == mcp_memory.__version__
+
+
+def test_the_bundle_starts_what_the_package_installs() -> None:
+    """S7.3: by the name of the command, from a file that is there."""
+    manifest = json.loads((ROOT / "manifest.json").read_text("utf-8"))
+    server = manifest["server"]
+    assert (ROOT / server["entry_point"]).is_file()
+    command = server["mcp_config"]["args"][-1]
+    assert f'{command} = "mcp_memory.' in (ROOT / "pyproject.toml").read_text("utf-8")
+
+
+def test_the_readme_names_the_command_and_every_tool() -> None:
+    """A7.1: and links to files that are there."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for name in ("mcp-memory", *("remember recall assemble_context push_task pop_task revise forget".split())):
+        assert f"`{name}" in readme or f"{name} " in readme, name
+    for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", readme):
+        assert (ROOT / link).exists(), link
+
+
+def test_every_test_says_what_it_proves() -> None:
+    """A docstring that begins with a row of the contract names one that can exist."""
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for docstring in re.findall(r'^ +"""([^"]+)', path.read_text("utf-8"), re.MULTILINE):
+            for row in CONTRACT_ROW.findall(docstring.split("; ")[0].split(": ")[0] + ":"):
+                assert 1 <= int(re.findall(r"\d+", row)[0]) <= ROWS[row[0]], f"{path.name}: {row}"
+
+
+def test_the_package_carries_the_licences_of_what_it_ships() -> None:
+    """S7.3: beside each of the model and the vocabularies."""
+    for folder in ("minilm", "vocabularies"):
+        for name in ("LICENSE", "NOTICE", "SHA256SUMS"):
+            assert (ROOT / "mcp_memory" / "encoders" / "data" / folder / name).is_file()
