@@ -138,6 +138,10 @@ class Transaction(Protocol):
         """The namespace's tasks in the order they were made."""
         ...
 
+    def open_branches(self) -> frozenset[str]:
+        """Tasks of any namespace that hide their records from the trunk for the time being."""
+        ...
+
     def places(self, caller: Caller) -> Mapping[str, str]:
         """Where the caller's agent stands: session name ('' for the agent's own) to task id."""
         ...
@@ -145,7 +149,7 @@ class Transaction(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSummary:
-    """What status shows of the store. Counts cover only the scopes asked for."""
+    """What status shows of the store. Counts cover only what the caller may see."""
 
     path: str
     schema_version: int
@@ -217,8 +221,8 @@ class RecordStore(Protocol):
         """The namespace's tasks in the order they were made."""
         ...
 
-    def open_branches(self, namespace: str) -> frozenset[str]:
-        """Tasks that hide their records from the trunk for the time being."""
+    def open_branches(self) -> frozenset[str]:
+        """Tasks of any namespace that hide their records from the trunk for the time being."""
         ...
 
     def places(self, caller: Caller) -> Mapping[str, str]:
@@ -235,14 +239,17 @@ class RecordStore(Protocol):
 
     def context(self, context_id: str, caller: Caller) -> ContextReport | None: ...
 
-    def summarize(self, caller: Caller) -> StoreSummary: ...
+    def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary: ...
 
     def embedder_id(self) -> str | None:
         """The embedder whose vectors the store holds; None before the first vector."""
         ...
 
     def purge(self) -> None:
-        """Make erased text unrecoverable from the store's files. Raises StoreBusy where readers never paused."""
+        """Make erased text unrecoverable from the store's files; nothing to do where nothing was erased.
+
+        Raises StoreBusy where others never paused; what was not purged then is purged by the next call, of any process.
+        """
         ...
 
     def backup(self, target: str) -> None:

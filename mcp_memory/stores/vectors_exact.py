@@ -63,12 +63,13 @@ class ExactVectorStore:
         self._applied = applied
 
     def _apply(self, change: VectorChange) -> None:
-        old_scope = self._scope_of.pop(change.id, None)
-        if old_scope is not None:
+        old_scope = self._scope_of.get(change.id)
+        if old_scope is not None and (change.vectors is None or old_scope != change.scope):
             self._shelves[old_scope].remove(change.id)
+            del self._scope_of[change.id]
         if change.vectors is not None:
             shelf = self._shelves.setdefault(change.scope, _Shelf(change.vectors.shape[1]))
-            shelf.add(change.id, change.vectors, change.is_live)
+            shelf.put(change.id, change.vectors, change.is_live)
             self._scope_of[change.id] = change.scope
 
 
@@ -85,25 +86,31 @@ class _Shelf:
         self._size = 0
         self._dead = 0
 
-    def add(self, record_id: str, vectors: Vectors, is_live: bool) -> None:
-        end = self._size + len(vectors)
-        if end > len(self._matrix):
-            self._resize(end)
-            end = self._size + len(vectors)
-        rows = slice(self._size, end)
+    def put(self, record_id: str, vectors: Vectors, is_live: bool) -> None:
+        """Add a record or replace it; one whose vectors are the same keeps its rows, as most changes leave the text."""
+        if record_id in self._rows:
+            rows = slice(*self._rows[record_id])
+            if np.array_equal(self._matrix[rows], vectors):
+                self._live[rows] = is_live
+                return
+            self.remove(record_id)
+        self._make_room(len(vectors))
+        rows = slice(self._size, self._size + len(vectors))
         self._matrix[rows] = vectors
         self._owner[rows] = len(self._ids)
         self._present[rows] = True
         self._live[rows] = is_live
         self._ids.append(record_id)
-        self._rows[record_id] = (self._size, end)
-        self._size = end
+        self._rows[record_id] = (rows.start, rows.stop)
+        self._size = rows.stop
 
     def remove(self, record_id: str) -> None:
-        start, end = self._rows.pop(record_id)
-        self._present[start:end] = self._live[start:end] = False
-        self._matrix[start:end] = 0
-        self._dead += end - start
+        rows = slice(*self._rows.pop(record_id))
+        self._present[rows] = self._live[rows] = False
+        self._matrix[rows] = 0
+        self._dead += rows.stop - rows.start
+        if self._dead > max(_FIRST_CAPACITY, _SHRINK_WHEN_DEAD * self._size):
+            self._squeeze()
 
     def search(
         self, vector: Vector, limit: int, only: Collection[str] | None, exclude: Collection[str]
@@ -112,16 +119,15 @@ class _Shelf:
         if only is not None:
             spans = [self._rows[record_id] for record_id in only if record_id in self._rows]
             rows = np.concatenate([np.arange(*span) for span in spans]) if spans else np.zeros(0, np.int64)
+            scores = self._matrix[rows] @ vector
         else:
-            rows = np.flatnonzero(self._live[: self._size]) if self._needs_mask() else None
-        scores = (self._matrix[: self._size] if rows is None else self._matrix[rows]) @ vector
+            # Every row is scored, then those that do not count are dropped: copying the others out takes far longer.
+            rows = np.flatnonzero(self._live[: self._size])
+            scores = (self._matrix[: self._size] @ vector)[rows]
         return self._best(scores, rows, limit, frozenset(exclude))
 
-    def _needs_mask(self) -> bool:
-        return not bool(self._live[: self._size].all())
-
     def _best(
-        self, scores: NDArray[np.float32], rows: NDArray[np.int64] | None, limit: int, exclude: frozenset[str]
+        self, scores: NDArray[np.float32], rows: NDArray[np.int64], limit: int, exclude: frozenset[str]
     ) -> list[tuple[str, float]]:
         """Take ever more of the best rows until enough distinct records are among them."""
         wanted = limit + len(exclude)
@@ -132,25 +138,18 @@ class _Shelf:
             top = top[np.argsort(-scores[top], kind="stable")]
             best: dict[str, float] = {}
             for position in top:
-                row = position if rows is None else rows[position]
-                best.setdefault(self._ids[self._owner[row]], float(scores[position]))
+                best.setdefault(self._ids[self._owner[rows[position]]], float(scores[position]))
             if len(best) >= wanted or take >= len(scores):
                 return [hit for hit in best.items() if hit[0] not in exclude][:limit]
 
-    def _resize(self, needed: int) -> None:
-        """Double the room, or only squeeze the removed rows out where they are the larger part."""
-        if self._dead > _SHRINK_WHEN_DEAD * self._size:
-            self._squeeze()
-            needed -= self._dead
-            self._dead = 0
-        room = max(len(self._matrix) * 2 if needed > len(self._matrix) else len(self._matrix), needed)
-        self._matrix = np.vstack(
-            [self._matrix, np.zeros((room - len(self._matrix), self._matrix.shape[1]), np.float32)]
-        )
-        grow = room - len(self._owner)
-        self._owner = np.concatenate([self._owner, np.zeros(grow, np.int64)])
-        self._present = np.concatenate([self._present, np.zeros(grow, np.bool_)])
-        self._live = np.concatenate([self._live, np.zeros(grow, np.bool_)])
+    def _make_room(self, count: int) -> None:
+        """Double the capacity as often as needed for that many more rows."""
+        grow = max(len(self._matrix), self._size + count - len(self._matrix))
+        if self._size + count > len(self._matrix):
+            self._matrix = np.vstack([self._matrix, np.zeros((grow, self._matrix.shape[1]), np.float32)])
+            self._owner = np.concatenate([self._owner, np.zeros(grow, np.int64)])
+            self._present = np.concatenate([self._present, np.zeros(grow, np.bool_)])
+            self._live = np.concatenate([self._live, np.zeros(grow, np.bool_)])
 
     def _squeeze(self) -> None:
         """Rewrite the shelf without its removed rows."""
@@ -167,4 +166,4 @@ class _Shelf:
             self._ids.append(record_id)
             self._rows[record_id] = (start, end)
             start = end
-        self._size = start
+        self._size, self._dead = start, 0

@@ -8,9 +8,10 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 from mcp_memory.errors import McpMemoryError, SchemaTooNew, StoreBusy, StoreUnavailable
 from mcp_memory.stores.records_sqlite.statements import migrations
@@ -18,11 +19,12 @@ from mcp_memory.stores.records_sqlite.statements import migrations
 FILE_NAME = "memory.db"
 WRITE_PATIENCE_SECONDS = 30.0
 READ_PATIENCE_MS = 10_000
-CACHE_KIB = 16_384
+CACHE_KIB = 4_096
+IDLE_READERS = 8
 _APPLICATION_ID = 0x6D636D6D
 _NETWORK_FILE_SYSTEMS = frozenset(
-    "afs ceph cifs davfs fuse.davfs2 fuse.glusterfs fuse.rclone fuse.sshfs glusterfs lustre ncpfs nfs nfs4 smb2 smb3"
-    " smbfs remote".split()
+    "afpfs afs beegfs ceph cifs davfs fuse.davfs2 fuse.glusterfs fuse.rclone fuse.s3fs fuse.sshfs glusterfs lustre"
+    " ncpfs nfs nfs4 smb2 smb3 smbfs webdav remote".split()
 )
 _log = logging.getLogger(__name__)
 
@@ -30,9 +32,9 @@ _log = logging.getLogger(__name__)
 class Database:
     """One SQLite file, shared by threads and processes.
 
-    A read borrows a connection from a pool that grows with the number of simultaneous readers; the process writes over
-    one connection, guarded by a lock. WAL with synchronous=FULL: a commit is on disk before it is acknowledged, and
-    needs no repair after a kill.
+    A read borrows a connection from a pool, which keeps a few and opens more while more read at once; the process
+    writes over one connection, guarded by a lock. WAL with synchronous=FULL: a commit is on disk before it is
+    acknowledged, and needs no repair after a kill.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -44,7 +46,7 @@ class Database:
         """
         self.path = folder / FILE_NAME
         self._lock = threading.Lock()
-        self._idle_readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
+        self._idle_readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue(IDLE_READERS)
         refuse_network_file_system(folder)
         with translated_errors(self.path):
             _create_private(folder, self.path)
@@ -67,12 +69,14 @@ class Database:
             try:
                 yield connection
             finally:
-                self._idle_readers.put(connection)
+                self._give_back(connection)
 
     @contextmanager
-    def write(self, patience: float = WRITE_PATIENCE_SECONDS) -> Generator[sqlite3.Connection]:
+    def write(self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True) -> Generator[sqlite3.Connection]:
         """A write transaction: commits at exit, rolls back on any error.
 
+        A commit that is not `durable` survives the process but not a power cut: it skips waiting for the disk, which
+        suits telemetry. The next durable one brings it to the disk as well.
         The schema version is checked inside the transaction, so that a process of an older version, still running
         while a newer one migrates, never writes what it does not know.
         """
@@ -81,7 +85,9 @@ class Database:
             raise StoreBusy("The memory store is busy in this process; call again.")
         try:
             with translated_errors(self.path):
-                _begin(self._writer, deadline)
+                self._writer.execute("PRAGMA busy_timeout = 0")
+                self._writer.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                _patiently(self._writer, "BEGIN IMMEDIATE", deadline)
                 try:
                     self._check_schema()
                     yield self._writer
@@ -107,11 +113,19 @@ class Database:
             with suppress(sqlite3.Error, queue.Empty):
                 self._idle_readers.get_nowait().close()
 
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        try:
+            self._idle_readers.put_nowait(connection)
+        except queue.Full:
+            connection.close()
+
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0)
         connection.row_factory = sqlite3.Row
         connection.execute(f"PRAGMA busy_timeout = {READ_PATIENCE_MS}")
-        connection.execute("PRAGMA journal_mode = WAL")
+        if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            # Of processes that create a store together all but one find it locked here, whatever the timeout.
+            _patiently(connection, "PRAGMA journal_mode = WAL", time.monotonic() + READ_PATIENCE_MS / 1000)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA secure_delete = ON")
@@ -175,13 +189,12 @@ def _translate(error: sqlite3.Error, path: Path) -> McpMemoryError:
     raise error
 
 
-def _begin(connection: sqlite3.Connection, deadline: float) -> None:
-    """BEGIN IMMEDIATE with our own jittered retry: SQLite's fixed delays let waiting processes starve each other."""
-    connection.execute("PRAGMA busy_timeout = 0")
+def _patiently(connection: sqlite3.Connection, sql: str, deadline: float) -> None:
+    """Execute with our own jittered retry: SQLite's fixed delays let waiting processes starve each other."""
     pause = 0.001
     while True:
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(sql)
             return
         except sqlite3.OperationalError as error:
             if (error.sqlite_errorcode & 0xFF) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
@@ -224,10 +237,33 @@ def refuse_network_file_system(folder: Path) -> None:
         mounts = psutil.disk_partitions(all=True)
     except OSError:
         return
-    holding = [m for m in mounts if existing.is_relative_to(m.mountpoint)]
-    mount = max(holding, key=lambda m: len(m.mountpoint), default=None)
-    if mount and (mount.fstype.lower() in _NETWORK_FILE_SYSTEMS or "remote" in mount.opts.split(",")):
+    if kind := network_file_system(existing, mounts):
         raise StoreUnavailable(
-            f"{folder} is on a network file system ({mount.fstype}), where SQLite's locks can lose writes;"
+            f"{folder} is on a network file system ({kind}), where SQLite's locks can lose writes;"
             " set MCP_MEMORY_DATA_DIR to a folder on a local disk."
         )
+
+
+class Mount(Protocol):
+    """One mounted file system, as psutil lists it."""
+
+    @property
+    def mountpoint(self) -> str: ...
+    @property
+    def fstype(self) -> str: ...
+    @property
+    def opts(self) -> str: ...
+
+
+def network_file_system(path: Path, mounts: Iterable[Mount]) -> str | None:
+    """The type of the network file system that holds an absolute path; None where a local or unknown one does.
+
+    The deepest mount holds it, and of several on one point (an automount and what it mounted) the last.
+    """
+    holding = [mount for mount in mounts if path.is_relative_to(mount.mountpoint)]
+    if not holding:
+        return None
+    depth = max(len(Path(mount.mountpoint).parts) for mount in holding)
+    mount = [mount for mount in holding if len(Path(mount.mountpoint).parts) == depth][-1]
+    is_remote = mount.fstype.lower() in _NETWORK_FILE_SYSTEMS or "remote" in mount.opts.split(",")
+    return (mount.fstype or "remote") if is_remote else None

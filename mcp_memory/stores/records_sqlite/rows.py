@@ -16,6 +16,7 @@ _RECORD_FIELDS = tuple(f.name for f in fields(Record) if f.name not in ("counter
 _TASK_FIELDS = tuple(f.name for f in fields(Task) if f.name not in ("artifacts", "inherit", "branch"))
 _COMPONENT_FIELDS = tuple(f.name for f in fields(Component) if f.name != "text")
 _PLAIN = len(_RECORD_FIELDS)
+_UNTOUCHED = Counters()
 
 RECORD_COLUMNS = ", ".join(f"r.{name}" for name in (*_RECORD_FIELDS, *_COUNTERS, "pinned", "tags", "details"))
 """What to select, from `records AS r`, for record_from_row: by position, since a context reads hundreds of rows."""
@@ -24,10 +25,10 @@ RECORD_COLUMNS = ", ".join(f"r.{name}" for name in (*_RECORD_FIELDS, *_COUNTERS,
 def record_from_row(row: sqlite3.Row) -> Record:
     """A record from a row of RECORD_COLUMNS."""
     values = tuple(row)
-    pinned, tags, details = values[-3:]
+    counts, (pinned, tags, details) = values[_PLAIN:-3], values[-3:]
     return Record(
         **dict(zip(_RECORD_FIELDS, values, strict=False)),
-        counters=Counters(**dict(zip(_COUNTERS, values[_PLAIN:], strict=False))),
+        counters=Counters(**dict(zip(_COUNTERS, counts, strict=True))) if any(counts) else _UNTOUCHED,
         pinned=bool(pinned),
         tags=tuple(json.loads(tags)) if tags != "[]" else (),
         details=json.loads(details) if details != "{}" else {},

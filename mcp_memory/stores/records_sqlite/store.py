@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sqlite3
 import threading
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from mcp_memory.domain.contexts import ContextReport
@@ -21,9 +22,11 @@ from mcp_memory.stores.records_sqlite.database import Database, translated_error
 from mcp_memory.stores.records_sqlite.filters import where_clause
 from mcp_memory.stores.records_sqlite.rows import record_from_row, report_from_json, report_to_json, task_from_row
 from mcp_memory.stores.records_sqlite.statements import statement
-from mcp_memory.stores.records_sqlite.transaction import SqliteTransaction
+from mcp_memory.stores.records_sqlite.transaction import UNPURGED, SqliteTransaction
 
 CONTEXTS_KEPT_SECONDS = 14 * 86_400
+CONTEXT_PATIENCE_SECONDS = 2.0
+"""An account is worth a short wait, never a late context."""
 PURGE_PATIENCE_SECONDS = 10.0
 _ORDERS: Mapping[RecordOrder, str] = {
     "created": "r.row DESC",
@@ -102,27 +105,24 @@ class SqliteRecordStore:
         import numpy as np  # Only what searches vectors pays for importing it.
 
         with self._database.read() as connection:
-            connection.execute("BEGIN")  # One snapshot for both queries, so that no change falls between them.
-            try:
-                parameters = {"since": since, "embedder": embedder}
-                for row in connection.execute(statement("vector_changes"), parameters):
-                    vectors = np.frombuffer(row["vector"], np.float32).reshape(row["windows"], -1)
-                    is_live = bool(row["is_live"])
+            rows = connection.execute(statement("vector_changes"), {"since": since, "embedder": embedder})
+            with closing(rows):  # A cursor left half-read would hold its snapshot open.
+                for row in rows:
+                    blob = row["vector"]
+                    vectors = None if blob is None else np.frombuffer(blob, np.float32).reshape(row["windows"], -1)
                     yield VectorChange(
-                        change=row["change"], id=row["id"], scope=row["scope"], is_live=is_live, vectors=vectors
+                        change=row["change"],
+                        id=row["id"],
+                        scope=row["scope"],
+                        is_live=bool(row["is_live"]),
+                        vectors=vectors,
                     )
-                for row in connection.execute(statement("tombstones"), {"since": since}):
-                    yield VectorChange(
-                        change=row["change"], id=row["id"], scope=row["scope"], is_live=False, vectors=None
-                    )
-            finally:
-                connection.execute("COMMIT")
 
     def tasks(self, namespace: str) -> Sequence[Task]:
         return [task_from_row(row) for row in self._all(statement("list_tasks"), (namespace,))]
 
-    def open_branches(self, namespace: str) -> frozenset[str]:
-        return frozenset(row[0] for row in self._all(statement("open_branches"), (namespace,)))
+    def open_branches(self) -> frozenset[str]:
+        return frozenset(row[0] for row in self._all(statement("open_branches")))
 
     def places(self, caller: Caller) -> Mapping[str, str]:
         rows = self._all(statement("list_places"), (caller.namespace, caller.agent))
@@ -137,7 +137,7 @@ class SqliteRecordStore:
         for record_id, instant in untold.items():
             by_time.setdefault(instant, []).append(record_id)
         try:
-            with self._database.write(patience=0) as connection:
+            with self._database.write(patience=0, durable=False) as connection:
                 for instant, ids in by_time.items():
                     connection.execute(statement("touch"), {"ids": json.dumps(ids), "at": instant})
         except StoreBusy:
@@ -149,7 +149,7 @@ class SqliteRecordStore:
     def keep_context(self, report: ContextReport, caller: Caller, at: Instant) -> None:
         row = (caller.namespace, caller.agent, report.id, at, report_to_json(report))
         try:
-            with self._database.write() as connection:
+            with self._database.write(patience=CONTEXT_PATIENCE_SECONDS, durable=False) as connection:
                 connection.execute(statement("put_context"), row)
                 connection.execute(statement("prune_contexts"), (at - CONTEXTS_KEPT_SECONDS,))
         except StoreUnavailable as error:
@@ -159,16 +159,21 @@ class SqliteRecordStore:
         rows = self._all(statement("get_context"), (caller.namespace, caller.agent, context_id))
         return report_from_json(rows[0]["report"]) if rows else None
 
-    def summarize(self, caller: Caller) -> StoreSummary:
-        scopes = (json.dumps(caller.scopes),)
+    def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary:
+        where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches, include_inactive=True)
+        clause, parameters = where_clause(where)
+
+        def count(name: str) -> Sequence[sqlite3.Row]:
+            return self._all(statement(name).replace("{where}", clause), parameters)
+
         return StoreSummary(
             path=str(self._database.path),
             schema_version=self._database.schema_version,
             revision=self.revision(),
             embedder=self.embedder_id() or "",
-            records={row[0]: row[1] for row in self._all(statement("count_kinds"), scopes)},
-            statuses={row[0]: row[1] for row in self._all(statement("count_statuses"), scopes)},
-            sessions=self._one(statement("count_sessions"), scopes)[0],
+            records={row[0]: row[1] for row in count("count_kinds")},
+            statuses={row[0]: row[1] for row in count("count_statuses")},
+            sessions=count("count_sessions")[0][0],
             tasks={row[0]: row[1] for row in self._all(statement("count_tasks"), (caller.namespace,))},
             file_bytes=sum(path.stat().st_size for path in self._database.path.parent.glob("memory.db*")),
         )
@@ -178,15 +183,20 @@ class SqliteRecordStore:
         return rows[0]["value"] if rows else None
 
     def purge(self) -> None:
-        """Folds the log into the file and empties it; secure_delete has zeroed what the erased rows left behind."""
+        """Rewrites the file and empties its log.
+
+        secure_delete zeroes the rows themselves, but not the copies that SQLite leaves in the slack of a page when it
+        moves rows between pages; nor does it reach the log.
+        """
+        pending = self._all(statement("get_meta"), (UNPURGED,))
+        if not pending:
+            return
         deadline = time.monotonic() + PURGE_PATIENCE_SECONDS
         with self._database.outside_transaction() as connection:
-            while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                if time.monotonic() > deadline:
-                    raise StoreBusy(
-                        "Erased, but readers kept the write-ahead log in use; call forget again to purge it."
-                    )
-                time.sleep(0.01)
+            _retry(lambda: _vacuum(connection), deadline)
+            _retry(lambda: not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0], deadline)
+        with self._database.write() as connection:
+            connection.execute(statement("drop_meta"), (UNPURGED, pending[0]["value"]))
 
     def backup(self, target: str) -> None:
         path = Path(target)
@@ -195,12 +205,19 @@ class SqliteRecordStore:
         with translated_errors(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.touch(mode=0o600)
-            copy = sqlite3.connect(path)
             try:
                 with self._database.read() as connection:
-                    connection.backup(copy, pages=1000)
-            finally:
-                copy.close()
+                    # One snapshot, without the slack that may still hold what was erased.
+                    connection.execute("PRAGMA query_only = OFF")
+                    try:
+                        connection.execute("VACUUM INTO ?", (str(path),))
+                    finally:
+                        connection.execute("PRAGMA query_only = ON")
+                with path.open("rb+") as copy:
+                    os.fsync(copy.fileno())
+            except BaseException:
+                path.unlink()
+                raise
 
     def unembedded(self, embedder: str, limit: int) -> Sequence[tuple[str, int, str]]:
         rows = self._all(statement("unembedded"), {"embedder": embedder, "limit": limit})
@@ -232,3 +249,22 @@ class SqliteRecordStore:
 
     def _one(self, sql: str, parameters: Sequence[object] = ()) -> sqlite3.Row:
         return self._all(sql, parameters)[0]
+
+
+def _retry(attempt: Callable[[], bool], deadline: float) -> None:
+    """Attempt until it succeeds. Raises StoreBusy at the deadline."""
+    while not attempt():
+        if time.monotonic() > deadline:
+            raise StoreBusy("Erased, but other processes kept the files in use; call forget again to purge them.")
+        time.sleep(0.01)
+
+
+def _vacuum(connection: sqlite3.Connection) -> bool:
+    """True when done; False where another process is writing."""
+    try:
+        connection.execute("VACUUM")
+    except sqlite3.OperationalError as error:
+        if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise
+        return False
+    return True

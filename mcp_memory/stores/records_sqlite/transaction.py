@@ -16,6 +16,9 @@ from mcp_memory.ports import Clock, Vectors
 from mcp_memory.stores.records_sqlite.rows import record_from_row, record_to_columns, task_from_row, task_to_columns
 from mcp_memory.stores.records_sqlite.statements import statement
 
+UNPURGED = "unpurged"
+"""Name in `meta` of the newest change that erased something whose bytes may still be in the file."""
+
 
 class SqliteTransaction:
     """Implements `Transaction` on a connection whose transaction is already begun; `finish` before it commits."""
@@ -68,11 +71,14 @@ class SqliteTransaction:
             self._run("add_words", (row, index_terms(record.searchable_text)))
             self._put_vectors(record.id, vectors)
         self._run("update_record", record_to_columns(record, change))
+        self._take_mentions_along(record)
 
     def confirm(self, record: Record, session_id: str) -> bool:
         return self._run("confirm", (record.id, session_id)).rowcount > 0
 
     def erase(self, record_ids: Sequence[str]) -> None:
+        if not record_ids:
+            return
         for record_id in record_ids:
             self._run("add_tombstone", {"id": record_id, "change": self._next_change()})
             self._run("delete_words", (self._run("row_of", (record_id,)).fetchone()["row"],))
@@ -80,6 +86,7 @@ class SqliteTransaction:
             self._run("delete_record", (record_id,))
         self._run("drop_unmentioned_entities", ())
         self._run("optimize_words", ())
+        self._run("put_meta", (UNPURGED, str(self._change)))
 
     def add_task(self, task: Task) -> None:
         self._run("add_task", task_to_columns(task, self._next_change()))
@@ -97,6 +104,9 @@ class SqliteTransaction:
 
     def tasks(self, namespace: str) -> Sequence[Task]:
         return [task_from_row(row) for row in self._run("list_tasks", (namespace,))]
+
+    def open_branches(self) -> frozenset[str]:
+        return frozenset(row["id"] for row in self._run("open_branches", ()))
 
     def places(self, caller: Caller) -> Mapping[str, str]:
         rows = self._run("list_places", (caller.namespace, caller.agent))
@@ -120,11 +130,21 @@ class SqliteTransaction:
             "name": entity.name,
             "name_key": entity.name.casefold(),
             "type": entity.type,
-            "properties": json.dumps(dict(entity.properties), ensure_ascii=False),
         }
         entity_id: int = self._run("put_entity", columns).fetchone()["id"]
-        self._run("add_mention", (entity_id, record.id))
+        self._run("add_mention", (entity_id, record.id, json.dumps(dict(entity.properties), ensure_ascii=False)))
         return entity_id
+
+    def _take_mentions_along(self, record: Record) -> None:
+        """A record that moved to another scope leaves no entity behind that it alone spoke of."""
+        left = self._run("mentions_elsewhere", {"record_id": record.id, "scope": record.scope}).fetchall()
+        for row in left:
+            there = {"scope": record.scope, "name": row["name"], "name_key": row["name_key"], "type": row["type"]}
+            new: int = self._run("put_entity", {**there, "change": self._next_change()}).fetchone()["id"]
+            for name in ("move_mention", "move_source", "move_target"):
+                self._run(name, {"old": row["id"], "new": new, "record_id": record.id})
+        if left:
+            self._run("drop_unmentioned_entities", ())
 
     def _relate(self, record: Record, relation: Relation, names: Mapping[str, int]) -> None:
         ends = [self._end(record, name, names) for name in (relation.source, relation.target)]
@@ -138,7 +158,7 @@ class SqliteTransaction:
         known = self._run("find_entity", {"scope": record.scope, "name_key": name.casefold()}).fetchone()
         if known is None:
             return self._mention(record, Entity(name=name))
-        self._run("add_mention", (known["id"], record.id))
+        self._run("add_mention", (known["id"], record.id, "{}"))
         return known["id"]
 
     def _record(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> Record | None:

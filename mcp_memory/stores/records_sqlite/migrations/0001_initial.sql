@@ -111,13 +111,14 @@ CREATE TABLE entities (
     name TEXT NOT NULL,
     name_key TEXT NOT NULL,
     type TEXT NOT NULL,
-    properties TEXT NOT NULL,
     UNIQUE (scope, name_key, type)
 );
 
+-- What each record says of an entity: erasing the record takes exactly that back.
 CREATE TABLE mentions (
     entity INTEGER NOT NULL REFERENCES entities (id) ON DELETE CASCADE,
     record_id TEXT NOT NULL REFERENCES records (id) ON DELETE CASCADE,
+    properties TEXT NOT NULL,
     PRIMARY KEY (entity, record_id)
 ) WITHOUT ROWID;
 CREATE INDEX mentions_by_record ON mentions (record_id);

@@ -18,7 +18,8 @@ INSERT INTO records (
 -- name: update_record
 -- Everything that may change after a record was made.
 UPDATE records SET
-    change = :change, scope = :scope, namespace = :namespace, visibility = :visibility, text = :text, summary = :summary, micro = :micro,
+    change = :change, scope = :scope, namespace = :namespace, visibility = :visibility, branch_id = :branch_id,
+    text = :text, summary = :summary, micro = :micro,
     text_tokens = :text_tokens, summary_tokens = :summary_tokens, micro_tokens = :micro_tokens,
     content_hash = :content_hash, normal_hash = :normal_hash, importance = :importance, confidence = :confidence,
     status = :status, outcome = :outcome, pinned = :pinned, tags = :tags, details = :details,

@@ -19,7 +19,7 @@ WHERE id = :id;
 SELECT * FROM tasks WHERE namespace = ? ORDER BY id;
 
 -- name: open_branches
-SELECT id FROM tasks WHERE namespace = ? AND branch AND status NOT IN ('complete', 'failed', 'abandoned');
+SELECT id FROM tasks WHERE branch AND status NOT IN ('complete', 'failed', 'abandoned');
 
 -- name: list_places
 SELECT session_id, task_id FROM places WHERE namespace = ? AND agent = ?;
@@ -35,11 +35,8 @@ INSERT INTO sessions (namespace, id, agent, started_at, last_at) VALUES (:namesp
 ON CONFLICT (namespace, id) DO UPDATE SET last_at = max(last_at, excluded.last_at);
 
 -- name: put_entity
--- Properties said later are added to those known.
-INSERT INTO entities (change, scope, name, name_key, type, properties)
-VALUES (:change, :scope, :name, :name_key, :type, :properties)
-ON CONFLICT (scope, name_key, type) DO UPDATE
-    SET properties = json_patch(properties, excluded.properties), change = excluded.change
+INSERT INTO entities (change, scope, name, name_key, type) VALUES (:change, :scope, :name, :name_key, :type)
+ON CONFLICT (scope, name_key, type) DO UPDATE SET change = excluded.change
 RETURNING id;
 
 -- name: find_entity
@@ -47,7 +44,23 @@ RETURNING id;
 SELECT id FROM entities WHERE scope = :scope AND name_key = :name_key ORDER BY id LIMIT 1;
 
 -- name: add_mention
-INSERT OR IGNORE INTO mentions (entity, record_id) VALUES (?, ?);
+-- Properties that a record says later are added to those it has said.
+INSERT INTO mentions (entity, record_id, properties) VALUES (?, ?, ?)
+ON CONFLICT (entity, record_id) DO UPDATE SET properties = json_patch(properties, excluded.properties);
+
+-- name: mentions_elsewhere
+-- Entities that a record, moved to another scope, still mentions in its old one.
+SELECT e.id, e.name, e.name_key, e.type FROM mentions AS m JOIN entities AS e ON e.id = m.entity
+WHERE m.record_id = :record_id AND e.scope <> :scope;
+
+-- name: move_mention
+UPDATE mentions SET entity = :new WHERE entity = :old AND record_id = :record_id;
+
+-- name: move_source
+UPDATE relations SET source = :new WHERE source = :old AND record_id = :record_id;
+
+-- name: move_target
+UPDATE relations SET target = :new WHERE target = :old AND record_id = :record_id;
 
 -- name: put_relation
 INSERT OR REPLACE INTO relations (source, type, target, record_id, change, weight) VALUES (?, ?, ?, ?, ?, ?);
@@ -70,14 +83,18 @@ SELECT value FROM meta WHERE name = ?;
 -- name: put_meta
 INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?);
 
+-- name: drop_meta
+-- Only where it still has the value that was dealt with.
+DELETE FROM meta WHERE name = ? AND value = ?;
+
 -- name: count_kinds
-SELECT kind, count(*) FROM records WHERE scope IN (SELECT value FROM json_each(?)) GROUP BY kind ORDER BY kind;
+SELECT r.kind, count(*) FROM records AS r WHERE {where} GROUP BY r.kind ORDER BY r.kind;
 
 -- name: count_statuses
-SELECT status, count(*) FROM records WHERE scope IN (SELECT value FROM json_each(?)) GROUP BY status ORDER BY status;
+SELECT r.status, count(*) FROM records AS r WHERE {where} GROUP BY r.status ORDER BY r.status;
 
 -- name: count_sessions
-SELECT count(DISTINCT session_id) FROM records WHERE scope IN (SELECT value FROM json_each(?));
+SELECT count(DISTINCT r.session_id) FROM records AS r WHERE {where};
 
 -- name: count_tasks
 SELECT status, count(*) FROM tasks WHERE namespace = ? GROUP BY status ORDER BY status;

@@ -13,12 +13,13 @@ FROM records WHERE id = :id AND change = :change;
 DELETE FROM vectors WHERE row = (SELECT row FROM records WHERE id = ?);
 
 -- name: vector_changes
+-- One statement, hence one snapshot: no change falls between records and tombstones.
 SELECT r.change, r.id, r.scope, r.status NOT IN ('inactive', 'retired') AS is_live, v.windows, v.vector
 FROM records AS r JOIN vectors AS v ON v.row = r.row AND v.embedder = :embedder
-WHERE r.change > :since ORDER BY r.change;
-
--- name: tombstones
-SELECT change, id, scope FROM tombstones WHERE change > :since ORDER BY change;
+WHERE r.change > :since
+UNION ALL
+SELECT change, id, scope, 0, 0, NULL FROM tombstones WHERE change > :since
+ORDER BY 1;
 
 -- name: unembedded
 SELECT r.id, r.change, r.speaker, r.text FROM records AS r

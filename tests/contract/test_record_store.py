@@ -1,0 +1,532 @@
+"""The contract of `RecordStore`, over every implementation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcp_memory.domain.contexts import Component, ContextReport, Omission
+from mcp_memory.domain.records import Entity, Record, Relation
+from mcp_memory.domain.scopes import Caller, RecordFilter
+from mcp_memory.domain.tasks import Task
+from mcp_memory.domain.text import content_hash, normal_hash, query_terms
+from mcp_memory.errors import EmbedderMismatch, StoreUnavailable
+from mcp_memory.ports import RecordStore, Vectors
+
+Add = Callable[..., Record]
+Open = Callable[..., RecordStore]
+HERE = RecordFilter(scopes=("shared/here",))
+ANN = Caller(namespace="here", agent="ann", session_id="s1")
+EMBEDDER = "contract-embedder"
+
+
+def ids(records: list[Record]) -> frozenset[str]:
+    return frozenset(record.id for record in records)
+
+
+def found(store: RecordStore, query: str) -> list[str]:
+    return list(store.keyword_search(query_terms(query), HERE, 10))
+
+
+def test_what_a_write_stored_is_read_back_field_by_field(store: RecordStore, add: Add) -> None:
+    """R1: nothing of a record is lost on the way to the disk and back."""
+    record = add(
+        "Ünïcode \u0000 \U0001f980 日本語", kind="decision",
+        tags=("b", "a"), details={"reasons": ["x", {"deep": None}]},
+        pinned=True, confidence=0.25, outcome="partial", speaker="Bo", role="user", tool="sh", call_id="c1",
+        task_id="t1", importance=9.5, occurred_at=-5.5,
+    )  # fmt: skip
+    assert store.get([record.id], ["shared/here"]) == {record.id: record}
+
+
+def test_a_write_that_fails_leaves_nothing(store: RecordStore, add: Add) -> None:
+    """R1: all or nothing, the change numbers included."""
+    add("kept")
+    before = store.revision()
+    with pytest.raises(ZeroDivisionError):
+        change_and_fail(store)
+    assert store.revision() == before
+    assert [record.text for record in store.list(HERE, "created", 10)] == ["kept"]
+
+
+def change_and_fail(store: RecordStore) -> None:
+    with store.write() as transaction:
+        transaction.update(replace(store.list(HERE, "created", 1)[0], text="changed"))
+        transaction.set_place(ANN, None)
+        raise ZeroDivisionError
+
+
+def test_change_numbers_rise_strictly_over_all_processes(open_store: Open, add: Add) -> None:
+    """B11.2: one sequence, so that who has applied number n has missed nothing before it."""
+    stores = [open_store(), open_store()]
+    seen: list[str] = []
+    revisions = [stores[0].revision()]
+    for turn in range(10):
+        seen.append(add(f"text {turn}", to=stores[turn % 2]).id)
+        revisions.append(stores[(turn + 1) % 2].revision())
+    assert seen == sorted(set(seen))
+    assert all(one < next_one for one, next_one in pairwise(revisions))
+    changes = [change.change for change in stores[0].vector_changes(0, EMBEDDER)]
+    assert changes == sorted(set(changes))
+    assert changes[-1] <= revisions[-1]
+
+
+def test_threads_take_turns_at_writing(store: RecordStore, add: Add) -> None:
+    """R1: eight threads, none of whose writes is lost or mixed with another's."""
+
+    def write_ten(number: int) -> None:
+        for turn in range(10):
+            add(f"{number} {turn}")
+
+    threads = [threading.Thread(target=write_ten, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    texts = [record.text for record in store.list(HERE, "created", 1000)]
+    assert sorted(texts) == sorted(f"{number} {turn}" for number in range(8) for turn in range(10))
+
+
+@pytest.mark.parametrize(
+    ("where", "passing"),
+    [
+        ({}, {"plain", "rich", "branch"}),
+        ({"include_inactive": True}, {"plain", "rich", "branch", "retired", "inactive"}),
+        ({"kinds": frozenset({"decision", "event"})}, {"rich"}),
+        ({"tags": frozenset({"red", "none"})}, {"rich"}),
+        ({"tags": frozenset({"re"})}, set[str]()),
+        ({"entities": frozenset({"ALPHA"})}, {"rich"}),
+        ({"entity_types": frozenset({"person"})}, {"rich"}),
+        ({"entity_types": frozenset({"place"})}, set[str]()),
+        ({"since": 200.0}, {"rich"}),
+        ({"until": 200.0}, {"plain", "branch"}),
+        ({"since": 0.0, "until": 0.0}, set[str]()),
+        ({"task_id": "t1"}, {"rich"}),
+        ({"session_id": "s2"}, {"rich"}),
+        ({"pinned": True}, {"rich"}),
+        ({"hidden_branches": frozenset({"t9"})}, {"plain", "rich"}),
+        ({"hidden_branches": frozenset({"t8"})}, {"plain", "rich", "branch"}),
+        ({"only": frozenset[str]()}, set[str]()),
+        ({"kinds": frozenset({"decision"}), "tags": frozenset({"blue"})}, set[str]()),
+    ],
+)
+def test_a_filter_lets_pass_exactly_what_it_names(
+    store: RecordStore, add: Add, where: Mapping[str, object], passing: set[str]
+) -> None:
+    """S4.1: filters hold in listing, in keyword search and in the ids handed to other searches."""
+    add("thing plain")
+    add(
+        "thing rich", kind="decision", status="active", tags=("red",), task_id="t1", session_id="s2", pinned=True,
+        occurred_at=200.0, entities=[Entity(name="Alpha", type="person")],
+    )  # fmt: skip
+    add("thing branch", branch_id="t9")
+    add("thing retired", status="retired")
+    add("thing inactive", status="inactive")
+    add("thing elsewhere", scope="shared/there")
+    add("thing private", scope="private/bob/here")
+    asked = replace(HERE, **where)
+    wanted = {f"thing {name}" for name in passing}
+    listed = store.list(asked, "created", 100)
+    assert {record.text for record in listed} == wanted
+    assert store.matching_ids(asked) == ids(list(listed))
+    assert store.keyword_search(["thing"], asked, 100).keys() == ids(list(listed))
+
+
+def test_excluded_records_and_all_but_the_named_ones_stay_out(store: RecordStore, add: Add) -> None:
+    """S4.1: `only` and `exclude` narrow together, and never widen the scope."""
+    one, two, foreign = add("one"), add("two"), add("three", scope="shared/there")
+    asked = replace(HERE, only=frozenset({one.id, two.id, foreign.id}), exclude=frozenset({two.id}))
+    assert store.matching_ids(asked) == {one.id}
+    assert store.matching_ids(replace(HERE, scopes=())) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("We were running the migrations", "run migration"),
+        ("call parse_config first", "parse config"),
+        ("call parseConfigFile first", "config"),
+        ("call parseConfigFile first", "parseConfigFile"),
+        ("edit src/app/main.py now", "main.py"),
+        ("edit C:\\Users\\bo\\notes.txt", "notes"),
+        ("我们决定使用数据库迁移工具", "数据库"),
+        ("東京タワーは高いです", "タワー"),
+        ("ประเทศไทยอยู่ในเอเชีย", "ไทย"),
+        ("the café déjà vu", "cafe deja"),
+        ("the cafe", "café"),
+        ("Tie\u0302\u0301ng Vie\u0323\u0302t", "Tiếng Việt"),
+        ("Tiếng Việt", "tieng viet"),
+        ('say "hello" AND NOT (NEAR)', '"hello" AND NOT'),
+        ("ERR_CONNECTION_REFUSED at :8080", "8080"),
+    ],
+)
+def test_words_are_found_in_the_forms_people_write_them(store: RecordStore, add: Add, text: str, query: str) -> None:
+    """R1, R5: stems, identifiers, paths, scripts without spaces, accents."""
+    record = add(text)
+    add("something else entirely")
+    assert found(store, query) == [record.id]
+
+
+def test_the_better_match_comes_first_with_a_positive_score(store: RecordStore, add: Add) -> None:
+    """R5: BM25, turned so that higher is better; also for words that most records have."""
+    for _ in range(5):
+        add("sqlite is mentioned here among many other words of no consequence whatever")
+    best = add("sqlite sqlite")
+    scores = store.keyword_search(["sqlite"], HERE, 10)
+    assert next(iter(scores)) == best.id
+    assert all(score > 0 for score in scores.values())
+    assert list(scores.values()) == sorted(scores.values(), reverse=True)
+    assert len(store.keyword_search(["sqlite"], HERE, 2)) == 2
+    assert store.keyword_search([], HERE, 10) == {}
+
+
+def test_a_turn_is_found_by_who_spoke(store: RecordStore, add: Add) -> None:
+    """R5: the speaker's name is part of what is searched."""
+    record = add("I moved to Lisbon", kind="message", speaker="Zoe")
+    assert found(store, "Zoe") == [record.id]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("created", "cba"), ("occurred", "abc"), ("accessed", "bca"), ("important", "acb")],
+)
+def test_lists_come_newest_or_highest_first(store: RecordStore, add: Add, order: str, expected: str) -> None:
+    """B11.2: a fixed order, ties by newest."""
+    add("a", occurred_at=3.0, accessed_at=1.0, importance=5.0)
+    add("b", occurred_at=2.0, accessed_at=3.0, importance=1.0)
+    add("c", occurred_at=1.0, accessed_at=2.0, importance=3.0)
+    listed = store.list(HERE, order, 10)  # pyright: ignore[reportArgumentType] - one of RecordOrder
+    assert "".join(record.text for record in listed) == expected
+    paged = [store.list(HERE, order, 1, offset)[0].text for offset in range(3)]  # pyright: ignore[reportArgumentType]
+    assert "".join(paged) == expected
+
+
+def test_vectors_change_in_order_and_tombstones_among_them(store: RecordStore, add: Add, vectors_of: Open) -> None:
+    """B11.2: an index that follows the sequence ends where the truth is."""
+    two_windows: Vectors = vectors_of(7, 2)  # pyright: ignore[reportAssignmentType]
+    first, second, third = add("first", vectors=two_windows), add("second"), add("third")
+    middle = store.revision()
+    with store.write() as transaction:
+        transaction.erase([second.id])
+    with store.write() as transaction:
+        transaction.update(replace(first, status="retired"))
+        transaction.update(replace(third, scope="shared/there"))
+    changes = list(store.vector_changes(0, EMBEDDER))
+    assert [(change.id, change.scope, change.is_live) for change in changes] == [
+        (second.id, "shared/here", False),
+        (first.id, "shared/here", False),
+        (third.id, "shared/there", True),
+    ]
+    assert changes[0].vectors is None
+    assert changes[1].vectors is not None
+    assert np.array_equal(changes[1].vectors, two_windows)
+    assert [change.change for change in changes] == sorted(change.change for change in changes)
+    assert next(store.vector_changes(middle, EMBEDDER)).id == second.id
+    assert list(store.vector_changes(store.revision(), EMBEDDER)) == []
+
+
+def test_a_change_stream_left_half_read_hinders_nobody(store: RecordStore, add: Add) -> None:
+    """S1.1: a reader that stops in the middle keeps neither lock nor connection."""
+    for number in range(20):
+        add(str(number))
+    for _ in range(50):
+        next(iter(store.vector_changes(0, EMBEDDER)))
+    gone = add("to be erased")
+    with store.write() as transaction:
+        transaction.erase([gone.id])
+    store.purge()
+    assert len(list(store.vector_changes(0, EMBEDDER))) == 21
+
+
+def test_the_last_of_a_chain_of_successors_stands_for_all(store: RecordStore, add: Add) -> None:
+    """R8: however often a value was corrected, the newest is named."""
+    a, b, c, alone = (add(text) for text in ("a", "b", "c", "alone"))
+    with store.write() as transaction:
+        transaction.update(replace(a, superseded_by=b.id, status="superseded"))
+        transaction.update(replace(b, superseded_by=c.id, status="superseded"))
+    assert store.successors([a.id, b.id, c.id, alone.id, "r-unknown"]) == {a.id: c.id, b.id: c.id}
+
+
+def test_a_loop_of_successors_ends(store: RecordStore, add: Add) -> None:
+    """R8: two records that name each other are no trap."""
+    a, b = add("a"), add("b")
+    with store.write() as transaction:
+        transaction.update(replace(a, superseded_by=b.id))
+        transaction.update(replace(b, superseded_by=a.id))
+    assert store.successors([a.id]).keys() == {a.id}
+
+
+def test_neighbours_are_the_turns_before_and_after_in_the_same_session(store: RecordStore, add: Add) -> None:
+    """R5: only dialogue has neighbours, and only its own."""
+    first = add("one", speaker="Al")
+    add("other session", speaker="Al", session_id="s2")
+    fact = add("a fact in between")
+    second = add("two", role="user")
+    add("elsewhere", speaker="Al", scope="shared/there")
+    third = add("three", speaker="Al")
+    near = store.neighbours([first.id, second.id, third.id, fact.id])
+    assert {key: tuple(value) for key, value in near.items() if value} == {
+        first.id: (second.id,),
+        second.id: (first.id, third.id),
+        third.id: (second.id,),
+    }
+
+
+def task(task_id: str, **fields: object) -> Task:
+    made = Task(
+        id=task_id, namespace="here", parent_id=None, goal=f"goal of {task_id}", status="active", depth=0, agent="ann",
+        session_id="s1", created_at=1.0, updated_at=1.0,
+    )  # fmt: skip
+    return replace(made, **fields)
+
+
+def test_tasks_and_places_are_kept_per_namespace_and_agent(store: RecordStore) -> None:
+    """S4.1: a tree per namespace, a place per agent and named session."""
+    named = replace(ANN, session_id="mine", named_session=True)
+    with store.write() as transaction:
+        root = task(transaction.next_id("t"), artifacts=("a.py",), inherit=("r1",), success_criteria="done")
+        transaction.add_task(root)
+        branch = task(transaction.next_id("t"), parent_id=root.id, depth=1, branch=True)
+        transaction.add_task(branch)
+        foreign = task(transaction.next_id("t"), namespace="there", branch=True)
+        transaction.add_task(foreign)
+        transaction.set_place(ANN, root.id)
+        transaction.set_place(named, branch.id)
+        assert transaction.places(ANN) == {"": root.id, "mine": branch.id}
+        assert transaction.open_branches() == {branch.id, foreign.id}
+    assert list(store.tasks("here")) == [root, branch]
+    assert store.places(ANN) == {"": root.id, "mine": branch.id}
+    assert store.places(replace(ANN, agent="bob")) == {}
+    assert store.places(replace(ANN, namespace="there")) == {}
+    with store.write() as transaction:
+        transaction.update_task(replace(branch, status="complete", result="merged"))
+        transaction.set_place(named, None)
+    assert store.tasks("here")[1].result == "merged"
+    assert store.open_branches() == {foreign.id}
+    assert store.places(ANN) == {"": root.id}
+
+
+def test_touching_counts_without_advancing_the_revision(store: RecordStore, add: Add) -> None:
+    """B11.2: telemetry is no change."""
+    record = add("opened")
+    before = store.revision()
+    store.touch([record.id], 500.0)
+    store.touch([record.id, "r-unknown"], 400.0)
+    after = store.get([record.id], ["shared/here"])[record.id]
+    assert (after.counters.accessed, after.accessed_at) == (2, 500.0)
+    assert store.revision() == before
+
+
+def test_touching_never_waits_for_a_writer(open_store: Open, add: Add) -> None:
+    """B11.2: while another process writes the access is kept for the next time."""
+    store, other = open_store(), open_store()
+    record = add("opened", to=store)
+    with other.write():
+        store.touch([record.id], 500.0)  # Would wait for ever: the writer is this very thread.
+    with store.write():
+        store.touch([record.id], 600.0)
+    store.touch([], 0.0)
+    assert store.get([record.id], ["shared/here"])[record.id].accessed_at == 600.0
+
+
+def test_a_context_is_kept_for_its_agent_alone_and_without_text(store: RecordStore, tmp_path: Path) -> None:
+    """S4.1, B11.2: the account can be asked for by who got the context; it holds no text and is no change."""
+    component = Component(
+        source="keyword", kind="fact", id="r1", tokens=3, score=0.5, detail="full", text="the zebrafinch text"
+    )
+    report = ContextReport(
+        id="c123", token_count=10, truncated=False, strategy="auto", components=(component,),
+        omitted=(Omission(id="r2", reason="no room"),), metadata={"n": 1},
+    )  # fmt: skip
+    before = store.revision()
+    store.keep_context(report, ANN, 1000.0)
+    kept = store.context("c123", ANN)
+    assert kept == replace(report, components=(replace(component, text=""),))
+    assert store.context("c123", replace(ANN, agent="bob")) is None
+    assert store.context("c123", replace(ANN, namespace="there")) is None
+    assert store.revision() == before
+    assert not any(b"zebrafinch" in path.read_bytes() for path in (tmp_path / "data").iterdir())
+
+
+def test_contexts_are_kept_for_two_weeks(store: RecordStore) -> None:
+    """B11.2: older ones make room."""
+    report = ContextReport(id="c1", token_count=1, truncated=False, strategy="auto", components=(), omitted=())
+    store.keep_context(report, ANN, 0.0)
+    store.keep_context(replace(report, id="c2"), ANN, 15 * 86_400.0)
+    assert store.context("c1", ANN) is None
+    assert store.context("c2", ANN) is not None
+
+
+def test_vectors_of_two_embedders_are_never_mixed(open_store: Open, add: Add) -> None:
+    """R1: what cannot be found later is refused, with the remedy, and nothing of it is stored."""
+    store = open_store()
+    assert store.embedder_id() is None
+    add("by the first", to=store)
+    assert store.embedder_id() == EMBEDDER
+    with pytest.raises(EmbedderMismatch, match="reindex"):
+        add("by the second", to=open_store("another"))
+    assert [record.text for record in store.list(HERE, "created", 10)] == ["by the first"]
+
+
+def test_another_embedder_takes_over_when_it_has_embedded_everything(
+    open_store: Open, add: Add, vectors_of: Callable[..., Vectors]
+) -> None:
+    """S2.2: until then the old vectors answer; what changed meanwhile is embedded again."""
+    store, new = open_store(), open_store("another")
+    spoken, changed = add("hello", to=store, speaker="Al"), add("first", to=store)
+    assert new.unembedded("another", 1) == [(spoken.id, 2, "Al: hello")]
+    todo = new.unembedded("another", 10)
+    with store.write() as transaction:
+        transaction.update(replace(changed, text="second"), vectors_of(3))
+    new.add_vectors("another", {(record_id, change): vectors_of(9) for record_id, change, _ in todo})
+    assert new.adopt_embedder("another") is False
+    assert new.embedder_id() == EMBEDDER
+    (left,) = new.unembedded("another", 10)
+    assert left[0] == changed.id
+    assert left[2] == "second"
+    before = new.revision()
+    new.add_vectors("another", {left[:2]: vectors_of(10)})
+    assert new.adopt_embedder("another") is True
+    assert new.embedder_id() == "another"
+    assert {change.id for change in new.vector_changes(before, "another")} == {spoken.id, changed.id}
+    with pytest.raises(EmbedderMismatch):
+        add("by the old one", to=store)
+
+
+def test_a_text_is_found_by_its_digest_now_and_before(
+    store: RecordStore, add: Add, vectors_of: Callable[..., Vectors]
+) -> None:
+    """R2, R8: the same text is known again, also after it was corrected, and never across scopes."""
+    record = add("The port is 80.")
+    add("The port is 80.", kind="message", status="active")
+    with store.write() as transaction:
+        transaction.update(replace(record, text="The port is 443.", updated_at=2.0), vectors_of(1))
+        new, old = content_hash("The port is 443."), content_hash("The port is 80.")
+        found_new, found_old = transaction.find_text("shared/here", new), transaction.find_old_text("shared/here", old)
+        assert found_new is not None
+        assert found_old is not None
+        assert found_new.id == found_old.id == record.id
+        assert transaction.find_text("shared/here", old) is None
+        assert transaction.find_old_text("shared/there", old) is None
+        assert record.id in transaction.find_alike("shared/here", normal_hash("the PORT, is 443"))
+    assert store.find_texts([("shared/here", new), ("shared/here", old), ("shared/there", new)]) == {
+        ("shared/here", new)
+    }
+    assert store.old_texts(record.id) == [(1000.0, "The port is 80.")]
+    assert found(store, "443") == [record.id]
+    assert record.id not in found(store, "80")
+
+
+def test_a_session_confirms_a_record_once(store: RecordStore, add: Add) -> None:
+    """R2: repeating it in the same session counts for nothing."""
+    record = add("met again")
+    with store.write() as transaction:
+        assert transaction.confirm(record, "s7")
+        assert not transaction.confirm(record, "s7")
+        assert transaction.confirm(record, "s8")
+
+
+def test_an_erased_record_leaves_nothing_that_can_be_read(store: RecordStore, add: Add) -> None:
+    """R9: neither itself, nor its words, vectors, old texts, entities or the mark on what it replaced."""
+    shared = Entity(name="Shared")
+    old = add("the old value", entities=[shared])
+    gone = add(
+        "the secret value", entities=[shared, Entity(name="Onlyhere", properties={"k": "v"})],
+        relations=[Relation(source="Onlyhere", type="uses", target="Alsoonlyhere")],
+    )  # fmt: skip
+    with store.write() as transaction:
+        transaction.update(replace(old, superseded_by=gone.id, status="superseded"))
+        transaction.erase([gone.id])
+        assert transaction.get(gone.id) is None
+    assert store.get([gone.id], ["shared/here"]) == {}
+    assert found(store, "secret") == []
+    assert store.successors([old.id]) == {}
+    assert store.matching_ids(replace(HERE, entities=frozenset({"onlyhere", "alsoonlyhere"}))) == frozenset()
+    assert store.matching_ids(replace(HERE, entities=frozenset({"shared"}))) == {old.id}
+
+
+def test_a_summary_counts_what_the_caller_may_see(store: RecordStore, add: Add) -> None:
+    """S4.1: foreign scopes and hidden branches do not enter any count."""
+    add("mine")
+    add("retired", status="retired", kind="decision")
+    add("hidden", branch_id="t9", session_id="s9")
+    add("foreign", scope="private/bob/here", session_id="s8")
+    summary = store.summarize(ANN, frozenset({"t9"}))
+    assert dict(summary.records) == {"fact": 1, "decision": 1}
+    assert dict(summary.statuses) == {"new": 1, "retired": 1}
+    assert summary.sessions == 1
+    assert summary.revision == store.revision()
+    assert summary.embedder == EMBEDDER
+    assert summary.file_bytes > 0
+
+
+def test_a_backup_taken_under_writes_is_one_consistent_moment(open_store: Open, add: Add, tmp_path: Path) -> None:
+    """R1, R9: pairs that were written together are both in it or both out; it opens as a store of its own."""
+    store, other = open_store(), open_store()
+    stop = threading.Event()
+
+    def write_pairs() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            with other.write() as transaction:
+                record = replace(seed, id=transaction.next_id("r"), text=f"pair {number}")
+                twin = replace(seed, id=transaction.next_id("r"), text=f"pair {number}", kind="message")
+                for one in (record, twin):
+                    transaction.insert(one, vectors, (), ())
+
+    seed = add("seed", to=store)
+    (change,) = store.vector_changes(0, EMBEDDER)
+    assert change.vectors is not None
+    vectors = change.vectors
+    writer = threading.Thread(target=write_pairs)
+    writer.start()
+    try:
+        for number in range(3):
+            store.backup(str(tmp_path / f"copy{number}" / "memory.db"))
+    finally:
+        stop.set()
+        writer.join()
+    for number in range(3):
+        copy = open_store(folder=f"copy{number}")
+        texts = [record.text for record in copy.list(HERE, "created", 100_000)]
+        assert all(texts.count(text) == 2 for text in set(texts) - {"seed"})
+        assert "seed" in texts
+        assert found(copy, "seed") == [seed.id]
+
+
+def test_a_backup_never_overwrites(store: RecordStore, add: Add, tmp_path: Path) -> None:
+    """S2.3: what is there stays, and the message says what to do."""
+    add("one")
+    target = tmp_path / "copy.db"
+    target.write_bytes(b"precious")
+    with pytest.raises(StoreUnavailable, match="name a new file"):
+        store.backup(str(target))
+    assert target.read_bytes() == b"precious"
+
+
+def test_a_record_that_becomes_private_takes_its_entities_along(store: RecordStore, add: Add) -> None:
+    """S4.1: nothing of it stays in the scope it left; what others say there does."""
+    add("Bo plays", entities=[Entity(name="Bo")])
+    moved = add(
+        "Bo met Cy", entities=[Entity(name="Bo"), Entity(name="Cy", properties={"age": 3})],
+        relations=[Relation(source="Bo", type="met", target="Cy")],
+    )  # fmt: skip
+    with store.write() as transaction:
+        transaction.update(replace(moved, scope="private/ann/here", visibility="private"))
+    private = replace(HERE, scopes=("private/ann/here",))
+    assert store.matching_ids(replace(private, entities=frozenset({"cy"}))) == {moved.id}
+    with store.write() as transaction:  # A relation naming Cy in the shared scope finds no such entity there.
+        named = replace(moved, id=transaction.next_id("r"), scope="shared/here")
+        transaction.insert(named, np.ones((1, 8), np.float32), (), [Relation(source="Bo", type="knows", target="Cy")])
+    assert store.matching_ids(replace(HERE, entities=frozenset({"cy"}))) == {named.id}
+    with store.write() as transaction:
+        transaction.erase([moved.id])
+    assert store.matching_ids(replace(private, entities=frozenset({"cy", "bo"}))) == frozenset()
+    assert store.matching_ids(replace(HERE, entities=frozenset({"cy"}))) == {named.id}

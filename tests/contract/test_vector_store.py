@@ -1,0 +1,196 @@
+"""The contract of `VectorStore`, over every implementation, against a plain numpy oracle."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcp_memory.domain.records import OUT_OF_SEARCH, Record, Status
+from mcp_memory.errors import EmbedderMismatch
+from mcp_memory.ports import RecordStore, Vectors, VectorStore
+from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.stores.vectors_exact import ExactVectorStore
+
+EMBEDDER = "contract-embedder"
+DIMENSIONS = 8
+SCOPES = ("shared/here", "private/ann/here", "shared/there")
+
+
+def mismatch(stored: str, configured: str) -> str:
+    return f"{stored} is not {configured}"
+
+
+STORES: dict[str, Callable[[RecordStore, str], VectorStore]] = {
+    "exact": lambda records, embedder: ExactVectorStore(records, embedder, mismatch),
+}
+every_store = pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
+
+
+def unit(seed: int, windows: int = 1) -> Vectors:
+    drawn = np.random.default_rng(seed).standard_normal((windows, DIMENSIONS)).astype(np.float32)
+    return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+
+
+Stored = dict[str, tuple[str, Status, "Vectors"]]
+
+
+def expected(
+    stored: Stored, query: Vectors, scopes: Collection[str], only: Collection[str] | None, exclude: Collection[str]
+) -> dict[str, float]:
+    """What the contract says, in the plainest words."""
+    return {
+        record_id: float((vectors @ query[0]).max())
+        for record_id, (scope, status, vectors) in stored.items()
+        if scope in scopes
+        and record_id not in exclude
+        and (record_id in only if only is not None else status not in OUT_OF_SEARCH)
+    }
+
+
+def assert_best(found: Mapping[str, float], wanted: Mapping[str, float], limit: int) -> None:
+    """The best `limit` of them in order; those of equal score may stand for one another."""
+    assert len(found) == min(limit, len(wanted))
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert found.keys() <= wanted.keys()
+    best = sorted(wanted.values(), reverse=True)[:limit]
+    assert list(found.values()) == pytest.approx(best, abs=1e-5)
+    assert all(score == pytest.approx(wanted[record_id], abs=1e-5) for record_id, score in found.items())
+
+
+Step = tuple[str, int, int, int]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["insert", "insert", "insert", "update", "erase", "retire", "restore", "move", "search"]),
+        st.integers(0, 1000),
+        st.integers(1, 4),
+        st.integers(0, 2),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+def apply(store: RecordStore, blank: Record, stored: Stored, step: Step) -> None:
+    """Take one step in the truth and in the model of it."""
+    kind, seed, windows, scope = step
+    with store.write() as transaction:
+        if kind == "insert" or not stored:
+            record = replace(blank, id=transaction.next_id("r"), scope=SCOPES[scope])
+            vectors = unit(seed, windows)
+            transaction.insert(record, vectors, (), ())
+            stored[record.id] = (record.scope, "new", vectors)
+            return
+        record_id = sorted(stored)[seed % len(stored)]
+        record = transaction.get(record_id)
+        assert record is not None
+        old_scope, status, vectors = stored[record_id]
+        if kind == "erase":
+            transaction.erase([record_id])
+            del stored[record_id]
+        elif kind == "update":
+            stored[record_id] = (old_scope, status, unit(seed, windows))
+            transaction.update(record, stored[record_id][2])
+        else:
+            status = {"retire": "retired", "restore": "new"}.get(kind, status)
+            moved = SCOPES[scope] if kind == "move" else old_scope
+            stored[record_id] = (moved, status, vectors)  # pyright: ignore[reportArgumentType] - a Status
+            transaction.update(replace(record, status=status, scope=moved))
+
+
+@every_store
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=STEPS, limit=st.integers(1, 12), seed=st.integers(0, 100), data=st.data())
+def test_search_finds_what_the_truth_holds_after_any_history(
+    make: Callable[[RecordStore, str], VectorStore], steps: Sequence[Step], limit: int, seed: int, data: st.DataObject
+) -> None:
+    """S1.2, S4.1: whatever was stored, changed, moved, retired or erased, by whomever, the best of it are found."""
+    with tempfile.TemporaryDirectory() as folder:
+        truth = SqliteRecordStore(Path(folder), EMBEDDER)
+        other = SqliteRecordStore(Path(folder), EMBEDDER)
+        searched = make(truth, EMBEDDER)
+        stored: Stored = {}
+        query = unit(10_000 + seed)
+        for step in steps:
+            if step[0] == "search":
+                assert_best(searched.search(query[0], SCOPES, limit), expected(stored, query, SCOPES, None, ()), limit)
+            else:
+                apply(other, BLANK, stored, step)
+        known = sorted(stored)
+        scopes = data.draw(st.lists(st.sampled_from(SCOPES), unique=True))
+        only = data.draw(st.none() | st.lists(st.sampled_from([*known, "r-unknown"])))
+        exclude = data.draw(st.lists(st.sampled_from([*known, "r-unknown"]), max_size=3))
+        found = searched.search(query[0], scopes, limit, only, exclude)
+        assert_best(found, expected(stored, query, scopes, only, exclude), limit)
+        near = searched.similarities(query[0], scopes, known)
+        assert near == pytest.approx(expected(stored, query, scopes, known, ()), abs=1e-5)
+        truth.close()
+        other.close()
+
+
+BLANK = Record(
+    id="", scope="shared/here", namespace="here", visibility="shared", agent="ann", session_id="s1", task_id=None,
+    branch_id=None, kind="fact", text="text", summary="text", micro="text", text_tokens=1, summary_tokens=1,
+    micro_tokens=1, importance=1.0, confidence=None, status="new", outcome=None, pinned=False, tags=(), details={},
+    speaker=None, role=None, tool=None, call_id=None, superseded_by=None, created_at=100.0, updated_at=100.0,
+    accessed_at=100.0, occurred_at=100.0,
+)  # fmt: skip
+
+
+@every_store
+def test_a_text_changed_many_times_keeps_one_place(
+    open_store: Callable[..., RecordStore], make: Callable[[RecordStore, str], VectorStore]
+) -> None:
+    """S1.2: its last vectors count, its former ones are gone, and neighbours stay where they are."""
+    store = open_store()
+    searched = make(store, EMBEDDER)
+    with store.write() as transaction:
+        kept = replace(BLANK, id=transaction.next_id("r"))
+        transaction.insert(kept, unit(1), (), ())
+        changed = replace(BLANK, id=transaction.next_id("r"))
+        transaction.insert(changed, unit(2), (), ())
+    for seed in range(600):
+        with store.write() as transaction:
+            transaction.update(changed, unit(1000 + seed, 3))
+        searched.search(unit(0)[0], SCOPES, 1)
+    for seed, record_id in ((1, kept.id), (1599, changed.id)):
+        best = searched.search(unit(seed, 3)[0], SCOPES, 5)
+        assert next(iter(best)) == record_id
+        assert len(best) == 2
+        assert best[record_id] == pytest.approx(1.0, abs=1e-5)
+
+
+@every_store
+def test_vectors_of_another_embedder_are_refused_not_compared(
+    open_store: Callable[..., RecordStore], make: Callable[[RecordStore, str], VectorStore]
+) -> None:
+    """R1: cosines across models mean nothing; the error names both."""
+    store = open_store()
+    with store.write() as transaction:
+        transaction.insert(replace(BLANK, id=transaction.next_id("r")), unit(1), (), ())
+    with pytest.raises(EmbedderMismatch, match="contract-embedder is not another"):
+        make(store, "another").search(unit(1)[0], SCOPES, 1)
+
+
+@every_store
+def test_a_long_history_of_changes_leaves_every_record_as_it_is_now(
+    open_store: Callable[..., RecordStore], make: Callable[[RecordStore, str], VectorStore]
+) -> None:
+    """S1.2: far more changes than records, among live and retired ones, over several scopes."""
+    store = open_store()
+    searched = make(store, EMBEDDER)
+    rng = random.Random(4)
+    stored: Stored = {}
+    for turn in range(900):
+        kind = "insert" if turn < 60 else rng.choice(["update"] * 6 + ["retire", "restore", "move"])
+        apply(store, BLANK, stored, (kind, rng.randrange(1000), rng.randint(1, 4), rng.randrange(3)))
+        if turn % 10 == 0:
+            query = unit(20_000 + turn)
+            assert_best(searched.search(query[0], SCOPES, 10), expected(stored, query, SCOPES, None, ()), 10)

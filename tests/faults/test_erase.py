@@ -1,0 +1,218 @@
+"""What was erased is in no file of the data directory."""
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcp_memory.app import App, open_app
+from mcp_memory.domain.records import Entity, NewRecord, Record, Relation
+from mcp_memory.domain.scopes import Caller
+from mcp_memory.errors import StoreBusy
+from mcp_memory.services.assemble_context import ContextRequest
+from mcp_memory.services.recall import RecallRequest
+from mcp_memory.services.revise import Revision
+from mcp_memory.settings import load_settings
+from mcp_memory.stores.records_sqlite import SqliteRecordStore, store
+
+SECRET = "Quetzalcoatlus Zyzzyva hoards xylophones near Ouagadougou"
+EARLIER = "Quetzalcoatlus Wapentake hoards balalaikas near Ouagadougou"
+NAMES = ("Pneumonoultra", "Wassailer")
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    opened = open_app(load_settings(data_dir=tmp_path / "data", namespace="test"))
+    yield opened
+    opened.close()
+
+
+def traces(folder: Path, wanted: Sequence[bytes]) -> list[tuple[str, bytes]]:
+    """Which of the byte strings are in which file, in whatever case."""
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    return [
+        (name, each) for name, data in files.items() for each in wanted if each in data or each.lower() in data.lower()
+    ]
+
+
+def needles(app: App, *texts: str) -> list[bytes]:
+    """The texts, their words in every encoding SQLite knows, and any eight numbers of their vectors."""
+    words = [word for text in texts for word in (text, *text.split()) if len(word) > 4]
+    found = [word.encode(code) for word in (*words, *NAMES) for code in ("utf-8", "utf-16-le", "utf-16-be")]
+    embedder = app._embedder  # pyright: ignore[reportPrivateUsage] - the very one whose bytes are looked for
+    for text in texts:
+        blob = embedder.embed(text).astype(np.float32).tobytes()
+        found += [blob[start : start + 32] for start in range(0, len(blob), 256)]
+    return found
+
+
+def plant(app: App, me: Caller, *, others: int = 40) -> str:
+    """A record that was updated, names entities, was recalled and assembled, among others."""
+    rng = random.Random(5)
+    fillers = [NewRecord(text=f"Filler {n} {rng.random()} " + "lorem " * rng.randrange(60)) for n in range(others)]
+    app.remember(fillers[: others // 2], me)
+    (stored,) = app.remember(
+        [
+            NewRecord(
+                text=EARLIER, tags=("Ouagadougou-tag",), details={"note": "Ouagadougou detail"},
+                entities=(Entity(name=NAMES[0], properties={"home": "Ouagadougou"}),),
+                relations=(Relation(source=NAMES[0], type="fears", target=NAMES[1]),),
+            )
+        ],
+        me,
+    )  # fmt: skip
+    app.remember(fillers[others // 2 :], me)
+    app.revise(Revision(id=stored.id, text=SECRET), me)
+    app.recall(RecallRequest(query=SECRET), me)
+    app.assemble_context(ContextRequest(query="who hoards xylophones?"), me)
+    return stored.id
+
+
+def test_an_erased_record_is_in_no_file(app: App, tmp_path: Path) -> None:
+    """R9: text, words, vectors, earlier text, details, entities; in file, log, full-text index and backups."""
+    me = app.caller()
+    record_id = plant(app, me)
+    wanted = needles(app, SECRET, EARLIER)
+    assert traces(tmp_path / "data", wanted)
+    assert app.forget([record_id], "erase", me).done == (record_id,)
+    assert traces(tmp_path / "data", wanted) == []
+    app.records.backup(str(tmp_path / "backup" / "memory.db"))
+    assert traces(tmp_path / "backup", wanted) == []
+    assert app.recall(RecallRequest(query="xylophones in Ouagadougou", limit=50), me).results[0]["id"] != record_id
+
+
+def test_what_others_say_of_an_entity_stays_and_what_the_erased_said_goes(app: App, tmp_path: Path) -> None:
+    """R9: an entity that another record names too loses exactly the properties that the erased one gave it."""
+    me = app.caller()
+    (kept,) = app.remember(
+        [NewRecord(text="Bo plays chess", entities=(Entity(name="Bo", properties={"a": "Kept"}),))], me
+    )
+    told = Entity(name="Bo", properties={"b": "Zyzzyva"})
+    (gone,) = app.remember([NewRecord(text="Bo has a pet", entities=(told,))], me)
+    app.forget([gone.id], "erase", me)
+    assert traces(tmp_path / "data", [b"Zyzzyva"]) == []
+    assert traces(tmp_path / "data", [b"Kept"])
+    found = app.recall(RecallRequest(entities=("Bo",)), me).results
+    assert [result["id"] for result in found] == [kept.id]
+
+
+HOLDER = """
+import sys
+from mcp_memory.app import open_app
+from mcp_memory.services.recall import RecallRequest
+from mcp_memory.settings import load_settings
+app = open_app(load_settings(data_dir=sys.argv[1], namespace="test"))
+print(len(app.recall(RecallRequest(query="xylophones"), app.caller()).results), flush=True)
+sys.stdin.readline()
+print(len(app.recall(RecallRequest(query="xylophones"), app.caller()).results), flush=True)
+app.close()
+"""
+
+
+def test_it_is_gone_while_another_process_has_the_store_open(app: App, tmp_path: Path) -> None:
+    """R9: another server that has just read it keeps nothing of it in the files."""
+    me = app.caller()
+    record_id = plant(app, me, others=0)
+    wanted = needles(app, SECRET, EARLIER)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "data")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert int(holder.stdout.readline()) > 0
+    app.forget([record_id], "erase", me)
+    assert traces(tmp_path / "data", wanted) == []
+    answer, _ = holder.communicate("\n")
+    assert int(answer) == 0
+    assert traces(tmp_path / "data", wanted) == []
+
+
+def test_a_reader_that_never_pauses_delays_the_purge_but_does_not_undo_it(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R9: erased at once for every reader; the files follow with the next call, of whichever process."""
+    monkeypatch.setattr(store, "PURGE_PATIENCE_SECONDS", 0.05)
+    me = app.caller()
+    record_id = plant(app, me, others=4)
+    wanted = needles(app, SECRET, EARLIER)
+    reader = SqliteRecordStore(tmp_path / "data", app._embedder.id)  # pyright: ignore[reportPrivateUsage]
+    changes = reader.vector_changes(0, app._embedder.id)  # pyright: ignore[reportPrivateUsage]
+    next(changes)
+    with pytest.raises(StoreBusy, match="call forget again"):
+        app.forget([record_id], "erase", me)
+    assert app.recall(RecallRequest(ids=(record_id,)), me).results == ()
+    assert traces(tmp_path / "data", wanted)
+    assert list(changes)
+    app.forget([record_id], "erase", me)
+    assert traces(tmp_path / "data", wanted) == []
+    reader.close()
+
+
+def test_what_a_killed_process_left_is_purged_by_the_next(app: App, tmp_path: Path) -> None:
+    """R9, S2.1: erased, but killed before the files were purged."""
+    me = app.caller()
+    record_id = plant(app, me, others=4)
+    wanted = needles(app, SECRET, EARLIER)
+    with app.records.write() as transaction:
+        transaction.erase([record_id])
+    assert traces(tmp_path / "data", wanted)
+    app.warm()
+    assert traces(tmp_path / "data", wanted) == []
+
+
+def test_erasing_nothing_costs_nothing(app: App, tmp_path: Path) -> None:
+    """R9: ids unknown here rewrite no file."""
+    me = app.caller()
+    plant(app, me, others=4)
+    before = (tmp_path / "data" / "memory.db").read_bytes()
+    assert app.forget(["r-unknown"], "erase", me).not_found == ("r-unknown",)
+    assert (tmp_path / "data" / "memory.db").read_bytes() == before
+
+
+def test_many_records_erased_in_any_order_leave_no_copy_in_the_slack_of_a_page(tmp_path: Path) -> None:
+    """R9: rows that SQLite moved from page to page, as corrections of many records in no order make it do."""
+    rng = random.Random(11)
+    app = open_app(load_settings(data_dir=tmp_path / "data", namespace="test"))
+    try:
+        assert_no_copies(app.records, tmp_path / "data", rng)
+    finally:
+        app.close()
+
+
+def letters(rng: random.Random) -> str:
+    return "".join(rng.choices("bcdfghjklmnpqrstvwxz", k=12))
+
+
+def assert_no_copies(records: object, folder: Path, rng: random.Random) -> None:
+    assert isinstance(records, SqliteRecordStore)
+    vector = np.full((1, 4), 0.5, np.float32)
+    words: dict[str, tuple[str, str]] = {}
+    blank = Record(
+        id="", scope="shared/test", namespace="test", visibility="shared", agent="ann", session_id="s", task_id=None,
+        branch_id=None, kind="fact", text="", summary="", micro="", text_tokens=1, summary_tokens=1, micro_tokens=1,
+        importance=1.0, confidence=None, status="new", outcome=None, pinned=False, tags=(), details={}, speaker=None,
+        role=None, tool=None, call_id=None, superseded_by=None, created_at=1.0, updated_at=1.0, accessed_at=1.0,
+        occurred_at=1.0,
+    )  # fmt: skip
+    with records.write() as transaction:
+        for _ in range(1500):
+            record = replace(blank, id=transaction.next_id("r"), text=f"{letters(rng)} " * rng.randint(1, 12))
+            words[record.id] = (record.text.split()[0], letters(rng))
+            transaction.insert(record, vector, [Entity(name=words[record.id][1])], ())
+    order = sorted(words, key=lambda _: rng.random())
+    for start in range(0, len(order), 50):
+        with records.write() as transaction:
+            for record_id in order[start : start + 50]:
+                record = transaction.get(record_id)
+                assert record is not None
+                transaction.update(replace(record, text=f"changed {words[record_id][0][::-1]}"), vector)
+    gone = order[::3]
+    with records.write() as transaction:
+        transaction.erase(gone)
+    records.purge()
+    wanted = [form for i in gone for word in words[i] for form in (word.encode(), word[::-1].encode())]
+    assert traces(folder, wanted[:400]) == []

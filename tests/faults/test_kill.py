@@ -1,0 +1,114 @@
+"""Processes killed at any moment lose nothing that was acknowledged, and leave nothing to repair."""
+
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.stores.records_sqlite import SqliteRecordStore
+
+ROOT = Path(__file__).parents[2]
+WRITERS = 4
+
+WRITER = """
+import itertools, sys
+from dataclasses import fields
+from pathlib import Path
+import numpy as np
+from mcp_memory.domain.records import Counters, Entity, Record
+from mcp_memory.stores.records_sqlite import SqliteRecordStore
+
+store = SqliteRecordStore(Path(sys.argv[1]), "kill-embedder")
+nothing = {field.name: None for field in fields(Record)} | dict(
+    scope="shared/test", namespace="test", visibility="shared", agent=sys.argv[2], session_id="s", kind="fact",
+    text_tokens=1, summary_tokens=1, micro_tokens=1, importance=1.0, status="new", pinned=False, tags=(), details={},
+    created_at=1.0, updated_at=1.0, accessed_at=1.0, occurred_at=1.0, counters=Counters(),
+)
+vector = np.ones((1, 384), np.float32) / np.float32(384**0.5)
+for turn in itertools.count():
+    word = f"{sys.argv[2]}x{turn}"
+    with store.write() as transaction:
+        ids = [transaction.next_id("r") for _ in range(2)]
+        for record_id in ids:
+            forms = dict(id=record_id, text=f"{word} " * 50, summary=word, micro=word)
+            transaction.insert(Record(**(nothing | forms)), vector, [Entity(name=word)], ())
+    print(word, *ids, flush=True)
+"""
+
+
+class Writer:
+    """Stores pairs of records until it is killed, and says each pair only once it is acknowledged."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        command = [sys.executable, "-c", WRITER, str(folder), name]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.acknowledged: dict[str, list[str]] = {}
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.endswith("\n"):
+                word, *ids = line.split()
+                self.acknowledged[word] = ids
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self._reader.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_writers_killed_at_random_moments_lose_nothing(tmp_path: Path, seed: int) -> None:
+    """S2.1, R1: every acknowledged record is there, whole, and found; the next process opens and writes at once."""
+    rng = random.Random(seed)
+    writers = [Writer(tmp_path, f"writer{number}") for number in range(WRITERS)]
+    for writer in rng.sample(writers, WRITERS):
+        while len(writer.acknowledged) < rng.randint(20, 120) and writer.process.poll() is None:
+            time.sleep(0.001)
+        writer.kill()
+    store = SqliteRecordStore(tmp_path, "kill-embedder")
+    where = RecordFilter(scopes=("shared/test",))
+    vectors = {change.id for change in store.vector_changes(0, "kill-embedder")}
+    for writer in writers:
+        assert writer.acknowledged
+        for word, ids in writer.acknowledged.items():
+            records = store.get(ids, where.scopes)
+            assert [record.text for record in records.values()] == [f"{word} " * 50] * 2
+            assert store.keyword_search([word], where, 10).keys() == set(ids)
+            assert vectors >= set(ids)
+    everything = store.list(where, "created", 1_000_000)
+    assert len(everything) == 2 * len({record.summary for record in everything})  # Pairs, or nothing of them.
+    assert {record.id for record in everything} == vectors
+    with store.write() as transaction:
+        transaction.erase([everything[0].id])
+    store.close()
+    with sqlite3.connect(tmp_path / "memory.db") as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+    connection.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_servers_killed_while_they_write_lose_nothing(tmp_path: Path) -> None:
+    """S1.1, S2.1: the benchmark's own rounds, small: real servers over stdio, SIGKILL, a fresh server asked."""
+    command = "-m benchmarks.durability --processes 3 --stores 4 --rounds 2 --seed 3 --data-dir"
+    run = subprocess.run(
+        [sys.executable, *command.split(), str(tmp_path / "data")],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert re.search(r"^lost +0$", run.stdout, re.MULTILINE)
+    assert re.search(r"^acknowledged, before a kill +[1-9]", run.stdout, re.MULTILINE)
