@@ -1,0 +1,323 @@
+"""Many servers on one memory, then all of them killed, again and again: is anything lost that was acknowledged?
+
+    python -m benchmarks.durability [--processes 8] [--stores 200] [--rounds 20] [--seed 0] [--data-dir DIR]
+
+Servers are real ones over standard input and output. Ends with 1 where anything was lost, or any call failed.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PATIENCE_SECONDS = 120.0
+IDS_PER_CALL = 50
+SHOWN = 5
+"""Results looked at: where texts are so alike, the best by meaning may tie with the only one by word."""
+
+
+class ServerGone(Exception):
+    """The server ended before it answered."""
+
+
+class Server:
+    """A server process and the plainest client there can be. One thread at a time."""
+
+    def __init__(self, data_dir: Path, agent: str) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_MEMORY_")}
+        settings = {"DATA_DIR": str(data_dir), "NAMESPACE": "durability", "AGENT": agent, "CONFIG": os.devnull}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "mcp_memory"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=kept | {f"MCP_MEMORY_{name}": value for name, value in settings.items()},
+        )
+        self._numbers = itertools.count(1)
+        hello = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "durability", "version": "1"},
+        }
+        self._request("initialize", hello)
+        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def call(self, tool: str, **arguments: object) -> dict[str, Any]:
+        """The structured answer. Raises RuntimeError with the message of a failed call."""
+        result = self._request("tools/call", {"name": tool, "arguments": arguments})
+        if result.get("isError"):
+            raise RuntimeError(result["content"][0]["text"])
+        return result["structuredContent"]
+
+    def kill(self) -> None:
+        """SIGKILL, in the middle of whatever it does."""
+        self._process.kill()
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):
+                assert stream is not None
+                stream.close()
+
+    def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        number = next(self._numbers)
+        self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if not line.endswith(b"\n"):
+                break  # Cut off by the kill.
+            answer = json.loads(line)
+            if answer.get("id") == number:
+                if "error" in answer:
+                    raise RuntimeError(answer["error"]["message"])
+                return answer["result"]
+        raise ServerGone
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise ServerGone from error
+
+
+@dataclass
+class Tally:
+    """What was acknowledged, by id, with the word that only this record holds; and what went wrong."""
+
+    words: dict[str, str] = field(default_factory=dict[str, str])
+    errors: list[str] = field(default_factory=list[str])
+    lost: set[str] = field(default_factory=set[str])
+    by_id: int = 0
+    by_keyword: int = 0
+    looked_up: int = 0
+    searched: int = 0
+    repairs: int = 0
+    slowest_start: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def acknowledge(self, record_id: str, word: str) -> None:
+        with self.lock:
+            self.words[record_id] = word
+
+    def fail(self, error: Exception) -> None:
+        with self.lock:
+            self.errors.append(f"{type(error).__name__}: {error}")
+
+    def note(self, record_ids: Iterable[str], found: set[str], *, by_id: bool) -> None:
+        with self.lock:
+            for record_id in record_ids:
+                self.looked_up += by_id
+                self.searched += not by_id
+                if record_id not in found:
+                    self.lost.add(record_id)
+                elif by_id:
+                    self.by_id += 1
+                else:
+                    self.by_keyword += 1
+
+
+def side_by_side(tasks: Sequence[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=task) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def store_one(server: Server, word: str, tally: Tally) -> None:
+    text = f"Note {word}: what one of many agents has learnt, to be found by all the others."
+    (record,) = server.call("remember", text=text)["records"]
+    if record["status"] != "stored":
+        raise RuntimeError(f"a new text was answered {record['status']}")
+    tally.acknowledge(record["id"], word)
+
+
+def look_up(server: Server, record_ids: Sequence[str], tally: Tally) -> None:
+    """Every record by its id."""
+    for start in range(0, len(record_ids), IDS_PER_CALL):
+        batch = record_ids[start : start + IDS_PER_CALL]
+        try:
+            answer = server.call("recall", ids=batch, detail="micro", max_tokens=100_000)
+        except (RuntimeError, ServerGone) as error:
+            tally.fail(error)
+            continue
+        tally.note(batch, {result["id"] for result in answer["results"]}, by_id=True)
+
+
+def search(server: Server, record_ids: Sequence[str], tally: Tally) -> None:
+    """Every record by the word that only it holds: among the first few results."""
+    for record_id in record_ids:
+        try:
+            answer = server.call("recall", query=tally.words[record_id], limit=SHOWN, detail="micro")
+        except (RuntimeError, ServerGone) as error:
+            tally.fail(error)
+            continue
+        tally.note([record_id], {result["id"] for result in answer["results"]}, by_id=False)
+
+
+def write_side_by_side(data_dir: Path, processes: int, stores: int, tally: Tally) -> None:
+    """All servers store at once; then each looks up everything by id, and its neighbour's records by keyword."""
+    servers = [Server(data_dir, f"agent{number}") for number in range(processes)]
+    mine: list[list[str]] = [[] for _ in servers]
+
+    def store(number: int) -> None:
+        for turn in range(stores):
+            word = f"w{number}x{turn}"
+            try:
+                store_one(servers[number], word, tally)
+            except (RuntimeError, ServerGone) as error:
+                tally.fail(error)
+            if turn % 20 == 0:  # Reading goes on between the writes.
+                look_up(servers[number], list(tally.words)[-5:], tally)
+            mine[number].append(word)
+
+    def check(number: int) -> None:
+        neighbours = set(mine[(number + 1) % processes])
+        look_up(servers[number], list(tally.words), tally)
+        search(servers[number], [i for i, word in tally.words.items() if word in neighbours], tally)
+
+    try:
+        side_by_side([lambda n=n: store(n) for n in range(processes)])
+        side_by_side([lambda n=n: check(n) for n in range(processes)])
+    finally:
+        for server in servers:
+            server.close()
+
+
+def kill_while_writing(data_dir: Path, processes: int, round_number: int, rng: random.Random, tally: Tally) -> None:
+    """All servers store until they are killed at once; a fresh one must have every acknowledged record."""
+    servers = [Server(data_dir, f"agent{number}") for number in range(processes)]
+    before = len(tally.words)
+    stop = threading.Event()
+
+    def store(number: int) -> None:
+        for turn in itertools.count():
+            try:
+                store_one(servers[number], f"k{round_number}w{number}x{turn}", tally)
+            except ServerGone:
+                if not stop.is_set():
+                    tally.fail(RuntimeError("a server ended by itself"))
+                return
+            except RuntimeError as error:
+                tally.fail(error)
+                return
+
+    def kill() -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(tally.words) < before + 4 * processes and time.monotonic() < deadline:
+            time.sleep(0.001)  # Until they are in full swing.
+        time.sleep(rng.uniform(0.0, 0.5))
+        stop.set()
+        for server in rng.sample(servers, len(servers)):
+            server.kill()
+
+    side_by_side([*(lambda n=n: store(n) for n in range(processes)), kill])
+    for server in servers:
+        server.close()
+    started = time.perf_counter()
+    fresh = Server(data_dir, "fresh")
+    try:
+        look_up(fresh, list(tally.words)[before:][:1], tally)
+        tally.slowest_start = max(tally.slowest_start, time.perf_counter() - started)
+        look_up(fresh, list(tally.words)[before:], tally)
+    finally:
+        fresh.close()
+    check_file(data_dir, tally)
+
+
+def check_file(data_dir: Path, tally: Tally) -> None:
+    """Count it as a repair where SQLite itself finds fault with the file."""
+    connection = sqlite3.connect(data_dir / "memory.db")
+    try:
+        verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        verdict = str(error)
+    finally:
+        connection.close()
+    if verdict != "ok":
+        tally.repairs += 1
+        tally.errors.append(f"integrity_check: {verdict}")
+
+
+def search_everything(data_dir: Path, tally: Tally) -> None:
+    """A fresh server finds every record ever acknowledged, by id and by keyword."""
+    fresh = Server(data_dir, "fresh")
+    try:
+        look_up(fresh, list(tally.words), tally)
+        search(fresh, list(tally.words), tally)
+    finally:
+        fresh.close()
+
+
+def show(rows: Iterable[tuple[str, object]]) -> None:
+    for name, value in rows:
+        print(f"{name:<42} {value:>12}")
+
+
+def run(data_dir: Path, processes: int, stores: int, rounds: int, seed: int) -> bool:
+    """True where nothing was lost and nothing failed; prints the table."""
+    rng, tally = random.Random(seed), Tally()
+    started = time.perf_counter()
+    write_side_by_side(data_dir, processes, stores, tally)
+    side = time.perf_counter() - started
+    acknowledged_first = len(tally.words)
+    for round_number in range(rounds):
+        kill_while_writing(data_dir, processes, round_number, rng, tally)
+    search_everything(data_dir, tally)
+    show(
+        [
+            ("server processes", processes),
+            ("kill -9 rounds", rounds),
+            ("acknowledged, side by side", acknowledged_first),
+            ("acknowledged, before a kill", len(tally.words) - acknowledged_first),
+            ("found by id", f"{tally.by_id}/{tally.looked_up}"),
+            ("found by keyword", f"{tally.by_keyword}/{tally.searched}"),
+            ("lost", len(tally.lost)),
+            ("errors", len(tally.errors)),
+            ("repairs needed", tally.repairs),
+            ("slowest start after a kill, to an answer, s", f"{tally.slowest_start:.2f}"),
+            ("side by side, s", f"{side:.1f}"),
+            ("all, s", f"{time.perf_counter() - started:.1f}"),
+        ]
+    )
+    for error in sorted(set(tally.errors))[:10]:
+        print("  ", error)
+    return not (tally.lost or tally.errors or tally.repairs) and acknowledged_first == processes * stores
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.durability", description="Is anything acknowledged ever lost?")
+    parser.add_argument("--processes", type=int, default=8)
+    parser.add_argument("--stores", type=int, default=200, help="by each process")
+    parser.add_argument("--rounds", type=int, default=20, help="of killing all processes while they write")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data-dir", type=Path, help="a new directory, kept afterwards")
+    chosen = parser.parse_args()
+    data_dir = chosen.data_dir or Path(tempfile.mkdtemp(prefix="durability-"))
+    try:
+        held = run(data_dir, chosen.processes, chosen.stores, chosen.rounds, chosen.seed)
+    finally:
+        if chosen.data_dir is None:
+            shutil.rmtree(data_dir, ignore_errors=True)
+    sys.exit(0 if held else 1)
+
+
+if __name__ == "__main__":
+    main()

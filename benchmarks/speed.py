@@ -1,0 +1,181 @@
+"""How long the main things take, as ratios within one run: start, store, recall, assemble; and memory.
+
+    python -m benchmarks.speed [--records 10000] [--starts 10]
+
+Prints one table. Ratios are between medians measured side by side; absolute times are of this machine and moment only.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.texts import sentences
+from mcp_memory.app import App, open_app
+from mcp_memory.domain.records import NewRecord
+from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.services.assemble_context import ContextRequest
+from mcp_memory.services.recall import RecallRequest
+from mcp_memory.settings import load_settings
+
+EMPTY_SERVER = "from mcp.server import MCPServer; MCPServer('empty').run('stdio')"
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "benchmark", "version": "1"},
+    },
+}
+RECALL = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "recall", "arguments": {"query": "who moved the billing job?"}},
+}
+BATCH = 500
+
+
+def main() -> None:
+    """Run every measurement and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--records", type=int, default=10_000, help="size of the large store")
+    parser.add_argument("--starts", type=int, default=10, help="how often each server is started")
+    arguments = parser.parse_args()
+    table = Table("what", "measured", "beside", "ratio or bound")
+    with tempfile.TemporaryDirectory() as folder:
+        measure_start(table, Path(folder) / "start", arguments.starts)
+        measure_services(table, Path(folder) / "services", arguments.records)
+    Console(width=130).print(table)
+
+
+def measure_start(table: Table, data_dir: Path, starts: int) -> None:
+    """Spawn to the answer of `initialize`, beside an empty server of the SDK; both started in turn."""
+    ours: list[float] = []
+    empty: list[float] = []
+    for _ in range(starts + 1):
+        ours.append(seconds_to_initialize([sys.executable, "-m", "mcp_memory"], data_dir))
+        empty.append(seconds_to_initialize([sys.executable, "-c", EMPTY_SERVER], data_dir))
+    mine, theirs = statistics.median(ours[1:]), statistics.median(empty[1:])
+    table.add_row(
+        "spawn to initialize answered", ms(mine), f"empty MCPServer {ms(theirs)}", f"{mine / theirs:.2f} x (<= 1.5)"
+    )
+
+
+def measure_services(table: Table, data_dir: Path, size: int) -> None:
+    """Store, recall and assemble at the service level, in one process."""
+    embedder = MiniLMEmbedder()
+    app = open_app(load_settings(data_dir=data_dir, namespace="benchmark"), embedder=embedder)
+    app.warm()
+    table.add_row("server after initialize, empty store", mib(data_dir, calls=0), "", "")
+    table.add_row("server after a recall, empty store", mib(data_dir, calls=1), "", "")
+    texts = sentences(size + 1_200, seed=7)
+    measure_store(table, app, embedder, texts[:400])
+    measure_assembly(table, data_dir)
+    small = median_seconds(lambda query: app.recall(RecallRequest(query=query), app.caller()), texts[400:500])
+    rest = texts[500 : size + 100]
+    for begin in range(0, len(rest), BATCH):
+        app.remember([NewRecord(text=text) for text in rest[begin : begin + BATCH]], app.caller())
+    table.add_row(f"server after a recall, {size:,} records", mib(data_dir, calls=1), "", "")
+    alone = median_seconds(embedder.embed_query, texts[-100:])
+    large = median_seconds(lambda query: app.recall(RecallRequest(query=query), app.caller()), texts[-100:])
+    table.add_row(f"recall at {size:,}", ms(large), f"embedding its query {ms(alone)}", f"{large / alone:.2f} x")
+    table.add_row(f"recall at {size:,}", ms(large), f"at 400 {ms(small)}", f"{large / small:.2f} x")
+    app.close()
+
+
+def measure_store(table: Table, app: App, embedder: MiniLMEmbedder, texts: Sequence[str]) -> None:
+    """An acknowledged store beside embedding its text, in turn."""
+    caller = app.caller()
+    stored: list[float] = []
+    embedded: list[float] = []
+    for text in texts:
+        embedded.append(seconds(partial(embedder.embed, text)))
+        stored.append(seconds(partial(app.remember, [NewRecord(text=text)], caller)))
+    mine, alone = statistics.median(stored), statistics.median(embedded)
+    table.add_row("acknowledged store", ms(mine), f"embedding its text {ms(alone)}", f"{mine / alone:.2f} x (<= 3)")
+
+
+def measure_assembly(table: Table, data_dir: Path) -> None:
+    """Assembling from 200 records, without a query and so without embedding."""
+    other = open_app(load_settings(data_dir=data_dir.with_name("assembly"), namespace="benchmark"))
+    caller = other.caller()
+    other.remember([NewRecord(text=text, importance=i % 11) for i, text in enumerate(sentences(200, seed=3))], caller)
+    for strategy in ("balanced", "recent", "important"):
+        request = ContextRequest(strategy=strategy)
+        other.assemble_context(request, caller)
+        taken = statistics.median(seconds(partial(other.assemble_context, request, caller)) for _ in range(30))
+        table.add_row(f"assembling from 200 records, {strategy}", ms(taken), "", "< 10 ms")
+    other.close()
+
+
+def seconds_to_initialize(command: list[str], data_dir: Path) -> float:
+    """Start a server, ask for `initialize`, wait for the answer, and end it."""
+    begin = time.perf_counter()
+    with server(command, data_dir) as process:
+        ask(process, INITIALIZE)
+        return time.perf_counter() - begin
+
+
+def mib(data_dir: Path, calls: int) -> str:
+    """Resident memory of a fresh server on this store after that many recalls."""
+    with server([sys.executable, "-m", "mcp_memory"], data_dir) as process:
+        ask(process, INITIALIZE)
+        for _ in range(calls):
+            ask(process, RECALL)
+        return f"{psutil.Process(process.pid).memory_info().rss / 2**20:.0f} MiB"
+
+
+@contextmanager
+def server(command: list[str], data_dir: Path) -> Generator[subprocess.Popen[bytes]]:
+    """A server process over stdio, ended by closing its input."""
+    environment = {**os.environ, "MCP_MEMORY_DATA_DIR": str(data_dir), "MCP_MEMORY_NAMESPACE": "benchmark"}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    ) as process:
+        yield process
+        assert process.stdin
+        process.stdin.close()
+        process.wait(10)
+
+
+def ask(process: subprocess.Popen[bytes], request: Mapping[str, object]) -> None:
+    """Send a request and wait for its answer."""
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(json.dumps(request).encode() + b"\n")
+    process.stdin.flush()
+    answer = json.loads(process.stdout.readline())
+    assert "result" in answer, answer
+
+
+def median_seconds(call: Callable[[str], object], texts: Sequence[str]) -> float:
+    return statistics.median(seconds(partial(call, text)) for text in texts)
+
+
+def seconds(call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+def ms(value: float) -> str:
+    return f"{value * 1000:.1f} ms"
+
+
+if __name__ == "__main__":
+    main()
