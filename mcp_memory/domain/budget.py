@@ -12,6 +12,8 @@ SHARES: Mapping[str, Fraction] = {
     "censor": Fraction(300, 8000),
 }
 """Of the whole budget, at most this much goes to what is always there before the rest has had its turn."""
+FAIR_PART = 4
+"""While it has a shorter form, no item takes more than a quarter of what is left: a long one never starves the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ def place(
     for share, fraction in SHARES.items():
         sharing = [item for item in items if item.share == share]
         ledger.fill(sharing, max(int(budget * fraction), ledger.least(sharing)), cheapest_first)
-    ledger.fill([item for item in items if item.share not in SHARES], budget, cheapest_first)
+    ledger.fill([item for item in items if item.share not in SHARES], budget, cheapest_first, FAIR_PART)
     ledger.fill([item for item in items if item.id not in ledger.placed], budget, cheapest_first)
     placed = [ledger.placed[item.id] for item in items if item.id in ledger.placed]
     ledger.deepen(placed)
@@ -86,12 +88,14 @@ class _Ledger:
         for item in items:
             self._place(item, item.forms[-1])
 
-    def fill(self, items: Sequence[Item], limit: int, cheapest_first: bool) -> None:
+    def fill(self, items: Sequence[Item], limit: int, cheapest_first: bool, part: int = 1) -> None:
         """Place what fits, spending at most `limit` of what is left; what stands already may take a fuller form."""
         allowance = min(limit, self._left)
         for item in items:
-            forms = item.forms[-1:] if cheapest_first else item.forms
-            form = next((form for form in forms if self._cost(item, form) <= allowance), None)
+            fair = 0 if cheapest_first else allowance // part
+            shortest = item.forms[-1:] if self._cost(item, item.forms[-1]) <= allowance else ()
+            fuller = [form for form in item.forms[:-1] if self._cost(item, form) <= fair]
+            form = next(iter((*fuller, *shortest)), None)
             if form is not None:
                 allowance -= self._cost(item, form)
                 self._place(item, form)

@@ -45,6 +45,16 @@ def moved_to(record: Record, status: Status) -> Record:
     return replace(record, status=status, superseded_by=record.superseded_by if status == "superseded" else None)
 
 
+def refuse_hidden_successor(old: Record, newer: Record) -> None:
+    """Raise Conflict where some who see the old record could not see the newer one, and would be left with neither."""
+    is_seen_as_widely = newer.scope == old.scope or newer.visibility == "user"
+    if not is_seen_as_widely or newer.branch_id not in (None, old.branch_id):
+        where = "in an open branch" if is_seen_as_widely else newer.visibility
+        raise Conflict(
+            f"{old.id} is {old.visibility} and cannot be superseded by one that is {where}: others do not see that."
+        )
+
+
 def after_succession(record: Record, newer_id: str, now: Instant) -> Record:
     """The record replaced by a newer one. What was retired or proven wrong stays out of search."""
     status = "superseded" if record.is_live else record.status

@@ -9,7 +9,9 @@ FLOOR_COSINE = 0.25
 """Unrelated texts lie between 0 and 0.2 with the built-in embedder, loosely related ones from 0.25 on."""
 FLOOR_COVERAGE = 0.5
 """A candidate with half of the query's words is relevant whatever its cosine."""
-_STEM = 4
+_LEAST_IN_COMMON = 4
+_ENDING = 2
+"""Words are equal that share their beginning but for the shorter one's last two letters: deploying, deployed."""
 
 
 def is_above_floor(hit: Fused, terms: Sequence[str], text: str) -> bool:
@@ -20,13 +22,13 @@ def is_above_floor(hit: Fused, terms: Sequence[str], text: str) -> bool:
 
 
 def coverage(terms: Sequence[str], text: str) -> float:
-    """The share of the query's words found in the text, in [0, 1]; words count as equal by their first letters."""
+    """The share of the query's words found in the text, in [0, 1]; inflections of one word count as equal."""
     if not terms:
         return 0.0
-    stems = {_stem(word) for word in query_terms(text, limit=None)}
-    return sum(_stem(term) in stems for term in terms) / len(terms)
+    words = query_terms(text, limit=None)
+    return sum(any(_is_alike(term, word) for word in words) for term in terms) / len(terms)
 
 
-def _stem(word: str) -> str:
-    """A crude stem: enough letters to tell words apart, few enough to equate their inflections."""
-    return word[: max(_STEM, len(word) - 3)]
+def _is_alike(a: str, b: str) -> bool:
+    needed = max(_LEAST_IN_COMMON, min(len(a), len(b)) - _ENDING)
+    return a == b or (len(a) >= needed <= len(b) and a[:needed] == b[:needed])

@@ -72,6 +72,11 @@ def path_to(task_id: str | None, tasks: Sequence[Task]) -> tuple[Task, ...]:
     return tuple(reversed(path))
 
 
+def nearest_open(task_id: str | None, tasks: Sequence[Task]) -> Task | None:
+    """The task, or where it is finished the nearest ancestor that is not: somebody else may have ended it."""
+    return next((task for task in reversed(path_to(task_id, tasks)) if not task.is_finished), None)
+
+
 def descendants(task_id: str, tasks: Sequence[Task]) -> tuple[Task, ...]:
     """Everything below a task, deepest first, so that finishing them in order never leaves an open child."""
     below: list[Task] = []

@@ -59,7 +59,7 @@ class TiktokenCounter:
         self._encoding: tiktoken.Encoding | None = None
         self._loading = threading.Lock()
         # Contexts count the same labels and titles over and over.
-        self._count_short = lru_cache(maxsize=SHORT_KEPT)(lambda text: len(self._encode(text)))
+        self._count_short = lru_cache(maxsize=SHORT_KEPT)(self._count)
 
     @property
     def name(self) -> str:
@@ -72,7 +72,10 @@ class TiktokenCounter:
 
     def count(self, text: str) -> int:
         """How many tokens the text has; 0 for the empty text."""
-        return self._count_short(text) if len(text) <= SHORT else len(self._encode(text))
+        return self._count_short(text) if len(text) <= SHORT else self._count(text)
+
+    def _count(self, text: str) -> int:
+        return len(self._encode(text))
 
     def truncate(self, text: str, max_tokens: int) -> str:
         """The longest prefix that has at most `max_tokens` tokens; lone surrogates in it become U+FFFD.

@@ -42,7 +42,6 @@ class ContextRequest:
     since: str | None = None
     until: str | None = None
     task_id: str | None = None
-    session_id: str | None = None
     exclude: tuple[str, ...] = ()
     additional_context: str = ""
     order: Literal["best_first", "reverse", "edges"] = "best_first"

@@ -7,9 +7,9 @@ from typing import Literal
 from mcp_memory.domain.lifecycle import first_status, moved_to
 from mcp_memory.domain.records import Record
 from mcp_memory.domain.scopes import Caller
-from mcp_memory.errors import Conflict
+from mcp_memory.errors import NotFound
 from mcp_memory.ports import Clock, RecordStore, Transaction
-from mcp_memory.services.standing import hidden_branches
+from mcp_memory.services.standing import require_own
 
 Mode = Literal["retire", "erase", "restore"]
 
@@ -40,7 +40,7 @@ class Forget:
         """
         wanted = tuple(dict.fromkeys(record_ids))
         with self._records.write() as transaction:
-            found = [record for i in wanted if (record := self._own(i, caller, transaction))]
+            found = [record for i in wanted if (record := _own(i, caller, transaction))]
             done = tuple(record.id for record in found)
             if mode == "erase":
                 transaction.erase(done)
@@ -51,18 +51,6 @@ class Forget:
             self._records.purge()  # Also what an earlier call, or a process that was killed, could not purge.
         return Forgotten(done=done, not_found=tuple(i for i in wanted if i not in done))
 
-    def _own(self, record_id: str, caller: Caller, transaction: Transaction) -> Record | None:
-        record = transaction.get(record_id)
-        if record is None or record.scope not in caller.scopes:
-            return None
-        if record.branch_id in hidden_branches(transaction, caller):
-            return None
-        if record.namespace != caller.namespace and record.visibility != "user":
-            raise Conflict(
-                f"Record {record_id} belongs to {record.namespace}, which is only read here; forget it there."
-            )
-        return record
-
     def _move(self, record: Record, mode: Mode, transaction: Transaction) -> None:
         now = self._clock()
         if mode == "retire" and record.status != "retired":
@@ -70,3 +58,10 @@ class Forget:
         elif mode == "restore" and not record.is_live:
             status = "superseded" if record.superseded_by else first_status(record.kind)
             transaction.update(replace(record, status=status, updated_at=now))
+
+
+def _own(record_id: str, caller: Caller, transaction: Transaction) -> Record | None:
+    try:
+        return require_own(record_id, caller, transaction)
+    except NotFound:
+        return None

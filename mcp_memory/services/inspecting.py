@@ -8,7 +8,7 @@ from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.times import iso
 from mcp_memory.errors import NotFound
 from mcp_memory.ports import RecordStore
-from mcp_memory.services.recall import shown_record
+from mcp_memory.services.showing import shown_record
 from mcp_memory.services.standing import hidden_branches
 
 LOG_SHOWN = 500

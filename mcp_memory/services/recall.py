@@ -1,7 +1,6 @@
 """Recall: find records by word and by meaning, or open them by id, within a token budget."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.contexts import ContextReport
@@ -9,17 +8,17 @@ from mcp_memory.domain.fusion import Fused
 from mcp_memory.domain.ids import CONTEXT
 from mcp_memory.domain.records import Detail, Json, Kind, Record
 from mcp_memory.domain.scopes import Caller, RecordFilter
-from mcp_memory.domain.times import iso
 from mcp_memory.domain.tokens import EXACT, ModelFactor
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports import Clock, RecordStore, TokenCounter
 from mcp_memory.services.given_out import GivenOut
 from mcp_memory.services.querying import Querying, Ranking
+from mcp_memory.services.showing import cut, fit, shown_record
 from mcp_memory.services.standing import hidden_branches
 
 FLOOR_COSINE = 0.1
 """Below it, and without a word in common, a record has nothing to do with the query (unrelated texts: 0 to 0.1)."""
-ENVELOPE_TOKENS = 40
+ENVELOPE_TOKENS = 30
 """Room for the names around the results."""
 
 
@@ -94,7 +93,7 @@ class Recall:
             answer = self._search(request, caller, budget)
         else:
             answer = self._list(request, caller, budget)
-        shown = [str(result["id"]) for result in answer.results]
+        shown = [] if is_account(request) else [str(result["id"]) for result in answer.results]
         if shown:
             self._given_out.note(caller, shown)
             self._records.touch(shown, self._clock())
@@ -104,7 +103,8 @@ class Recall:
         ranking = self._querying.rank(request.query, self._filter(request, caller))
         hits = [hit for hit in ranking.hits if is_relevant(hit)]
         shown = hits[request.offset : request.offset + request.limit]
-        results = self._fit((self._result(hit, ranking, request) for hit in shown), budget)
+        budget -= sum(self._counter.count(name) for name in ranking.degraded)
+        results = fit((self._result(hit, ranking, request) for hit in shown), budget, self._counter)
         end = request.offset + len(results)
         more = end < len(hits)
         return RecallAnswer(
@@ -114,14 +114,14 @@ class Recall:
     def _list(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         where = self._filter(request, caller)
         records = self._records.list(where, "occurred", request.limit + 1, request.offset)
-        results = self._fit((shown_record(r, request.detail) for r in records[: request.limit]), budget)
+        results = fit((shown_record(r, request.detail) for r in records[: request.limit]), budget, self._counter)
         more = len(results) < len(records)
         return RecallAnswer(
             results=results, truncated=more, next_offset=request.offset + len(results) if more and results else None
         )
 
     def _open(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
-        if len(request.ids) == 1 and request.ids[0].startswith(CONTEXT):
+        if is_account(request):
             report = self._records.context(request.ids[0], caller)
             return self._context_page(report, request, budget) if report else _nothing(request.ids)
         hidden = hidden_branches(self._records, caller)
@@ -130,21 +130,16 @@ class Recall:
         missing = tuple(record_id for record_id in request.ids if record_id not in {r.id for r in found})
         if len(found) == 1 and request.detail == "full":
             return replace(self._page(found[0], request, budget), not_found=missing)
-        results = self._fit((shown_record(record, request.detail) for record in found), budget)
+        results = fit((shown_record(record, request.detail) for record in found), budget, self._counter)
         return RecallAnswer(results=results, truncated=len(results) < len(found), not_found=missing)
 
     def _page(self, record: Record, request: RecallRequest, budget: int) -> RecallAnswer:
         """One record's full text, from `offset` characters on, as much as the budget holds."""
-        bare = shown_record(replace(record, text="", summary="", micro=""), "full")
-        room = max(budget - self._counter.count(_compact(bare)), 16)
         rest = record.text[request.offset :]
-        text = self._counter.truncate(rest, room)
-        # Escapes make the JSON longer than the text; give way until the page as sent fits.
-        while text and self._counter.count(_compact({"t": text})) > room + 8:
-            text = text[: int(len(text) * 0.9)]
-        more = len(text) < len(rest)
+        page, length = cut(shown_record(record, "full"), rest, budget, self._counter)
+        more = length < len(rest)
         return RecallAnswer(
-            results=({**bare, "text": text},), truncated=more, next_offset=request.offset + len(text) if more else None
+            results=(page,), truncated=more, next_offset=request.offset + length if more and length else None
         )
 
     def _context_page(self, report: ContextReport, request: RecallRequest, budget: int) -> RecallAnswer:
@@ -154,7 +149,7 @@ class Recall:
             for c in report.components
         ]
         fates += [{"id": omission.id, "omitted": omission.reason} for omission in report.omitted]
-        results = self._fit(fates[request.offset : request.offset + request.limit], budget)
+        results = fit(fates[request.offset : request.offset + request.limit], budget, self._counter)
         end = request.offset + len(results)
         more = end < len(fates)
         return RecallAnswer(results=results, truncated=more, next_offset=end if more and results else None)
@@ -180,48 +175,16 @@ class Recall:
             result["signals"] = {name: round(part, 4) for name, part in hit.parts.items() if part}
         return result
 
-    def _fit(self, results: Iterable[Mapping[str, Json]], budget: int) -> tuple[Mapping[str, Json], ...]:
-        """As many results, in order, as the budget holds; a first one that is too long is cut, never left out."""
-        kept: list[Mapping[str, Json]] = []
-        for result in results:
-            tokens = self._counter.count(_compact(result)) + 1
-            if tokens > budget:
-                if not kept and isinstance(text := result.get("text"), str):
-                    room = max(budget - (tokens - self._counter.count(text)), 16)
-                    kept.append({**result, "text": self._counter.truncate(text, room) + "…"})
-                break
-            budget -= tokens
-            kept.append(result)
-        return tuple(kept)
+
+def is_account(request: RecallRequest) -> bool:
+    """True where the account of an assembled context is asked for, which opens none of its records."""
+    return len(request.ids) == 1 and request.ids[0].startswith(CONTEXT)
 
 
 def is_relevant(hit: Fused) -> bool:
     """True above the floor: it shares a word or the time asked about, is remotely near, or replaced what does."""
     is_near = hit.raw.get("vector", 1.0) >= FLOOR_COSINE
     return is_near or bool(hit.raw.get("keyword") or hit.raw.get("time")) or "supersedes" in hit.parts
-
-
-def shown_record(record: Record, detail: Detail) -> dict[str, Json]:
-    """A record as results show it: what says nothing is left out."""
-    texts: Mapping[Detail, str] = {"micro": record.micro, "summary": record.summary, "full": record.text}
-    shown: dict[str, Json] = {"id": record.id, "kind": record.kind, "text": texts[detail]}
-    shown["occurred_at"] = iso(record.occurred_at)
-    optional: Sequence[tuple[str, Json]] = (
-        ("speaker", record.speaker),
-        ("status", record.status if record.status in ("superseded", "inactive", "retired", "core") else None),
-        ("superseded_by", record.superseded_by),
-        ("outcome", record.outcome),
-        ("confidence", record.confidence),
-        ("tags", list(record.tags)),
-        ("task_id", record.task_id),
-        ("pinned", record.pinned),
-        ("details", dict(record.details) if detail == "full" else None),
-    )
-    return shown | {name: value for name, value in optional if value}
-
-
-def _compact(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _nothing(ids: tuple[str, ...]) -> RecallAnswer:

@@ -8,17 +8,18 @@ from typing import Literal
 
 from mcp_memory.domain.detail import short_forms
 from mcp_memory.domain.details import checked_details, map_strings
-from mcp_memory.domain.echoes import strip_recalled
+from mcp_memory.domain.echoes import strip_recalled, without_blocks
 from mcp_memory.domain.ids import RECORD
-from mcp_memory.domain.lifecycle import after_confirmation, after_succession, first_status
+from mcp_memory.domain.lifecycle import after_confirmation, first_status
 from mcp_memory.domain.records import LOG_KINDS, Instant, NewRecord, Record
 from mcp_memory.domain.scopes import Caller, RecordFilter, scope_key
 from mcp_memory.domain.tasks import stack_at
 from mcp_memory.domain.text import content_hash, normal_hash
-from mcp_memory.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
+from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports import Clock, Embedder, RecordStore, Redactor, TokenCounter, Transaction, Vectors, VectorStore
 from mcp_memory.services.given_out import GivenOut
 from mcp_memory.services.standing import hidden_branches, place_of, require_task
+from mcp_memory.services.succession import successors, supersede
 
 SIMILAR_COSINE = 0.95
 SIMILAR_SHOWN = 5
@@ -97,6 +98,8 @@ class Remember:
     def _clean(self, item: NewRecord, caller: Caller) -> _Draft:
         """Cut out secrets and what this server itself handed back."""
         text, recalled = strip_recalled(item.text)
+        if item.kind in LOG_KINDS:  # The log says what was said: nothing in it is an echo, only blocks are left out.
+            text, recalled = without_blocks(item.text), ()
         if not text.strip() and not recalled:
             raise InvalidRequest("text is empty; say what to remember in one or more words.")
         text, redacted = self._redactor.redact(text)
@@ -106,7 +109,8 @@ class Remember:
         entities = tuple(replace(entity, properties=safe) for entity, (safe, _) in pairs)
         hidden += sum(count for _, count in properties)
         scope = scope_key(item.visibility, caller.namespace, caller.agent)
-        item = replace(item, text=text.strip(), details=details, entities=entities)
+        tags = tuple(self._redactor.redact(tag)[0] for tag in item.tags)
+        item = replace(item, text=text.strip(), details=details, entities=entities, tags=tags)
         return _Draft(item=item, scope=scope, redacted=redacted + hidden, recalled=recalled, vectors=None)
 
     def _embed(self, item: NewRecord) -> Vectors:
@@ -144,12 +148,13 @@ class Remember:
     ) -> Remembered:
         """The same text again: confirmed once a session, revived if it had been forgotten, refused if corrected."""
         if existing.superseded_by or existing.status == "inactive":
-            return _superseded(existing.id, existing.superseded_by, redacted)
+            chain = successors(existing, transaction)
+            return _superseded(existing.id, chain[-1] if chain else None, redacted)
         now = self._clock()
         if existing.status in ("retired", "superseded"):
             transaction.update(replace(existing, status=first_status(existing.kind), updated_at=now))
             return Remembered(id=existing.id, status="stored", redacted=redacted)
-        self._supersede(item.supersedes, existing.id, caller, now, transaction)
+        supersede(item.supersedes, existing, caller, now, transaction)
         is_echo = caller.session_id == existing.session_id or self._given_out.holds(caller, existing.id)
         if not is_echo and transaction.confirm(existing, caller.session_id):
             transaction.update(after_confirmation(existing, now))
@@ -164,13 +169,13 @@ class Remember:
             existing, status=first_status(existing.kind), superseded_by=None, updated_at=now, accessed_at=now
         )
         transaction.update(revived)
-        self._supersede(item.supersedes, existing.id, caller, now, transaction)
+        supersede(item.supersedes, revived, caller, now, transaction)
         return Remembered(id=existing.id, status="stored", redacted=redacted)
 
     def _insert(self, draft: _Draft, caller: Caller, transaction: Transaction) -> Remembered:
         item, now = draft.item, self._clock()
         tasks = transaction.tasks(caller.namespace)
-        task_id = item.task_id or place_of(transaction.places(caller), caller)
+        task_id = item.task_id or place_of(transaction.places(caller), caller, tasks)
         if item.task_id:
             require_task(item.task_id, tasks)
         branch_id = stack_at(task_id, tasks).branch_id if task_id else None
@@ -179,7 +184,7 @@ class Remember:
         vectors = draft.vectors if draft.vectors is not None else self._embed(item)
         alike = transaction.find_alike(draft.scope, normal_hash(item.text)) if item.kind not in LOG_KINDS else ()
         transaction.insert(record, vectors, item.entities, item.relations)
-        self._supersede(item.supersedes, record_id, caller, now, transaction)
+        supersede(item.supersedes, record, caller, now, transaction)
         return Remembered(id=record_id, status="stored", similar=tuple(alike)[:SIMILAR_SHOWN], redacted=draft.redacted)
 
     def _record(
@@ -200,19 +205,6 @@ class Remember:
             role=item.role, tool=item.tool, call_id=item.call_id, superseded_by=None, created_at=now,
             updated_at=now, accessed_at=min(occurred, now), occurred_at=occurred,
         )  # fmt: skip
-
-    def _supersede(
-        self, old_ids: Sequence[str], new_id: str, caller: Caller, now: Instant, transaction: Transaction
-    ) -> None:
-        for old_id in old_ids:
-            old = transaction.get(old_id)
-            hidden = hidden_branches(transaction, caller)
-            if old is None or old.scope not in caller.scopes or old.branch_id in hidden:
-                raise NotFound(f"supersedes: no record {old_id!r}; call `recall` to find ids. Nothing was stored.")
-            if old.namespace != caller.namespace and old.visibility != "user":
-                raise Conflict(f"Record {old_id} belongs to {old.namespace}, which is only read here; change it there.")
-            if old_id != new_id:
-                transaction.update(after_succession(old, new_id, now))
 
     def _with_similar(self, draft: _Draft, outcome: Remembered, caller: Caller) -> Remembered:
         """Add near-duplicates by meaning. They are advice: a search that fails does not undo an acknowledged write."""

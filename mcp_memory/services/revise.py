@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from mcp_memory.domain.detail import short_forms
-from mcp_memory.domain.lifecycle import after_succession, moved_to
+from mcp_memory.domain.lifecycle import moved_to
 from mcp_memory.domain.records import Counters, Outcome, Record, Status, Visibility
 from mcp_memory.domain.scopes import Caller, scope_key
 from mcp_memory.domain.text import content_hash
-from mcp_memory.errors import Conflict, InvalidRequest, NotFound
+from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.ports import Clock, Embedder, RecordStore, Redactor, TokenCounter, Transaction, Vectors
-from mcp_memory.services.standing import hidden_branches
+from mcp_memory.services.standing import require_own
+from mcp_memory.services.succession import supersede
 
 Feedback = Literal["used", "ignored", "helpful", "wrong", "triggered", "false_positive", "succeeded", "failed"]
 
@@ -56,16 +57,13 @@ class Revise:
         """
         text, vectors = self._new_text(revision, caller)
         with self._records.write() as transaction:
-            record = self._require(revision.id, caller, transaction)
+            record = require_own(revision.id, caller, transaction)
             if text == record.text:
                 text = vectors = None
             revised = self._revised(record, revision, text, caller)
             if text is not None or revised.scope != record.scope:
                 self._refuse_twin(revised, transaction)
-            for old_id in revision.supersedes:
-                old = self._require(old_id, caller, transaction)
-                _refuse_circle(old, revised, transaction)
-                transaction.update(after_succession(old, record.id, self._clock()))
+            supersede(revision.supersedes, revised, caller, self._clock(), transaction)
             transaction.update(revised, vectors)
         return revised
 
@@ -112,31 +110,10 @@ class Revise:
             micro_tokens=self._counter.count(forms.micro),
         )
 
-    def _require(self, record_id: str, caller: Caller, transaction: Transaction) -> Record:
-        record = transaction.get(record_id)
-        is_visible = record is not None and record.scope in caller.scopes
-        if record is None or not is_visible or record.branch_id in hidden_branches(transaction, caller):
-            raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
-        if record.namespace != caller.namespace and record.visibility != "user":
-            raise Conflict(
-                f"Record {record_id} belongs to {record.namespace}, which is only read here; change it there."
-            )
-        return record
-
     def _refuse_twin(self, record: Record, transaction: Transaction) -> None:
         twin = transaction.find_text(record.scope, content_hash(record.text))
         if twin is not None and twin.id != record.id:
             raise Conflict(f"Record {twin.id} has this text already; revise that one with supersedes=['{record.id}'].")
-
-
-def _refuse_circle(old: Record, newer: Record, transaction: Transaction) -> None:
-    """What replaced the newer record, directly or not, cannot be replaced by it: neither would hold."""
-    later = newer.superseded_by
-    while later is not None:
-        if later == old.id:
-            raise Conflict(f"Record {newer.id} is itself superseded by {old.id}; set its status back in the same call.")
-        next_record = transaction.get(later)
-        later = next_record.superseded_by if next_record else None
 
 
 def _after_feedback(record: Record, feedback: Feedback) -> Record:

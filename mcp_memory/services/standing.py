@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
+from mcp_memory.domain.records import Record
 from mcp_memory.domain.scopes import Caller
-from mcp_memory.domain.tasks import Stack, Task, stack_at
-from mcp_memory.errors import NotFound
+from mcp_memory.domain.tasks import Stack, Task, nearest_open, stack_at
+from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.ports import RecordStore, Transaction
 
 
-def place_of(places: Mapping[str, str], caller: Caller) -> str | None:
-    """The task the caller is in: its session's own place where it named one, else its agent's."""
-    return places.get(caller.session_id if caller.named_session else "")
+def place_of(places: Mapping[str, str], caller: Caller, tasks: Sequence[Task]) -> str | None:
+    """The task the caller is in: its session's own place where it named one, else its agent's; open in any case."""
+    task = nearest_open(places.get(caller.session_id if caller.named_session else ""), tasks)
+    return task.id if task else None
 
 
 def stack_of(records: RecordStore | Transaction, caller: Caller, task_id: str | None = None) -> Stack:
@@ -18,7 +20,7 @@ def stack_of(records: RecordStore | Transaction, caller: Caller, task_id: str | 
     tasks = records.tasks(caller.namespace)
     if task_id is not None:
         require_task(task_id, tasks)
-    return stack_at(task_id or place_of(records.places(caller), caller), tasks)
+    return stack_at(task_id or place_of(records.places(caller), caller, tasks), tasks)
 
 
 def hidden_branches(records: RecordStore | Transaction, caller: Caller) -> frozenset[str]:
@@ -27,6 +29,22 @@ def hidden_branches(records: RecordStore | Transaction, caller: Caller) -> froze
     if not branches:
         return branches
     return branches - {task.id for task in stack_of(records, caller).path}
+
+
+def require_own(record_id: str, caller: Caller, transaction: Transaction) -> Record:
+    """A record that the caller sees and may change.
+
+    Raises:
+        NotFound: there is none of that id here.
+        Conflict: it belongs to an inherited namespace, which is only read.
+    """
+    record = transaction.get(record_id)
+    is_visible = record is not None and record.scope in caller.scopes
+    if record is None or not is_visible or record.branch_id in hidden_branches(transaction, caller):
+        raise NotFound(f"No record {record_id!r}; call `recall` to find ids. Nothing was changed.")
+    if record.namespace != caller.namespace and record.visibility != "user":
+        raise Conflict(f"Record {record_id} belongs to {record.namespace}, which is only read here; change it there.")
+    return record
 
 
 def require_task(task_id: str, tasks: Sequence[Task]) -> Task:

@@ -8,7 +8,7 @@ from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tasks import FinalStatus, Stack, Task, TaskStatus, descendants, stack_at
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.ports import Clock, RecordStore, Redactor, Transaction
-from mcp_memory.services.standing import place_of, require_task
+from mcp_memory.services.standing import place_of, require_task, stack_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,8 @@ class Tasks:
         """
         if bool(request.goal.strip()) == bool(request.task_id) and (request.goal.strip() or not request.plan):
             raise InvalidRequest("Give goal for a new task, task_id to enter an existing one, or plan for subtasks.")
+        if not all(goal.strip() for goal in request.plan):
+            raise InvalidRequest("plan holds an empty goal; leave it out.")
         self._require_records(request.inherit, caller)
         with self._records.write() as transaction:
             tasks = list(transaction.tasks(caller.namespace))
@@ -72,8 +74,6 @@ class Tasks:
                 tasks.append(current)
             else:
                 current = self._current(None, caller, tasks, transaction)
-                if current.is_finished:
-                    raise Conflict(f"Your task {current.id} is {current.status}; push a goal together with the plan.")
             for goal in request.plan:
                 planned = self._task(goal, current, caller, "planned", transaction)
                 transaction.add_task(planned)
@@ -111,7 +111,7 @@ class Tasks:
 
     def stack(self, caller: Caller) -> Stack:
         """Where the caller stands, without moving."""
-        return stack_at(place_of(self._records.places(caller), caller), self._records.tasks(caller.namespace))
+        return stack_of(self._records, caller)
 
     def _create(self, request: PushRequest, parent: Task | None, caller: Caller, transaction: Transaction) -> Task:
         task = self._task(request.goal, parent, caller, "active", transaction)
@@ -140,14 +140,12 @@ class Tasks:
         self, request: PushRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction
     ) -> Task | None:
         """The named parent, else the task the caller is in; none of them makes a new root."""
-        place = request.parent_id or place_of(transaction.places(caller), caller)
+        place = request.parent_id or place_of(transaction.places(caller), caller, tasks)
         if not place:
             return None
         parent = require_task(place, tasks)
         if parent.is_finished:
-            if request.parent_id:
-                raise Conflict(f"Parent {parent.id} is {parent.status}; name an open task or leave parent_id out.")
-            return None
+            raise Conflict(f"Parent {parent.id} is {parent.status}; name an open task or leave parent_id out.")
         return parent
 
     def _task(
@@ -172,15 +170,15 @@ class Tasks:
         if task_id:
             return require_task(task_id, tasks)
         places = transaction.places(caller)
-        own = place_of(places, caller)
+        own = place_of(places, caller, tasks)
         is_open = {task.id for task in tasks if not task.is_finished}
         others = {place for place in places.values() if place != own and place in is_open}
-        if own is None and len(others) == 1:
-            own = next(iter(others))
-        elif others and not caller.named_session:
+        if others and not caller.named_session:
             ids = sorted({*others, *((own,) if own else ())})
-            named = "; ".join(f"{task.id} ({task.goal[:60]})" for task in tasks if task.id in ids)
-            raise Conflict(f"Two tasks could be meant: {named}. Call again with task_id.")
+            if len(ids) > 1:
+                named = "; ".join(f"{task.id} ({task.goal[:60]})" for task in tasks if task.id in ids)
+                raise Conflict(f"Two tasks could be meant: {named}. Call again with task_id.")
+            own = ids[0]
         if own is None:
             raise NotFound("You are in no task; call push_task with a goal first, or name a task_id.")
         return require_task(own, tasks)
@@ -212,7 +210,7 @@ class Tasks:
 
     def _leave(self, popped: Task, caller: Caller, tasks: Sequence[Task], transaction: Transaction) -> str | None:
         """Step out to the parent, open as long as anything below it was, from what ended; stay put elsewhere."""
-        place = place_of(transaction.places(caller), caller)
+        place = transaction.places(caller).get(caller.session_id if caller.named_session else "")
         ended = {popped.id, *(t.id for t in descendants(popped.id, tasks))}
         if place is not None and place not in ended:
             return place

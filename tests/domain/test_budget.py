@@ -127,3 +127,20 @@ def test_reverse_puts_the_best_last_and_edges_the_best_at_both_ends() -> None:
     assert names(arranged(placed, "reverse")) == list("edcba")
     assert names(arranged(placed, "edges")) == list("acedb")
     assert names(arranged([], "edges")) == []
+
+
+def test_one_long_item_never_starves_the_rest() -> None:
+    """A3.3: while it has a shorter form it takes a quarter of what is left, and more only from what the rest leaves."""
+    long, short = item("long", 100, 20), [item(f"s{i}", 25) for i in range(4)]
+    placed, left_out = place([long, *short], 130, TITLES)
+    assert names(left_out) == []
+    assert placed[0].form.tokens == 20
+    placed, _ = place([long, *short], 220, TITLES)
+    assert placed[0].form.tokens == 100
+
+
+def test_a_share_too_small_for_one_line_still_holds_its_first_item_at_its_shortest() -> None:
+    """C7.2: in a small context a constraint stays while records give way."""
+    censor = item("censor", 40, 12, share="censor", section="Active Constraints")
+    placed, _ = place([censor, *(item(f"f{i}", 10) for i in range(20))], 60, TITLES)
+    assert "censor" in names(placed)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_memory.domain.echoes import strip_recalled
+from mcp_memory.domain.echoes import strip_recalled, without_blocks
 
 BLOCK = (
     '<memory-context id="c1">\n## Known Information\n- [r000001 fact 2026-11-20] The port is 5432.\n</memory-context>'
@@ -49,3 +49,12 @@ def test_half_a_million_opened_blocks_are_read_once() -> None:
     """B11.1: the search is linear in the text; at a quadratic one this test would not end."""
     text = "<memory-context " * 500_000
     assert strip_recalled(text) == (text, ())
+
+
+def test_the_log_keeps_what_was_said_around_a_block() -> None:
+    """R2, B11.1: and a text that only speaks of the fence stays as it is."""
+    assert (
+        without_blocks(f"As recalled:\n{BLOCK}\nSo it is 5432.") == "As recalled:\n[recalled context]\nSo it is 5432."
+    )
+    speaking = "The tag <memory-context> fences what is recalled."
+    assert without_blocks(speaking) == speaking

@@ -1,11 +1,19 @@
 """Which status a record may take."""
 
 from collections.abc import Callable
-from typing import get_args
+from functools import partial
+from typing import Any, get_args
 
 import pytest
 
-from mcp_memory.domain.lifecycle import TRANSITIONS, after_confirmation, after_succession, first_status, moved_to
+from mcp_memory.domain.lifecycle import (
+    TRANSITIONS,
+    after_confirmation,
+    after_succession,
+    first_status,
+    moved_to,
+    refuse_hidden_successor,
+)
 from mcp_memory.domain.records import KINDS, Counters, Kind, Record, Status
 from mcp_memory.errors import Conflict
 
@@ -76,3 +84,26 @@ def test_what_was_forgotten_or_proven_wrong_does_not_come_back_by_being_replaced
     replaced = after_succession(make_record(status=status), "r000009", 7.0)
     assert replaced.superseded_by == "r000009"
     assert replaced.status == (status if status in ("inactive", "retired") else "superseded")
+
+
+@pytest.mark.parametrize(
+    ("old", "newer", "is_refused"),
+    [
+        ({}, {}, False),
+        ({}, {"scope": "user", "visibility": "user"}, False),
+        ({}, {"scope": "private/bob/test", "visibility": "private"}, True),
+        ({"scope": "user", "visibility": "user"}, {}, True),
+        ({}, {"branch_id": "t000001"}, True),
+        ({"branch_id": "t000001"}, {"branch_id": "t000001"}, False),
+    ],
+)
+def test_nobody_is_left_without_the_record_and_its_successor(
+    make_record: MakeRecord, old: dict[str, Any], newer: dict[str, Any], is_refused: bool
+) -> None:
+    """S4.1, R8: whoever sees the old one sees what replaced it."""
+    call = partial(refuse_hidden_successor, make_record(**old), make_record(id="r00000z", **newer))
+    if is_refused:
+        with pytest.raises(Conflict, match="others do not see"):
+            call()
+    else:
+        call()

@@ -36,6 +36,8 @@ def test_what_replaced_a_relevant_record_is_relevant() -> None:
         ([], "anything", 0.0),
         (["errors"], "An error occurred", 1.0),
         (["deploys"], "We deploy it", 1.0),
+        (["deploying"], "It was deployed", 1.0),
+        (["recall"], "a recent event", 0.0),
         (["postgres", "mysql"], "Postgres", 0.5),
         (["数据"], "数据库在东京", 1.0),
         (["port"], "", 0.0),

@@ -340,3 +340,34 @@ def test_in_a_dialogue_the_neighbours_of_a_match_gain(app: App) -> None:
     teal = signals["I would paint the panels teal."]
     assert isinstance(teal, Mapping)
     assert {"neighbours", "assistant"} <= teal.keys()
+
+
+@pytest.mark.parametrize("detail", ["summary", "full"])
+@pytest.mark.parametrize("max_tokens", [100, 200, 2_000])
+def test_a_result_stays_in_the_budget_whatever_else_the_record_carries(
+    app: App, remember: RememberOne, max_tokens: int, detail: str
+) -> None:
+    """TOOLS, C2.3: many tags and long details give way before the text does."""
+    record = remember(
+        "The port is 5432. " * 200, tags=tuple(f"tag-number-{i}" for i in range(50)), details={"why": "word " * 5_000}
+    )
+    for answer in (
+        recall(app, "port", max_tokens=max_tokens, detail=detail),
+        recall(app, ids=(record.id,), max_tokens=max_tokens, detail=detail),
+    ):
+        shape = {"results": list(answer.results), "truncated": answer.truncated, "degraded": list(answer.degraded)}
+        assert sent({**shape, "next_offset": answer.next_offset}) <= max_tokens
+        assert answer.results[0]["id"] == record.id
+        assert answer.results[0]["text"]
+
+
+def test_reading_the_account_of_a_context_opens_no_record(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """A1.1: the order of last access stays."""
+    first, second = remember("The first."), remember("The second.")
+    context = app.assemble_context(ContextRequest(strategy="recent"), app.caller())
+    clock.advance(seconds=60)
+    recall(app, ids=(first.id,))
+    clock.advance(seconds=60)
+    assert {str(r["id"]) for r in recall(app, ids=(context.report.id,)).results} == {first.id, second.id}
+    again = app.assemble_context(ContextRequest(strategy="recent"), app.caller())
+    assert [c.id for c in again.report.components] == [first.id, second.id]

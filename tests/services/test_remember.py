@@ -7,7 +7,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.records import LOG_KINDS, Entity, Kind, NewRecord, Record, Relation
-from mcp_memory.errors import InvalidRequest, NotFound, StoreUnavailable
+from mcp_memory.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from mcp_memory.services.assemble_context import ContextRequest
 from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.remember import Remembered
@@ -116,7 +116,7 @@ def test_an_empty_text_is_refused(remember: RememberOne, text: str) -> None:
 def test_all_items_are_stored_or_none(app: App) -> None:
     """R1: one item that cannot be stored undoes the others."""
     items = [NewRecord(text="Fine."), NewRecord(text="Replaces nothing.", supersedes=("r00zzzz",))]
-    with pytest.raises(NotFound, match="Nothing was stored"):
+    with pytest.raises(NotFound, match="Nothing was changed"):
         app.remember(items, app.caller())
     with pytest.raises(NotFound, match="No task"):
         app.remember([NewRecord(text="Fine."), NewRecord(text="Lost.", task_id="t00zzzz")], app.caller())
@@ -342,3 +342,35 @@ def test_a_record_erased_between_reading_and_writing_is_stored_anew(
     assert answer.status == "stored"
     assert answer.id != fact.id
     assert found(app, "port") == ["The port is 5432."]
+
+
+def test_a_corrected_value_stored_again_names_the_one_that_holds_now(remember: RememberOne) -> None:
+    """R8: at the end of the chain of corrections, however long."""
+    first = remember("The port is 1.")
+    second = remember("The port is 2.", supersedes=(first.id,))
+    third = remember("The port is 3.", supersedes=(second.id,))
+    assert remember("The port is 1.").superseded_by == third.id
+
+
+def test_a_private_record_does_not_take_a_shared_one_from_the_others(app: App, remember: RememberOne) -> None:
+    """S4.1: refused, and nothing of it is stored."""
+    shared = remember("The port is 5432.")
+    with pytest.raises(Conflict, match="others do not see"):
+        remember("The port is 6543.", visibility="private", supersedes=(shared.id,))
+    assert found(app, "port") == ["The port is 5432."]
+
+
+def test_a_message_that_quotes_memory_is_logged_as_what_was_said(app: App, remember: RememberOne) -> None:
+    """R2: a quoted item is no echo in the log; of a quoted block a word remains."""
+    fact = remember("The port is 5432.")
+    quoted = f"[{fact.id}] The port is 5432."
+    message = remember(quoted, kind="message")
+    assert (message.status, stored(app, message.id).text) == ("stored", quoted)
+    block = app.assemble_context(ContextRequest(), app.caller()).text
+    again = remember(f"It said:\n{block}", kind="message")
+    assert stored(app, again.id).text == "It said:\n[recalled context]"
+
+
+def test_secrets_in_tags_are_cut_out(app: App, remember: RememberOne) -> None:
+    """R4: a tag is text like any other."""
+    assert TOKEN not in "".join(stored(app, remember("Tagged.", tags=(TOKEN, "db")).id).tags)

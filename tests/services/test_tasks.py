@@ -161,7 +161,7 @@ def test_a_plan_needs_a_task_to_wait_in(app: App, open_memory: Callable[..., App
     task = push(app, "ship").path[0]
     bob = open_memory(agent="bob")
     pop(bob, task_id=task.id)
-    with pytest.raises(Conflict, match="push a goal together with the plan"):
+    with pytest.raises(NotFound, match="push_task with a goal first"):
         push(app, plan=("build",))
     assert statuses(app) == {"ship": "complete"}
 
@@ -265,9 +265,37 @@ def test_after_another_agent_ended_ones_task_the_next_goal_is_a_new_tree(
     bob = open_memory(agent="bob")
     popped = pop(bob, task_id=task.id)
     assert popped.stack == Stack()
-    with pytest.raises(Conflict, match="complete already; push a new goal"):
+    with pytest.raises(NotFound, match="You are in no task"):
         pop(app)
     assert goals(push(app, "again")) == ["again"]
+
+
+def test_after_another_agent_ended_ones_task_one_stands_in_the_nearest_open_one(
+    app: App, open_memory: Callable[..., App]
+) -> None:
+    """T3.2: below the root that is still open, for the next goal and in the context."""
+    push(app, "ship")
+    task = push(app, "build").path[1]
+    pop(open_memory(agent="bob"), task_id=task.id)
+    assert goals(app.tasks.stack(app.caller())) == ["ship"]
+    context = app.assemble_context(ContextRequest(), app.caller())
+    assert "now [" in context.text
+    assert f"now [{task.id}]" not in context.text
+    assert goals(push(app, "test")) == ["ship", "test"]
+
+
+def test_a_session_that_names_itself_does_not_end_what_another_session_is_in(app: App) -> None:
+    """T3.2: it stands nowhere until it pushes."""
+    app.tasks.push(PushRequest(goal="mine"), app.caller("a"))
+    with pytest.raises(NotFound, match="You are in no task"):
+        app.tasks.pop(PopRequest(result="done"), app.caller("b"))
+
+
+def test_a_plan_with_an_empty_goal_is_refused_whole(app: App) -> None:
+    """S3.1: before anything is stored."""
+    with pytest.raises(InvalidRequest, match="empty goal"):
+        push(app, "ship", plan=("build", " "))
+    assert statuses(app) == {}
 
 
 def test_popping_a_task_elsewhere_leaves_one_where_one_stands(app: App, open_memory: Callable[..., App]) -> None:

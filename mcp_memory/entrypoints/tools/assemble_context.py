@@ -41,7 +41,6 @@ def _request(arguments: ContextArguments) -> ContextRequest:
         since=arguments.since or None,
         until=arguments.until or None,
         task_id=arguments.task_id or None,
-        session_id=arguments.session_id or None,
         exclude=arguments.exclude,
         additional_context=arguments.additional_context,
         order=arguments.order or strategy.order or "best_first",

@@ -1,0 +1,68 @@
+"""Records as results show them, and as many results as a token budget holds."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from mcp_memory.domain.records import Detail, Json, Record
+from mcp_memory.domain.times import iso
+from mcp_memory.ports import TokenCounter
+
+_ESSENTIAL = ("id", "kind", "text", "occurred_at", "status", "superseded_by", "score", "omitted")
+"""What a result keeps where the whole of it is larger than the budget."""
+
+
+def shown_record(record: Record, detail: Detail) -> dict[str, Json]:
+    """A record as results show it: what says nothing is left out."""
+    texts: Mapping[Detail, str] = {"micro": record.micro, "summary": record.summary, "full": record.text}
+    shown: dict[str, Json] = {"id": record.id, "kind": record.kind, "text": texts[detail]}
+    shown["occurred_at"] = iso(record.occurred_at)
+    optional: Sequence[tuple[str, Json]] = (
+        ("speaker", record.speaker),
+        ("status", record.status if record.status in ("superseded", "inactive", "retired", "core") else None),
+        ("superseded_by", record.superseded_by),
+        ("outcome", record.outcome),
+        ("confidence", record.confidence),
+        ("tags", list(record.tags)),
+        ("task_id", record.task_id),
+        ("pinned", record.pinned),
+        ("details", dict(record.details) if detail == "full" else None),
+    )
+    return shown | {name: value for name, value in optional if value}
+
+
+def tokens_of(value: object, counter: TokenCounter) -> int:
+    """The tokens of a value as it is sent: JSON without spaces."""
+    return counter.count(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def fit(results: Iterable[Mapping[str, Json]], budget: int, counter: TokenCounter) -> tuple[Mapping[str, Json], ...]:
+    """As many results, in order, as the budget holds; a first one that is too long is cut, never left out."""
+    kept: list[Mapping[str, Json]] = []
+    for result in results:
+        tokens = tokens_of(result, counter) + 1
+        if tokens > budget:
+            if not kept:
+                kept.append(cut(result, str(result.get("text", "")), budget, counter)[0])
+            break
+        budget -= tokens
+        kept.append(result)
+    return tuple(kept)
+
+
+def cut(result: Mapping[str, Json], text: str, budget: int, counter: TokenCounter) -> tuple[Mapping[str, Json], int]:
+    """The result with as much of the text as the budget holds, and how many characters of it that are.
+
+    Where less than half of the budget is left for the text, the result is reduced to what is essential; at worst it is
+    the id alone.
+    """
+    bare = {name: value for name, value in result.items() if name != "text"}
+    if tokens_of(bare, counter) > budget // 2:
+        bare = {name: value for name, value in bare.items() if name in _ESSENTIAL}
+    if tokens_of(bare, counter) > budget // 2:
+        bare = {"id": result["id"]}
+    room = budget - tokens_of({**bare, "text": ""}, counter)
+    shown = counter.truncate(text, max(room, 0))
+    # Escapes make the JSON longer than the text; give way until it fits as it is sent.
+    while shown and tokens_of({**bare, "text": shown}, counter) > budget:
+        shown = shown[: int(len(shown) * 0.9)]
+    return {**bare, "text": shown}, len(shown)
