@@ -21,7 +21,7 @@ from mcp_memory.ports import Clock, RecordStore, TokenCounter
 from mcp_memory.services.gathering import Gathered, Gathering
 from mcp_memory.services.given_out import GivenOut
 from mcp_memory.services.querying import Querying
-from mcp_memory.services.standing import hidden_branches, stack_of
+from mcp_memory.services.standing import stack_of, visible_to
 
 FLAT_SECTION = "Relevant Content"
 CALLER_TEXT_SHARE = 4
@@ -111,14 +111,13 @@ class AssembleContext:
         return Context(text=text, report=report)
 
     def _filter(self, request: ContextRequest, caller: Caller) -> RecordFilter:
-        return RecordFilter(
-            scopes=caller.scopes,
+        return replace(
+            visible_to(self._records, caller),
             kinds=frozenset(request.kinds),
             tags=frozenset(request.tags),
             entity_types=frozenset(request.entity_types),
             since=self._querying.instant(request.since),
             until=self._querying.instant(request.until, end=True),
-            hidden_branches=hidden_branches(self._records, caller),
             exclude=frozenset(request.exclude),
         )
 

@@ -1,15 +1,15 @@
 """What memory holds, shown: status, one record with its surroundings, a session's log, the account of a context."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from mcp_memory.domain.contexts import ContextReport
 from mcp_memory.domain.records import Json
-from mcp_memory.domain.scopes import Caller, RecordFilter
+from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.times import iso
 from mcp_memory.errors import NotFound
 from mcp_memory.ports import RecordStore
 from mcp_memory.services.showing import shown_record
-from mcp_memory.services.standing import hidden_branches
+from mcp_memory.services.standing import hidden_branches, visible_to
 
 LOG_SHOWN = 500
 
@@ -62,9 +62,7 @@ class Inspecting:
 
     def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
         """What one session stored, newest first. Raises NotFound for a session that stored nothing visible."""
-        where = RecordFilter(
-            scopes=caller.scopes, session_id=session_id, hidden_branches=hidden_branches(self._records, caller)
-        )
+        where = replace(visible_to(self._records, caller), session_id=session_id)
         records = self._records.list(where, "created", LOG_SHOWN)
         if not records:
             raise NotFound(f"No session {session_id!r} here; memory://status shows the present one.")

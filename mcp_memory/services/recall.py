@@ -14,7 +14,7 @@ from mcp_memory.ports import Clock, RecordStore, TokenCounter
 from mcp_memory.services.given_out import GivenOut
 from mcp_memory.services.querying import Querying, Ranking
 from mcp_memory.services.showing import cut, fit, shown_record
-from mcp_memory.services.standing import hidden_branches
+from mcp_memory.services.standing import hidden_branches, visible_to
 
 FLOOR_COSINE = 0.1
 """Below it, and without a word in common, a record has nothing to do with the query (unrelated texts: 0 to 0.1)."""
@@ -155,8 +155,8 @@ class Recall:
         return RecallAnswer(results=results, truncated=more, next_offset=end if more and results else None)
 
     def _filter(self, request: RecallRequest, caller: Caller) -> RecordFilter:
-        return RecordFilter(
-            scopes=caller.scopes,
+        return replace(
+            visible_to(self._records, caller),
             kinds=frozenset(request.kinds),
             tags=frozenset(request.tags),
             entities=frozenset(request.entities),
@@ -165,7 +165,6 @@ class Recall:
             task_id=request.task_id,
             session_id=request.session_id,
             include_inactive=request.include_inactive,
-            hidden_branches=hidden_branches(self._records, caller),
         )
 
     def _result(self, hit: Fused, ranking: Ranking, request: RecallRequest) -> dict[str, Json]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from mcp_memory.domain.records import Record
-from mcp_memory.domain.scopes import Caller
+from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.tasks import Stack, Task, nearest_open, stack_at
 from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.ports import RecordStore, Transaction
@@ -29,6 +29,11 @@ def hidden_branches(records: RecordStore | Transaction, caller: Caller) -> froze
     if not branches:
         return branches
     return branches - {task.id for task in stack_of(records, caller).path}
+
+
+def visible_to(records: RecordStore, caller: Caller) -> RecordFilter:
+    """The filter under which a caller sees everything it may; callers of this narrow it."""
+    return RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches(records, caller))
 
 
 def require_own(record_id: str, caller: Caller, transaction: Transaction) -> Record:
