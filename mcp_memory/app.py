@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from mcp_memory.domain.records import Instant, Json, NewRecord, Record
 from mcp_memory.domain.scopes import Caller
@@ -32,7 +33,7 @@ from mcp_memory.services.remember import Remember, Remembered
 from mcp_memory.services.revise import Revise, Revision
 from mcp_memory.services.tasks import Tasks
 from mcp_memory.settings import Settings
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.stores.records_sqlite import FILE_NAME, SqliteRecordStore, restore
 from mcp_memory.stores.records_sqlite.transaction import embedder_mismatch
 
 SOURCE_THREADS = 4
@@ -117,9 +118,7 @@ class App:
 
     def parse_instant(self, text: str) -> Instant:
         """An ISO time, a date or a phrase as an instant. Raises InvalidRequest."""
-        instant = self._services.querying.instant(text)
-        assert instant is not None
-        return instant
+        return self._services.querying.instant(text)
 
     def warm(self) -> None:
         """Load everything slow, so that the first call need not: model, vocabulary, detectors, dates, vectors."""
@@ -169,6 +168,21 @@ class _Services:
     remember: Remember
     recall: Recall
     assemble_context: AssembleContext
+
+
+def memory_exists(settings: Settings) -> bool:
+    """True where the data directory holds a memory already."""
+    return (settings.data_dir / FILE_NAME).exists()
+
+
+def restore_backup(settings: Settings, backup: Path, stamp: str) -> Path | None:
+    """Put a backup in the place of the memory; returns where the former database is kept.
+
+    Raises:
+        InvalidRequest: the file is no sound backup.
+        StoreUnavailable: the data directory may not be written.
+    """
+    return restore(settings.data_dir, backup, stamp)
 
 
 def open_app(settings: Settings, clock: Clock = time.time, embedder: Embedder | None = None) -> App:

@@ -102,8 +102,11 @@ class Transaction(Protocol):
         """The record of this scope, outside the log, that has exactly this text now."""
         ...
 
-    def find_old_text(self, scope: str, digest: str) -> Record | None:
-        """The record of this scope that had exactly this text before it was corrected."""
+    def find_corrected(self, scope: str, digest: str) -> Record | None:
+        """The record, outside the log, that said this until it was replaced, proven wrong or changed.
+
+        The digest is that of the normalised text. None where a record that holds says the same.
+        """
         ...
 
     def find_alike(self, scope: str, digest: str) -> Sequence[str]:
@@ -187,6 +190,10 @@ class RecordStore(Protocol):
 
     def matching_ids(self, where: RecordFilter) -> frozenset[str]:
         """Ids of every record that passes the filter."""
+        ...
+
+    def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
+        """Ids of the records that these branches hold."""
         ...
 
     def keyword_search(self, terms: Sequence[str], where: RecordFilter, limit: int) -> Mapping[str, float]:

@@ -8,8 +8,8 @@ from mcp_memory.domain.records import Detail
 
 SHARES: Mapping[str, Fraction] = {
     "task": Fraction(30, 100),
-    "identity": Fraction(500, 8000),
     "censor": Fraction(300, 8000),
+    "identity": Fraction(500, 8000),
 }
 """Of the whole budget, at most this much goes to what is always there before the rest has had its turn."""
 FAIR_PART = 4

@@ -33,23 +33,19 @@ def checked_details(kind: Kind, details: Details) -> dict[str, Json]:
     return checked
 
 
-def map_strings(details: Details, change: Callable[[str], tuple[str, int]]) -> tuple[dict[str, Json], int]:
-    """Every text inside the details changed, and the sum of what `change` counted."""
-    total = 0
+def map_strings(details: Details, change: Callable[[str], str]) -> dict[str, Json]:
+    """The details with every text inside changed, names included."""
 
     def walk(value: Json) -> Json:
-        nonlocal total
         if isinstance(value, str):
-            value, count = change(value)
-            total += count
-            return value
+            return change(value)
+        if isinstance(value, Mapping):
+            return {change(key): walk(item) for key, item in value.items()}
         if isinstance(value, Sequence):
             return [walk(item) for item in value]
-        if isinstance(value, Mapping):
-            return {key: walk(item) for key, item in value.items()}
         return value
 
-    return {key: walk(value) for key, value in details.items()}, total
+    return {change(key): walk(item) for key, item in details.items()}
 
 
 def _fits(value: Json, wanted: str) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 
+_CLOSED_BLOCK = re.compile(r'<memory-context id="c[0-9a-f]+">\n.*?\n</memory-context>', re.DOTALL)
 _BLOCK = re.compile(r'<memory-context id="c[0-9a-f]+">.*?(?:</memory-context>|\Z)', re.DOTALL)
 # An id alone must look like one: "[research] x" is somebody's own text.
 _LABEL = re.compile(r"\s*(?:- )?\[(?:(r[0-9a-z]{6,}) [a-z_]+ \d{4}-\d\d-\d\d[^\]\n]{0,20}|(r0[0-9a-z]{5}))\]\s*")
@@ -10,7 +11,7 @@ _ID = re.compile(r"\[(r[0-9a-z]{6,})[ \]]")
 
 def without_blocks(text: str) -> str:
     """The text with each context block in it replaced by a word: the log keeps what was said, not what was shown."""
-    return _BLOCK.sub("[recalled context]", text)
+    return _CLOSED_BLOCK.sub("[recalled context]", text)
 
 
 def strip_recalled(text: str) -> tuple[str, tuple[str, ...]]:

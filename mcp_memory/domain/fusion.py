@@ -17,12 +17,16 @@ NEIGHBOUR_DEPTH = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fused:
-    """One candidate's place in the ranking. `parts` holds each signal's share of `score`; `raw` the sources' own."""
+    """One candidate's place in the ranking.
+
+    `parts` holds each signal's share of `score`; `raw` the sources' own scores, those of what it `replaces` included.
+    """
 
     id: str
     score: float
     parts: Mapping[str, float] = field(default_factory=dict[str, float])
     raw: Mapping[str, float] = field(default_factory=dict[str, float])
+    replaces: tuple[str, ...] = ()
 
 
 def min_max(scores: Mapping[str, float], floor: float | None = None) -> dict[str, float]:
@@ -78,13 +82,14 @@ def fuse(
 def below_successors(ranking: Sequence[Fused], successors: Mapping[str, str]) -> list[Fused]:
     """Put every superseded record directly below the record that replaced it, bringing that one in if need be."""
     scores = {hit.id: hit for hit in ranking}
-    for old, new in successors.items():
-        if old in scores and (new not in scores or scores[new].score <= scores[old].score):
-            base = scores.get(new, Fused(id=new, score=0.0))
-            scores[new] = Fused(
-                id=new,
-                score=scores[old].score,
-                parts={**base.parts, "supersedes": scores[old].score - base.score},
-                raw=base.raw,
-            )
+    for old_id, new_id in successors.items():
+        if (old := scores.get(old_id)) is None:
+            continue
+        new = scores.get(new_id, Fused(id=new_id, score=0.0))
+        score = max(new.score, old.score)
+        lifted = {"supersedes": score - new.score} if score > new.score else {}
+        raw = {name: max(old.raw.get(name, -1.0), new.raw.get(name, -1.0)) for name in {**old.raw, **new.raw}}
+        scores[new_id] = Fused(
+            id=new_id, score=score, parts={**new.parts, **lifted}, raw=raw, replaces=(*new.replaces, old_id)
+        )
     return sorted(scores.values(), key=lambda hit: (-hit.score, hit.id in successors))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mcp_memory.domain.records import Instant, Kind, Record, Status
+from mcp_memory.domain.records import Instant, Kind, NewRecord, Record, Status
 from mcp_memory.errors import Conflict
 
 CORE_CONFIRMATIONS = 3
@@ -59,6 +59,18 @@ def after_succession(record: Record, newer_id: str, now: Instant) -> Record:
     """The record replaced by a newer one. What was retired or proven wrong stays out of search."""
     status = "superseded" if record.is_live else record.status
     return replace(record, status=status, superseded_by=newer_id, updated_at=now)
+
+
+def with_more_said(record: Record, item: NewRecord) -> Record:
+    """The record with what the item says beyond its text: the higher importance, a pin, further tags, an outcome."""
+    return replace(
+        record,
+        importance=max(record.importance, item.importance),
+        confidence=record.confidence if item.confidence is None else item.confidence,
+        pinned=record.pinned or item.pinned,
+        tags=tuple(dict.fromkeys((*record.tags, *item.tags))),
+        outcome=item.outcome or record.outcome,
+    )
 
 
 def after_confirmation(record: Record, now: Instant) -> Record:

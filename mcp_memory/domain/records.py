@@ -72,6 +72,24 @@ class NewRecord:
     call_id: str | None = None
 
 
+SEARCHED_DETAILS = ("name", "description", "trigger", "reason", "reasons", "alternatives", "message")
+"""Details that say in words what the text may not: why something was decided, when a constraint applies."""
+
+
+def searchable_text(text: str, speaker: str | None, details: Details) -> str:
+    """What is indexed of a record: who spoke, for short turns match on the name; the text; the telling details."""
+    said = f"{speaker}: {text}" if speaker else text
+    lines = [line for name in SEARCHED_DETAILS for line in _texts(details.get(name))]
+    return "\n".join([said, *lines])
+
+
+def _texts(value: Json) -> list[str]:
+    """A detail as texts: itself, or those of a list."""
+    if isinstance(value, str):
+        return [value]
+    return [part for part in value if isinstance(part, str)] if isinstance(value, Sequence) else []
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
     """How often a record was opened, met again, applied and judged. None of it advances the revision."""
@@ -124,8 +142,8 @@ class Record:
 
     @property
     def searchable_text(self) -> str:
-        """The text that is indexed: short dialogue turns match on the name of who spoke."""
-        return f"{self.speaker}: {self.text}" if self.speaker else self.text
+        """The text that is indexed, by words and by meaning."""
+        return searchable_text(self.text, self.speaker, self.details)
 
     @property
     def is_live(self) -> bool:

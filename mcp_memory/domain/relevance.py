@@ -16,7 +16,7 @@ _ENDING = 2
 
 def is_above_floor(hit: Fused, terms: Sequence[str], text: str) -> bool:
     """True where meaning or words are near enough. The keyword score alone cannot say: it depends on the store."""
-    if hit.raw.get("vector", 0.0) >= FLOOR_COSINE or "supersedes" in hit.parts:
+    if hit.raw.get("vector", 0.0) >= FLOOR_COSINE:
         return True
     return bool(hit.raw.get("keyword")) and coverage(terms, text) >= FLOOR_COVERAGE
 

@@ -66,6 +66,6 @@ class RecordFilter:
         """True where it narrows more than scope: then a search runs over exactly the rows that pass."""
         return bool(
             self.kinds or self.tags or self.entities or self.entity_types or self.task_id or self.session_id
-            or self.pinned or self.include_inactive or self.hidden_branches or self.only is not None
+            or self.pinned or self.include_inactive or self.only is not None
             or self.since is not None or self.until is not None
         )  # fmt: skip

@@ -9,6 +9,8 @@ from mcp_memory.domain.records import Instant
 TaskStatus = Literal["planned", "active", "blocked", "complete", "failed", "abandoned"]
 FinalStatus = Literal["complete", "failed", "blocked", "abandoned"]
 FINISHED: frozenset[TaskStatus] = frozenset({"complete", "failed", "abandoned"})
+MAX_DEPTH = 100
+"""Far deeper than work can be kept in mind; a loop that only ever pushes stops here."""
 DEAD_ENDS: frozenset[TaskStatus] = frozenset({"failed", "abandoned"})
 
 
@@ -66,7 +68,9 @@ def path_to(task_id: str | None, tasks: Sequence[Task]) -> tuple[Task, ...]:
     by_id = {task.id: task for task in tasks}
     path: list[Task] = []
     task = by_id.get(task_id) if task_id else None
-    while task and task not in path:
+    seen: set[str] = set()
+    while task and task.id not in seen:
+        seen.add(task.id)
         path.append(task)
         task = by_id.get(task.parent_id) if task.parent_id else None
     return tuple(reversed(path))
@@ -80,11 +84,12 @@ def nearest_open(task_id: str | None, tasks: Sequence[Task]) -> Task | None:
 def descendants(task_id: str, tasks: Sequence[Task]) -> tuple[Task, ...]:
     """Everything below a task, deepest first, so that finishing them in order never leaves an open child."""
     below: list[Task] = []
-    frontier = {task_id}
+    seen, frontier = {task_id}, {task_id}
     while frontier:
-        children = [task for task in tasks if task.parent_id in frontier and task not in below]
+        children = [task for task in tasks if task.parent_id in frontier and task.id not in seen]
         below.extend(children)
         frontier = {task.id for task in children}
+        seen |= frontier
     return tuple(sorted(below, key=lambda task: -task.depth))
 
 

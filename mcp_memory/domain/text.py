@@ -8,8 +8,13 @@ _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 """Thai, Lao, Burmese, Khmer, kana and Han: scripts written without spaces between words."""
-_TOKEN = re.compile(f"(?P<unspaced>[{_UNSPACED}]+)|[^\\W_{_UNSPACED}]+")
+_MARKS = "".join(chr(code) for code in range(0x300, 0xE00) if unicodedata.category(chr(code)).startswith("M"))
+"""Accents and vowel signs, which belong to the letter before them, as in Hindi."""
+_TOKEN = re.compile(f"(?P<unspaced>[{_UNSPACED}]+)|[^\\W_{_UNSPACED}](?:[^\\W_{_UNSPACED}]|[{_MARKS}])*")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+_AROUND_WORDS = ".,;:!?\"'`()[]{}<>…“”‘’«»。，；：！？、"
+"""Punctuation that may come and go around a word; what is part of it stays, as in C++ or v1.2."""
 
 MAX_QUERY_TERMS = 48
 
@@ -43,14 +48,14 @@ def index_terms(text: str) -> str:
 
 
 def query_terms(text: str, limit: int | None = MAX_QUERY_TERMS) -> list[str]:
-    """Distinct case-folded words of a query in order, stop words removed unless nothing else is there."""
+    """Distinct lower-case words of a query in order, stop words removed unless nothing else is there."""
     words: dict[str, None] = {}
     for match in _TOKEN.finditer(unicodedata.normalize("NFC", text)):
         run = match.group()
         if match.group("unspaced") and len(run) > 1:
             words.update(dict.fromkeys(run[i : i + 2] for i in range(len(run) - 1)))
         else:
-            words.update(dict.fromkeys(part.casefold() for part in {run: None} | dict.fromkeys(_CAMEL.split(run))))
+            words.update(dict.fromkeys(part.lower() for part in {run: None} | dict.fromkeys(_CAMEL.split(run))))
     content = [word for word in words if word not in STOP_WORDS]
     return (content or list(words))[:limit]
 
@@ -62,8 +67,8 @@ def content_hash(text: str) -> str:
 
 def normal_hash(text: str) -> str:
     """Digest after normalising case, space and punctuation: equal digests make near-duplicates."""
-    words = (match.group() for match in _TOKEN.finditer(unicodedata.normalize("NFKC", text).casefold()))
-    return _digest(" ".join(words) or text.strip())
+    words = (word.strip(_AROUND_WORDS) for word in unicodedata.normalize("NFKC", text).casefold().split())
+    return _digest(" ".join(word for word in words if word) or text.strip())
 
 
 def _digest(text: str) -> str:

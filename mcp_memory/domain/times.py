@@ -1,7 +1,7 @@
 """Finds expressions of time in a query, and shows instants as ISO 8601 UTC. What a phrase means, a DateReader says."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from mcp_memory.domain.records import Instant
@@ -51,20 +51,28 @@ def time_phrase(text: str) -> str | None:
     return match.group() if match else None
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 def iso(instant: Instant) -> str:
     """`2026-11-20T18:17:28Z`."""
-    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _at(instant).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def iso_day(instant: Instant) -> str:
     return _day(int(instant // 86_400))
 
 
+def iso_minute(instant: Instant) -> str:
+    return _at(instant).isoformat(timespec="minutes").replace("+00:00", "Z")
+
+
 @lru_cache(maxsize=4096)
 def _day(days: int) -> str:
     """A context names hundreds of days, most of them the same."""
-    return datetime.fromtimestamp(days * 86_400, UTC).strftime("%Y-%m-%d")
+    return _at(days * 86_400.0).date().isoformat()
 
 
-def iso_minute(instant: Instant) -> str:
-    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%MZ")
+def _at(instant: Instant) -> datetime:
+    """Not by fromtimestamp, which some systems refuse before 1970."""
+    return _EPOCH + timedelta(seconds=instant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -31,6 +32,7 @@ class _Options(Protocol):
 
 
 class _Runtime(Protocol):
+    def disable_telemetry_events(self) -> None: ...
     def set_default_logger_severity(self, severity: int) -> None: ...
     def SessionOptions(self) -> _Options: ...
     def InferenceSession(self, model: str | bytes, options: _Options, *, providers: Sequence[str]) -> Session: ...
@@ -42,7 +44,10 @@ def open_session(model: str | bytes) -> Session:
     One thread, because texts are short: several would spin while they wait for each other, and slow a busy machine
     down several times over. With one there is no pool.
     """
+    # onnxruntime's packages may report usage to their maker; read when it is imported, also by other programs' choice.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # noqa: TID251 - written for the library, not read
     runtime = cast("_Runtime", import_module("onnxruntime"))
+    runtime.disable_telemetry_events()
     runtime.set_default_logger_severity(ERROR)
     options = runtime.SessionOptions()
     options.log_severity_level = ERROR

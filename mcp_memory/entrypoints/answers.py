@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from mcp_memory.domain.records import Json, Record
 from mcp_memory.domain.tasks import Task
 from mcp_memory.domain.times import iso
-from mcp_memory.services.recall import shown_record
+from mcp_memory.services.showing import shown_record
 
 MAX_SHOWN_CHARS = 2000
 """A longer text is shown by its summary: the caller has just sent it, or opens it with recall."""

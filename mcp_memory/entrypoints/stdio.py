@@ -197,7 +197,7 @@ def _watch_for_absence() -> None:
 def _watch(parent: int, output: int) -> None:
     poll = select.poll()
     poll.register(output, 0)  # an error is always reported: nobody reads any more
-    while os.getppid() == parent and not any(event & select.POLLERR for _, event in poll.poll(0)):
+    while os.getppid() == parent and not any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
         time.sleep(WATCH_SECONDS)
     _leave()
 

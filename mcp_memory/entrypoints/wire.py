@@ -27,14 +27,15 @@ def _not_blank(text: str) -> str:
 
 
 Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS), AfterValidator(_not_blank)]
+LongText = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS)]
 Words = Annotated[str, StringConstraints(max_length=100_000)]
 Goal = Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_not_blank)]
 Line = Annotated[str, StringConstraints(max_length=2_000)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 OptionalName = Annotated[str, StringConstraints(max_length=200)]
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=100)]
-Id = Annotated[str, StringConstraints(min_length=1, max_length=100)]
-OptionalId = Annotated[str, StringConstraints(max_length=100)]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=32)]
+OptionalId = Annotated[str, StringConstraints(max_length=32)]
 When = Annotated[str, StringConstraints(max_length=100)]
 
 Tags = Annotated[tuple[Tag, ...], Field(max_length=MAX_TAGS, strict=False), Opened]
@@ -103,7 +104,7 @@ class ItemArgument(Arguments):
 class RememberArguments(ItemArgument):
     """One record, or several that share the fields given beside them."""
 
-    text: Text = ""
+    text: LongText = ""
     items: Annotated[
         tuple[ItemArgument, ...],
         Field(max_length=MAX_ITEMS, strict=False),
@@ -122,7 +123,7 @@ class RecallArguments(Arguments):
     """A query, or ids to open."""
 
     query: Words = ""
-    ids: Annotated[Ids, Field(description="Open these records, or the records of a context, instead")] = ()
+    ids: Annotated[Ids, Field(description="Open these records, or a context's account, instead")] = ()
     limit: Annotated[int, Field(ge=1, le=100)] = 10
     detail: Detail = "summary"
     kinds: Kinds = ()
@@ -176,7 +177,7 @@ class ContextArguments(Arguments):
     since: When = ""
     until: When = ""
     exclude: Ids = ()
-    additional_context: Annotated[Text, Field(description="Text to include, such as the files at hand")] = ""
+    additional_context: Annotated[LongText, Field(description="Text to include, such as the files at hand")] = ""
     order: Order | None = None
     decay_hours: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     previous: Annotated[
@@ -189,7 +190,7 @@ class ContextArguments(Arguments):
 class PushArguments(Arguments):
     """A new task, a plan of subtasks, or an existing task to enter."""
 
-    goal: Words = ""
+    goal: Annotated[str, StringConstraints(max_length=2_000)] = ""
     task_id: Annotated[OptionalId, Field(description="Enter this planned or blocked task instead")] = ""
     parent_id: OptionalId = ""
     plan: Annotated[
@@ -216,7 +217,7 @@ class ReviseArguments(Arguments):
     """What changes about a record."""
 
     id: Id
-    text: Text = ""
+    text: LongText = ""
     importance: Annotated[float, Field(ge=0, le=10)] | None = None
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
     tags: Tags | None = None

@@ -20,8 +20,6 @@ class DateParserReader:
     """Implements `DateReader`. English phrases and ISO first; other languages where English finds nothing."""
 
     def __init__(self) -> None:
-        self._english: Any = None
-        self._any: Any = None
         self._lock = threading.Lock()
 
     def read(self, phrase: str, now: Instant) -> tuple[Instant, Instant] | None:

@@ -38,6 +38,14 @@ _OWN_PATTERNS = {
     "AWS Secret Key": re.compile(
         r"(?i:aws_?secret_?(?:access_?)?key)[\"']?\s{0,9}[=:]\s{0,9}[\"']?[A-Za-z0-9/+]{40}\b"
     ),
+    "AWS Secret": re.compile(
+        r"(?i:\baws\b.{0,40}?[\s:=\"'])(?=[a-zA-Z/+]*\d)(?=[a-z0-9/+]*[A-Z])[A-Za-z0-9/+]{40}(?![\w/+])"
+    ),
+    "Assigned Secret": re.compile(
+        r"(?i:(?<![a-z])(?:pass(?:word|wd|phrase)|pwd|secret|(?:api|access|auth|secret)[_ -]?(?:key|token))"
+        r"[\"']?\s{0,3}(?:[:=]|\bis\b)\s{0,3})[\"']?(?![\"'<\[{$])(?=[^\s\"',;]*\d)(?=[^\s\"',;]*[A-Za-z])"
+        r"[\w!@#%^&*+/=.~-]{10,}"
+    ),
     "Basic Auth Credentials": re.compile(r"(?<=[Bb]asic )[A-Za-z0-9+/]{16,}={1,2}"),
     "Google API Key": re.compile(r"\bAIza[\w-]{35}"),
     "Hugging Face Token": re.compile(r"\bhf_[A-Za-z0-9]{30,}"),

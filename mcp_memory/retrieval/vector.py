@@ -20,7 +20,9 @@ class VectorSource:
         if query.vector is None:
             return {}
         only = self._records.matching_ids(where) if where.is_selective else None
-        return self._vectors.search(query.vector, where.scopes, limit, only, where.exclude)
+        # Open branches hold few records: leaving those out is cheaper than naming all others.
+        hidden = self._records.ids_in_branches(where.hidden_branches) if where.hidden_branches else frozenset[str]()
+        return self._vectors.search(query.vector, where.scopes, limit, only, where.exclude | hidden)
 
     def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
         if query.vector is None:

@@ -97,27 +97,28 @@ class AssembleContext:
         )
         measure = Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor.factor)
         stack = stack_of(self._records, caller, request.task_id)
-        gathered = self._gathering(request.query, self._filter(request, caller), stack)
+        gathered = self._gathering(request.query, self._filter(request, caller), stack, budget)
         items = self._items(request, strategy, gathered, stack, measure, budget, now)
         text, report = self._compose(request, items, gathered, measure, budget)
         if request.previous and request.previous == report.id:
             text, report = _unchanged(text, report, measure)
         metadata = self._metadata(request, gathered, factor, started)
         report = replace(report, strategy=strategy.name, metadata={**metadata, **report.metadata})
-        self._given_out.note(caller, (component.id for component in report.components))
+        self._given_out.note(caller, ((component.id, component.text) for component in report.components))
         # The query stays with the caller: an erased text may have been asked for in its own words.
         kept = {name: value for name, value in report.metadata.items() if name != "query"}
         self._records.keep_context(replace(report, metadata=kept), caller, now)
         return Context(text=text, report=report)
 
     def _filter(self, request: ContextRequest, caller: Caller) -> RecordFilter:
+        since, until = self._querying.between(request.since, request.until)
         return replace(
             visible_to(self._records, caller),
             kinds=frozenset(request.kinds),
             tags=frozenset(request.tags),
             entity_types=frozenset(request.entity_types),
-            since=self._querying.instant(request.since),
-            until=self._querying.instant(request.until, end=True),
+            since=since,
+            until=until,
             exclude=frozenset(request.exclude),
         )
 

@@ -14,6 +14,8 @@ from mcp_memory.ports import RecordOrder, RecordStore
 from mcp_memory.services.querying import Querying
 
 PER_ORDER = 200
+LEAST_ITEM_TOKENS = 40
+"""An item with its frame takes about this much or more: a budget of 8,000 holds 200 of them."""
 ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})
 ALWAYS_LIMIT = 100
 _ORDERS: tuple[RecordOrder, ...] = ("accessed", "occurred", "important")
@@ -37,9 +39,10 @@ class Gathering:
         self._records = records
         self._querying = querying
 
-    def __call__(self, query: str, where: RecordFilter, stack: Stack) -> Gathered:
-        """Every candidate within the filter."""
-        gathered = self._ranked(query, where) if query.strip() else self._listed(where)
+    def __call__(self, query: str, where: RecordFilter, stack: Stack, budget: int) -> Gathered:
+        """Every candidate within the filter; the more of them, the more the budget can hold."""
+        limit = max(PER_ORDER, budget // LEAST_ITEM_TOKENS)
+        gathered = self._ranked(query, where, limit // 2) if query.strip() else self._listed(where, limit)
         always = self._always(where)
         apart = {candidate.record.id for candidate in always}
         kept: dict[str, Candidate] = {}
@@ -54,15 +57,16 @@ class Gathering:
         left_out = [omission for omission in omitted.values() if omission.id not in kept.keys() | apart]
         return replace(gathered, candidates=list(kept.values()), always=always, omitted=left_out)
 
-    def _ranked(self, query: str, where: RecordFilter) -> Gathered:
-        ranking = self._querying.rank(query, where)
+    def _ranked(self, query: str, where: RecordFilter, limit: int) -> Gathered:
+        ranking = self._querying.rank(query, where, limit)
         terms = query_terms(query)
         best = max((hit.score for hit in ranking.hits), default=0.0) or 1.0
         candidates: list[Candidate] = []
         omitted: list[Omission] = []
         for hit in ranking.hits:
             record = ranking.records[hit.id]
-            if is_above_floor(hit, terms, record.searchable_text):
+            said = [record.searchable_text, *(ranking.records[old].searchable_text for old in hit.replaces)]
+            if is_above_floor(hit, terms, "\n".join(said)):
                 relevance = min(max(hit.score / best, 0.0), 1.0)
                 candidates.append(Candidate(record=record, source="recall", relevance=relevance))
             else:
@@ -71,11 +75,11 @@ class Gathering:
             candidates=candidates, always=[], omitted=omitted, found=ranking.found, degraded=ranking.degraded
         )
 
-    def _listed(self, where: RecordFilter) -> Gathered:
+    def _listed(self, where: RecordFilter, limit: int) -> Gathered:
         found: dict[str, int] = {}
         sources: dict[str, str] = {}
         for order in _ORDERS:
-            ids = self._records.list_ids(where, order, PER_ORDER)
+            ids = self._records.list_ids(where, order, limit)
             found[order] = len(ids)
             sources = {**dict.fromkeys(ids, order), **sources}
         records = self._records.get(sources, where.scopes)

@@ -1,32 +1,43 @@
-"""Which records this process handed to which session: stored again there, they are an echo and confirm nothing."""
+"""What this process handed to its agent: stored again, it is an echo, and confirms nothing."""
 
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 
+from mcp_memory.domain.echoes import strip_recalled
 from mcp_memory.domain.scopes import Caller
+from mcp_memory.domain.text import normal_hash
 
-REMEMBERED_PER_SESSION = 5_000
-SESSIONS = 64
+KEPT = 20_000
+"""Texts remembered, the latest; each takes about 200 bytes."""
+
+_Key = tuple[str, str, str]
 
 
 class GivenOut:
-    """A bounded memory of ids, forgotten with the process. Thread-safe."""
+    """A bounded memory of texts by their digest, forgotten with the process. Thread-safe.
+
+    It is the agent's, not the session's: what was read in one session and stored in another is an echo as well.
+    """
 
     def __init__(self) -> None:
-        self._ids: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
+        self._ids: OrderedDict[_Key, str] = OrderedDict()
         self._lock = threading.Lock()
 
-    def note(self, caller: Caller, record_ids: Iterable[str]) -> None:
+    def note(self, caller: Caller, texts: Iterable[tuple[str, str]]) -> None:
+        """Remember (record id, text as it was shown), with or without its label."""
+        shown = [(self._key(caller, strip_recalled(text)[0]), record_id) for record_id, text in texts]
         with self._lock:
-            ids = self._ids.setdefault(caller.session_id, OrderedDict())
-            self._ids.move_to_end(caller.session_id)
-            ids.update(dict.fromkeys(record_ids))
-            while len(ids) > REMEMBERED_PER_SESSION:
-                ids.popitem(last=False)
-            while len(self._ids) > SESSIONS:
+            for key, record_id in shown:
+                self._ids[key] = record_id
+                self._ids.move_to_end(key)
+            while len(self._ids) > KEPT:
                 self._ids.popitem(last=False)
 
-    def holds(self, caller: Caller, record_id: str) -> bool:
+    def find(self, caller: Caller, text: str) -> str | None:
+        """The record that was shown with this text; None where none was."""
         with self._lock:
-            return record_id in self._ids.get(caller.session_id, ())
+            return self._ids.get(self._key(caller, text))
+
+    def _key(self, caller: Caller, text: str) -> _Key:
+        return (caller.namespace, caller.agent, normal_hash(text))

@@ -61,12 +61,12 @@ class Inspecting:
         }
 
     def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
-        """What one session stored, newest first. Raises NotFound for a session that stored nothing visible."""
+        """What one session stored, in its order; of a long one the end. Raises NotFound where that is nothing."""
         where = replace(visible_to(self._records, caller), session_id=session_id)
         records = self._records.list(where, "created", LOG_SHOWN)
         if not records:
             raise NotFound(f"No session {session_id!r} here; memory://status shows the present one.")
-        entries: list[Json] = [shown_record(record, "summary") for record in records]
+        entries: list[Json] = [shown_record(record, "summary") for record in reversed(records)]
         return {"session_id": session_id, "records": entries}
 
     def context(self, context_id: str, caller: Caller) -> dict[str, Json]:

@@ -47,15 +47,15 @@ class Querying:
         self._pool = pool
         self._clock = clock
 
-    def rank(self, text: str, where: RecordFilter) -> Ranking:
+    def rank(self, text: str, where: RecordFilter, limit: int = CANDIDATES_PER_SOURCE) -> Ranking:
         """All candidates of the query within the filter, superseded ones below what replaced them."""
         degraded: list[str] = []
         query = self._signals(text, degraded)
         if query.span and query.is_only_time:
             where = replace(where, since=where.since or query.span[0], until=where.until or query.span[1])
-        rankings = self._ask_sources(query, where, degraded)
+        rankings = self._ask_sources(query, where, limit, degraded)
         found = {name: len(scores) for name, scores in rankings.items()}
-        rankings = self._complete(query, where, rankings)
+        rankings = self._complete(query, where, rankings, degraded)
         records = dict(self._records.get({i for scores in rankings.values() for i in scores}, where.scopes))
         rankings = {name: {i: s for i, s in scores.items() if i in records} for name, scores in rankings.items()}
         hits = fuse(
@@ -66,14 +66,24 @@ class Querying:
         hits = self._rank_successors(hits, records, where)
         return Ranking(hits=tuple(hits), records=records, found=found, degraded=tuple(degraded))
 
-    def instant(self, phrase: str | None, *, end: bool = False) -> Instant | None:
+    def between(self, since: str | None, until: str | None) -> tuple[Instant | None, Instant | None]:
+        """Where the span of `since` begins and that of `until` ends.
+
+        Raises:
+            InvalidRequest: one of them names no time, or nothing lies between them.
+        """
+        begin = self.instant(since) if since else None
+        end = self.instant(until, end=True) if until else None
+        if begin is not None and end is not None and begin >= end:
+            raise InvalidRequest("since is not before until; exchange them.")
+        return begin, end
+
+    def instant(self, phrase: str, *, end: bool = False) -> Instant:
         """An ISO time, a date or a phrase as an instant: where its span begins, or with `end` where it ends.
 
         Raises:
             InvalidRequest: the phrase names no time.
         """
-        if phrase is None:
-            return None
         span = self._dates.read(phrase, self._clock())
         if span is None:
             raise InvalidRequest(
@@ -92,11 +102,12 @@ class Querying:
         only_time = bool(phrase and span) and asks_only_when(text, phrase or "")
         return Query(text=text, terms=tuple(query_terms(text)), vector=vector, span=span, is_only_time=only_time)
 
-    def _ask_sources(self, query: Query, where: RecordFilter, degraded: list[str]) -> dict[str, Mapping[str, float]]:
+    def _ask_sources(
+        self, query: Query, where: RecordFilter, limit: int, degraded: list[str]
+    ) -> dict[str, Mapping[str, float]]:
         """Every source at once; one that fails is named in `degraded` and the others answer."""
         asked: dict[str, Future[Mapping[str, float]]] = {
-            source.name: self._pool.submit(source.search, query, where, CANDIDATES_PER_SOURCE)
-            for source in self._sources
+            source.name: self._pool.submit(source.search, query, where, limit) for source in self._sources
         }
         rankings: dict[str, Mapping[str, float]] = {}
         failures: list[StoreUnavailable] = []
@@ -111,7 +122,11 @@ class Querying:
         return rankings
 
     def _complete(
-        self, query: Query, where: RecordFilter, rankings: Mapping[str, Mapping[str, float]]
+        self,
+        query: Query,
+        where: RecordFilter,
+        rankings: Mapping[str, Mapping[str, float]],
+        degraded: list[str],
     ) -> dict[str, Mapping[str, float]]:
         """Each source scores what only another one found, so that sums compare like with like."""
         everyone = {record_id for scores in rankings.values() for record_id in scores}
@@ -120,7 +135,11 @@ class Querying:
             if source.name in rankings:
                 known = rankings[source.name]
                 missing = everyone - known.keys()
-                complete[source.name] = {**known, **source.scores(query, where, missing)} if missing else known
+                try:
+                    complete[source.name] = {**known, **source.scores(query, where, missing)} if missing else known
+                except StoreUnavailable as error:
+                    complete[source.name] = known
+                    degraded.append(f"{source.name}: {error}")
         return complete
 
     def _rank_successors(self, hits: list[Fused], records: dict[str, Record], where: RecordFilter) -> list[Fused]:

@@ -12,7 +12,7 @@ from mcp_memory.domain.tokens import EXACT, ModelFactor
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports import Clock, RecordStore, TokenCounter
 from mcp_memory.services.given_out import GivenOut
-from mcp_memory.services.querying import Querying, Ranking
+from mcp_memory.services.querying import CANDIDATES_PER_SOURCE, Querying, Ranking
 from mcp_memory.services.showing import cut, fit, shown_record
 from mcp_memory.services.standing import hidden_branches, visible_to
 
@@ -93,20 +93,21 @@ class Recall:
             answer = self._search(request, caller, budget)
         else:
             answer = self._list(request, caller, budget)
-        shown = [] if is_account(request) else [str(result["id"]) for result in answer.results]
+        shown = [] if is_account(request) else [(str(r["id"]), str(r["text"])) for r in answer.results]
         if shown:
             self._given_out.note(caller, shown)
-            self._records.touch(shown, self._clock())
+            self._records.touch([record_id for record_id, _ in shown], self._clock())
         return answer
 
     def _search(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
-        ranking = self._querying.rank(request.query, self._filter(request, caller))
+        wanted = max(CANDIDATES_PER_SOURCE, request.offset + request.limit + 1)
+        ranking = self._querying.rank(request.query, self._filter(request, caller), wanted)
         hits = [hit for hit in ranking.hits if is_relevant(hit)]
         shown = hits[request.offset : request.offset + request.limit]
         budget -= sum(self._counter.count(name) for name in ranking.degraded)
         results = fit((self._result(hit, ranking, request) for hit in shown), budget, self._counter)
         end = request.offset + len(results)
-        more = end < len(hits)
+        more = end < len(hits) or max(ranking.found.values(), default=0) >= wanted
         return RecallAnswer(
             results=results, truncated=more, degraded=ranking.degraded, next_offset=end if more and results else None
         )
@@ -155,13 +156,14 @@ class Recall:
         return RecallAnswer(results=results, truncated=more, next_offset=end if more and results else None)
 
     def _filter(self, request: RecallRequest, caller: Caller) -> RecordFilter:
+        since, until = self._querying.between(request.since, request.until)
         return replace(
             visible_to(self._records, caller),
             kinds=frozenset(request.kinds),
             tags=frozenset(request.tags),
             entities=frozenset(request.entities),
-            since=self._querying.instant(request.since),
-            until=self._querying.instant(request.until, end=True),
+            since=since,
+            until=until,
             task_id=request.task_id,
             session_id=request.session_id,
             include_inactive=request.include_inactive,
@@ -181,9 +183,9 @@ def is_account(request: RecallRequest) -> bool:
 
 
 def is_relevant(hit: Fused) -> bool:
-    """True above the floor: it shares a word or the time asked about, is remotely near, or replaced what does."""
+    """True above the floor: it, or what it replaced, shares a word or the time asked about, or is remotely near."""
     is_near = hit.raw.get("vector", 1.0) >= FLOOR_COSINE
-    return is_near or bool(hit.raw.get("keyword") or hit.raw.get("time")) or "supersedes" in hit.parts
+    return is_near or bool(hit.raw.get("keyword") or hit.raw.get("time"))
 
 
 def _nothing(ids: tuple[str, ...]) -> RecallAnswer:

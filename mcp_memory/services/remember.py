@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from mcp_memory.domain.detail import short_forms
-from mcp_memory.domain.details import checked_details, map_strings
+from mcp_memory.domain.details import checked_details
 from mcp_memory.domain.echoes import strip_recalled, without_blocks
 from mcp_memory.domain.ids import RECORD
-from mcp_memory.domain.lifecycle import after_confirmation, first_status
-from mcp_memory.domain.records import LOG_KINDS, Instant, NewRecord, Record
+from mcp_memory.domain.lifecycle import after_confirmation, first_status, with_more_said
+from mcp_memory.domain.records import LOG_KINDS, Instant, NewRecord, Record, searchable_text
+from mcp_memory.domain.redaction import redacted_record
 from mcp_memory.domain.scopes import Caller, RecordFilter, scope_key
 from mcp_memory.domain.tasks import stack_at
 from mcp_memory.domain.text import content_hash, normal_hash
@@ -102,37 +103,32 @@ class Remember:
             text, recalled = without_blocks(item.text), ()
         if not text.strip() and not recalled:
             raise InvalidRequest("text is empty; say what to remember in one or more words.")
-        text, redacted = self._redactor.redact(text)
-        details, hidden = map_strings(checked_details(item.kind, item.details), self._redactor.redact)
-        properties = [map_strings(entity.properties, self._redactor.redact) for entity in item.entities]
-        pairs = zip(item.entities, properties, strict=True)
-        entities = tuple(replace(entity, properties=safe) for entity, (safe, _) in pairs)
-        hidden += sum(count for _, count in properties)
+        item, redacted = redacted_record(replace(item, text=text.strip()), self._redactor.redact)
+        item = replace(item, details=checked_details(item.kind, item.details))
         scope = scope_key(item.visibility, caller.namespace, caller.agent)
-        tags = tuple(self._redactor.redact(tag)[0] for tag in item.tags)
-        item = replace(item, text=text.strip(), details=details, entities=entities, tags=tags)
-        return _Draft(item=item, scope=scope, redacted=redacted + hidden, recalled=recalled, vectors=None)
+        return _Draft(item=item, scope=scope, redacted=redacted, recalled=recalled, vectors=None)
 
     def _embed(self, item: NewRecord) -> Vectors:
-        return self._embedder.embed(f"{item.speaker}: {item.text}" if item.speaker else item.text)
+        return self._embedder.embed(searchable_text(item.text, item.speaker, item.details))
 
     def _store(self, draft: _Draft, caller: Caller, transaction: Transaction) -> Remembered:
         item, redacted = draft.item, draft.redacted
-        known = _visible(draft.recalled, caller, transaction)
-        if known and item.text in ("", known[0].text, known[0].summary, known[0].micro):
-            others = tuple(record.id for record in known[1:])
-            return Remembered(id=known[0].id, status="confirmed", similar=others, redacted=redacted)
+        labelled = _visible(draft.recalled, caller, transaction)
+        if labelled and item.text in ("", labelled[0].text, labelled[0].summary, labelled[0].micro):
+            return _echo(labelled, redacted)
         if not item.text:
             raise InvalidRequest("text holds only recalled context of unknown records; send what is new in it.")
         if item.kind not in LOG_KINDS:
-            digest = content_hash(item.text)
-            if existing := transaction.find_text(draft.scope, digest):
+            if existing := transaction.find_text(draft.scope, content_hash(item.text)):
                 existing = self._shared_with(caller, existing, transaction)
                 if item.reassert and (existing.superseded_by or not existing.is_live):
                     return self._reassert(existing, item, caller, redacted, transaction)
                 return self._meet_again(existing, item, caller, redacted, transaction)
-            if not item.reassert and (corrected := transaction.find_old_text(draft.scope, digest)):
-                return _superseded(corrected.id, corrected.id, redacted)
+            shown = self._given_out.find(caller, item.text)
+            if shown and (known := _visible([shown], caller, transaction)):
+                return _echo(known, redacted)
+            if not item.reassert and (corrected := _corrected(item.text, draft.scope, caller, transaction)):
+                return self._superseded(corrected, redacted, transaction)
         return self._insert(draft, caller, transaction)
 
     def _shared_with(self, caller: Caller, existing: Record, transaction: Transaction) -> Record:
@@ -147,18 +143,33 @@ class Remember:
         self, existing: Record, item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
     ) -> Remembered:
         """The same text again: confirmed once a session, revived if it had been forgotten, refused if corrected."""
-        if existing.superseded_by or existing.status == "inactive":
-            chain = successors(existing, transaction)
-            return _superseded(existing.id, chain[-1] if chain else None, redacted)
         now = self._clock()
+        if existing.status == "inactive" or (existing.superseded_by and self._holding(existing, transaction)):
+            return self._superseded(existing, redacted, transaction)
         if existing.status in ("retired", "superseded"):
-            transaction.update(replace(existing, status=first_status(existing.kind), updated_at=now))
+            revived = replace(existing, status=first_status(existing.kind), superseded_by=None, updated_at=now)
+            transaction.update(revived)
             return Remembered(id=existing.id, status="stored", redacted=redacted)
         supersede(item.supersedes, existing, caller, now, transaction)
-        is_echo = caller.session_id == existing.session_id or self._given_out.holds(caller, existing.id)
+        merged = with_more_said(existing, item)
+        is_echo = caller.session_id == existing.session_id or self._given_out.find(caller, item.text) == existing.id
         if not is_echo and transaction.confirm(existing, caller.session_id):
-            transaction.update(after_confirmation(existing, now))
+            merged = after_confirmation(merged, now)
+        if merged != existing:
+            transaction.update(replace(merged, updated_at=now))
         return Remembered(id=existing.id, status="confirmed", redacted=redacted)
+
+    def _holding(self, old: Record, transaction: Transaction) -> str | None:
+        """The newest record in the old one's place that has not been forgotten; itself where its text was corrected."""
+        chain = [transaction.get(record_id) for record_id in reversed(successors(old, transaction))]
+        live = [record.id for record in chain if record and record.is_live]
+        return live[0] if live else old.id if old.is_live and not old.superseded_by else None
+
+    def _superseded(self, old: Record, redacted: int, transaction: Transaction) -> Remembered:
+        """What does not come back; with the newest record that holds instead, which may be the same one, corrected."""
+        newer = self._holding(old, transaction)
+        similar = (newer,) if newer else ()
+        return Remembered(id=old.id, status="superseded", similar=similar, redacted=redacted, superseded_by=newer)
 
     def _reassert(
         self, existing: Record, item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
@@ -230,6 +241,14 @@ def _visible(record_ids: Sequence[str], caller: Caller, transaction: Transaction
     return [record for record in found if record and record.scope in caller.scopes]
 
 
-def _superseded(record_id: str, newer: str | None, redacted: int) -> Remembered:
-    similar = (newer,) if newer else ()
-    return Remembered(id=record_id, status="superseded", similar=similar, redacted=redacted, superseded_by=newer)
+def _echo(records: Sequence[Record], redacted: int) -> Remembered:
+    """What this server showed comes back: it is known, and nothing is confirmed by it."""
+    others = tuple(record.id for record in records[1:])
+    return Remembered(id=records[0].id, status="confirmed", similar=others, redacted=redacted)
+
+
+def _corrected(text: str, scope: str, caller: Caller, transaction: Transaction) -> Record | None:
+    """Who said this before it was corrected, in any scope the caller reads: nobody brings it back unawares."""
+    digest = normal_hash(text)
+    scopes = dict.fromkeys((scope, *caller.scopes))
+    return next((found for each in scopes if (found := transaction.find_corrected(each, digest))), None)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from mcp_memory.domain.detail import short_forms
 from mcp_memory.domain.lifecycle import moved_to
-from mcp_memory.domain.records import Counters, Outcome, Record, Status, Visibility
+from mcp_memory.domain.records import Counters, Outcome, Record, Status, Visibility, searchable_text
 from mcp_memory.domain.scopes import Caller, scope_key
 from mcp_memory.domain.text import content_hash
 from mcp_memory.errors import Conflict, InvalidRequest
@@ -55,6 +55,8 @@ class Revise:
             InvalidRequest: the new text is empty, or nothing is to change.
             Conflict: the status is not allowed, or another record has this text already.
         """
+        if revision == Revision(id=revision.id):
+            raise InvalidRequest("Nothing to change; give text, outcome, feedback or another field beside id.")
         text, vectors = self._new_text(revision, caller)
         with self._records.write() as transaction:
             record = require_own(revision.id, caller, transaction)
@@ -74,8 +76,8 @@ class Revise:
         if not text:
             raise InvalidRequest("text is empty; use forget to remove a record.")
         record = self._records.get([revision.id], caller.scopes).get(revision.id)
-        speaker = f"{record.speaker}: " if record and record.speaker else ""
-        return text, self._embedder.embed(speaker + text)
+        said = searchable_text(text, record.speaker, record.details) if record else text
+        return text, self._embedder.embed(said)
 
     def _revised(self, record: Record, revision: Revision, text: str | None, caller: Caller) -> Record:
         now = self._clock()
@@ -93,7 +95,7 @@ class Revise:
             changed,
             importance=changed.importance if revision.importance is None else revision.importance,
             confidence=changed.confidence if revision.confidence is None else revision.confidence,
-            tags=changed.tags if revision.tags is None else revision.tags,
+            tags=changed.tags if revision.tags is None else tuple(self._redactor.redact(t)[0] for t in revision.tags),
             outcome=revision.outcome or changed.outcome,
             pinned=changed.pinned if revision.pinned is None else revision.pinned,
         )

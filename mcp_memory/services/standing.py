@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from mcp_memory.domain.records import Record
 from mcp_memory.domain.scopes import Caller, RecordFilter
-from mcp_memory.domain.tasks import Stack, Task, nearest_open, stack_at
+from mcp_memory.domain.tasks import Stack, Task, nearest_open, path_to, stack_at
 from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.ports import RecordStore, Transaction
 
@@ -24,11 +24,16 @@ def stack_of(records: RecordStore | Transaction, caller: Caller, task_id: str | 
 
 
 def hidden_branches(records: RecordStore | Transaction, caller: Caller) -> frozenset[str]:
-    """Branches, also of namespaces it inherits, whose records this caller does not see: it stands in none of them."""
+    """Branches, also of namespaces it inherits, whose records this caller does not see: it stands in none of them.
+
+    A call that names no session sees what any session of its agent stands in, for an agent opens by id what it stored.
+    """
     branches = records.open_branches()
     if not branches:
         return branches
-    return branches - {task.id for task in stack_of(records, caller).path}
+    places, tasks = records.places(caller), records.tasks(caller.namespace)
+    own = [place_of(places, caller, tasks)] if caller.named_session else list(places.values())
+    return branches - {task.id for place in own for task in path_to(place, tasks)}
 
 
 def visible_to(records: RecordStore, caller: Caller) -> RecordFilter:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from mcp_memory.domain.ids import TASK
 from mcp_memory.domain.scopes import Caller
-from mcp_memory.domain.tasks import FinalStatus, Stack, Task, TaskStatus, descendants, stack_at
+from mcp_memory.domain.tasks import MAX_DEPTH, FinalStatus, Stack, Task, TaskStatus, descendants, stack_at
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.ports import Clock, RecordStore, Redactor, Transaction
 from mcp_memory.services.standing import place_of, require_task, stack_of
@@ -152,6 +152,8 @@ class Tasks:
         self, goal: str, parent: Task | None, caller: Caller, status: TaskStatus, transaction: Transaction
     ) -> Task:
         now = self._clock()
+        if parent and parent.depth >= MAX_DEPTH:
+            raise Conflict(f"Task {parent.id} is {MAX_DEPTH} levels deep; pop finished tasks before you push more.")
         return Task(
             id=transaction.next_id(TASK),
             namespace=caller.namespace,
@@ -176,7 +178,7 @@ class Tasks:
         if others and not caller.named_session:
             ids = sorted({*others, *((own,) if own else ())})
             if len(ids) > 1:
-                named = "; ".join(f"{task.id} ({task.goal[:60]})" for task in tasks if task.id in ids)
+                named = "; ".join(f"{task.id} ({task.goal[:60]})" for task in tasks if task.id in ids[:5])
                 raise Conflict(f"Two tasks could be meant: {named}. Call again with task_id.")
             own = ids[0]
         if own is None:
@@ -212,7 +214,7 @@ class Tasks:
         """Step out to the parent, open as long as anything below it was, from what ended; stay put elsewhere."""
         place = transaction.places(caller).get(caller.session_id if caller.named_session else "")
         ended = {popped.id, *(t.id for t in descendants(popped.id, tasks))}
-        if place is not None and place not in ended:
+        if place not in ended:
             return place
         transaction.set_place(caller, popped.parent_id)
         return popped.parent_id

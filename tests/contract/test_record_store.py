@@ -408,12 +408,17 @@ def test_a_text_is_found_by_its_digest_now_and_before(
     with store.write() as transaction:
         transaction.update(replace(record, text="The port is 443.", updated_at=2.0), vectors_of(1))
         new, old = content_hash("The port is 443."), content_hash("The port is 80.")
-        found_new, found_old = transaction.find_text("shared/here", new), transaction.find_old_text("shared/here", old)
+        former = normal_hash("the port  is 80")
+        found_new, found_old = (
+            transaction.find_text("shared/here", new),
+            transaction.find_corrected("shared/here", former),
+        )
         assert found_new is not None
         assert found_old is not None
         assert found_new.id == found_old.id == record.id
         assert transaction.find_text("shared/here", old) is None
-        assert transaction.find_old_text("shared/there", old) is None
+        assert transaction.find_corrected("shared/there", former) is None
+        assert transaction.find_corrected("shared/here", normal_hash("The port is 443.")) is None
         assert record.id in transaction.find_alike("shared/here", normal_hash("the PORT, is 443"))
     assert store.find_texts([("shared/here", new), ("shared/here", old), ("shared/there", new)]) == {
         ("shared/here", new)

@@ -69,6 +69,8 @@ class StoreAgainstDict(RuleBasedStateMachine):
     @rule(record_id=known, status=statuses, scope=scopes, pinned=st.booleans())
     def change(self, record_id: str, status: str, scope: str, pinned: bool) -> None:
         changed = replace(self.model[record_id], status=status, scope=scope, pinned=pinned)
+        if scope != self.model[record_id].scope:
+            self.earlier[record_id] = []  # What was said in the old scope is not shown in the new one.
         self.model[record_id] = changed
         with self.store.write() as transaction:
             transaction.update(changed)

@@ -45,12 +45,7 @@ def test_a_known_detail_of_another_type_is_refused_by_name(kind: Kind, details: 
         checked_details(kind, details)
 
 
-def test_every_text_inside_details_is_reached_and_counted() -> None:
+def test_every_text_inside_details_is_reached_names_included() -> None:
     """R4: secrets hide at any depth."""
-
-    def shout(text: str) -> tuple[str, int]:
-        return text.upper(), 1
-
-    changed, count = map_strings({"a": "x", "b": ["y", {"c": "z", "d": 1}], "e": None, "f": 2.5, "g": True}, shout)
-    assert changed == snapshot({"a": "X", "b": ["Y", {"c": "Z", "d": 1}], "e": None, "f": 2.5, "g": True})
-    assert count == 3
+    changed = map_strings({"a": "x", "b": ["y", {"c": "z", "d": 1}], "e": None, "f": 2.5, "g": True}, str.upper)
+    assert changed == snapshot({"A": "X", "B": ["Y", {"C": "Z", "D": 1}], "E": None, "F": 2.5, "G": True})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_memory.domain.fusion import Fused
+from mcp_memory.domain.fusion import Fused, below_successors
 from mcp_memory.domain.relevance import FLOOR_COSINE, coverage, is_above_floor
 
 
@@ -24,10 +24,14 @@ def test_words_alone_are_enough_where_half_of_them_are_there() -> None:
     assert not is_above_floor(hit(), ["deploy"], text)
 
 
-def test_what_replaced_a_relevant_record_is_relevant() -> None:
-    """R8: the correction may share no word with the question."""
-    corrected = Fused(id="r2", score=1.0, parts={"supersedes": 0.5}, raw={"vector": 0.0})
-    assert is_above_floor(corrected, ["x"], "y")
+def test_what_replaced_a_record_is_as_relevant_as_that_and_no_more() -> None:
+    """R8, A1.6: the correction may share no word with the question; one of something else stays below the floor."""
+    old = Fused(id="r1", score=0.5, raw={"vector": 0.6, "keyword": 1.0})
+    [newer, _] = below_successors([old], {"r1": "r2"})
+    assert (newer.id, newer.replaces) == ("r2", ("r1",))
+    assert is_above_floor(newer, ["x"], "y")
+    [newer, _] = below_successors([Fused(id="r1", score=0.5, raw={"vector": 0.1})], {"r1": "r2"})
+    assert not is_above_floor(newer, ["x"], "y")
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_a_named_session_speaks_for_itself() -> None:
         ({"until": 0.0}, True),
         ({"only": frozenset[str]()}, True),
         ({"tags": frozenset({"a"})}, True),
-        ({"hidden_branches": frozenset({"t1"})}, True),
+        ({"hidden_branches": frozenset({"t1"})}, False),
         ({"include_inactive": True}, True),
         ({"pinned": True}, True),
     ],

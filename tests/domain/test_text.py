@@ -62,3 +62,10 @@ def test_digests_tell_texts_apart_that_differ_in_anything_else() -> None:
     assert normal_hash("The port is 5432.") != normal_hash("The port is 5433.")
     assert normal_hash("!!!") != normal_hash("???")
     assert content_hash("\ud800") != content_hash("\ud801")
+
+
+def test_words_of_scripts_with_vowel_signs_stay_whole() -> None:
+    """R5: Hindi, Tamil, Arabic with vowels; and ß is looked up as it is stored."""
+    assert split_words("हिन्दी") == ["हिन्दी"]
+    assert split_words("தமிழ்") == ["தமிழ்"]
+    assert query_terms("Straße") == ["straße"]

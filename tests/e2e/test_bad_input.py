@@ -35,8 +35,8 @@ def refusal(result: dict[str, Any], max_chars: int = 300) -> str:
 
 
 def test_an_empty_text(server: "ServerProcess") -> None:
-    assert refusal(server.call("remember", text="")).startswith("`text` must not be empty.")
-    assert refusal(server.call("remember", text=" \n ")).startswith("`text` must not be empty.")
+    assert refusal(server.call("remember", text="")).startswith("Give either `text`")
+    assert refusal(server.call("remember", text=" \n ")).startswith("text is empty; say what")
 
 
 def test_a_text_of_five_megabytes(server: "ServerProcess") -> None:

@@ -18,7 +18,7 @@ from mcp.types import TextContent
 if TYPE_CHECKING:
     from tests.e2e.conftest import ServerProcess
 
-LEAVING_SECONDS = 2.0
+LEAVING_SECONDS = 20.0  # It takes about one; a test tells ending from staying, not fast from slow.
 LONG_CALL = {"items": [{"text": f"{number} is a number. " + "It goes on and on. " * 400} for number in range(500)]}
 """Takes many seconds to embed."""
 

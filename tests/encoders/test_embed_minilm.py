@@ -1,6 +1,7 @@
 """The built-in embedder, on the packaged model."""
 
 import hashlib
+import os
 import subprocess
 import sys
 import textwrap
@@ -176,3 +177,12 @@ def test_encoding_and_counting_need_no_network_print_nothing_and_import_nothing_
     """)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_nothing_is_reported_to_anybody(tmp_path: Path) -> None:
+    """S4.3: the runtime's usage reports are off, so it leaves no device id in the home directory."""
+    code = "from mcp_memory.encoders.embed_minilm import MiniLMEmbedder; MiniLMEmbedder().embed_query('x')"
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment.pop("ORT_DISABLE_TELEMETRY", None)
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True)
+    assert list(tmp_path.rglob("*")) == []

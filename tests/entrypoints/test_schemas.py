@@ -24,7 +24,7 @@ async def test_all_tools_together_cost_few_tokens(app: "App") -> None:
     assert costs == snapshot(
         {
             "remember": 513,
-            "recall": 243,
+            "recall": 242,
             "assemble_context": 275,
             "push_task": 160,
             "pop_task": 134,

@@ -371,3 +371,41 @@ def test_reading_the_account_of_a_context_opens_no_record(app: App, remember: Re
     assert {str(r["id"]) for r in recall(app, ids=(context.report.id,)).results} == {first.id, second.id}
     again = app.assemble_context(ContextRequest(strategy="recent"), app.caller())
     assert [c.id for c in again.report.components] == [first.id, second.id]
+
+
+def test_a_correction_does_not_turn_up_where_neither_it_nor_the_old_value_is_meant(
+    app: App, remember: RememberOne
+) -> None:
+    """A1.6, R8: it is no better an answer than what it replaced."""
+    old = remember("The deploy password is in vault A.")
+    remember("Credentials for releases are kept in vault B.", supersedes=(old.id,))
+    remember("Fold the egg whites into the batter.")
+    assert "Credentials" not in " ".join(texts(recall(app, "banana bread recipe with eggs")))
+
+
+def test_an_agent_opens_what_it_stored_in_a_branch_of_a_session_it_named(app: App) -> None:
+    """T4.3, T5.1: by its words in that session, by its id anywhere; others do not see it."""
+    mine = app.caller("a")
+    app.tasks.push(PushRequest(goal="try", branch=True), mine)
+    record = app.remember([NewRecord(text="zebra crossing")], mine)[0]
+    assert app.recall(RecallRequest(query="zebra"), mine).results[0]["id"] == record.id
+    assert app.recall(RecallRequest(ids=(record.id,)), app.caller()).results[0]["id"] == record.id
+    assert app.recall(RecallRequest(query="zebra"), app.caller("b")).results == ()
+
+
+def test_paging_reaches_every_match(app: App) -> None:
+    """R5: beyond the candidates of the first page."""
+    app.remember([NewRecord(text=f"note {n}", kind="message") for n in range(300)], app.caller())
+    seen: set[str] = set()
+    offset: int | None = 0
+    while offset is not None:
+        answer = recall(app, "note", limit=100, offset=offset, max_tokens=100_000)
+        seen |= {str(result["id"]) for result in answer.results}
+        offset = answer.next_offset
+    assert len(seen) == 300
+
+
+def test_nothing_lies_between_an_end_and_a_later_beginning(app: App) -> None:
+    """S3.1: said at once instead of an empty answer."""
+    with pytest.raises(InvalidRequest, match="since is not before until"):
+        recall(app, "x", since="2026-05-01", until="2026-01-01")

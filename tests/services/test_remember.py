@@ -374,3 +374,68 @@ def test_a_message_that_quotes_memory_is_logged_as_what_was_said(app: App, remem
 def test_secrets_in_tags_are_cut_out(app: App, remember: RememberOne) -> None:
     """R4: a tag is text like any other."""
     assert TOKEN not in "".join(stored(app, remember("Tagged.", tags=(TOKEN, "db")).id).tags)
+
+
+@pytest.mark.parametrize("again", ["the API port is 8080", "The  API port is 8080", '"The API port is 8080."'])
+@pytest.mark.parametrize("visibility", ["shared", "private"])
+def test_a_corrected_value_does_not_come_back_in_another_guise(
+    app: App, remember: RememberOne, again: str, visibility: str
+) -> None:
+    """R8: other case, space or punctuation, or as a private record; whether it was superseded or revised."""
+    old = remember("The API port is 8080.")
+    app.revise(Revision(id=old.id, text="The API port is 9090."), app.caller())
+    answer = remember(again, visibility=visibility)
+    assert (answer.status, answer.superseded_by) == ("superseded", old.id)
+    assert found(app, "API port") == ["The API port is 9090."]
+
+
+def test_what_differs_by_more_than_punctuation_is_another_text(remember: RememberOne) -> None:
+    """R2, R8: C is not C++."""
+    old = remember("Written in C.")
+    remember("Written in C++.", supersedes=(old.id,))
+    assert remember("Written in C#.").status == "stored"
+
+
+def test_a_value_can_be_stored_again_once_what_replaced_it_is_forgotten(app: App, remember: RememberOne) -> None:
+    """R8: nobody is left without any value."""
+    old = remember("The port is 1.")
+    newer = remember("The port is 2.", supersedes=(old.id,))
+    app.forget([newer.id], "retire", app.caller())
+    assert remember("The port is 1.").status == "stored"
+    assert found(app, "port") == ["The port is 1."]
+
+
+def test_a_summary_that_was_read_and_is_stored_again_is_an_echo(app: App, remember: RememberOne) -> None:
+    """B11.1: also in another session."""
+    record = remember("The port is 5432. " * 100)
+    [summary] = found(app, "port")
+    answer = app.remember([NewRecord(text=summary)], app.caller("another"))[0]
+    assert (answer.id, answer.status) == (record.id, "confirmed")
+    assert stored(app, record.id).counters.confirmed == 0
+
+
+def test_storing_a_known_text_adds_what_else_is_said_of_it(app: App, remember: RememberOne) -> None:
+    """R2: nothing the caller gave is dropped silently."""
+    first = remember("Never force-push.", tags=("git",))
+    remember("Never force-push.", importance=9.0, pinned=True, tags=("safety",), outcome="success")
+    record = stored(app, first.id)
+    assert (record.importance, record.pinned, record.tags, record.outcome) == (9.0, True, ("git", "safety"), "success")
+
+
+def test_secrets_are_cut_out_of_every_field_and_counted(app: App, remember: RememberOne) -> None:
+    """R4: whatever is stored."""
+    answer = remember(
+        f"text {TOKEN}", tags=(TOKEN,), speaker=TOKEN, role=TOKEN, tool=TOKEN, call_id=TOKEN, details={TOKEN: TOKEN},
+        entities=(Entity(name=TOKEN, type=TOKEN, properties={TOKEN: TOKEN}),),
+        relations=(Relation(source=TOKEN, type=TOKEN, target=TOKEN),),
+    )  # fmt: skip
+    assert answer.redacted == 15
+    folder = app.settings.data_dir
+    assert not any(TOKEN.encode() in path.read_bytes() for path in folder.iterdir())
+
+
+def test_the_reasons_of_a_decision_are_found(app: App, remember: RememberOne) -> None:
+    """C2.0, R1: details that say why are searched like the text."""
+    decision = remember("The limit is sixty a minute.", kind="decision", details={"reasons": ["upstream throttles us"]})
+    remember("Lunch is at one.")
+    assert app.recall(RecallRequest(query="throttles"), app.caller()).results[0]["id"] == decision.id

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.records import Record, Status
+from mcp_memory.domain.records import NewRecord, Record, Status
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.services.assemble_context import ContextRequest
 from mcp_memory.services.recall import RecallRequest
@@ -203,3 +203,22 @@ def test_a_text_taken_back_can_be_set_again(app: App, remember: RememberOne) -> 
     assert remember("The port is 5432.").status == "confirmed"
     assert remember("The port is 6543.").status == "superseded"
     assert found(app, "port") == ["The port is 5432."]
+
+
+def test_a_revision_of_nothing_is_refused(app: App, remember: RememberOne) -> None:
+    """S3.1: with what could be given."""
+    record = remember("The port is 5432.")
+    with pytest.raises(InvalidRequest, match="Nothing to change"):
+        app.revise(Revision(id=record.id), app.caller())
+
+
+def test_sharing_a_record_does_not_share_what_it_said_before(
+    app: App, open_memory: Callable[..., App], remember: RememberOne
+) -> None:
+    """S4.1: its earlier texts were private; they are still recognised."""
+    record = remember("Orion is fired in March.", visibility="private")
+    app.revise(Revision(id=record.id, text="Orion ends in March."), app.caller())
+    app.revise(Revision(id=record.id, visibility="shared"), app.caller())
+    bob = open_memory(agent="bob")
+    assert bob.describe(record.id, bob.caller())["earlier"] == []
+    assert bob.remember([NewRecord(text="Orion is fired in March.")], bob.caller())[0].status == "superseded"

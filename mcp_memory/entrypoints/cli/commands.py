@@ -9,7 +9,7 @@ import typer
 
 from mcp_memory import __version__
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, prepare_streams, print_json, screen
-from mcp_memory.entrypoints.cli.keeping import backup, reindex
+from mcp_memory.entrypoints.cli.keeping import backup, reindex, restore
 from mcp_memory.entrypoints.cli.looking import list_records, search, show, status
 from mcp_memory.entrypoints.cli.options import Agent, AsJson, Chosen, DataDir, Namespace, settings_for
 
@@ -92,5 +92,6 @@ for name, command in (
     ("list", list_records),
     ("reindex", reindex),
     ("backup", backup),
+    ("restore", restore),
 ):
     app.command(name)(command)

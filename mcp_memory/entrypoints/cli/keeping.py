@@ -51,7 +51,7 @@ def backup(
 ) -> None:
     """Copy the whole memory into a new file.
 
-    All projects, consistent though servers are running. To go back, put the file in the place of `memory.db`.
+    All projects, consistent though servers are running. `mcp-memory restore` goes back to it.
     """
     file = backup_file(target, datetime.now(UTC))
     with opened_existing(settings_for(context, data_dir, None, None)) as memory:
@@ -61,6 +61,28 @@ def backup(
         print_json({"path": str(file), "bytes": size})
     else:
         screen().print(f"{file} ({size / 1e6:.1f} MB)", soft_wrap=True)
+
+
+@errors_in_one_line()
+def restore(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup's file.", exists=True, dir_okay=False)],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a backup in the place of the memory.
+
+    Stop the servers first. The former database is kept beside it.
+    """
+    from mcp_memory.app import restore_backup
+
+    settings = settings_for(context, data_dir, None, None)
+    kept = restore_backup(settings, file, f"{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    if as_json:
+        print_json({"restored": str(file), "kept": str(kept) if kept else None})
+    else:
+        former = f" The former database is {kept}." if kept else ""
+        screen().print(f"{file} is the memory now.{former}", soft_wrap=True)
 
 
 def backup_file(target: Path, now: datetime) -> Path:

@@ -20,7 +20,7 @@ from mcp_memory.entrypoints.cli.options import (
     Offset,
     Tags,
     known_kinds,
-    opened,
+    opened_existing,
     settings_for,
 )
 from mcp_memory.errors import InvalidRequest, NotFound
@@ -44,7 +44,7 @@ def status(
     from mcp_memory.entrypoints.answers import list_goals, task_tree
     from mcp_memory.entrypoints.cli import screens
 
-    with opened(settings_for(context, data_dir, namespace, agent)) as memory:
+    with opened_existing(settings_for(context, data_dir, namespace, agent)) as memory:
         caller = memory.caller()
         tree = task_tree(memory.tasks.tree(caller))
         path = list_goals(memory.tasks.stack(caller).path)
@@ -90,7 +90,7 @@ def search(
         offset=offset,
         max_tokens=UNLIMITED_TOKENS,
     )
-    with opened(settings_for(context, data_dir, namespace, agent)) as memory:
+    with opened_existing(settings_for(context, data_dir, namespace, agent)) as memory:
         answer = memory.recall(request, memory.caller())
     for reason in answer.degraded:
         complain(f"not searched by {reason}")
@@ -116,10 +116,10 @@ def list_records(
     They do not count as opened.
     """
     from mcp_memory.domain.scopes import RecordFilter
-    from mcp_memory.services.recall import shown_record
+    from mcp_memory.services.showing import shown_record
     from mcp_memory.services.standing import hidden_branches
 
-    with opened(settings_for(context, data_dir, namespace, agent)) as memory:
+    with opened_existing(settings_for(context, data_dir, namespace, agent)) as memory:
         caller = memory.caller()
         where = RecordFilter(
             scopes=caller.scopes,
@@ -147,7 +147,7 @@ def show(
     """Show all of one record, task or context."""
     from mcp_memory.entrypoints.cli import screens
 
-    with opened(settings_for(context, data_dir, namespace, agent)) as memory:
+    with opened_existing(settings_for(context, data_dir, namespace, agent)) as memory:
         shown = _describe(memory, record_id)
     if as_json:
         print_json(shown)

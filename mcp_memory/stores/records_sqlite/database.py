@@ -21,7 +21,7 @@ WRITE_PATIENCE_SECONDS = 30.0
 READ_PATIENCE_MS = 10_000
 CACHE_KIB = 4_096
 IDLE_READERS = 8
-_APPLICATION_ID = 0x6D636D6D
+APPLICATION_ID = 0x6D636D6D
 _NETWORK_FILE_SYSTEMS = frozenset(
     "afpfs afs beegfs ceph cifs davfs fuse.davfs2 fuse.glusterfs fuse.rclone fuse.s3fs fuse.sshfs glusterfs lustre"
     " ncpfs nfs nfs4 smb2 smb3 smbfs webdav remote".split()
@@ -51,6 +51,7 @@ class Database:
         with translated_errors(self.path):
             _create_private(folder, self.path)
             self._writer = self._connect()
+            self._identity = _identity(self.path)
             self._migrate()
 
     @property
@@ -90,6 +91,7 @@ class Database:
                 _patiently(self._writer, "BEGIN IMMEDIATE", deadline)
                 try:
                     self._check_schema()
+                    self._check_identity()
                     yield self._writer
                     self._writer.execute("COMMIT")
                 except BaseException:
@@ -142,6 +144,11 @@ class Database:
             )
         return version
 
+    def _check_identity(self) -> None:
+        """A file that was moved or replaced takes our writes with it: better none is acknowledged."""
+        if _identity(self.path) != self._identity:
+            raise StoreUnavailable(f"{self.path} was moved or replaced while in use; restart the server.")
+
     def _migrate(self) -> None:
         if self._check_schema() == self.schema_version:
             return
@@ -150,7 +157,7 @@ class Database:
                 for sql in _statements(script):
                     self._writer.execute(sql)
                 self._writer.execute(f"PRAGMA user_version = {number}")
-            self._writer.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            self._writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
 @contextmanager
@@ -166,6 +173,15 @@ def translated_errors(path: Path) -> Generator[None]:
         raise StoreUnavailable(f"{path.parent}: {error.strerror}; {_CHOOSE_FOLDER}") from error
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and number of the file; None where there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 _CHOOSE_FOLDER = "make it writable or set MCP_MEMORY_DATA_DIR to a local folder that is."
 
 
@@ -174,13 +190,13 @@ def _translate(error: sqlite3.Error, path: Path) -> McpMemoryError:
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreBusy("The memory store is busy with other processes; call again in a few seconds.")
     if code == sqlite3.SQLITE_FULL:
-        return StoreUnavailable(f"The disk that holds {path} is full; free space and call again. Nothing was stored.")
+        return StoreUnavailable(f"The disk that holds {path} is full; free space and call again.")
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return StoreUnavailable(f"{path} may not be written; {_CHOOSE_FOLDER}")
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return StoreUnavailable(
-            f"{path} is damaged and was left as it is; stop the servers, move it aside and put the newest"
-            " `mcp-memory backup` in its place (`sqlite3 memory.db .recover` saves what is readable)."
+            f"{path} is damaged and was left as it is; stop the servers and run `mcp-memory restore` with the newest"
+            " backup, which keeps the damaged file beside it (`sqlite3 … .recover` saves what is readable)."
         )
     if code == sqlite3.SQLITE_IOERR:
         return StoreUnavailable(
@@ -218,7 +234,7 @@ def _create_private(folder: Path, path: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if sys.platform == "win32":
         return  # Windows profiles are private by their own access lists.
-    is_ours = path.exists() or not any(folder.iterdir())
+    is_ours = all(entry.name.startswith(FILE_NAME) for entry in folder.iterdir())
     if is_ours and folder.stat().st_mode & 0o077 and folder.stat().st_uid == os.geteuid():
         folder.chmod(0o700)
     if not path.exists():

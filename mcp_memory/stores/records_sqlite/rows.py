@@ -2,7 +2,9 @@
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import fields
+from typing import Any
 
 from mcp_memory.domain.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.records import Counters, Record
@@ -22,7 +24,7 @@ RECORD_COLUMNS = ", ".join(f"r.{name}" for name in (*_RECORD_FIELDS, *_COUNTERS,
 """What to select, from `records AS r`, for record_from_row: by position, since a context reads hundreds of rows."""
 
 
-def record_from_row(row: sqlite3.Row) -> Record:
+def record_from_row(row: Iterable[Any]) -> Record:
     """A record from a row of RECORD_COLUMNS."""
     values = tuple(row)
     counts, (pinned, tags, details) = values[_PLAIN:-3], values[-3:]

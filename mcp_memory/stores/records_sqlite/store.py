@@ -71,6 +71,9 @@ class SqliteRecordStore:
         rows = self._all(statement("matching_ids").replace("{where}", clause), parameters)
         return frozenset(row[0] for row in rows)
 
+    def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
+        return frozenset(row[0] for row in self._all(statement("ids_in_branches"), (json.dumps(list(branches)),)))
+
     def keyword_search(self, terms: Sequence[str], where: RecordFilter, limit: int) -> Mapping[str, float]:
         if not terms:
             return {}
@@ -221,7 +224,7 @@ class SqliteRecordStore:
 
     def unembedded(self, embedder: str, limit: int) -> Sequence[tuple[str, int, str]]:
         rows = self._all(statement("unembedded"), {"embedder": embedder, "limit": limit})
-        return [(r["id"], r["change"], f"{r['speaker']}: {r['text']}" if r["speaker"] else r["text"]) for r in rows]
+        return [(row["id"], row["change"], record_from_row(tuple(row)[1:]).searchable_text) for row in rows]
 
     def add_vectors(self, embedder: str, vectors: Mapping[tuple[str, int], Vectors]) -> None:
         with self._database.write() as connection:

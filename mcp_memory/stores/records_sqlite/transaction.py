@@ -44,8 +44,8 @@ class SqliteTransaction:
     def find_text(self, scope: str, digest: str) -> Record | None:
         return self._record("find_text", {"scope": scope, "digest": digest})
 
-    def find_old_text(self, scope: str, digest: str) -> Record | None:
-        return self._record("find_old_text", {"scope": scope, "digest": digest})
+    def find_corrected(self, scope: str, digest: str) -> Record | None:
+        return self._record("find_corrected", {"scope": scope, "digest": digest})
 
     def find_alike(self, scope: str, digest: str) -> Sequence[str]:
         return [row["id"] for row in self._run("find_alike", {"scope": scope, "digest": digest})]
@@ -70,6 +70,7 @@ class SqliteTransaction:
             self._run("delete_words", (row,))
             self._run("add_words", (row, index_terms(record.searchable_text)))
             self._put_vectors(record.id, vectors)
+        self._run("empty_old_texts", {"id": record.id, "scope": record.scope})
         self._run("update_record", record_to_columns(record, change))
         self._take_mentions_along(record)
 

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,17 +14,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from mcp_memory.app import App
+from mcp_memory.app import App, open_app, restore_backup
 from mcp_memory.domain.queries import Vector
 from mcp_memory.domain.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.cli.keeping import backup_file
-from mcp_memory.errors import EmbedderMismatch
+from mcp_memory.errors import EmbedderMismatch, InvalidRequest, StoreUnavailable
 from mcp_memory.ports import Vectors
 from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.reindex import BATCH
 from mcp_memory.services.revise import Revision
-from mcp_memory.settings import Settings
+from mcp_memory.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run
@@ -239,3 +240,38 @@ def test_a_folder_gets_a_file_named_after_the_time(tmp_path: Path) -> None:
     assert backup_file(tmp_path / "new", now) == tmp_path / "new" / name
     assert backup_file(dotted, now) == dotted / name
     assert backup_file(tmp_path / "mine.sqlite", now) == tmp_path / "mine.sqlite"
+
+
+def test_a_backup_is_restored_beside_what_a_killed_server_left(tmp_path: Path) -> None:
+    """S2.3: the log of the former database is not replayed onto it, and that database is kept."""
+    settings = load_settings(data_dir=tmp_path / "data", namespace="test")
+    code = (
+        "import os, sys; from pathlib import Path; from mcp_memory.app import open_app;"
+        "from mcp_memory.settings import load_settings; from mcp_memory.domain.records import NewRecord;"
+        "app = open_app(load_settings(data_dir=Path(sys.argv[1]), namespace='test'));"
+        "app.remember([NewRecord(text='Before.')], app.caller()); app.records.backup(sys.argv[2]);"
+        "app.remember([NewRecord(text='After.')], app.caller()); os._exit(9)"
+    )
+    copy = tmp_path / "copy.db"
+    killed = subprocess.run([sys.executable, "-c", code, str(settings.data_dir), str(copy)], check=False)
+    assert killed.returncode == 9
+    assert (settings.data_dir / "memory.db-wal").exists()
+    running = open_app(settings)
+    with pytest.raises(InvalidRequest, match="no sound backup"):
+        restore_backup(settings, _empty_database(tmp_path), "now")
+    kept = restore_backup(settings, copy, "now")
+    assert kept is not None
+    assert kept.exists()
+    with pytest.raises(StoreUnavailable, match="moved or replaced"):
+        running.remember([NewRecord(text="Lost?")], running.caller())
+    running.close()
+    app = open_app(settings)
+    assert [r["text"] for r in app.recall(RecallRequest(), app.caller()).results] == ["Before."]
+    app.close()
+
+
+def _empty_database(folder: Path) -> Path:
+    path = folder / "other.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    return path

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_memory.app import App
+from mcp_memory.app import App, open_app
 from mcp_memory.domain.records import NewRecord
 from mcp_memory.services.assemble_context import ContextRequest
 from mcp_memory.services.revise import Revision
 from mcp_memory.services.tasks import PopRequest, PushRequest
+from mcp_memory.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run
@@ -38,6 +39,16 @@ def test_status_counts_and_says_where_the_work_stands(run: "Run", memory: App) -
     assert "[planned] Open the tin" in screen
 
 
+@pytest.mark.parametrize("command", [["status"], ["list"], ["search", "x"], ["show", "r000001"]])
+def test_looking_where_there_is_no_memory_makes_none(run: "Run", settings: Settings, command: list[str]) -> None:
+    """S7.1: a mistyped directory is named, not filled."""
+    ran = run(*command)
+    assert (ran.code, ran.out) == (1, "")
+    assert "No memory at" in ran.err
+    assert not settings.data_dir.exists()
+
+
+@pytest.mark.usefixtures("memory")
 def test_status_of_an_empty_memory_says_so(run: "Run") -> None:
     """S7.1."""
     assert run("status", "--json").json["records"] == {}
@@ -117,9 +128,9 @@ def test_list_keeps_an_open_branch_out_of_the_trunk(run: "Run", memory: App) -> 
     agent = memory.caller("elsewhere")
     memory.tasks.push(PushRequest(goal="Try it", branch=True), agent)
     [hidden] = [each.id for each in memory.remember([NewRecord(text="only a try")], agent)]
-    assert hidden not in run("list").out
+    assert hidden not in run("list", "--agent", "another").out
     memory.tasks.pop(PopRequest(result="it works"), agent)
-    assert hidden in run("list").out
+    assert hidden in run("list", "--agent", "another").out
 
 
 def test_show_gives_a_record_with_its_earlier_texts(run: "Run", memory: App) -> None:
@@ -157,6 +168,7 @@ def test_an_unknown_id_is_one_line_that_names_the_next_move(run: "Run", memory: 
     assert ran.err.startswith("mcp-memory: No ")
 
 
+@pytest.mark.usefixtures("memory")
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -180,6 +192,7 @@ def test_options_choose_the_memory_before_and_behind_the_command(
 ) -> None:
     """S7.1, S4.1."""
     elsewhere = str(tmp_path_factory.mktemp("elsewhere"))
+    open_app(load_settings(data_dir=elsewhere)).close()
     [shared, private] = remember(memory, NewRecord(text="for all"), NewRecord(text="for one", visibility="private"))
     assert run("list", "--data-dir", elsewhere, "--json").json["results"] == []
     assert run("--data-dir", elsewhere, "list", "--json").json["results"] == []

@@ -84,7 +84,7 @@ def test_a_damaged_store_is_one_line_that_names_the_remedy(tmp_path: Path, comma
     assert (ran.returncode, ran.stdout) == (1, b"")
     [line] = ran.stderr.decode().splitlines()
     assert line.startswith("mcp-memory: ")
-    assert "mcp-memory backup" in line
+    assert "mcp-memory restore" in line
 
 
 @pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "cp1252"}, {}])

@@ -67,7 +67,7 @@ CREATE INDEX records_by_task ON records (task_id) WHERE task_id IS NOT NULL;
 CREATE INDEX records_by_branch ON records (branch_id) WHERE branch_id IS NOT NULL;
 
 -- Words as domain/text.py splits them; rowid is records.row.
-CREATE VIRTUAL TABLE words USING fts5 (terms, tokenize = "porter unicode61 remove_diacritics 2");
+CREATE VIRTUAL TABLE words USING fts5 (terms, tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mc Mn'");
 
 -- All windows of one record, one after the other, as little-endian float32.
 CREATE TABLE vectors (
@@ -82,12 +82,12 @@ CREATE TABLE vectors (
 CREATE TABLE old_texts (
     record_id TEXT NOT NULL REFERENCES records (id) ON DELETE CASCADE,
     change INTEGER NOT NULL,
-    content_hash TEXT NOT NULL,
+    normal_hash TEXT NOT NULL,
     text TEXT NOT NULL,
     replaced_at REAL NOT NULL,
     PRIMARY KEY (record_id, change)
 ) WITHOUT ROWID;
-CREATE INDEX old_texts_by_content ON old_texts (content_hash);
+CREATE INDEX old_texts_by_normal ON old_texts (normal_hash);
 
 -- Sessions that met a record again: each confirms it once.
 CREATE TABLE confirmations (

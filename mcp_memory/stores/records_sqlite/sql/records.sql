@@ -49,21 +49,37 @@ SELECT DISTINCT r.scope, r.content_hash FROM json_each(:pairs) AS p
 JOIN records AS r ON r.scope = json_extract(p.value, '$[0]') AND r.content_hash = json_extract(p.value, '$[1]')
 WHERE r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary');
 
--- name: find_old_text
-SELECT {columns} FROM old_texts AS o JOIN records AS r ON r.id = o.record_id
-WHERE o.content_hash = :digest AND r.scope = :scope
-ORDER BY o.change DESC LIMIT 1;
+-- name: find_corrected
+-- Who said this before it was corrected: a record that was replaced or proven wrong, or one whose text was changed;
+-- not where the same is said by a record that holds.
+SELECT {columns} FROM records AS r
+WHERE r.scope = :scope AND r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary')
+    AND (
+        (r.normal_hash = :digest AND (r.superseded_by IS NOT NULL OR r.status = 'inactive'))
+        OR r.id IN (SELECT o.record_id FROM old_texts AS o WHERE o.normal_hash = :digest)
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM records AS n
+        WHERE n.scope = :scope AND n.normal_hash = :digest AND n.superseded_by IS NULL
+            AND n.status NOT IN ('superseded', 'inactive', 'retired')
+            AND n.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary')
+    )
+ORDER BY r.row DESC LIMIT 1;
 
 -- name: find_alike
 SELECT id FROM records
 WHERE scope = :scope AND normal_hash = :digest AND status NOT IN ('inactive', 'retired') ORDER BY row LIMIT 10;
 
 -- name: old_texts
-SELECT replaced_at, text FROM old_texts WHERE record_id = ? ORDER BY change DESC;
+SELECT replaced_at, text FROM old_texts WHERE record_id = ? AND text <> '' ORDER BY change DESC;
+
+-- name: empty_old_texts
+-- A record that moves to another scope keeps what it once said for recognition only: others shall not read it.
+UPDATE old_texts SET text = '' WHERE record_id = :id AND (SELECT scope FROM records WHERE id = :id) <> :scope;
 
 -- name: add_old_text
-INSERT INTO old_texts (record_id, change, content_hash, text, replaced_at)
-SELECT id, :change, content_hash, text, :replaced_at FROM records WHERE id = :id;
+INSERT INTO old_texts (record_id, change, normal_hash, text, replaced_at)
+SELECT id, :change, normal_hash, text, :replaced_at FROM records WHERE id = :id;
 
 -- name: confirm
 INSERT OR IGNORE INTO confirmations (record_id, session_id) VALUES (?, ?);
@@ -81,6 +97,9 @@ SELECT start, id FROM chain ORDER BY step;
 
 -- name: matching_ids
 SELECT r.id FROM records AS r WHERE {where};
+
+-- name: ids_in_branches
+SELECT id FROM records WHERE branch_id IN (SELECT value FROM json_each(?));
 
 -- name: list_records
 SELECT {columns} FROM records AS r WHERE {where} ORDER BY {order} LIMIT :limit OFFSET :offset;

@@ -22,7 +22,7 @@ SELECT change, id, scope, 0, 0, NULL FROM tombstones WHERE change > :since
 ORDER BY 1;
 
 -- name: unembedded
-SELECT r.id, r.change, r.speaker, r.text FROM records AS r
+SELECT r.change, {columns} FROM records AS r
 WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = :embedder)
 ORDER BY r.row LIMIT :limit;
 
