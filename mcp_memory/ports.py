@@ -216,6 +216,10 @@ class RecordStore(Protocol):
         """For each superseded record, the id of the last record in its chain of successors."""
         ...
 
+    def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
+        """The entities a record mentions, with what it says of each, and the relations it is evidence of."""
+        ...
+
     def old_texts(self, record_id: str) -> Sequence[tuple[Instant, str]]:
         """Earlier texts of a record with the time each was replaced, newest first."""
         ...

@@ -1,6 +1,6 @@
 """Turns records and the task stack into items that compete for the budget, each in the forms it can be shown in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -82,6 +82,13 @@ def stack_items(stack: Stack, measure: Measure) -> list[Item]:
     items += [_task_item(task, "within", measure, position=path[task.id]) for task in reversed(ancestors[1:])]
     items += [_task_item(task, task.status, measure, position=300) for task in stack.planned[:PLANNED_SHOWN]]
     return items
+
+
+def tasks_beyond(stack: Stack, items: Sequence[Item]) -> list[str]:
+    """Ids of finished and planned tasks around the current one that the items leave out, for they are too many."""
+    shown = {item.id for item in items}
+    around = [task for task in (*stack.siblings, *stack.children) if task.is_finished]
+    return [task.id for task in (*around, *stack.planned) if task.id not in shown]
 
 
 def text_item(text: str, section: str, measure: Measure, budget: int) -> Item:

@@ -92,7 +92,7 @@ def _texts(value: Json) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """How often a record was opened, met again, applied and judged. None of it advances the revision."""
+    """How often a record was opened, met again, applied and judged. Opening it does not advance the revision."""
 
     accessed: int = 0
     confirmed: int = 0

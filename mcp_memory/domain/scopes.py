@@ -1,6 +1,7 @@
 """Who may read a record: scope keys, the reader's view, and the filter every query carries."""
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from mcp_memory.domain.records import Instant, Kind, Visibility
 
@@ -69,3 +70,10 @@ class RecordFilter:
             or self.pinned or self.include_inactive or self.only is not None
             or self.since is not None or self.until is not None
         )  # fmt: skip
+
+
+def narrowed(where: RecordFilter, span: tuple[Instant, Instant]) -> RecordFilter:
+    """The filter with its times narrowed to a span [start, end), which may be open on either side."""
+    begin = span[0] if where.since is None else max(where.since, span[0])
+    end = span[1] if where.until is None else min(where.until, span[1])
+    return replace(where, since=None if begin == -inf else begin, until=None if end == inf else end)

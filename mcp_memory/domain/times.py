@@ -1,8 +1,11 @@
 """Finds expressions of time in a query, and shows instants as ISO 8601 UTC. What a phrase means, a DateReader says."""
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from math import inf
+from typing import Literal
 
 from mcp_memory.domain.records import Instant
 from mcp_memory.domain.text import STOP_WORDS, query_terms
@@ -32,6 +35,7 @@ _PHRASE = re.compile(
 )
 
 
+_SIDE = re.compile(r"\b(since|after|before|until|till|by|between)\s+(?:the\s+)?$", re.IGNORECASE)
 _ASKING = frozenset(
     "anything been change changed did do doing done ended event events ever get go going got happen happened"
     " happening latest make made new news notes progress recent recently remember said say since started stuff talk"
@@ -45,10 +49,41 @@ def asks_only_when(text: str, phrase: str) -> bool:
     return all(word in _ASKING or word in STOP_WORDS for word in words)
 
 
-def time_phrase(text: str) -> str | None:
-    """The first expression of time in a text, or None. "May" counts only where it can be the month."""
+Side = Literal["within", "from", "before"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimePhrase:
+    """An expression of time as it stands in a query, and which side of the time it names is asked for."""
+
+    text: str
+    phrase: str
+    side: Side = "within"
+
+    def span(self, named: tuple[Instant, Instant]) -> tuple[Instant, Instant]:
+        """The span asked for, [start, end), given the one that the phrase names."""
+        begin, end = named
+        if self.side == "from":
+            return begin, inf
+        return (-inf, begin) if self.side == "before" else (begin, end)
+
+
+def time_phrase(text: str) -> TimePhrase | None:
+    """The first expression of time in a text, or None. "May" counts only where it can be the month.
+
+    What follows "since" or "after" is a beginning, what follows "before", "until" or "by" an end; between two times
+    nothing is understood, and so nothing is said.
+    """
     match = _PHRASE.search(text)
-    return match.group() if match else None
+    if match is None:
+        return None
+    phrase = match.group()
+    before = _SIDE.search(text[: match.start()])
+    word = before[1].lower() if before else phrase.partition(" ")[0].lower()
+    if word == "between":
+        return None
+    side = "from" if word in ("since", "after") else "before" if word in ("before", "until", "till", "by") else "within"
+    return TimePhrase(text=(before.group() if before else "") + phrase, phrase=phrase, side=side)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -28,6 +28,12 @@ _OWN_PATTERNS = {
         re.DOTALL,
     ),
     "API Key": re.compile(r"\b(?:sk-(?:ant|proj|svcacct|or)-[\w-]{16,}|(?:xai-|gsk_)\w{40,}|do[opr]_v1_[0-9a-f]{64})"),
+    "Service Token": re.compile(
+        r"\b(?:sk-[A-Za-z0-9]{32,}|xapp-\d-[\w-]{20,}|whsec_\w{24,}|[srp]k_(?:test|live)_\w{16,}|hvs\.[\w-]{20,}"
+        r"|dapi[0-9a-f]{32}|ATATT3x[\w=-]{20,}|lin_api_\w{32,}|ntn_\w{30,}|shp(?:at|ss|ca|pa)_[0-9a-f]{32}"
+        r"|sntrys_[\w=+/-]{40,}|HRKU-[\w-]{30,}|figd_[\w-]{30,}|r8_\w{30,}|pplx-\w{30,}|sbp_[0-9a-f]{40}"
+        r"|dp\.pt\.\w{30,}|AGE-SECRET-KEY-1[0-9A-Z]{50,}|fm2_[\w+/=]{40,})"
+    ),
     "GitHub Token": re.compile(r"\b(?:gh[opsur]_\w{36,}|github_pat_\w{22,})"),
     "GitLab Token": re.compile(r"\bgl(?:agent|cbt|dt|ft|imt|oas|pat|ptt|rt|soat)-[\w-]{20,}"),
     "NPM Token": re.compile(r"\bnpm_[A-Za-z0-9]{36,}|(?<=:_authToken=)[\w-]{20,}"),

@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from mcp_memory.domain.queries import Query
-from mcp_memory.domain.records import Instant
-from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.scopes import RecordFilter, narrowed
 from mcp_memory.ports import RecordStore
 
 
@@ -20,18 +19,10 @@ class TimeSpanSource:
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
         if query.span is None:
             return {}
-        within = replace(where, since=_later(where.since, query.span[0]), until=_earlier(where.until, query.span[1]))
+        within = narrowed(where, query.span)
         return dict.fromkeys(self._records.list_ids(within, "occurred", limit), 1.0)
 
     def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
         if query.span is None or not record_ids:
             return {}
         return self.search(query, replace(where, only=frozenset(record_ids)), len(record_ids))
-
-
-def _later(instant: Instant | None, other: Instant) -> Instant:
-    return other if instant is None else max(instant, other)
-
-
-def _earlier(instant: Instant | None, other: Instant) -> Instant:
-    return other if instant is None else min(instant, other)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from mcp_memory.domain.budget import Item, Placed, arranged, place
 from mcp_memory.domain.contexts import Component, ContextReport, Omission
-from mcp_memory.domain.items import Measure, record_item, stack_items, text_item
+from mcp_memory.domain.items import Measure, record_item, stack_items, tasks_beyond, text_item
 from mcp_memory.domain.records import Instant, Json, Kind
 from mcp_memory.domain.rendering import SECTION_OF_KIND, SECTIONS, Line, render
 from mcp_memory.domain.scopes import Caller, RecordFilter
@@ -99,7 +99,10 @@ class AssembleContext:
         stack = stack_of(self._records, caller, request.task_id)
         gathered = self._gathering(request.query, self._filter(request, caller), stack, budget)
         items = self._items(request, strategy, gathered, stack, measure, budget, now)
+        beyond = [Omission(id=each, reason="more tasks in memory://tasks") for each in tasks_beyond(stack, items)]
+        gathered = replace(gathered, omitted=[*gathered.omitted, *beyond])
         text, report = self._compose(request, items, gathered, measure, budget)
+        report = replace(report, truncated=report.truncated or bool(beyond))
         if request.previous and request.previous == report.id:
             text, report = _unchanged(text, report, measure)
         metadata = self._metadata(request, gathered, factor, started)

@@ -45,6 +45,7 @@ class Inspecting:
         record = self._records.get([record_id], caller.scopes).get(record_id)
         if record is None or record.branch_id in hidden_branches(self._records, caller):
             raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
+        entities, relations = self._records.links(record_id)
         earlier: list[Json] = [{"until": iso(at), "text": text} for at, text in self._records.old_texts(record_id)]
         return shown_record(record, "full") | {
             "summary": record.summary,
@@ -58,6 +59,8 @@ class Inspecting:
             "updated_at": iso(record.updated_at),
             "counters": asdict(record.counters),
             "earlier": earlier,
+            "entities": [asdict(entity) for entity in entities],
+            "relations": [asdict(relation) for relation in relations],
         }
 
     def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:

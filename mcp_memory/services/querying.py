@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from mcp_memory.domain.fusion import Fused, below_successors, fuse
 from mcp_memory.domain.queries import Query
 from mcp_memory.domain.records import Instant, Record
-from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.scopes import RecordFilter, narrowed
 from mcp_memory.domain.text import query_terms
 from mcp_memory.domain.times import asks_only_when, time_phrase
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
@@ -52,7 +52,7 @@ class Querying:
         degraded: list[str] = []
         query = self._signals(text, degraded)
         if query.span and query.is_only_time:
-            where = replace(where, since=where.since or query.span[0], until=where.until or query.span[1])
+            where = narrowed(where, query.span)
         rankings = self._ask_sources(query, where, limit, degraded)
         found = {name: len(scores) for name, scores in rankings.items()}
         rankings = self._complete(query, where, rankings, degraded)
@@ -92,14 +92,15 @@ class Querying:
         return span[1] if end else span[0]
 
     def _signals(self, text: str, degraded: list[str]) -> Query:
-        phrase = time_phrase(text)
-        span = self._dates.read(phrase, self._clock()) if phrase else None
+        when = time_phrase(text)
+        named = self._dates.read(when.phrase, self._clock()) if when else None
+        span = when.span(named) if when and named else None
         vector = None
         try:
             vector = self._embedder.embed_query(text)
         except StoreUnavailable as error:
             degraded.append(f"vector: {error}")
-        only_time = bool(phrase and span) and asks_only_when(text, phrase or "")
+        only_time = bool(when and span and asks_only_when(text, when.text))
         return Query(text=text, terms=tuple(query_terms(text)), vector=vector, span=span, is_only_time=only_time)
 
     def _ask_sources(

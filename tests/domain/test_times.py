@@ -1,5 +1,7 @@
 """Expressions of time in a query, and instants as text."""
 
+from math import inf
+
 import pytest
 
 from mcp_memory.domain.times import asks_only_when, iso, iso_day, iso_minute, time_phrase
@@ -29,7 +31,9 @@ from mcp_memory.domain.times import asks_only_when, iso, iso_day, iso_minute, ti
 )
 def test_the_first_expression_of_time_is_found(text: str, phrase: str) -> None:
     """R6, B2.1: dates in a query."""
-    assert time_phrase(text) == phrase
+    found = time_phrase(text)
+    assert found is not None
+    assert found.phrase == phrase
 
 
 @pytest.mark.parametrize(
@@ -54,3 +58,25 @@ def test_instants_are_shown_in_utc() -> None:
     assert iso(1_795_176_000.9) == "2026-11-20T12:00:00Z"
     assert iso_minute(1_795_176_000.0) == "2026-11-20T12:00Z"
     assert [iso_day(at) for at in (1_795_176_000.0, -1.0, 0.0)] == ["2026-11-20", "1969-12-31", "1970-01-01"]
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("what did we do before March 2024?", (-inf, 10.0)),
+        ("everything until the 5 March 2024", (-inf, 10.0)),
+        ("decisions since March 2024", (10.0, inf)),
+        ("after 2024-03-05 we moved", (10.0, inf)),
+        ("in March 2024", (10.0, 20.0)),
+    ],
+)
+def test_the_word_before_a_time_says_which_side_of_it_is_meant(text: str, span: tuple[float, float]) -> None:
+    """R6: "since" and "before" mean opposite things."""
+    found = time_phrase(text)
+    assert found is not None
+    assert found.span((10.0, 20.0)) == span
+
+
+def test_between_two_times_nothing_is_understood() -> None:
+    """R6: rather than half of it."""
+    assert time_phrase("between January 2026 and March 2026") is None

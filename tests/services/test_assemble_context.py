@@ -654,3 +654,12 @@ def test_assembling_without_a_query_asks_no_model(
     assert asked == []
     assemble(app, query="port", compress=True, explain=True)
     assert asked == ["port"]
+
+
+def test_planned_tasks_that_are_not_shown_are_accounted_for(app: App) -> None:
+    """B1.3, T5.1: a long plan is cut, and the account says so."""
+    app.tasks.push(PushRequest(goal="ship", plan=tuple(f"step {n}" for n in range(30))), app.caller())
+    context = app.assemble_context(ContextRequest(max_tokens=4_000, explain=True), app.caller())
+    assert context.report.truncated
+    assert len([o for o in context.report.omitted if o.reason == "more tasks in memory://tasks"]) == 25
+    assert "25 more tasks in memory://tasks" in context.text

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.records import NewRecord
+from mcp_memory.domain.records import Entity, NewRecord, Relation
 from mcp_memory.errors import NotFound
 from mcp_memory.services.assemble_context import ContextRequest
 from mcp_memory.services.given_out import KEPT, GivenOut
@@ -97,3 +97,14 @@ def test_what_was_handed_out_is_remembered_within_bounds(app: App, open_memory: 
     given.note(mine, ((f"r{n}", f"text {n}") for n in range(KEPT)))
     assert given.find(mine, "The port is 5432.") is None
     assert given.find(mine, f"Text {KEPT - 1}") == f"r{KEPT - 1}"
+
+
+def test_a_record_shows_the_entities_and_relations_given_with_it(app: App, remember: RememberOne) -> None:
+    """R7: what the caller said of them."""
+    relation = Relation(source="api", type="uses", target="Postgres", weight=0.5)
+    entity = Entity(name="Postgres", type="database", properties={"version": 17})
+    record = remember("The API uses Postgres.", entities=(entity,), relations=(relation,))
+    shown = app.describe(record.id, app.caller())
+    assert isinstance(shown["entities"], list)
+    assert {"name": "Postgres", "type": "database", "properties": {"version": 17}} in shown["entities"]
+    assert shown["relations"] == [{"source": "api", "type": "uses", "target": "Postgres", "weight": 0.5}]

@@ -409,3 +409,21 @@ def test_nothing_lies_between_an_end_and_a_later_beginning(app: App) -> None:
     """S3.1: said at once instead of an empty answer."""
     with pytest.raises(InvalidRequest, match="since is not before until"):
         recall(app, "x", since="2026-05-01", until="2026-01-01")
+
+
+@pytest.mark.parametrize(
+    ("query", "months"),
+    [
+        ("what did we do before March 2026?", {1}),
+        ("what did we do since March 2026?", {3, 7}),
+        ("what happened in March 2026?", {3}),
+        ("what did we do until July 2026?", {1, 3}),
+    ],
+)
+def test_a_question_about_nothing_but_a_time_is_answered_from_that_side_of_it(
+    app: App, query: str, months: set[int]
+) -> None:
+    """R6: before, since, in and until."""
+    items = [NewRecord(text=f"Month {m}.", occurred_at=app.parse_instant(f"2026-{m:02}-10")) for m in (1, 3, 7)]
+    app.remember(items, app.caller())
+    assert set(texts(recall(app, query))) == {f"Month {month}." for month in months}

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from mcp_memory.domain.contexts import ContextReport
-from mcp_memory.domain.records import Instant, Record
+from mcp_memory.domain.records import Entity, Instant, Record, Relation
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.tasks import Task
 from mcp_memory.errors import StoreBusy, StoreUnavailable
@@ -100,6 +100,12 @@ class SqliteRecordStore:
     def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:
         rows = self._all(statement("successors"), (json.dumps(list(record_ids)),))
         return {row["start"]: row["id"] for row in rows}  # Rows come by step, so the last one of a chain stays.
+
+    def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
+        mentioned = self._all(statement("entities_of"), (record_id,))
+        related = self._all(statement("relations_of"), (record_id,))
+        entities = [Entity(name=row[0], type=row[1], properties=json.loads(row[2])) for row in mentioned]
+        return entities, [Relation(source=row[0], type=row[1], target=row[2], weight=row[3]) for row in related]
 
     def old_texts(self, record_id: str) -> Sequence[tuple[Instant, str]]:
         return [(row["replaced_at"], row["text"]) for row in self._all(statement("old_texts"), (record_id,))]

@@ -44,9 +44,10 @@ CREATE TABLE records (
     created_at REAL NOT NULL,
     updated_at REAL NOT NULL,
     occurred_at REAL NOT NULL,
-    -- Telemetry from here on: updated without a change number.
+    -- Telemetry: updated without a change number.
     accessed_at REAL NOT NULL,
     accessed INTEGER NOT NULL DEFAULT 0,
+    -- What use and feedback showed: updated with one.
     confirmed INTEGER NOT NULL DEFAULT 0,
     activated INTEGER NOT NULL DEFAULT 0,
     succeeded INTEGER NOT NULL DEFAULT 0,

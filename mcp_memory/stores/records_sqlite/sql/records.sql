@@ -52,12 +52,13 @@ WHERE r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary');
 -- name: find_corrected
 -- Who said this before it was corrected: a record that was replaced or proven wrong, or one whose text was changed;
 -- not where the same is said by a record that holds.
-SELECT {columns} FROM records AS r
+WITH said (id) AS (
+    SELECT id FROM records
+    WHERE scope = :scope AND normal_hash = :digest AND (superseded_by IS NOT NULL OR status = 'inactive')
+    UNION SELECT record_id FROM old_texts WHERE normal_hash = :digest
+)
+SELECT {columns} FROM said JOIN records AS r ON r.id = said.id
 WHERE r.scope = :scope AND r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary')
-    AND (
-        (r.normal_hash = :digest AND (r.superseded_by IS NOT NULL OR r.status = 'inactive'))
-        OR r.id IN (SELECT o.record_id FROM old_texts AS o WHERE o.normal_hash = :digest)
-    )
     AND NOT EXISTS (
         SELECT 1 FROM records AS n
         WHERE n.scope = :scope AND n.normal_hash = :digest AND n.superseded_by IS NULL

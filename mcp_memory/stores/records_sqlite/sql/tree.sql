@@ -68,6 +68,15 @@ INSERT OR REPLACE INTO relations (source, type, target, record_id, change, weigh
 -- name: drop_unmentioned_entities
 DELETE FROM entities WHERE NOT EXISTS (SELECT 1 FROM mentions AS m WHERE m.entity = entities.id);
 
+-- name: entities_of
+SELECT e.name, e.type, m.properties FROM mentions AS m JOIN entities AS e ON e.id = m.entity
+WHERE m.record_id = ? ORDER BY e.id;
+
+-- name: relations_of
+SELECT s.name AS source, r.type, t.name AS target, r.weight FROM relations AS r
+JOIN entities AS s ON s.id = r.source JOIN entities AS t ON t.id = r.target
+WHERE r.record_id = ? ORDER BY r.change;
+
 -- name: put_context
 INSERT OR REPLACE INTO contexts (namespace, agent, id, created_at, report) VALUES (?, ?, ?, ?, ?);
 
