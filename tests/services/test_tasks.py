@@ -8,7 +8,7 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.records import NewRecord
 from mcp_memory.domain.scopes import Caller
-from mcp_memory.domain.tasks import Stack
+from mcp_memory.domain.tasks import MAX_DEPTH, Stack
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.services.assemble_context import ContextRequest
 from mcp_memory.services.recall import RecallRequest
@@ -360,3 +360,11 @@ def test_a_branch_keeps_its_records_from_the_trunk_until_it_is_popped(app: App) 
     assert app.recall(asked, app.caller()).results == ()
     pop(app, "worth it", task_id=branch.id)
     assert len(app.recall(asked, app.caller()).results) == 1
+
+
+def test_a_stack_that_only_ever_grows_stops_somewhere(app: App) -> None:
+    """S3.1: said with what to do, before the tree is too deep to show."""
+    for level in range(MAX_DEPTH + 1):
+        push(app, f"level {level}")
+    with pytest.raises(Conflict, match="pop finished tasks"):
+        push(app, "one more")

@@ -1,0 +1,39 @@
+"""Ranking for a query: sources side by side, and what happens when one of them gives way."""
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from mcp_memory.app import App
+from mcp_memory.domain.queries import Query
+from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.language.dates_dateparser import DateParserReader
+from mcp_memory.retrieval.keyword import KeywordSource
+from mcp_memory.services.querying import Querying
+from mcp_memory.services.remember import Remembered
+
+
+class GivesWay:
+    """A source that finds nothing, and is gone when it is asked again."""
+
+    name = "vector"
+
+    def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
+        return {}
+
+    def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
+        raise StoreUnavailable("The index is gone.")
+
+
+def test_a_source_that_gives_way_half_way_is_named_and_the_others_answer(
+    app: App, embedder: MiniLMEmbedder, remember: Callable[..., Remembered]
+) -> None:
+    """R5: `degraded`, never a failed call."""
+    record = remember("The port is 5432.")
+    with ThreadPoolExecutor(2) as pool:
+        sources = (KeywordSource(app.records), GivesWay())
+        querying = Querying(app.records, embedder, DateParserReader(), sources, pool, lambda: 0.0)
+        ranking = querying.rank("port", RecordFilter(scopes=app.caller().scopes))
+    assert [hit.id for hit in ranking.hits] == [record.id]
+    assert ranking.degraded == ("vector: The index is gone.",)
