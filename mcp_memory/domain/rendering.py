@@ -43,6 +43,8 @@ class Line:
 
 def neutralise(text: str) -> str:
     """A stored text as data: it cannot close the fence, nor begin a line that reads as our heading or item."""
+    if text.isprintable() and "<" not in text:  # One line without a fence, as most are.
+        return text
     lines = _FENCE.sub("&lt;", text).splitlines() or [""]
     safe = [lines[0], *(_LOOKS_LIKE_OURS.sub(r"\1\\\2", line) for line in lines[1:])]
     return "\n  ".join(line for line in safe if line.strip())
