@@ -20,6 +20,30 @@ class ShortForms:
     summary: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredText:
+    """A text's short forms, and the tokens of all three by the counter they were made with."""
+
+    micro: str
+    summary: str
+    text_tokens: int
+    summary_tokens: int
+    micro_tokens: int
+
+
+def measured(text: str, count: Callable[[str], int], truncate: Callable[[str, int], str]) -> MeasuredText:
+    """Everything about a text's length that a record keeps; a form that is the text itself is not counted again."""
+    forms = short_forms(text, count, truncate)
+    text_tokens = count(text)
+    return MeasuredText(
+        micro=forms.micro,
+        summary=forms.summary,
+        text_tokens=text_tokens,
+        summary_tokens=text_tokens if forms.summary == text else count(forms.summary),
+        micro_tokens=text_tokens if forms.micro == text else count(forms.micro),
+    )
+
+
 def short_forms(text: str, count: Callable[[str], int], truncate: Callable[[str, int], str]) -> ShortForms:
     """Whole sentences from the start as far as they fit; a text that fits is its own summary."""
     head = _SPACE.sub(" ", text[:4000]).strip()

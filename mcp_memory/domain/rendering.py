@@ -34,11 +34,10 @@ _LOOKS_LIKE_OURS = re.compile(r"^(\s*)(#{1,6}(?=\s)|-(?=\s*\[|[^\[]{0,40}\[t[0-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One item of a section, already rendered. `record_id` is '' for lines about tasks and notes."""
+    """One item of a section, already rendered."""
 
     section: str
     text: str
-    record_id: str = ""
 
 
 def neutralise(text: str) -> str:

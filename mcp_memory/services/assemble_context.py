@@ -223,7 +223,7 @@ def _margin(context_id: str, measure: Measure) -> int:
 def _lines(placed: Sequence[Placed], note: str) -> list[Line]:
     """In reading order within each section: by position where items have one, else as arranged."""
     lines = [
-        Line(section=each.item.section, text=each.form.text, record_id=each.item.id)
+        Line(section=each.item.section, text=each.form.text)
         for each in sorted(placed, key=lambda each: each.item.position)
     ]
     return [*lines, Line(section="Note", text=note)] if note else lines

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.contexts import Omission
-from mcp_memory.domain.records import Kind, Record
+from mcp_memory.domain.records import Kind
 from mcp_memory.domain.relevance import is_above_floor
 from mcp_memory.domain.scopes import RecordFilter
 from mcp_memory.domain.strategies import Candidate
@@ -98,14 +98,12 @@ class Gathering:
 
     def _inherited(self, stack: Stack, where: RecordFilter) -> list[Candidate]:
         ids = frozenset(record_id for task in stack.path for record_id in task.inherit)
-        return self._only(ids, where, "inherited")
+        return self._chosen(replace(where, only=ids), "inherited", len(ids)) if ids else []
 
     def _pinned(self, where: RecordFilter) -> list[Candidate]:
-        records: list[Record] = list(self._records.list(replace(where, pinned=True), "occurred", ALWAYS_LIMIT))
-        return [Candidate(record=record, source="pinned", relevance=1.0) for record in records]
+        return self._chosen(replace(where, pinned=True), "pinned", ALWAYS_LIMIT)
 
-    def _only(self, ids: frozenset[str], where: RecordFilter, source: str) -> list[Candidate]:
-        if not ids:
-            return []
-        records = self._records.list(replace(where, only=ids), "occurred", len(ids))
+    def _chosen(self, where: RecordFilter, source: str, limit: int) -> list[Candidate]:
+        """What somebody put there by hand, which is relevant whatever is asked."""
+        records = self._records.list(where, "occurred", limit)
         return [Candidate(record=record, source=source, relevance=1.0) for record in records]

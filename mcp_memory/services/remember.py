@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mcp_memory.domain.detail import short_forms
+from mcp_memory.domain.detail import MeasuredText, measured
 from mcp_memory.domain.details import checked_details
 from mcp_memory.domain.echoes import strip_recalled, without_blocks
 from mcp_memory.domain.ids import RECORD
@@ -38,14 +38,20 @@ class Remembered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    vectors: Vectors
+    text: MeasuredText
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Draft:
-    """An item made ready outside the transaction. `vectors` is None where the text is known already."""
+    """An item made ready outside the transaction. `made` is None where the text is known already."""
 
     item: NewRecord
     scope: str
     redacted: int
     recalled: tuple[str, ...]
-    vectors: Vectors | None
+    made: _Made | None
 
 
 class Remember:
@@ -92,7 +98,7 @@ class Remember:
         return [
             draft
             if draft.item.kind not in LOG_KINDS and (draft.scope, content_hash(draft.item.text)) in known
-            else replace(draft, vectors=self._embed(draft.item))
+            else replace(draft, made=self._make(draft.item))
             for draft in cleaned
         ]
 
@@ -106,10 +112,12 @@ class Remember:
         item, redacted = redacted_record(replace(item, text=text.strip()), self._redactor.redact)
         item = replace(item, details=checked_details(item.kind, item.details))
         scope = scope_key(item.visibility, caller.namespace, caller.agent)
-        return _Draft(item=item, scope=scope, redacted=redacted, recalled=recalled, vectors=None)
+        return _Draft(item=item, scope=scope, redacted=redacted, recalled=recalled, made=None)
 
-    def _embed(self, item: NewRecord) -> Vectors:
-        return self._embedder.embed(searchable_text(item.text, item.speaker, item.details))
+    def _make(self, item: NewRecord) -> _Made:
+        """What takes time: the vectors, the short forms and the counts."""
+        vectors = self._embedder.embed(searchable_text(item.text, item.speaker, item.details))
+        return _Made(vectors=vectors, text=measured(item.text, self._counter.count, self._counter.truncate))
 
     def _store(self, draft: _Draft, caller: Caller, transaction: Transaction) -> Remembered:
         item, redacted = draft.item, draft.redacted
@@ -191,40 +199,21 @@ class Remember:
             require_task(item.task_id, tasks)
         branch_id = stack_at(task_id, tasks).branch_id if task_id else None
         record_id = transaction.next_id(RECORD)
-        record = self._record(record_id, draft, caller, now, task_id, branch_id)
-        vectors = draft.vectors if draft.vectors is not None else self._embed(item)
+        made = draft.made or self._make(item)  # Known when it was looked up, gone by now: rare enough to wait for.
+        record = _record(record_id, draft, made.text, caller, now, task_id, branch_id)
         alike = transaction.find_alike(draft.scope, normal_hash(item.text)) if item.kind not in LOG_KINDS else ()
-        transaction.insert(record, vectors, item.entities, item.relations)
+        transaction.insert(record, made.vectors, item.entities, item.relations)
         supersede(item.supersedes, record, caller, now, transaction)
         return Remembered(id=record_id, status="stored", similar=tuple(alike)[:SIMILAR_SHOWN], redacted=draft.redacted)
 
-    def _record(
-        self, record_id: str, draft: _Draft, caller: Caller, now: Instant, task_id: str | None, branch_id: str | None
-    ) -> Record:
-        item = draft.item
-        forms = short_forms(item.text, self._counter.count, self._counter.truncate)
-        text_tokens = self._counter.count(item.text)
-        occurred = item.occurred_at if item.occurred_at is not None else now
-        return Record(
-            id=record_id, scope=draft.scope, namespace=caller.namespace, visibility=item.visibility,
-            agent=caller.agent, session_id=caller.session_id, task_id=task_id, branch_id=branch_id,
-            kind=item.kind, text=item.text, summary=forms.summary, micro=forms.micro, text_tokens=text_tokens,
-            summary_tokens=text_tokens if forms.summary == item.text else self._counter.count(forms.summary),
-            micro_tokens=text_tokens if forms.micro == item.text else self._counter.count(forms.micro),
-            importance=item.importance, confidence=item.confidence, status=first_status(item.kind),
-            outcome=item.outcome, pinned=item.pinned, tags=item.tags, details=item.details, speaker=item.speaker,
-            role=item.role, tool=item.tool, call_id=item.call_id, superseded_by=None, created_at=now,
-            updated_at=now, accessed_at=min(occurred, now), occurred_at=occurred,
-        )  # fmt: skip
-
     def _with_similar(self, draft: _Draft, outcome: Remembered, caller: Caller) -> Remembered:
         """Add near-duplicates by meaning. They are advice: a search that fails does not undo an acknowledged write."""
-        if outcome.status != "stored" or draft.vectors is None or draft.item.kind in LOG_KINDS:
+        if outcome.status != "stored" or draft.made is None or draft.item.kind in LOG_KINDS:
             return outcome
         hidden = hidden_branches(self._records, caller)
         exclude = (outcome.id, *outcome.similar, *draft.item.supersedes)
         try:
-            near = self._vectors.search(draft.vectors[0], (draft.scope,), SIMILAR_SHOWN, exclude=exclude)
+            near = self._vectors.search(draft.made.vectors[0], (draft.scope,), SIMILAR_SHOWN, exclude=exclude)
         except StoreUnavailable:
             return outcome
         alike = tuple(record_id for record_id, cosine in near.items() if cosine >= SIMILAR_COSINE)
@@ -252,3 +241,26 @@ def _corrected(text: str, scope: str, caller: Caller, transaction: Transaction) 
     digest = normal_hash(text)
     scopes = dict.fromkeys((scope, *caller.scopes))
     return next((found for each in scopes if (found := transaction.find_corrected(each, digest))), None)
+
+
+def _record(
+    record_id: str,
+    draft: _Draft,
+    text: MeasuredText,
+    caller: Caller,
+    now: Instant,
+    task_id: str | None,
+    branch_id: str | None,
+) -> Record:
+    item = draft.item
+    occurred = item.occurred_at if item.occurred_at is not None else now
+    return Record(
+        id=record_id, scope=draft.scope, namespace=caller.namespace, visibility=item.visibility,
+        agent=caller.agent, session_id=caller.session_id, task_id=task_id, branch_id=branch_id,
+        kind=item.kind, text=item.text, summary=text.summary, micro=text.micro, text_tokens=text.text_tokens,
+        summary_tokens=text.summary_tokens, micro_tokens=text.micro_tokens,
+        importance=item.importance, confidence=item.confidence, status=first_status(item.kind),
+        outcome=item.outcome, pinned=item.pinned, tags=item.tags, details=item.details, speaker=item.speaker,
+        role=item.role, tool=item.tool, call_id=item.call_id, superseded_by=None, created_at=now,
+        updated_at=now, accessed_at=min(occurred, now), occurred_at=occurred,
+    )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mcp_memory.domain.detail import short_forms
+from mcp_memory.domain.detail import measured
 from mcp_memory.domain.lifecycle import moved_to
 from mcp_memory.domain.records import Counters, Outcome, Record, Status, Visibility, searchable_text
 from mcp_memory.domain.scopes import Caller, scope_key
@@ -101,15 +101,15 @@ class Revise:
         )
 
     def _with_text(self, record: Record, text: str) -> Record:
-        forms = short_forms(text, self._counter.count, self._counter.truncate)
+        form = measured(text, self._counter.count, self._counter.truncate)
         return replace(
             record,
             text=text,
-            summary=forms.summary,
-            micro=forms.micro,
-            text_tokens=self._counter.count(text),
-            summary_tokens=self._counter.count(forms.summary),
-            micro_tokens=self._counter.count(forms.micro),
+            summary=form.summary,
+            micro=form.micro,
+            text_tokens=form.text_tokens,
+            summary_tokens=form.summary_tokens,
+            micro_tokens=form.micro_tokens,
         )
 
     def _refuse_twin(self, record: Record, transaction: Transaction) -> None:
