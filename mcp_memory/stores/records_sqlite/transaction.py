@@ -29,6 +29,7 @@ class SqliteTransaction:
         self._clock = clock
         self._change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
         self._start = self._change
+        self._tasks: dict[str, list[Task]] = {}
 
     def finish(self) -> None:
         """Write the sequence back, once for all changes of this transaction."""
@@ -90,9 +91,11 @@ class SqliteTransaction:
         self._run("put_meta", (UNPURGED, str(self._change)))
 
     def add_task(self, task: Task) -> None:
+        self._tasks.clear()
         self._run("add_task", task_to_columns(task, self._next_change()))
 
     def update_task(self, task: Task) -> None:
+        self._tasks.clear()
         self._run("update_task", task_to_columns(task, self._next_change()))
 
     def set_place(self, caller: Caller, task_id: str | None) -> None:
@@ -104,7 +107,10 @@ class SqliteTransaction:
             self._run("put_place", (*place, task_id))
 
     def tasks(self, namespace: str) -> Sequence[Task]:
-        return [task_from_row(row) for row in self._run("list_tasks", (namespace,))]
+        """Read once: a batch of 500 asks for each of its items, and nobody else can write meanwhile."""
+        if namespace not in self._tasks:
+            self._tasks[namespace] = [task_from_row(row) for row in self._run("list_tasks", (namespace,))]
+        return tuple(self._tasks[namespace])
 
     def open_branches(self) -> frozenset[str]:
         return frozenset(row["id"] for row in self._run("open_branches", ()))
