@@ -1,0 +1,80 @@
+"""Imports Chroma so that neither a `.env` nor the environment of whoever started the process can reconfigure it.
+
+Chroma reads both while `import chromadb` runs, and again for every client: a project's own `MIGRATIONS=` or
+`CHROMA_API_IMPL=` broke the start. Its settings are taken from arguments alone here, and telemetry is off by default.
+Knows nothing of indexes or of embedding functions.
+"""
+
+import importlib
+import importlib.util
+import sys
+import threading
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType
+from typing import Any
+
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
+
+from mcp_memory.errors import StoreUnavailable
+
+_CONFIG = "chromadb.config"
+_DEFAULTS = {"anonymized_telemetry": False}
+_importing = threading.Lock()
+
+
+def import_chromadb() -> ModuleType:
+    """The module `chromadb`, shielded. Takes about a second of CPU at the first call, nothing afterwards; thread-safe.
+
+    Raises:
+        StoreUnavailable: Chroma is not installed, or does not run on this machine.
+    """
+    with _importing:
+        finder = _ShieldingFinder()
+        sys.meta_path.insert(0, finder)
+        try:
+            chromadb = importlib.import_module("chromadb")
+        except (ImportError, RuntimeError) as error:  # A RuntimeError is Chroma's answer to an SQLite that is too old.
+            raise StoreUnavailable(f"Chroma cannot be loaded ({error}). Install mcp-memory again.") from error
+        finally:
+            sys.meta_path.remove(finder)
+        _shield(sys.modules[_CONFIG])  # Where someone else imported Chroma first.
+        return chromadb
+
+
+class _ShieldingFinder(MetaPathFinder):
+    """Finds Chroma's module of settings, to be shielded before the rest of Chroma makes its first settings."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != _CONFIG:
+            return None
+        found = PathFinder.find_spec(fullname, path, target)
+        if found is None or found.origin is None:
+            return None
+        loader = _ShieldingLoader(fullname, found.origin)
+        return importlib.util.spec_from_file_location(fullname, found.origin, loader=loader)
+
+
+class _ShieldingLoader(SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        _shield(module)
+
+
+def _shield(config: ModuleType) -> None:
+    settings: type[BaseSettings] = config.Settings
+    # The file is opened before the sources are chosen: one that is not UTF-8 would still stop the start.
+    settings.model_config["env_file"] = None
+    settings.settings_customise_sources = classmethod(_from_arguments_alone)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _from_arguments_alone(
+    _cls: type[BaseSettings],
+    settings_cls: type[BaseSettings],
+    init_settings: PydanticBaseSettingsSource,
+    **_environment: Any,
+) -> tuple[PydanticBaseSettingsSource, ...]:
+    return init_settings, InitSettingsSource(settings_cls, _DEFAULTS)
