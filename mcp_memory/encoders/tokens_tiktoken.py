@@ -6,7 +6,7 @@ loader is not used, because it downloads. Which client uses which encoding is no
 
 import re
 import threading
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,7 @@ _BLANK_RUN = re.compile(rf"(?<!\s)\s{{{_BLANKS_AT_ONCE},}}+")
 # Both encodings always split between these, whatever else stands before and after.
 _SURE_SPLIT = re.compile("[^\\W_](?=[ ,.;:\u3001\u3002\uff0c\uff1a\uff1b\uff1f\uff01])")
 _REACH = 2_000  # characters
+_loading = threading.Lock()
 
 
 class TiktokenCounter:
@@ -57,7 +58,6 @@ class TiktokenCounter:
             raise ValueError(f"No encoding {encoding!r}; known ones are {', '.join(sorted(_SPLITS))}.")
         self._name = encoding
         self._encoding: tiktoken.Encoding | None = None
-        self._loading = threading.Lock()
         # Contexts count the same labels and titles over and over.
         self._count_short = lru_cache(maxsize=SHORT_KEPT)(self._count)
 
@@ -109,13 +109,14 @@ class TiktokenCounter:
 
     def _loaded(self) -> "tiktoken.Encoding":
         if self._encoding is None:
-            with self._loading:
-                if self._encoding is None:
-                    self._encoding = _load(self._name)
+            with _loading:
+                self._encoding = _load(self._name)
         return self._encoding
 
 
+@cache
 def _load(name: str) -> "tiktoken.Encoding":
+    """Read once a process: a vocabulary takes 0.2 s and 70 MB."""
     import tiktoken
 
     # Without special tokens, no text can be mistaken for one.
