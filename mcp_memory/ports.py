@@ -42,8 +42,12 @@ class Embedder(Protocol):
         """Vectors of a text to be stored, one per window. Raises StoreUnavailable where the model cannot run."""
         ...
 
+    def embed_many(self, texts: Sequence[str]) -> Sequence[Vectors]:
+        """`embed` for each of the texts, in as few requests as a service takes; all or none."""
+        ...
+
     def embed_query(self, text: str) -> Vector:
-        """One vector for a whole query, however long."""
+        """One vector for a whole query, however long. Raises StoreUnavailable where the model cannot run."""
         ...
 
 
@@ -89,6 +93,51 @@ class VectorChange:
     vectors: Vectors | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermChange:
+    """One record's state in the keywords' view of the truth.
+
+    `terms` is what `domain.text.packed_terms` makes of its text, None where the record was erased; `session` that of a
+    dialogue turn, None for anything else.
+    """
+
+    change: int
+    id: str
+    scope: str
+    is_live: bool
+    terms: bytes | None
+    session: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkChange:
+    """One record's links as they are now; none where it was erased. Entities go by their keys.
+
+    `aliases` pairs an entity with its other name; `relations` hold source, type, target, weight.
+    """
+
+    change: int
+    id: str
+    scope: str
+    is_live: bool
+    is_erased: bool = False
+    branch_id: str | None = None
+    task_id: str | None = None
+    superseded_by: str | None = None
+    mentions: Sequence[str] = ()
+    aliases: Sequence[tuple[str, str]] = ()
+    relations: Sequence[tuple[str, str, str, float]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskLink:
+    """A task, the scope that sees it, and the task it is part of."""
+
+    id: str
+    scope: str
+    parent_id: str | None
+
+
 class Transaction(Protocol):
     """One atomic write: each change takes the next number of the sequence, and nothing is visible before the exit."""
 
@@ -114,11 +163,16 @@ class Transaction(Protocol):
         ...
 
     def insert(
-        self, record: Record, vectors: Vectors, entities: Iterable[Entity], relations: Iterable[Relation]
-    ) -> None: ...
+        self, record: Record, vectors: Vectors | None, entities: Iterable[Entity], relations: Iterable[Relation]
+    ) -> None:
+        """Add a record. `vectors` is None where the embedder could not be asked; `add_vectors` brings them later."""
+        ...
 
-    def update(self, record: Record, vectors: Vectors | None = None) -> None:
-        """Replace a record's fields. With `vectors` its text changed: the old version is kept and indexes follow."""
+    def update(self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = ()) -> None:
+        """Replace a record's fields. With `vectors` its text changed: the old version is kept and indexes follow.
+
+        `found` are the entities found in the new text, in the place of those found in the old one.
+        """
         ...
 
     def confirm(self, record: Record, session_id: str) -> bool:
@@ -165,6 +219,14 @@ class StoreSummary:
     file_bytes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """What ranking needs to know of a record: who spoke, and what replaced it."""
+
+    role: str | None
+    superseded_by: str | None
+
+
 class RecordStore(Protocol):
     """The truth. A write is acknowledged only after it is on disk, with its vectors, links and change number.
 
@@ -192,12 +254,12 @@ class RecordStore(Protocol):
         """Ids of every record that passes the filter."""
         ...
 
-    def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
-        """Ids of the records that these branches hold."""
+    def count(self, where: RecordFilter) -> int:
+        """How many records pass the filter."""
         ...
 
-    def keyword_search(self, terms: Sequence[str], where: RecordFilter, limit: int) -> Mapping[str, float]:
-        """Ids and BM25 scores (> 0) of records with any of the terms, best first."""
+    def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
+        """Ids of the records that these branches hold."""
         ...
 
     def list(self, where: RecordFilter, order: RecordOrder, limit: int, offset: int = 0) -> Sequence[Record]:
@@ -208,8 +270,8 @@ class RecordStore(Protocol):
         """Like `list`, the ids alone."""
         ...
 
-    def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
-        """For each dialogue turn, the turns directly before and after it in its session."""
+    def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
+        """What ranking needs to know of those of the records that exist in these scopes, whatever their status."""
         ...
 
     def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:
@@ -226,6 +288,18 @@ class RecordStore(Protocol):
 
     def vector_changes(self, since: int, embedder: str) -> Iterator[VectorChange]:
         """Vectors and liveness of what changed after `since`, in order of change."""
+        ...
+
+    def term_changes(self, since: int) -> Iterator[TermChange]:
+        """Terms and liveness of what changed after `since`, in order of change."""
+        ...
+
+    def link_changes(self, since: int) -> Iterator[LinkChange]:
+        """Links and liveness of what changed after `since`, in order of change."""
+        ...
+
+    def task_links(self, since: int) -> Sequence[TaskLink]:
+        """Tasks that changed after `since`, in the order they were made."""
         ...
 
     def tasks(self, namespace: str) -> Sequence[Task]:
@@ -252,6 +326,10 @@ class RecordStore(Protocol):
 
     def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary: ...
 
+    def identity(self) -> str:
+        """A random name that this store keeps for ever, so that what is derived from it elsewhere can be told apart."""
+        ...
+
     def embedder_id(self) -> str | None:
         """The embedder whose vectors the store holds; None before the first vector."""
         ...
@@ -271,15 +349,45 @@ class RecordStore(Protocol):
         """(id, change, searchable text) of records that have no vectors by this embedder yet."""
         ...
 
+    def count_unembedded(self) -> int:
+        """How many records were stored while the embedder could not be asked, and have no vectors since."""
+        ...
+
     def add_vectors(self, embedder: str, vectors: Mapping[tuple[str, int], Vectors]) -> None:
-        """Add vectors by another embedder for (id, change) pairs that have not changed since."""
+        """Add vectors for (id, change) pairs that have not changed since.
+
+        Those by the store's own embedder are found from now on, by every process: they advance the revision.
+        """
         ...
 
     def adopt_embedder(self, embedder: str) -> bool:
         """Make this embedder the store's, atomically, once no record lacks its vectors. False where some still do."""
         ...
 
+    def defects(self) -> Sequence[str]:
+        """What is wrong with the store's files themselves, a few words each; empty where they are sound."""
+        ...
+
+    def stale_terms(self) -> Sequence[str]:
+        """Ids of records, in all scopes, whose terms are missing or not what `packed_terms` makes of their text.
+
+        Reads every text.
+        """
+        ...
+
+    def renew_terms(self, record_ids: Sequence[str]) -> None:
+        """Write the terms of these records anew. They advance the revision, so that every index reads them again."""
+        ...
+
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsualCosine:
+    """Mean and mean square of the cosines between a query and the records of a store; both 0 where there are none."""
+
+    mean: float
+    mean_square: float
 
 
 class VectorStore(Protocol):
@@ -301,6 +409,226 @@ class VectorStore(Protocol):
 
     def similarities(self, vector: Vector, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, float]:
         """Cosines of the given records, those unknown left out."""
+        ...
+
+    def usual_cosine(self, vector: Vector, scopes: Sequence[str]) -> UsualCosine:
+        """What cosines the live records of these scopes have to a query, over all or a fair sample of their windows.
+
+        Depends on nothing but the records, so that all processes tell the same.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexState:
+    """How the index behind vector search stands, as this process sees it.
+
+    `applied` is the newest change it holds for certain, `pending` how many records changed since, `answered` how many
+    searches it has had a part in. `reason` says why it `failed`; the exact search answers then.
+    """
+
+    mode: Literal["off", "embedded", "http", "cloud"]
+    state: Literal["off", "building", "ready", "failed"]
+    applied: int = 0
+    pending: int = 0
+    records: int = 0
+    answered: int = 0
+    directory: str | None = None
+    bytes: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexDifference:
+    """How many vectors of a scope the index lacks, and how many it holds that it should not."""
+
+    missing: int
+    extra: int
+
+
+class VectorIndex(Protocol):
+    """The disposable index behind a `VectorStore`, which it makes faster and whose answers it never changes."""
+
+    def start(self) -> None:
+        """Begin to build it and to keep it current, in the background; once."""
+        ...
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until it holds everything committed before the call. False where that took longer, or it is off."""
+        ...
+
+    def state(self) -> IndexState: ...
+
+    def check(self) -> Mapping[str, IndexDifference]:
+        """By scope, how it differs from the truth at present; {} where it does not, or where it is not open."""
+        ...
+
+    def rebuild(self) -> None:
+        """Empty it and fill it from the truth, in the background. Nothing is embedded anew."""
+        ...
+
+    def erase(self, record_ids: Collection[str]) -> None:
+        """Leave nothing of records that the truth has erased in any file of any index, of whichever process.
+
+        What a server holds of them is deleted as soon as it can be reached.
+        """
+        ...
+
+    def close(self) -> None:
+        """Stop keeping it. Also when the process ends without this, nothing is lost."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a check-up says of one part of the memory.
+
+    `says` holds a few words, of ids and counts alone; `remedy` is the reader's next move, empty where none is needed.
+    """
+
+    part: str
+    state: Literal["ok", "wrong", "mended"]
+    says: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexDirectory:
+    """An index directory by its own account. One that is not `clean` is being written, or was left half-written."""
+
+    name: str
+    clean: bool
+    applied: int
+    bytes: int
+
+
+class IndexExaminer(Protocol):
+    """Looks at what all processes of this memory keep of indexes, where none of them is using it at present."""
+
+    def directories(self) -> Sequence[IndexDirectory]:
+        """Every index directory there is, looked at from outside."""
+        ...
+
+    def examine(self, *, mend: bool) -> Iterator[Finding]:
+        """Compare every index with the truth; with `mend` drop what is wrong. Nothing else changes.
+
+        What is dropped is made anew by the next server, without embedding. Raises StoreUnavailable where that cannot
+        be told, EmbedderMismatch where the truth's vectors are another embedder's.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rarity:
+    """How many live records there are, and how much information a query's words are together, in nats."""
+
+    records: int
+    information: float
+
+
+class KeywordStore(Protocol):
+    """Ranks records by the words they share with a query. Complete up to the newest committed change at the call.
+
+    Terms are words as `domain.text.query_terms` finds them. Their stems are what counts, and words of one stem count
+    once. How rare a word is and how long records are is taken over the live records of the given scopes together. A
+    dialogue turn is read on: words said directly before or after it, in its session, count for it in part.
+    """
+
+    def search(
+        self,
+        terms: Sequence[str],
+        scopes: Sequence[str],
+        limit: int,
+        only: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+    ) -> Mapping[str, float]:
+        """Ids and nats of information (> 0, at most all of the query's), best first, of equal ones the newest first.
+
+        Without `only`, live records alone are searched; with it, exactly those ids, whatever their status.
+        """
+        ...
+
+    def scores(self, terms: Sequence[str], scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, float]:
+        """Scores of the given records, those left out that are unknown or have none of the terms."""
+        ...
+
+    def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
+        """How much the terms would tell, if a record had all of them."""
+        ...
+
+    def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
+        """For each dialogue turn, the live turns directly before and after it in its session; no others are named."""
+        ...
+
+
+GraphNode: TypeAlias = tuple[Literal["entity", "record", "task"], str]
+"""A kind and a key: an entity's `domain.mentions.entity_key`, a record's or a task's id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A record near another one. `path` is what lies between the two, from near to far; empty where nothing does."""
+
+    id: str
+    activation: float
+    path: tuple[GraphNode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphSummary:
+    """How much of the graph a caller sees."""
+
+    records: int
+    entities: int
+    relations: int
+    tasks: int
+
+
+class GraphStore(Protocol):
+    """Entities, relations, records and tasks as a graph. Complete up to the newest committed change at the call.
+
+    Every method sees live records of the given scopes alone, and of those none that a hidden branch holds: others
+    neither come out nor are walked through, nor do they count. Entities of one key in several scopes are one thing.
+    """
+
+    def mentioned(self, text: str, scopes: Sequence[str], hidden: Collection[str] = ()) -> Mapping[str, float]:
+        """Keys of the entities that a text names, by name or alias, in any case, with weights in (0, 1].
+
+        Of overlapping names the longest counts. The fewer records mention an entity, the higher its weight; one that
+        is mentioned everywhere is left out.
+        """
+        ...
+
+    def activate(
+        self,
+        seeds: Mapping[str, float],
+        scopes: Sequence[str],
+        limit: int,
+        hidden: Collection[str] = (),
+        only: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+    ) -> Mapping[str, float]:
+        """Ids of the records that these entities (key to weight) lead to and their activations in (0, 1], best first.
+
+        Ties by newest. `only` and `exclude` narrow what comes out, not what is walked through. Bounded work, whatever
+        the size of the graph.
+        """
+        ...
+
+    def neighbourhood(
+        self, record_id: str, scopes: Sequence[str], limit: int, hidden: Collection[str] = ()
+    ) -> Sequence[Connection]:
+        """The records nearest to this one, nearest first; none where it is not seen itself."""
+        ...
+
+    def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary: ...
+
+    def check(self) -> Sequence[str]:
+        """What differs from a graph made anew from the truth, a few words each; empty where it is sound."""
+        ...
+
+    def rebuild(self) -> None:
+        """Forget everything; the next call reads it anew from the truth."""
         ...
 
 

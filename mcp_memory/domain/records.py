@@ -29,11 +29,12 @@ MAX_IMPORTANCE = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
-    """A thing that records mention. `properties` are what the caller says of it."""
+    """A thing that records mention. `properties` are what the caller says of it; one `found` was given by nobody."""
 
     name: str
     type: str = "thing"
     properties: Details = field(default_factory=dict[str, Json])
+    found: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,8 @@ class RecordFilter:
     hidden_branches: frozenset[str] = frozenset()
     exclude: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
+    passing: frozenset[str] | None = None
+    """The ids that pass all of this, where somebody has looked them up already; it narrows nothing by itself."""
 
     @property
     def is_selective(self) -> bool:
@@ -76,4 +78,4 @@ def narrowed(where: RecordFilter, span: tuple[Instant, Instant]) -> RecordFilter
     """The filter with its times narrowed to a span [start, end), which may be open on either side."""
     begin = span[0] if where.since is None else max(where.since, span[0])
     end = span[1] if where.until is None else min(where.until, span[1])
-    return replace(where, since=None if begin == -inf else begin, until=None if end == inf else end)
+    return replace(where, since=None if begin == -inf else begin, until=None if end == inf else end, passing=None)

@@ -2,29 +2,48 @@
 
 import hashlib
 import re
+import struct
+import threading
 import unicodedata
+import zlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
 
-_UNSPACED = (
+UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 """Thai, Lao, Burmese, Khmer, kana and Han: scripts written without spaces between words."""
 _MARKS = "".join(chr(code) for code in range(0x300, 0xE00) if unicodedata.category(chr(code)).startswith("M"))
 """Accents and vowel signs, which belong to the letter before them, as in Hindi."""
-_TOKEN = re.compile(f"(?P<unspaced>[{_UNSPACED}]+)|[^\\W_{_UNSPACED}](?:[^\\W_{_UNSPACED}]|[{_MARKS}])*")
+_TOKEN = re.compile(f"(?P<unspaced>[{UNSPACED}]+)|[^\\W_{UNSPACED}](?:[^\\W_{UNSPACED}]|[{_MARKS}])*")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 _AROUND_WORDS = ".,;:!?\"'`()[]{}<>…“”‘’«»。，；：！？、"
 """Punctuation that may come and go around a word; what is part of it stays, as in C++ or v1.2."""
 
+_LATIN_ACCENTS = re.compile("(?<=[a-z])[\u0300-\u036f]+")
+_STRAY_ACCENTS = re.compile("[\u0300-\u036f]")
+"""Accents of no composed letter: stress marks, as dictionaries print them."""
+
 MAX_QUERY_TERMS = 48
+MAX_COUNT = 255
+"""A word that occurs more often in one text adds only so much to its length."""
+_PACKED_TERM = struct.Struct("<IB")
+_stemming = threading.Lock()
 
 STOP_WORDS = frozenset(
     """a about after all also am an and any are as at be because been before being between both but by can could did do
     does doing done during each for from further had has have having he her here hers him his how i if in into is it its
     just let me might more most much must my no nor not now of off on once only or other our out over own please she
     should so some such than that the their them then there these they this those through to too under until up us very
-    was we were what when where which while who whom whose why will with would you your""".split()
+    was we were what when where which while who whom whose why will with would you your
+    aren couldn d didn doesn don isn ll m s shouldn t ve wasn wouldn""".split()
 )
+"""Words that tell nothing of what is asked; the last line is what an apostrophe leaves of I'm, don't and others."""
+
+STOP_CHARACTERS = frozenset("的了是在吗呢吧么什哪谁怎我你他她它们这那就都也很を")
+"""The like of unspaced scripts: pairs of characters that hold one of these are no words of what is asked."""
 
 
 def split_words(text: str) -> list[str]:
@@ -42,9 +61,29 @@ def split_words(text: str) -> list[str]:
     return words
 
 
-def index_terms(text: str) -> str:
-    """The text as the keyword index stores it: words separated by spaces, characters and pairs for unspaced scripts."""
-    return " ".join(split_words(text))
+def stems(words: Sequence[str]) -> list[str]:
+    """For each word what it shares with its inflections and spellings: lower case, no accents, English endings cut."""
+    with _stemming:  # A stemmer keeps its word in buffers of its own.
+        return _snowball()([_folded(word) for word in words])
+
+
+def index_terms(text: str) -> list[str]:
+    """The stems of a text's words in order, as often as they occur."""
+    return stems(split_words(text))
+
+
+def term_number(stem: str) -> int:
+    """A number in [0, 2^32) that stands for a stem, the same in every process. Two stems share one now and then."""
+    return zlib.crc32(stem.encode("utf-8"))
+
+
+def packed_terms(text: str) -> bytes:
+    """What the keyword index needs of a text, in 5 bytes a distinct term and in no order of the text.
+
+    Ascending term numbers (uint32), each with how often the term occurs (uint8, at most MAX_COUNT); little-endian.
+    """
+    counts = Counter(term_number(stem) for stem in index_terms(text))
+    return b"".join(_PACKED_TERM.pack(number, min(count, MAX_COUNT)) for number, count in sorted(counts.items()))
 
 
 def query_terms(text: str, limit: int | None = MAX_QUERY_TERMS) -> list[str]:
@@ -56,8 +95,24 @@ def query_terms(text: str, limit: int | None = MAX_QUERY_TERMS) -> list[str]:
             words.update(dict.fromkeys(run[i : i + 2] for i in range(len(run) - 1)))
         else:
             words.update(dict.fromkeys(part.lower() for part in {run: None} | dict.fromkeys(_CAMEL.split(run))))
-    content = [word for word in words if word not in STOP_WORDS]
+    content = [word for word in words if word not in STOP_WORDS and STOP_CHARACTERS.isdisjoint(word)]
     return (content or list(words))[:limit]
+
+
+def _folded(word: str) -> str:
+    """Lower case, without the accents that people leave out when they type."""
+    if word.isascii():
+        return word.lower()
+    bare = _LATIN_ACCENTS.sub("", unicodedata.normalize("NFD", word.casefold()))
+    return _STRAY_ACCENTS.sub("", unicodedata.normalize("NFC", bare))
+
+
+@cache
+def _snowball() -> Callable[[list[str]], list[str]]:
+    import Stemmer  # Only the first text pays for loading it.
+
+    # The cache of words is switched off: it would outlive an erased text.
+    return Stemmer.Stemmer("english", 0).stemWords  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def content_hash(text: str) -> str:

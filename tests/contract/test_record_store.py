@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,23 +16,30 @@ from mcp_memory.domain.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.records import Entity, Record, Relation
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.tasks import Task
-from mcp_memory.domain.text import content_hash, normal_hash, query_terms
+from mcp_memory.domain.text import content_hash, normal_hash, packed_terms
 from mcp_memory.errors import EmbedderMismatch, StoreUnavailable
-from mcp_memory.ports import RecordStore, Vectors
+from mcp_memory.ports import Outline, RecordStore, Vectors
 
 Add = Callable[..., Record]
 Open = Callable[..., RecordStore]
 HERE = RecordFilter(scopes=("shared/here",))
 ANN = Caller(namespace="here", agent="ann", session_id="s1")
 EMBEDDER = "contract-embedder"
+VECTOR = np.full((1, 8), 8**-0.5, np.float32)
 
 
 def ids(records: list[Record]) -> frozenset[str]:
     return frozenset(record.id for record in records)
 
 
-def found(store: RecordStore, query: str) -> list[str]:
-    return list(store.keyword_search(query_terms(query), HERE, 10))
+def found(store: RecordStore, word: str) -> list[str]:
+    """Ids of the records whose terms have this word."""
+    wanted = set(terms_in(packed_terms(word)))
+    return [change.id for change in store.term_changes(0) if wanted & set(terms_in(change.terms))]
+
+
+def terms_in(packed: bytes | None) -> list[int]:
+    return [number for number, _ in struct.iter_unpack("<IB", packed or b"")]
 
 
 def test_what_a_write_stored_is_read_back_field_by_field(store: RecordStore, add: Add) -> None:
@@ -119,7 +127,7 @@ def test_threads_take_turns_at_writing(store: RecordStore, add: Add) -> None:
 def test_a_filter_lets_pass_exactly_what_it_names(
     store: RecordStore, add: Add, where: Mapping[str, object], passing: set[str]
 ) -> None:
-    """S4.1: filters hold in listing, in keyword search and in the ids handed to other searches."""
+    """S4.1: filters hold in listing and in the ids handed to searches."""
     add("thing plain")
     add(
         "thing rich", kind="decision", status="active", tags=("red",), task_id="t1", session_id="s2", pinned=True,
@@ -135,7 +143,7 @@ def test_a_filter_lets_pass_exactly_what_it_names(
     listed = store.list(asked, "created", 100)
     assert {record.text for record in listed} == wanted
     assert store.matching_ids(asked) == ids(list(listed))
-    assert store.keyword_search(["thing"], asked, 100).keys() == ids(list(listed))
+    assert set(store.list_ids(asked, "created", 100)) == ids(list(listed))
 
 
 def test_excluded_records_and_all_but_the_named_ones_stay_out(store: RecordStore, add: Add) -> None:
@@ -144,46 +152,6 @@ def test_excluded_records_and_all_but_the_named_ones_stay_out(store: RecordStore
     asked = replace(HERE, only=frozenset({one.id, two.id, foreign.id}), exclude=frozenset({two.id}))
     assert store.matching_ids(asked) == {one.id}
     assert store.matching_ids(replace(HERE, scopes=())) == frozenset()
-
-
-@pytest.mark.parametrize(
-    ("text", "query"),
-    [
-        ("We were running the migrations", "run migration"),
-        ("call parse_config first", "parse config"),
-        ("call parseConfigFile first", "config"),
-        ("call parseConfigFile first", "parseConfigFile"),
-        ("edit src/app/main.py now", "main.py"),
-        ("edit C:\\Users\\bo\\notes.txt", "notes"),
-        ("我们决定使用数据库迁移工具", "数据库"),
-        ("東京タワーは高いです", "タワー"),
-        ("ประเทศไทยอยู่ในเอเชีย", "ไทย"),
-        ("the café déjà vu", "cafe deja"),
-        ("the cafe", "café"),
-        ("Tie\u0302\u0301ng Vie\u0323\u0302t", "Tiếng Việt"),
-        ("Tiếng Việt", "tieng viet"),
-        ('say "hello" AND NOT (NEAR)', '"hello" AND NOT'),
-        ("ERR_CONNECTION_REFUSED at :8080", "8080"),
-    ],
-)
-def test_words_are_found_in_the_forms_people_write_them(store: RecordStore, add: Add, text: str, query: str) -> None:
-    """R1, R5: stems, identifiers, paths, scripts without spaces, accents."""
-    record = add(text)
-    add("something else entirely")
-    assert found(store, query) == [record.id]
-
-
-def test_the_better_match_comes_first_with_a_positive_score(store: RecordStore, add: Add) -> None:
-    """R5: BM25, turned so that higher is better; also for words that most records have."""
-    for _ in range(5):
-        add("sqlite is mentioned here among many other words of no consequence whatever")
-    best = add("sqlite sqlite")
-    scores = store.keyword_search(["sqlite"], HERE, 10)
-    assert next(iter(scores)) == best.id
-    assert all(score > 0 for score in scores.values())
-    assert list(scores.values()) == sorted(scores.values(), reverse=True)
-    assert len(store.keyword_search(["sqlite"], HERE, 2)) == 2
-    assert store.keyword_search([], HERE, 10) == {}
 
 
 def test_a_turn_is_found_by_who_spoke(store: RecordStore, add: Add) -> None:
@@ -231,12 +199,31 @@ def test_vectors_change_in_order_and_tombstones_among_them(store: RecordStore, a
     assert list(store.vector_changes(store.revision(), EMBEDDER)) == []
 
 
+def test_terms_change_in_order_and_tombstones_among_them(store: RecordStore, add: Add) -> None:
+    """S1.2: of everything that is searched of a record; what was erased comes without."""
+    first = add("The port is open.", speaker="Zoe", details={"reason": "a ship is due"})
+    second, third = add("second"), add("third")
+    middle = store.revision()
+    with store.write() as transaction:
+        transaction.erase([second.id])
+        transaction.update(replace(first, status="retired"))
+        transaction.update(replace(third, scope="shared/there", text="changed"), VECTOR)
+    assert [(each.id, each.scope, each.is_live, each.terms) for each in store.term_changes(middle)] == [
+        (second.id, "shared/here", False, None),
+        (first.id, "shared/here", False, packed_terms("Zoe: The port is open.\na ship is due")),
+        (third.id, "shared/there", True, packed_terms("changed")),
+    ]
+    assert [each.id for each in store.term_changes(0)] == [second.id, first.id, third.id]
+    assert list(store.term_changes(store.revision())) == []
+
+
 def test_a_change_stream_left_half_read_hinders_nobody(store: RecordStore, add: Add) -> None:
     """S1.1: a reader that stops in the middle keeps neither lock nor connection."""
     for number in range(20):
         add(str(number))
     for _ in range(50):
         next(iter(store.vector_changes(0, EMBEDDER)))
+        next(iter(store.term_changes(0)))
     gone = add("to be erased")
     with store.write() as transaction:
         transaction.erase([gone.id])
@@ -262,20 +249,37 @@ def test_a_loop_of_successors_ends(store: RecordStore, add: Add) -> None:
     assert store.successors([a.id]).keys() == {a.id}
 
 
-def test_neighbours_are_the_turns_before_and_after_in_the_same_session(store: RecordStore, add: Add) -> None:
-    """R5: only dialogue has neighbours, and only its own."""
-    first = add("one", speaker="Al")
-    add("other session", speaker="Al", session_id="s2")
-    fact = add("a fact in between")
-    second = add("two", role="user")
-    add("elsewhere", speaker="Al", scope="shared/there")
-    third = add("three", speaker="Al")
-    near = store.neighbours([first.id, second.id, third.id, fact.id])
-    assert {key: tuple(value) for key, value in near.items() if value} == {
-        first.id: (second.id,),
-        second.id: (first.id, third.id),
-        third.id: (second.id,),
+def test_erasing_a_successor_is_a_change_of_what_it_replaced(store: RecordStore, add: Add) -> None:
+    """R9: whoever keeps links hears that this one is gone."""
+    new = add("new")
+    old = add("old", superseded_by=new.id, status="superseded")
+    before = store.revision()
+    with store.write() as transaction:
+        transaction.erase([new.id])
+    changes = {change.id: change.superseded_by for change in store.link_changes(before)}
+    assert changes == {new.id: None, old.id: None}
+
+
+def test_an_outline_tells_who_spoke_and_what_replaced_a_record(store: RecordStore, add: Add) -> None:
+    """R5, R8: whatever its status; nothing of other scopes or unknown ids."""
+    said = add("one", role="assistant", status="retired")
+    old = add("two", superseded_by=said.id)
+    foreign = add("three", scope="shared/there")
+    ids = [said.id, old.id, foreign.id, "r-unknown"]
+    assert store.outlines(ids, HERE.scopes) == {
+        said.id: Outline(role="assistant", superseded_by=None),
+        old.id: Outline(role=None, superseded_by=said.id),
     }
+
+
+def test_counting_counts_what_passes(store: RecordStore, add: Add) -> None:
+    """R6: by the same filters as everything else."""
+    for kind, status in (("fact", "new"), ("fact", "retired"), ("decision", "new")):
+        add(f"{kind} {status}", kind=kind, status=status)
+    where = HERE
+    assert store.count(where) == 2
+    assert store.count(replace(where, kinds=frozenset({"fact"}))) == 1
+    assert store.count(replace(where, scopes=())) == 0
 
 
 def task(task_id: str, **fields: object) -> Task:

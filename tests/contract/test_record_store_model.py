@@ -12,7 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from mcp_memory.domain.records import Record
 from mcp_memory.domain.scopes import RecordFilter
-from mcp_memory.domain.text import content_hash, query_terms, split_words
+from mcp_memory.domain.text import content_hash, packed_terms
 from mcp_memory.ports import Transaction
 from mcp_memory.stores.records_sqlite import SqliteRecordStore
 
@@ -101,17 +101,6 @@ class StoreAgainstDict(RuleBasedStateMachine):
         self.store.close()
         self.store = SqliteRecordStore(self.folder, "model", lambda: 1.0)
 
-    @rule(word=words)
-    def search(self, word: str) -> None:
-        terms = {term.casefold() for term in query_terms(word)}
-        for scope in SCOPES:
-            found = self.store.keyword_search(sorted(terms), RecordFilter(scopes=(scope,)), 1000)
-            assert found.keys() == {
-                record.id
-                for record in self.model.values()
-                if record.scope == scope and record.is_live and terms & {w.casefold() for w in split_words(record.text)}
-            }
-
     @invariant()
     def the_same_records_in_the_same_order(self) -> None:
         assert self.other.get(self.model, SCOPES) == self.model
@@ -141,6 +130,13 @@ class StoreAgainstDict(RuleBasedStateMachine):
         present = {record_id: change for record_id, change in latest.items() if change.vectors is not None}
         assert {i: (change.scope, change.is_live) for i, change in present.items()} == {
             record.id: (record.scope, record.is_live) for record in self.model.values()
+        }
+
+    @invariant()
+    def every_record_has_the_terms_of_its_text(self) -> None:
+        present = {change.id: change for change in self.other.term_changes(0) if change.terms is not None}
+        assert {i: (change.scope, change.is_live, change.terms) for i, change in present.items()} == {
+            record.id: (record.scope, record.is_live, packed_terms(record.text)) for record in self.model.values()
         }
 
     def teardown(self) -> None:

@@ -1,10 +1,23 @@
 """Words of a text, and digests that tell texts apart."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.text import MAX_QUERY_TERMS, content_hash, index_terms, normal_hash, query_terms, split_words
+from mcp_memory.domain.text import (
+    MAX_COUNT,
+    MAX_QUERY_TERMS,
+    content_hash,
+    index_terms,
+    normal_hash,
+    packed_terms,
+    query_terms,
+    split_words,
+    stems,
+    term_number,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,9 +33,9 @@ from mcp_memory.domain.text import MAX_QUERY_TERMS, content_hash, index_terms, n
     ],
 )
 def test_identifiers_come_apart_and_unspaced_scripts_become_characters_and_pairs(text: str, words: list[str]) -> None:
-    """R5: what the keyword index stores."""
+    """R5: what the keyword index stores, as stems."""
     assert split_words(text) == words
-    assert index_terms(text) == " ".join(words)
+    assert index_terms(text) == stems(words)
 
 
 @pytest.mark.parametrize(
@@ -33,12 +46,61 @@ def test_identifiers_come_apart_and_unspaced_scripts_become_characters_and_pairs
         ("parseConfig", ["parseconfig", "parse", "config"]),
         ("数据库", ["数据", "据库"]),
         ("数", ["数"]),
+        ("数据库用的是什么", ["数据", "据库", "库用"]),
+        ("是的", ["是的"]),
+        ("don't I'm it'd", ["don", "t", "i", "m", "it", "d"]),
+        ("I don't use tabs", ["use", "tabs"]),
         ("?! 🙂 \n", []),
     ],
 )
 def test_a_query_is_its_distinct_words_without_stop_words(query: str, terms: list[str]) -> None:
     """B2.1: stop words stay where nothing else is there."""
     assert query_terms(query) == terms
+
+
+@pytest.mark.parametrize(
+    ("words", "stem"),
+    [
+        (["run", "runs", "running", "Running", "RUNNING"], "run"),
+        (["database", "databases", "DATABASES"], "databas"),
+        (["migration", "migrate", "migrating"], "migrat"),
+        (["café", "cafe\u0301", "CAFÉ", "cafe"], "cafe"),
+        (["Việt", "viet"], "viet"),
+        (["Straße", "STRASSE"], "strass"),
+        (["İstanbul", "istanbul"], "istanbul"),
+        (["за\u0301мок", "замок"], "замок"),
+        (["мой"], "мой"),
+        (["हिन्दी"], "हिन्दी"),
+        (["数据"], "数据"),
+        (["9000"], "9000"),
+    ],
+)
+def test_the_forms_of_a_word_have_one_stem(words: list[str], stem: str) -> None:
+    """R5: inflections, case, accents that people leave out; letters that only look accented stay what they are."""
+    assert stems(words) == [stem] * len(words)
+
+
+def test_stems_are_the_same_in_every_thread() -> None:
+    """S1.1: stores of several threads share the stemmer."""
+    texts = [f"running migrations {number} carefully considered databases" for number in range(300)]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(index_terms, texts)) == [index_terms(text) for text in texts]
+
+
+def test_a_text_is_packed_as_its_terms_and_how_often_each_occurs() -> None:
+    """R5: every process must read what another one wrote, so the bytes are spelled out."""
+    assert packed_terms("Ports, a port") == bytes.fromhex("cc5d914302 43beb7e801")
+    assert packed_terms("a port of ports") != packed_terms("a port of port authorities")
+    assert packed_terms("one two") == packed_terms("two one")
+    assert packed_terms("port " * 1000) == packed_terms("port " * MAX_COUNT)
+    assert packed_terms("…!?") == b""
+
+
+@given(st.text(max_size=60))
+def test_whatever_a_text_holds_its_words_have_stems_and_numbers(text: str) -> None:
+    """R1: nothing that can be stored cannot be indexed."""
+    assert len(stems(split_words(text))) == len(split_words(text))
+    assert len(packed_terms(text)) == 5 * len({term_number(stem) for stem in index_terms(text)})
 
 
 def test_a_long_query_is_looked_up_by_a_bounded_number_of_words() -> None:

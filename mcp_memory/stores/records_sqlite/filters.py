@@ -6,6 +6,7 @@ Only what the filter asks for enters the clause, so that indexes stay usable. Va
 import json
 from collections.abc import Callable, Iterable, Mapping
 
+from mcp_memory.domain.mentions import entity_key
 from mcp_memory.domain.scopes import RecordFilter
 
 Parameter = str | int | float | None
@@ -14,13 +15,22 @@ _CLAUSES: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
     "scopes": ("r.scope IN (SELECT value FROM json_each(:scopes))", lambda f: json.dumps(f.scopes)),
     "kinds": ("r.kind IN (SELECT value FROM json_each(:kinds))", lambda f: _array(f.kinds)),
     "tags": (
-        "EXISTS (SELECT 1 FROM json_each(r.tags) AS t WHERE t.value IN (SELECT value FROM json_each(:tags)))",
+        "r.row IN (SELECT row FROM record_tags WHERE tag IN (SELECT value FROM json_each(:tags)))",
         lambda f: _array(f.tags),
     ),
     "entities": (
+        # By name or alias, either way round; what an open branch calls it counts once the branch is closed.
         "EXISTS (SELECT 1 FROM mentions AS m JOIN entities AS e ON e.id = m.entity"
-        " WHERE m.record_id = r.id AND e.name_key IN (SELECT value FROM json_each(:entities)))",
-        lambda f: _array(name.casefold() for name in f.entities),
+        " WHERE m.record_id = r.id AND e.name_key IN ("
+        " WITH named (name, alias) AS (SELECT n.name_key, a.name_key"
+        " FROM aliases AS a JOIN entities AS n ON n.id = a.entity JOIN records AS said ON said.id = a.record_id"
+        " WHERE n.scope IN (SELECT value FROM json_each(:scopes)) AND said.status NOT IN ('inactive', 'retired')"
+        " AND (said.branch_id IS NULL OR said.branch_id NOT IN"
+        " (SELECT id FROM tasks WHERE branch AND status NOT IN ('complete', 'failed', 'abandoned'))))"
+        " SELECT value FROM json_each(:entities)"
+        " UNION SELECT name FROM named WHERE alias IN (SELECT value FROM json_each(:entities))"
+        " UNION SELECT alias FROM named WHERE name IN (SELECT value FROM json_each(:entities))))",
+        lambda f: _array(entity_key(name) for name in f.entities),
     ),
     "entity_types": (
         "EXISTS (SELECT 1 FROM mentions AS m JOIN entities AS e ON e.id = m.entity"

@@ -10,6 +10,7 @@ from mcp_memory.domain.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.records import Counters, Record
 from mcp_memory.domain.tasks import Task
 from mcp_memory.domain.text import content_hash, normal_hash
+from mcp_memory.ports import LinkChange
 
 Column = str | int | float | bytes | None
 
@@ -70,6 +71,27 @@ def task_to_columns(task: Task, change: int) -> dict[str, Column]:
         branch=int(task.branch),
     )
     return columns
+
+
+def link_change_from_row(row: sqlite3.Row) -> LinkChange:
+    return LinkChange(
+        id=row["id"],
+        change=row["change"],
+        scope=row["scope"],
+        is_live=bool(row["is_live"]),
+        is_erased=bool(row["is_erased"]),
+        branch_id=row["branch_id"],
+        task_id=row["task_id"],
+        superseded_by=row["superseded_by"],
+        mentions=_pairs(row["mentions"]),
+        aliases=_pairs(row["aliases"]),
+        relations=_pairs(row["relations"]),
+    )
+
+
+def _pairs(array: str) -> tuple[Any, ...]:
+    """A JSON array, most often an empty one, with its inner arrays as they are."""
+    return tuple(json.loads(array)) if array != "[]" else ()
 
 
 def report_to_json(report: ContextReport) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import secrets
 import sqlite3
 import threading
 import time
@@ -14,20 +15,44 @@ from pathlib import Path
 
 from mcp_memory.domain.contexts import ContextReport
 from mcp_memory.domain.records import Entity, Instant, Record, Relation
-from mcp_memory.domain.scopes import Caller, RecordFilter
+from mcp_memory.domain.scopes import Caller, RecordFilter, scope_key
 from mcp_memory.domain.tasks import Task
 from mcp_memory.errors import StoreBusy, StoreUnavailable
-from mcp_memory.ports import Clock, RecordOrder, StoreSummary, VectorChange, Vectors
+from mcp_memory.ports import (
+    Clock,
+    LinkChange,
+    Outline,
+    RecordOrder,
+    StoreSummary,
+    TaskLink,
+    TermChange,
+    VectorChange,
+    Vectors,
+)
+from mcp_memory.stores.records_sqlite import examining
 from mcp_memory.stores.records_sqlite.database import Database, translated_errors
 from mcp_memory.stores.records_sqlite.filters import where_clause
-from mcp_memory.stores.records_sqlite.rows import record_from_row, report_from_json, report_to_json, task_from_row
+from mcp_memory.stores.records_sqlite.rows import (
+    link_change_from_row,
+    record_from_row,
+    report_from_json,
+    report_to_json,
+    task_from_row,
+)
 from mcp_memory.stores.records_sqlite.statements import statement
-from mcp_memory.stores.records_sqlite.transaction import UNPURGED, SqliteTransaction
+from mcp_memory.stores.records_sqlite.transaction import (
+    UNEMBEDDED,
+    UNPURGED,
+    SqliteTransaction,
+    refuse_other_dimensions,
+)
 
 CONTEXTS_KEPT_SECONDS = 14 * 86_400
 CONTEXT_PATIENCE_SECONDS = 2.0
 """An account is worth a short wait, never a late context."""
 PURGE_PATIENCE_SECONDS = 10.0
+IDENTITY = "identity"
+"""Name in `meta` of what tells this store from others; made when it is first asked for."""
 _ORDERS: Mapping[RecordOrder, str] = {
     "created": "r.row DESC",
     "occurred": "r.occurred_at DESC, r.row DESC",
@@ -71,17 +96,12 @@ class SqliteRecordStore:
         rows = self._all(statement("matching_ids").replace("{where}", clause), parameters)
         return frozenset(row[0] for row in rows)
 
+    def count(self, where: RecordFilter) -> int:
+        clause, parameters = where_clause(where)
+        return self._all(statement("count_matching").replace("{where}", clause), parameters)[0][0]
+
     def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
         return frozenset(row[0] for row in self._all(statement("ids_in_branches"), (json.dumps(list(branches)),)))
-
-    def keyword_search(self, terms: Sequence[str], where: RecordFilter, limit: int) -> Mapping[str, float]:
-        if not terms:
-            return {}
-        clause, parameters = where_clause(where)
-        match = " OR ".join('"{}"'.format(term.replace('"', '""')) for term in terms)
-        sql = statement("keyword_search").replace("{where}", clause)
-        rows = self._all(sql, {**parameters, "match": match, "limit": limit})
-        return {row["id"]: row["score"] for row in rows}
 
     def list(self, where: RecordFilter, order: RecordOrder, limit: int, offset: int = 0) -> Sequence[Record]:
         clause, parameters = where_clause(where)
@@ -93,9 +113,10 @@ class SqliteRecordStore:
         sql = statement("list_ids").replace("{where}", clause).replace("{order}", _ORDERS[order])
         return [row[0] for row in self._all(sql, {**parameters, "limit": limit})]
 
-    def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
-        rows = self._all(statement("neighbours"), (json.dumps(list(record_ids)),))
-        return {row["id"]: [turn for turn in (row["before"], row["after"]) if turn] for row in rows}
+    def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
+        parameters = {"ids": json.dumps(list(record_ids)), "scopes": json.dumps(list(scopes))}
+        rows = self._all(statement("outlines"), parameters)
+        return {row[0]: Outline(role=row[1], superseded_by=row[2]) for row in rows}
 
     def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:
         rows = self._all(statement("successors"), (json.dumps(list(record_ids)),))
@@ -104,7 +125,9 @@ class SqliteRecordStore:
     def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
         mentioned = self._all(statement("entities_of"), (record_id,))
         related = self._all(statement("relations_of"), (record_id,))
-        entities = [Entity(name=row[0], type=row[1], properties=json.loads(row[2])) for row in mentioned]
+        entities = [
+            Entity(name=row[0], type=row[1], properties=json.loads(row[2]), found=bool(row[3])) for row in mentioned
+        ]
         return entities, [Relation(source=row[0], type=row[1], target=row[2], weight=row[3]) for row in related]
 
     def old_texts(self, record_id: str) -> Sequence[tuple[Instant, str]]:
@@ -126,6 +149,30 @@ class SqliteRecordStore:
                         is_live=bool(row["is_live"]),
                         vectors=vectors,
                     )
+
+    def term_changes(self, since: int) -> Iterator[TermChange]:
+        with (
+            self._database.read() as connection,
+            closing(connection.execute(statement("term_changes"), (since,))) as rows,
+        ):
+            for change, record_id, scope, is_live, terms, session in rows:
+                yield TermChange(
+                    change=change, id=record_id, scope=scope, is_live=bool(is_live), terms=terms, session=session
+                )
+
+    def link_changes(self, since: int) -> Iterator[LinkChange]:
+        with (
+            self._database.read() as connection,
+            closing(connection.execute(statement("link_changes"), {"since": since})) as rows,
+        ):
+            for row in rows:
+                yield link_change_from_row(row)
+
+    def task_links(self, since: int) -> Sequence[TaskLink]:
+        return [
+            TaskLink(id=row[0], scope=scope_key("shared", row[1], ""), parent_id=row[2])
+            for row in self._all(statement("task_links"), (since,))
+        ]
 
     def tasks(self, namespace: str) -> Sequence[Task]:
         return [task_from_row(row) for row in self._all(statement("list_tasks"), (namespace,))]
@@ -187,6 +234,14 @@ class SqliteRecordStore:
             file_bytes=sum(path.stat().st_size for path in self._database.path.parent.glob("memory.db*")),
         )
 
+    def identity(self) -> str:
+        rows = self._all(statement("get_meta"), (IDENTITY,))
+        if not rows:
+            with self._database.write() as connection:
+                connection.execute(statement("add_meta"), (IDENTITY, secrets.token_hex(8)))
+            rows = self._all(statement("get_meta"), (IDENTITY,))
+        return rows[0]["value"]
+
     def embedder_id(self) -> str | None:
         rows = self._all(statement("get_meta"), ("embedder",))
         return rows[0]["value"] if rows else None
@@ -232,11 +287,21 @@ class SqliteRecordStore:
         rows = self._all(statement("unembedded"), {"embedder": embedder, "limit": limit})
         return [(row["id"], row["change"], record_from_row(tuple(row)[1:]).searchable_text) for row in rows]
 
+    def count_unembedded(self) -> int:
+        if not self._all(statement("get_meta"), (UNEMBEDDED,)):
+            return 0  # Counting reads every record: only where one is known to lack its vectors.
+        return self._one(statement("count_lacking"), (self.embedder_id() or "",))[0]
+
     def add_vectors(self, embedder: str, vectors: Mapping[tuple[str, int], Vectors]) -> None:
         with self._database.write() as connection:
-            for (record_id, change), rows in vectors.items():
-                columns = {"embedder": embedder, "windows": len(rows), "vector": rows.tobytes(), "id": record_id}
-                connection.execute(statement("put_vectors_if_unchanged"), {**columns, "change": change})
+            added = [key[0] for key, rows in vectors.items() if _add_vectors(connection, embedder, key, rows)]
+            stored = connection.execute(statement("get_meta"), ("embedder",)).fetchone()
+            if stored is not None and stored["value"] != embedder:
+                return  # Of the next embedder: nothing is told before it is adopted.
+            connection.execute(statement("put_meta"), ("embedder", embedder))
+            _advance(connection, added)
+            if not connection.execute(statement("lacking"), (embedder,)).fetchone()[0]:
+                connection.execute("DELETE FROM meta WHERE name = ?", (UNEMBEDDED,))
 
     def adopt_embedder(self, embedder: str) -> bool:
         with self._database.write() as connection:
@@ -244,10 +309,24 @@ class SqliteRecordStore:
                 return False
             change = connection.execute("SELECT value FROM sequence").fetchone()[0] + 1
             connection.execute(statement("put_meta"), ("embedder", embedder))
+            connection.execute("DELETE FROM meta WHERE name = ?", (UNEMBEDDED,))
             connection.execute(statement("drop_other_vectors"), (embedder,))
             connection.execute(statement("touch_all_changes"), (change,))
             connection.execute("UPDATE sequence SET value = ?", (change,))
         return True
+
+    def defects(self) -> Sequence[str]:
+        with self._database.read() as connection:
+            return examining.defects(connection)
+
+    def stale_terms(self) -> Sequence[str]:
+        with self._database.read() as connection:
+            return examining.stale_terms(connection)
+
+    def renew_terms(self, record_ids: Sequence[str]) -> None:
+        with self._database.write() as connection:
+            examining.renew_terms(connection, record_ids)
+            _advance(connection, record_ids)
 
     def close(self) -> None:
         self._database.close()
@@ -266,6 +345,22 @@ def _retry(attempt: Callable[[], bool], deadline: float) -> None:
         if time.monotonic() > deadline:
             raise StoreBusy("Erased, but other processes kept the files in use; call forget again to purge them.")
         time.sleep(0.01)
+
+
+def _add_vectors(connection: sqlite3.Connection, embedder: str, key: tuple[str, int], rows: Vectors) -> bool:
+    """True where they were added; False where the record has changed, or is gone."""
+    refuse_other_dimensions(connection, embedder, rows)
+    columns = {"embedder": embedder, "windows": len(rows), "vector": rows.tobytes(), "id": key[0], "change": key[1]}
+    return connection.execute(statement("put_vectors_if_unchanged"), columns).rowcount > 0
+
+
+def _advance(connection: sqlite3.Connection, record_ids: Sequence[str]) -> None:
+    """Give each of the records the next change number, so that every index reads it again."""
+    change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
+    for record_id in record_ids:
+        change += 1
+        connection.execute(statement("touch_change"), (change, record_id))
+    connection.execute("UPDATE sequence SET value = ?", (change,))
 
 
 def _vacuum(connection: sqlite3.Connection) -> bool:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mcp_memory.domain.ids import make_id
+from mcp_memory.domain.mentions import aliases_of, entity_key
 from mcp_memory.domain.records import Entity, Record, Relation
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tasks import Task
-from mcp_memory.domain.text import index_terms
+from mcp_memory.domain.text import packed_terms
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports import Clock, Vectors
 from mcp_memory.stores.records_sqlite.rows import record_from_row, record_to_columns, task_from_row, task_to_columns
 from mcp_memory.stores.records_sqlite.statements import statement
 
+UNEMBEDDED = "unembedded"
+"""Name in `meta` of the newest change that stored a record without vectors."""
 UNPURGED = "unpurged"
 """Name in `meta` of the newest change that erased something whose bytes may still be in the file."""
 
@@ -52,27 +55,31 @@ class SqliteTransaction:
         return [row["id"] for row in self._run("find_alike", {"scope": scope, "digest": digest})]
 
     def insert(
-        self, record: Record, vectors: Vectors, entities: Iterable[Entity], relations: Iterable[Relation]
+        self, record: Record, vectors: Vectors | None, entities: Iterable[Entity], relations: Iterable[Relation]
     ) -> None:
-        row = self._run("insert_record", record_to_columns(record, self._next_change())).lastrowid
-        self._run("add_words", (row, index_terms(record.searchable_text)))
+        self._run("insert_record", record_to_columns(record, self._next_change()))
+        self._run("put_tags", (record.id,))
+        self._run("put_terms", {"id": record.id, "terms": packed_terms(record.searchable_text)})
         self._put_vectors(record.id, vectors)
-        names = {entity.name.casefold(): self._mention(record, entity) for entity in entities}
+        entities = tuple(entities)
+        names = {entity_key(entity.name): self._mention(record, entity) for entity in entities if not entity.found}
         for relation in relations:
             self._relate(record, relation, names)
+        self._add_found(record, entities, names)
         at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent, "at": self._clock()}
         self._run("meet_session", at)
 
-    def update(self, record: Record, vectors: Vectors | None = None) -> None:
+    def update(self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = ()) -> None:
         change = self._next_change()
         if vectors is not None:
             self._run("add_old_text", {"id": record.id, "change": change, "replaced_at": self._clock()})
-            row = self._run("row_of", (record.id,)).fetchone()["row"]
-            self._run("delete_words", (row,))
-            self._run("add_words", (row, index_terms(record.searchable_text)))
+            self._run("put_terms", {"id": record.id, "terms": packed_terms(record.searchable_text)})
             self._put_vectors(record.id, vectors)
+            self._find_anew(record, found)
         self._run("empty_old_texts", {"id": record.id, "scope": record.scope})
         self._run("update_record", record_to_columns(record, change))
+        self._run("drop_tags", (record.id,))
+        self._run("put_tags", (record.id,))
         self._take_mentions_along(record)
 
     def confirm(self, record: Record, session_id: str) -> bool:
@@ -81,13 +88,12 @@ class SqliteTransaction:
     def erase(self, record_ids: Sequence[str]) -> None:
         if not record_ids:
             return
+        mentioned = self._mentioned(record_ids)
         for record_id in record_ids:
             self._run("add_tombstone", {"id": record_id, "change": self._next_change()})
-            self._run("delete_words", (self._run("row_of", (record_id,)).fetchone()["row"],))
-            self._run("unlink_successor", (record_id,))
+            self._run("unlink_successor", {"id": record_id, "change": self._next_change()})
             self._run("delete_record", (record_id,))
-        self._run("drop_unmentioned_entities", ())
-        self._run("optimize_words", ())
+        self._run("drop_unmentioned_entities", (json.dumps(mentioned),))
         self._run("put_meta", (UNPURGED, str(self._change)))
 
     def add_task(self, task: Task) -> None:
@@ -119,14 +125,18 @@ class SqliteTransaction:
         rows = self._run("list_places", (caller.namespace, caller.agent))
         return {row["session_id"]: row["task_id"] for row in rows}
 
-    def _put_vectors(self, record_id: str, vectors: Vectors) -> None:
-        """Store the vectors, and refuse to mix two embedders in one store."""
+    def _put_vectors(self, record_id: str, vectors: Vectors | None) -> None:
+        """Store the vectors, or note that they are to come; refuse to mix two embedders in one store."""
+        if vectors is None:
+            self._run("put_meta", (UNEMBEDDED, str(self._change)))
+            return
         self._run("delete_vectors", (record_id,))
         known = self._run("get_meta", ("embedder",)).fetchone()
         if known is None:
             self._run("put_meta", ("embedder", self._embedder))
         elif known["value"] != self._embedder:
             raise EmbedderMismatch(embedder_mismatch(known["value"], self._embedder))
+        refuse_other_dimensions(self._db, self._embedder, vectors)
         blob = {"id": record_id, "embedder": self._embedder, "windows": len(vectors), "vector": vectors.tobytes()}
         self._run("put_vectors", blob)
 
@@ -135,12 +145,31 @@ class SqliteTransaction:
             "change": self._next_change(),
             "scope": record.scope,
             "name": entity.name,
-            "name_key": entity.name.casefold(),
+            "name_key": entity_key(entity.name),
             "type": entity.type,
         }
         entity_id: int = self._run("put_entity", columns).fetchone()["id"]
-        self._run("add_mention", (entity_id, record.id, json.dumps(dict(entity.properties), ensure_ascii=False)))
+        properties = json.dumps(dict(entity.properties), ensure_ascii=False)
+        self._run("add_mention", (entity_id, record.id, properties, entity.found))
+        for alias in aliases_of(entity.properties):
+            self._run("add_alias", (entity_id, record.id, entity_key(alias)))
         return entity_id
+
+    def _add_found(self, record: Record, entities: Iterable[Entity], given: Collection[str]) -> None:
+        for entity in entities:
+            if entity.found and entity_key(entity.name) not in given:
+                self._mention(record, entity)
+
+    def _find_anew(self, record: Record, found: Iterable[Entity]) -> None:
+        """Of a new text other things are found; what was given with the old one still holds."""
+        before = self._mentioned([record.id])
+        self._run("drop_found", (record.id,))
+        given = {entity_key(row["name"]) for row in self._run("entities_of", (record.id,))}
+        self._add_found(record, found, given)
+        self._run("drop_unmentioned_entities", (json.dumps(before),))
+
+    def _mentioned(self, record_ids: Sequence[str]) -> list[int]:
+        return [row["entity"] for row in self._run("mentioned", (json.dumps(record_ids),))]
 
     def _take_mentions_along(self, record: Record) -> None:
         """A record that moved to another scope leaves no entity behind that it alone spoke of."""
@@ -150,23 +179,24 @@ class SqliteTransaction:
             new: int = self._run("put_entity", {**there, "change": self._next_change()}).fetchone()["id"]
             for name in ("move_mention", "move_source", "move_target"):
                 self._run(name, {"old": row["id"], "new": new, "record_id": record.id})
-        if left:
-            self._run("drop_unmentioned_entities", ())
+        self._run("drop_unmentioned_entities", (json.dumps([row["id"] for row in left]),))
 
-    def _relate(self, record: Record, relation: Relation, names: Mapping[str, int]) -> None:
+    def _relate(self, record: Record, relation: Relation, names: dict[str, int]) -> None:
         ends = [self._end(record, name, names) for name in (relation.source, relation.target)]
         row = (ends[0], relation.type, ends[1], record.id, self._next_change(), relation.weight)
         self._run("put_relation", row)
 
-    def _end(self, record: Record, name: str, names: Mapping[str, int]) -> int:
+    def _end(self, record: Record, name: str, names: dict[str, int]) -> int:
         """The entity a relation names: one given with it, one known, or a new one."""
-        if name.casefold() in names:
-            return names[name.casefold()]
-        known = self._run("find_entity", {"scope": record.scope, "name_key": name.casefold()}).fetchone()
-        if known is None:
-            return self._mention(record, Entity(name=name))
-        self._run("add_mention", (known["id"], record.id, "{}"))
-        return known["id"]
+        key = entity_key(name)
+        if key not in names:
+            known = self._run("find_entity", {"scope": record.scope, "name_key": key}).fetchone()
+            if known is None:
+                names[key] = self._mention(record, Entity(name=name))
+            else:
+                names[key] = known["id"]
+                self._run("add_mention", (known["id"], record.id, "{}", False))
+        return names[key]
 
     def _record(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> Record | None:
         row = self._run(name, parameters).fetchone()
@@ -183,6 +213,16 @@ class SqliteTransaction:
 def place_name(caller: Caller) -> str:
     """A session that names itself has its own place; all others share their agent's."""
     return caller.session_id if caller.named_session else ""
+
+
+def refuse_other_dimensions(connection: sqlite3.Connection, embedder: str, vectors: Vectors) -> None:
+    """Raises EmbedderMismatch where the embedder's earlier vectors are longer or shorter than these."""
+    row = connection.execute(statement("stored_dimensions"), (embedder,)).fetchone()
+    if row is not None and row[0] != vectors.shape[1]:
+        raise EmbedderMismatch(
+            f"{embedder} made vectors of {row[0]} dimensions before, and now of {vectors.shape[1]};"
+            " name the new model in embedder_model, then run `mcp-memory reindex`."
+        )
 
 
 def embedder_mismatch(stored: str, configured: str) -> str:

@@ -58,17 +58,30 @@ CREATE TABLE records (
 CREATE INDEX records_by_change ON records (change);
 CREATE INDEX records_by_content ON records (scope, content_hash);
 CREATE INDEX records_by_normal ON records (scope, normal_hash);
-CREATE INDEX records_by_occurred ON records (scope, occurred_at);
+-- This one and that by kind hold all that such a filter asks, so that it visits no row of the table, which are wide.
+CREATE INDEX records_by_occurred ON records (scope, occurred_at, status, branch_id, id);
 CREATE INDEX records_by_accessed ON records (scope, accessed_at);
 CREATE INDEX records_by_importance ON records (scope, importance, occurred_at);
 CREATE INDEX records_by_session ON records (session_id, scope, row);
 CREATE INDEX records_by_pin ON records (scope) WHERE pinned;
-CREATE INDEX records_by_kind ON records (scope, kind, importance);
+CREATE INDEX records_by_kind ON records (scope, kind, importance, status, branch_id, id);
 CREATE INDEX records_by_task ON records (task_id) WHERE task_id IS NOT NULL;
+CREATE INDEX records_by_successor ON records (superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE INDEX records_by_branch ON records (branch_id) WHERE branch_id IS NOT NULL;
 
--- Words as domain/text.py splits them; rowid is records.row.
-CREATE VIRTUAL TABLE words USING fts5 (terms, tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co Mc Mn'");
+-- The tags of each record once more, to be looked up by.
+CREATE TABLE record_tags (
+    tag TEXT NOT NULL,
+    row INTEGER NOT NULL REFERENCES records (row) ON DELETE CASCADE,
+    PRIMARY KEY (tag, row)
+) WITHOUT ROWID;
+CREATE INDEX record_tags_by_row ON record_tags (row);
+
+-- What the keyword index needs of each record's text, as domain/text.py packs it.
+CREATE TABLE terms (
+    row INTEGER PRIMARY KEY REFERENCES records (row) ON DELETE CASCADE,
+    terms BLOB NOT NULL
+);
 
 -- All windows of one record, one after the other, as little-endian float32.
 CREATE TABLE vectors (
@@ -120,9 +133,22 @@ CREATE TABLE mentions (
     entity INTEGER NOT NULL REFERENCES entities (id) ON DELETE CASCADE,
     record_id TEXT NOT NULL REFERENCES records (id) ON DELETE CASCADE,
     properties TEXT NOT NULL,
+    -- True where nobody gave it: it was found in the text, and goes with it.
+    found INTEGER NOT NULL,
     PRIMARY KEY (entity, record_id)
 ) WITHOUT ROWID;
 CREATE INDEX mentions_by_record ON mentions (record_id);
+
+-- Other names of an entity, with the record that says so.
+CREATE TABLE aliases (
+    entity INTEGER NOT NULL,
+    record_id TEXT NOT NULL,
+    name_key TEXT NOT NULL,
+    PRIMARY KEY (entity, record_id, name_key),
+    FOREIGN KEY (entity, record_id) REFERENCES mentions (entity, record_id) ON DELETE CASCADE ON UPDATE CASCADE
+) WITHOUT ROWID;
+CREATE INDEX aliases_by_record ON aliases (record_id);
+CREATE INDEX aliases_by_name ON aliases (name_key);
 
 -- source --[type]--> target, with the record that says so.
 CREATE TABLE relations (

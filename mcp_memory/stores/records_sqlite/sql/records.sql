@@ -28,6 +28,12 @@ UPDATE records SET
     succeeded = :succeeded, used = :used, ignored = :ignored, false_positives = :false_positives
 WHERE id = :id;
 
+-- name: drop_tags
+DELETE FROM record_tags WHERE row = (SELECT row FROM records WHERE id = ?);
+
+-- name: put_tags
+INSERT OR IGNORE INTO record_tags (tag, row) SELECT t.value, r.row FROM records AS r, json_each(r.tags) AS t WHERE r.id = ?;
+
 -- name: get_record
 SELECT {columns} FROM records AS r WHERE r.id = ?;
 
@@ -99,6 +105,9 @@ SELECT start, id FROM chain ORDER BY step;
 -- name: matching_ids
 SELECT r.id FROM records AS r WHERE {where};
 
+-- name: count_matching
+SELECT count(*) FROM records AS r WHERE {where};
+
 -- name: ids_in_branches
 SELECT id FROM records WHERE branch_id IN (SELECT value FROM json_each(?));
 
@@ -108,52 +117,20 @@ SELECT {columns} FROM records AS r WHERE {where} ORDER BY {order} LIMIT :limit O
 -- name: list_ids
 SELECT r.id FROM records AS r WHERE {where} ORDER BY {order} LIMIT :limit;
 
--- name: keyword_search
--- bm25() is lower for better matches.
-SELECT r.id, -bm25(words) AS score FROM words JOIN records AS r ON r.row = words.rowid
-WHERE words MATCH :match AND {where} ORDER BY score DESC, r.row DESC LIMIT :limit;
-
--- name: neighbours
--- The dialogue turns directly before and after each dialogue turn, in its session and scope.
-SELECT
-    r.id,
-    (
-        SELECT p.id FROM records AS p
-        WHERE p.session_id = r.session_id AND p.scope = r.scope AND p.row < r.row
-            AND (p.speaker IS NOT NULL OR p.role IS NOT NULL)
-        ORDER BY p.row DESC LIMIT 1
-    ) AS before,
-    (
-        SELECT p.id FROM records AS p
-        WHERE p.session_id = r.session_id AND p.scope = r.scope AND p.row > r.row
-            AND (p.speaker IS NOT NULL OR p.role IS NOT NULL)
-        ORDER BY p.row LIMIT 1
-    ) AS after
-FROM records AS r
-WHERE r.id IN (SELECT value FROM json_each(?)) AND (r.speaker IS NOT NULL OR r.role IS NOT NULL);
+-- name: outlines
+SELECT id, role, superseded_by FROM records
+WHERE id IN (SELECT value FROM json_each(:ids)) AND scope IN (SELECT value FROM json_each(:scopes));
 
 -- name: touch
 UPDATE records SET accessed = accessed + 1, accessed_at = max(accessed_at, :at)
 WHERE id IN (SELECT value FROM json_each(:ids));
 
--- name: row_of
-SELECT row FROM records WHERE id = ?;
-
 -- name: delete_record
 DELETE FROM records WHERE id = ?;
 
 -- name: unlink_successor
-UPDATE records SET superseded_by = NULL WHERE superseded_by = ?;
+-- A change like any other: whoever keeps links has to hear of it.
+UPDATE records SET superseded_by = NULL, change = :change WHERE superseded_by = :id;
 
 -- name: add_tombstone
 INSERT INTO tombstones (id, change, scope) SELECT id, :change, scope FROM records WHERE id = :id;
-
--- name: add_words
-INSERT INTO words (rowid, terms) VALUES (?, ?);
-
--- name: delete_words
-DELETE FROM words WHERE rowid = ?;
-
--- name: optimize_words
--- Merges all segments, so that none keeps a deleted word.
-INSERT INTO words (words) VALUES ('optimize');

@@ -45,8 +45,19 @@ SELECT id FROM entities WHERE scope = :scope AND name_key = :name_key ORDER BY i
 
 -- name: add_mention
 -- Properties that a record says later are added to those it has said.
-INSERT INTO mentions (entity, record_id, properties) VALUES (?, ?, ?)
-ON CONFLICT (entity, record_id) DO UPDATE SET properties = json_patch(properties, excluded.properties);
+INSERT INTO mentions (entity, record_id, properties, found) VALUES (?, ?, ?, ?)
+ON CONFLICT (entity, record_id) DO UPDATE
+SET properties = json_patch(properties, excluded.properties), found = min(found, excluded.found);
+
+-- name: add_alias
+INSERT OR IGNORE INTO aliases (entity, record_id, name_key) VALUES (?, ?, ?);
+
+-- name: drop_found
+-- What was found in a record's former text.
+DELETE FROM mentions WHERE record_id = ? AND found;
+
+-- name: mentioned
+SELECT DISTINCT entity FROM mentions WHERE record_id IN (SELECT value FROM json_each(?));
 
 -- name: mentions_elsewhere
 -- Entities that a record, moved to another scope, still mentions in its old one.
@@ -54,6 +65,7 @@ SELECT e.id, e.name, e.name_key, e.type FROM mentions AS m JOIN entities AS e ON
 WHERE m.record_id = :record_id AND e.scope <> :scope;
 
 -- name: move_mention
+-- Its aliases follow by their foreign key.
 UPDATE mentions SET entity = :new WHERE entity = :old AND record_id = :record_id;
 
 -- name: move_source
@@ -66,16 +78,43 @@ UPDATE relations SET target = :new WHERE target = :old AND record_id = :record_i
 INSERT OR REPLACE INTO relations (source, type, target, record_id, change, weight) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: drop_unmentioned_entities
-DELETE FROM entities WHERE NOT EXISTS (SELECT 1 FROM mentions AS m WHERE m.entity = entities.id);
+-- Of those that lost a mention; looking at all of them would take as long as the store is large.
+DELETE FROM entities WHERE id IN (SELECT value FROM json_each(?))
+AND NOT EXISTS (SELECT 1 FROM mentions AS m WHERE m.entity = entities.id);
 
 -- name: entities_of
-SELECT e.name, e.type, m.properties FROM mentions AS m JOIN entities AS e ON e.id = m.entity
-WHERE m.record_id = ? ORDER BY e.id;
+SELECT e.name, e.type, m.properties, m.found FROM mentions AS m JOIN entities AS e ON e.id = m.entity
+WHERE m.record_id = ? ORDER BY m.found, e.id;
 
 -- name: relations_of
 SELECT s.name AS source, r.type, t.name AS target, r.weight FROM relations AS r
 JOIN entities AS s ON s.id = r.source JOIN entities AS t ON t.id = r.target
 WHERE r.record_id = ? ORDER BY r.change;
+
+-- name: link_changes
+-- One statement, hence one snapshot. Entities go by their keys: one of several types is one thing in the graph.
+SELECT
+    r.change, r.id, r.scope, r.status NOT IN ('inactive', 'retired') AS is_live, 0 AS is_erased,
+    r.branch_id, r.task_id, r.superseded_by,
+    (
+        SELECT json_group_array(DISTINCT e.name_key) FROM mentions AS m JOIN entities AS e ON e.id = m.entity
+        WHERE m.record_id = r.id
+    ) AS mentions,
+    (
+        SELECT json_group_array(json_array(e.name_key, a.name_key)) FROM aliases AS a
+        JOIN entities AS e ON e.id = a.entity WHERE a.record_id = r.id
+    ) AS aliases,
+    (
+        SELECT json_group_array(json_array(s.name_key, l.type, t.name_key, l.weight)) FROM relations AS l
+        JOIN entities AS s ON s.id = l.source JOIN entities AS t ON t.id = l.target WHERE l.record_id = r.id
+    ) AS relations
+FROM records AS r WHERE r.change > :since
+UNION ALL
+SELECT change, id, scope, 0, 1, NULL, NULL, NULL, '[]', '[]', '[]' FROM tombstones WHERE change > :since
+ORDER BY 1;
+
+-- name: task_links
+SELECT id, namespace, parent_id FROM tasks WHERE change > ? ORDER BY id;
 
 -- name: put_context
 INSERT OR REPLACE INTO contexts (namespace, agent, id, created_at, report) VALUES (?, ?, ?, ?, ?);
@@ -91,6 +130,9 @@ SELECT value FROM meta WHERE name = ?;
 
 -- name: put_meta
 INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?);
+
+-- name: add_meta
+INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?);
 
 -- name: drop_meta
 -- Only where it still has the value that was dealt with.

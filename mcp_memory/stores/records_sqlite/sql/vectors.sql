@@ -32,6 +32,16 @@ SELECT EXISTS (
     WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = ?)
 );
 
+-- name: stored_dimensions
+SELECT length(vector) / windows / 4 FROM vectors WHERE embedder = ? LIMIT 1;
+
+-- name: count_lacking
+SELECT count(*) FROM records AS r
+WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = ?);
+
+-- name: touch_change
+UPDATE records SET change = ? WHERE id = ?;
+
 -- name: drop_other_vectors
 DELETE FROM vectors WHERE embedder <> ?;
 

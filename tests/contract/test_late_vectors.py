@@ -1,0 +1,111 @@
+"""Records that were stored while the embedder could not be asked, over every record store."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from mcp_memory.domain.ids import RECORD
+from mcp_memory.domain.records import Record
+from mcp_memory.errors import EmbedderMismatch
+from mcp_memory.ports import RecordStore, Vectors
+from tests.contract.conftest import BLANK, EMBEDDER
+
+VectorsOf = Callable[..., Vectors]
+Add = Callable[..., Record]
+
+
+def add_without_vectors(store: RecordStore, text: str) -> Record:
+    with store.write() as transaction:
+        record = replace(BLANK, id=transaction.next_id(RECORD), text=text, summary=text, micro=text)
+        transaction.insert(record, None, (), ())
+    return record
+
+
+def embed_all(store: RecordStore, vectors_of: VectorsOf, embedder: str = EMBEDDER) -> None:
+    waiting = store.unembedded(embedder, 100)
+    store.add_vectors(embedder, {(each[0], each[1]): vectors_of(number) for number, each in enumerate(waiting)})
+
+
+def test_a_record_without_vectors_is_stored_and_counted(store: RecordStore, add: Add) -> None:
+    """S2.2: its text is there, its vectors are to come."""
+    add("has its vectors")
+    assert store.count_unembedded() == 0
+    record = add_without_vectors(store, "has none")
+    assert store.get([record.id], [record.scope]) == {record.id: record}
+    assert store.count_unembedded() == 1
+    assert [each[0] for each in store.unembedded(EMBEDDER, 10)] == [record.id]
+    assert record.id not in {change.id for change in store.vector_changes(0, EMBEDDER)}
+
+
+def test_late_vectors_are_news_to_whoever_has_caught_up(store: RecordStore, add: Add, vectors_of: VectorsOf) -> None:
+    """S1.2: each under a change number of its own."""
+    add("has its vectors")
+    late = {add_without_vectors(store, text).id for text in ("one", "two")}
+    seen = store.revision()
+    embed_all(store, vectors_of)
+    changes = list(store.vector_changes(seen, EMBEDDER))
+    assert {change.id for change in changes} == late
+    assert sorted({change.change for change in changes}) == [seen + 1, seen + 2]
+    assert store.revision() == seen + 2
+    assert store.count_unembedded() == 0
+
+
+def test_the_first_vectors_of_a_store_may_be_late(store: RecordStore, vectors_of: VectorsOf) -> None:
+    """S2.2: the store is their embedder's from then on."""
+    add_without_vectors(store, "one")
+    assert store.embedder_id() is None
+    assert store.count_unembedded() == 1
+    embed_all(store, vectors_of)
+    assert store.embedder_id() == EMBEDDER
+    assert store.count_unembedded() == 0
+
+
+def test_late_vectors_of_a_text_that_changed_are_dropped(store: RecordStore, vectors_of: VectorsOf) -> None:
+    """S2.2: the record goes on waiting."""
+    record = add_without_vectors(store, "one")
+    [(_, change, _)] = store.unembedded(EMBEDDER, 10)
+    with store.write() as transaction:
+        transaction.update(replace(record, importance=0.5))
+    seen = store.revision()
+    store.add_vectors(EMBEDDER, {(record.id, change): vectors_of(1)})
+    assert store.count_unembedded() == 1
+    assert store.revision() == seen
+
+
+def test_the_count_is_right_after_one_of_two_was_embedded(store: RecordStore, vectors_of: VectorsOf) -> None:
+    """S2.2: and after the other was erased."""
+    one, two = add_without_vectors(store, "one"), add_without_vectors(store, "two")
+    [(_, change, _)] = store.unembedded(EMBEDDER, 1)
+    store.add_vectors(EMBEDDER, {(one.id, change): vectors_of(1)})
+    assert store.count_unembedded() == 1
+    with store.write() as transaction:
+        transaction.erase([two.id])
+    assert store.count_unembedded() == 0
+
+
+def test_vectors_of_another_embedder_are_no_news_before_it_is_adopted(
+    store: RecordStore, add: Add, vectors_of: VectorsOf
+) -> None:
+    """S2.2: until then the old ones answer; afterwards nothing waits."""
+    add("has its vectors")
+    add_without_vectors(store, "has none")
+    seen = store.revision()
+    embed_all(store, vectors_of, "another")
+    assert (store.revision(), store.embedder_id()) == (seen, EMBEDDER)
+    assert store.count_unembedded() == 1
+    assert store.adopt_embedder("another")
+    assert store.count_unembedded() == 0
+
+
+def test_vectors_of_another_length_are_refused_at_the_door(store: RecordStore, add: Add, vectors_of: VectorsOf) -> None:
+    """S2.2: whichever way they come."""
+    record = add("has its vectors")
+    add_without_vectors(store, "has none")
+    [(waiting, change, _)] = store.unembedded(EMBEDDER, 10)
+    shorter = vectors_of(1)[:, :4]
+    with pytest.raises(EmbedderMismatch, match="8 dimensions before, and now of 4"):
+        store.add_vectors(EMBEDDER, {(waiting, change): shorter})
+    with pytest.raises(EmbedderMismatch), store.write() as transaction:
+        transaction.insert(replace(record, id=transaction.next_id(RECORD)), shorter, (), ())
+    assert store.count_unembedded() == 1
