@@ -1,24 +1,27 @@
-"""Candidates that share words with the query, ranked by BM25."""
+"""Candidates that share words with the query, ranked by how much those words tell."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from mcp_memory.domain.queries import Query
 from mcp_memory.domain.scopes import RecordFilter
-from mcp_memory.ports import RecordStore
+from mcp_memory.ports import KeywordStore, RecordStore
+from mcp_memory.retrieval.eligible import eligible
 
 
 class KeywordSource:
-    """Implements `Source` on the record store's keyword index."""
+    """Implements `Source` on a keyword store; a selective filter is resolved by the record store first."""
 
     name = "keyword"
 
-    def __init__(self, records: RecordStore) -> None:
+    def __init__(self, records: RecordStore, keywords: KeywordStore) -> None:
         self._records = records
+        self._keywords = keywords
 
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
-        return self._records.keyword_search(query.terms, where, limit)
+        if not query.terms:
+            return {}
+        among = eligible(where, self._records)
+        return self._keywords.search(query.terms, where.scopes, limit, among.only, among.exclude)
 
     def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
-        only = replace(where, only=frozenset(record_ids), include_inactive=True)
-        return self._records.keyword_search(query.terms, only, len(record_ids))
+        return self._keywords.scores(query.terms, where.scopes, record_ids)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from mcp_memory.domain.queries import Query
 from mcp_memory.domain.scopes import RecordFilter
 from mcp_memory.ports import RecordStore, VectorStore
+from mcp_memory.retrieval.eligible import eligible
 
 
 class VectorSource:
@@ -19,10 +20,8 @@ class VectorSource:
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
         if query.vector is None:
             return {}
-        only = self._records.matching_ids(where) if where.is_selective else None
-        # Open branches hold few records: leaving those out is cheaper than naming all others.
-        hidden = self._records.ids_in_branches(where.hidden_branches) if where.hidden_branches else frozenset[str]()
-        return self._vectors.search(query.vector, where.scopes, limit, only, where.exclude | hidden)
+        among = eligible(where, self._records)
+        return self._vectors.search(query.vector, where.scopes, limit, among.only, among.exclude)
 
     def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
         if query.vector is None:

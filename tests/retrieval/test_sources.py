@@ -1,6 +1,8 @@
 """The sources of candidates, each by itself, over a real store."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from math import log
 
 import pytest
 
@@ -13,6 +15,7 @@ from mcp_memory.ports import Source
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
+from mcp_memory.stores.keywords_information import InformationKeywordStore
 from mcp_memory.stores.vectors_exact import ExactVectorStore
 
 NOON, DAY = 1_795_176_000.0, 86_400.0
@@ -27,7 +30,8 @@ def mismatch(stored: str, configured: str) -> str:
 @pytest.fixture
 def sources(app: App, embedder: MiniLMEmbedder) -> Sources:
     vectors = ExactVectorStore(app.records, embedder.id, mismatch)
-    every = [KeywordSource(app.records), VectorSource(app.records, vectors), TimeSpanSource(app.records)]
+    keywords = KeywordSource(app.records, InformationKeywordStore(app.records))
+    every = [keywords, VectorSource(app.records, vectors), TimeSpanSource(app.records)]
     return {source.name: source for source in every}
 
 
@@ -57,6 +61,12 @@ def test_keywords_rank_by_matching_words(sources: Sources, ids: list[str], ask: 
     assert min(found.values()) > 0
     assert list(sources["keyword"].search(ask("x", ("database", "port")), WHERE, 1)) == [ids[1]]
     assert sources["keyword"].search(ask("?", ()), WHERE, 10) == {}
+    tagged = RecordFilter(scopes=WHERE.scopes, tags=frozenset({"n0", "n2"}))
+    assert list(sources["keyword"].search(ask("x", ("database", "port")), tagged, 10)) == [ids[0]]
+    without = RecordFilter(scopes=WHERE.scopes, exclude=frozenset({ids[1]}))
+    assert list(sources["keyword"].search(ask("x", ("database", "port")), without, 10)) == [ids[0]]
+    everything = RecordFilter(scopes=WHERE.scopes, include_inactive=True)
+    assert list(sources["keyword"].search(ask("x", ("lost",)), everything, 10)) == [ids[3]]
 
 
 def test_meaning_ranks_by_cosine(sources: Sources, ids: list[str], ask: Callable[..., Query]) -> None:
@@ -73,16 +83,33 @@ def test_meaning_ranks_by_cosine(sources: Sources, ids: list[str], ask: Callable
     assert sources["vector"].scores(Query(text="x", terms=()), WHERE, ids) == {}
 
 
+def test_records_of_hidden_branches_are_no_candidates(
+    app: App, sources: Sources, ids: list[str], ask: Callable[..., Query]
+) -> None:
+    """T4.3: neither by words nor by meaning."""
+    with app.records.write() as transaction:
+        record = transaction.get(ids[1])
+        assert record is not None
+        transaction.update(replace(record, branch_id="t9"))
+    query = ask("database port", ("database", "port"))
+    hidden = RecordFilter(scopes=WHERE.scopes, hidden_branches=frozenset({"t9"}))
+    for name in ("keyword", "vector"):
+        assert ids[1] in sources[name].search(query, WHERE, 10)
+        assert ids[1] not in sources[name].search(query, hidden, 10)
+        assert ids[0] in sources[name].search(query, hidden, 10)
+
+
 def test_a_time_brings_in_what_happened_then(sources: Sources, ids: list[str], ask: Callable[..., Query]) -> None:
-    """R6: newest first, inside the span and inside the caller's own limits; without a span, nothing."""
+    """R6: newest first, inside the span and inside the caller's own limits, by its rarity; without one, nothing."""
     span = (NOON - 9.5 * DAY, NOON - 7.5 * DAY)
     time = sources["time"]
-    assert dict(time.search(ask("x", (), span), WHERE, 10)) == {ids[1]: 1.0, ids[0]: 1.0}
+    rarity = log((3 + 1) / (2 + 1))
+    assert dict(time.search(ask("x", (), span), WHERE, 10)) == {ids[1]: rarity, ids[0]: rarity}
     assert list(time.search(ask("x", (), span), WHERE, 1)) == [ids[1]]
     later = RecordFilter(scopes=WHERE.scopes, since=NOON - 8.5 * DAY, until=NOON)
     assert list(time.search(ask("x", (), span), later, 10)) == [ids[1]]
     assert time.search(ask("x", ()), WHERE, 10) == {}
-    assert dict(time.scores(ask("x", (), span), WHERE, [ids[0], ids[2]])) == {ids[0]: 1.0}
+    assert dict(time.scores(ask("x", (), span), WHERE, [ids[0], ids[2]])) == {ids[0]: rarity}
     assert time.scores(ask("x", ()), WHERE, ids) == time.scores(ask("x", (), span), WHERE, []) == {}
 
 

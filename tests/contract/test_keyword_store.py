@@ -1,0 +1,449 @@
+"""The contract of `KeywordStore`, over every implementation, against its formula in plain Python."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import expm1, inf, log, log1p
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcp_memory.domain.fusion import PRIOR_RECORDS
+from mcp_memory.domain.records import OUT_OF_SEARCH, Record, Status
+from mcp_memory.domain.text import MAX_QUERY_TERMS, index_terms, query_terms, stems
+from mcp_memory.ports import KeywordStore, Rarity, RecordStore
+from mcp_memory.stores.keywords_information import READ_ON, InformationKeywordStore
+from mcp_memory.stores.records_sqlite import SqliteRecordStore
+
+Make = Callable[[RecordStore], KeywordStore]
+Add = Callable[..., Record]
+Open = Callable[..., RecordStore]
+EMBEDDER = "contract-embedder"
+HERE, PRIVATE, THERE = SCOPES = ("shared/here", "private/ann/here", "shared/there")
+VECTOR = np.full((1, 8), 8**-0.5, np.float32)
+
+STORES: dict[str, Make] = {"information": InformationKeywordStore}
+
+
+@pytest.fixture(scope="module", params=sorted(STORES))
+def make(request: pytest.FixtureRequest) -> Make:
+    return STORES[request.param]
+
+
+@pytest.fixture
+def keywords(make: Make, store: RecordStore) -> KeywordStore:
+    return make(store)
+
+
+def found(keywords: KeywordStore, query: str) -> list[str]:
+    return list(keywords.search(query_terms(query), [HERE], 10))
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("We were running the migrations", "run migration"),
+        ("call parse_config first", "parse config"),
+        ("call parseConfigFile first", "config"),
+        ("call parseConfigFile first", "parseConfigFile"),
+        ("edit src/app/main.py now", "main.py"),
+        ("edit C:\\Users\\bo\\notes.txt", "notes"),
+        ("我们决定使用数据库迁移工具", "数据库"),
+        ("東京タワーは高いです", "タワー"),
+        ("ประเทศไทยอยู่ในเอเชีย", "ไทย"),
+        ("the café déjà vu", "cafe deja"),
+        ("the cafe", "café"),
+        ("Tie\u0302\u0301ng Vie\u0323\u0302t", "Tiếng Việt"),
+        ("Tiếng Việt", "tieng viet"),
+        ("старый за\u0301мок", "замок"),
+        ("Die Straße", "STRASSE"),
+        ('say "hello" AND NOT (NEAR)', '"hello" AND NOT'),
+        ("ERR_CONNECTION_REFUSED at :8080", "8080"),
+    ],
+)
+def test_words_are_found_in_the_forms_people_write_them(
+    keywords: KeywordStore, add: Add, text: str, query: str
+) -> None:
+    """R1, R5: stems, identifiers, paths, scripts without spaces, accents."""
+    record = add(text)
+    add("something else entirely")
+    assert found(keywords, query) == [record.id]
+
+
+def test_the_better_match_comes_first(keywords: KeywordStore, add: Add) -> None:
+    """R5: scores above 0 and at most what the words tell in all; a word says less in a text long enough to have it."""
+    for _ in range(5):
+        add("sqlite is mentioned here among many other words of no consequence whatever")
+    best = add("sqlite alone")
+    scores = keywords.search(["sqlite"], [HERE], 10)
+    assert next(iter(scores)) == best.id
+    assert len(scores) == 6
+    assert min(scores.values()) > 0
+    assert max(scores.values()) <= keywords.rarity(["sqlite"], [HERE]).information
+    assert list(scores.values()) == sorted(scores.values(), reverse=True)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 5, 6, 100])
+def test_of_equal_scores_the_newest_records_come_first(
+    keywords: KeywordStore, store: RecordStore, add: Add, limit: int
+) -> None:
+    """B11.2: also at the limit, whichever record was changed last."""
+    records = [add("one port", kind="message") for _ in range(5)]
+    best = add("port")
+    for text in ("another text", "one port"):
+        with store.write() as transaction:
+            transaction.update(replace(records[1], text=text), VECTOR)
+        assert (records[1].id in found(keywords, "port")) == (text == "one port")
+    wanted = [best.id, *(record.id for record in reversed(records))]
+    assert list(keywords.search(["port"], [HERE], limit)) == wanted[:limit]
+
+
+def test_what_shares_no_word_is_not_found(keywords: KeywordStore, add: Add) -> None:
+    """R5: no word, no scope, no record, no hit; records without a word are no trouble."""
+    assert keywords.search(["port"], [HERE], 10) == {}
+    record = add("The port is 5432.")
+    add("…!? _ ")
+    add("The quay is closed.")
+    assert keywords.search([], [HERE], 10) == {}
+    assert keywords.search(["harbour"], [HERE], 10) == {}
+    assert keywords.search(["port"], [], 10) == {}
+    assert keywords.search(["port"], [THERE], 10) == {}
+    assert keywords.scores(["port"], [HERE], []) == {}
+    assert keywords.rarity([], [THERE]) == Rarity(records=0, information=0)
+    assert keywords.neighbours([record.id, "r-unknown"]) == {}
+    once = keywords.search(["port"], [HERE], 10)
+    assert list(once) == [record.id]
+    assert keywords.search(["port"], [HERE, HERE], 10) == once
+
+
+def test_forms_of_one_word_count_once(keywords: KeywordStore, add: Add) -> None:
+    """R5: in the scores and in what all of them would tell."""
+    add("We were running late.")
+    add("Nothing to see.")
+    once = keywords.search(["run", "late"], [HERE], 10)
+    assert keywords.search(["run", "running", "late", "runs", "Late"], [HERE], 10) == once
+    assert keywords.rarity(["run", "running", "late", "runs"], [HERE]) == keywords.rarity(["run", "late"], [HERE])
+
+
+def test_a_rare_word_tells_more_than_a_common_one(keywords: KeywordStore, add: Add) -> None:
+    """R5: and an unknown one most, never less than nothing; retired records do not count."""
+    for text in ("port", "port", "port quay"):
+        add(text)
+    add("quay", status="retired")
+    told = {word: keywords.rarity([word], [HERE]) for word in ("port", "quay", "zebra")}
+    assert told == {
+        "port": Rarity(records=3, information=-log(3.5 / (PRIOR_RECORDS + 4))),
+        "quay": Rarity(records=3, information=-log(1.5 / (PRIOR_RECORDS + 4))),
+        "zebra": Rarity(records=3, information=-log(0.5 / (PRIOR_RECORDS + 4))),
+    }
+    assert 0 < told["port"].information < told["quay"].information < told["zebra"].information
+
+
+def test_other_scopes_matter_only_where_they_are_asked_for(make: Make, open_store: Open, add: Add) -> None:
+    """S4.1: what another project stores changes no score here; scopes read together are counted together."""
+    store = open_store()
+    mine = [add(text) for text in ("the port is open", "the quay is closed")]
+    keywords = make(store)
+    terms = ["port", "quay"]
+    before = (keywords.search(terms, [HERE], 10), keywords.rarity(terms, [HERE]))
+    other = add("port port port", scope=THERE)
+    assert (keywords.search(terms, [HERE], 10), keywords.rarity(terms, [HERE])) == before
+    port, quay = (keywords.rarity([term], [HERE, THERE]).information for term in terms)
+    assert port < quay
+    assert keywords.search(terms, [HERE, THERE], 10).keys() == {other.id, *(record.id for record in mine)}
+
+
+def test_only_and_exclude_choose_among_records(keywords: KeywordStore, add: Add) -> None:
+    """S4.1: named ones whatever their status; excluded ones never; neither widens the scope."""
+    live, retired = add("port one"), add("port two", status="retired")
+    foreign = add("port three", scope=THERE)
+    everyone = [live.id, retired.id, foreign.id, "r-unknown", live.id]
+    assert set(keywords.search(["port"], [HERE], 10)) == {live.id}
+    assert set(keywords.search(["port"], [HERE], 10, only=everyone)) == {live.id, retired.id}
+    assert set(keywords.search(["port"], [HERE], 10, only=everyone, exclude=[live.id])) == {retired.id}
+    assert keywords.search(["port"], [HERE], 10, only=[]) == {}
+    assert keywords.search(["port"], [HERE], 10, exclude=[live.id, "r-unknown"]) == {}
+    assert keywords.scores(["port"], [HERE], everyone) == keywords.search(["port"], [HERE], 10, only=everyone)
+
+
+def test_a_long_query_of_many_words_is_answered_by_the_formula(keywords: KeywordStore, add: Add) -> None:
+    """R5: a pasted log is a query too."""
+    rng = random.Random(2)
+    vocabulary = [f"word{n}x" for n in range(100)]
+    stored: Stored = {}
+    for _ in range(30):
+        record = add(" ".join(rng.choices(vocabulary, k=60)))
+        stored[record.id] = (HERE, "new", record.text, False)
+    terms = query_terms(" ".join(vocabulary))
+    assert len(terms) == MAX_QUERY_TERMS
+    assert_exactly(keywords.search(terms, SCOPES, 20), oracle(stored, terms, SCOPES, None, ()), 20)
+
+
+def test_a_word_repeated_beyond_measure_counts_as_often_as_can_be_kept(keywords: KeywordStore, add: Add) -> None:
+    """R5: a text of one word a thousand times is found, and nothing overflows."""
+    often, once = add("port " * 1000), add("port of call")
+    assert set(keywords.search(["port"], [HERE], 10)) == {often.id, once.id}
+
+
+def test_readers_at_work_while_others_write_always_see_whole_records(make: Make, open_store: Open, add: Add) -> None:
+    """S1.1: several threads on one keyword store, another process's writes in between."""
+    store, other = open_store(), open_store()
+    keywords = make(store)
+    add("port zero", to=other)
+    failures: list[Mapping[str, float]] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            answer = keywords.search(["port", "quay"], [HERE], 500)
+            if not answer or list(answer.values()) != sorted(answer.values(), reverse=True):
+                failures.append(answer)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    try:
+        for number in range(40):
+            add(f"port {number} quay", to=other)
+    finally:
+        stop.set()
+        for reader in readers:
+            reader.join()
+    assert failures == []
+    assert len(keywords.search(["port"], [HERE], 500)) == 41
+
+
+def test_a_turn_is_read_on_into_what_is_said_beside_it(keywords: KeywordStore, add: Add) -> None:
+    """R5: a question and its answer share a word that only one of them says; in one session, and only in dialogue."""
+    question = add("Where did you buy the kayak?", speaker="Ann", session_id="s1")
+    answer = add("In Lisbon, last spring.", speaker="Bo", session_id="s1")
+    add("Nice.", speaker="Ann", session_id="s1")
+    add("The weather is fine.", speaker="Ann", session_id="s2")
+    add("Lunch was late.", session_id="s1")
+    scores = keywords.search(["kayak"], [HERE], 10)
+    assert list(scores) == [question.id, answer.id]
+    assert scores[answer.id] == pytest.approx(READ_ON * scores[question.id])
+    both = keywords.search(["kayak", "lisbon"], [HERE], 10)
+    assert both[answer.id] > scores[question.id]
+
+
+def test_turns_close_ranks_when_one_between_them_goes(keywords: KeywordStore, store: RecordStore, add: Add) -> None:
+    """R9: what is retired or erased is no longer read on into; what is said differently now, is."""
+    first, second, third = (add(text, speaker="Ann") for text in ("alpha", "beta", "gamma"))
+    assert keywords.neighbours([first.id, second.id, third.id]) == {
+        first.id: [second.id],
+        second.id: [first.id, third.id],
+        third.id: [second.id],
+    }
+    with store.write() as transaction:
+        transaction.update(replace(second, text="delta"), VECTOR)
+    assert set(keywords.search(["delta"], [HERE], 10)) == {first.id, second.id, third.id}
+    assert set(keywords.search(["beta"], [HERE], 10)) == set()
+    with store.write() as transaction:
+        transaction.update(replace(second, text="delta", status="retired"))
+    assert keywords.search(["delta"], [HERE], 10) == {}
+    assert keywords.neighbours([first.id]) == {}
+    with store.write() as transaction:
+        transaction.erase([second.id])
+    assert keywords.neighbours([first.id, third.id]) == {first.id: [third.id], third.id: [first.id]}
+    assert set(keywords.search(["gamma"], [HERE], 10)) == {first.id, third.id}
+
+
+Stored = dict[str, tuple[str, Status, str, bool]]
+"""For each record its scope, status, text, and whether it is a turn of the one session."""
+
+
+def oracle(
+    stored: Stored,
+    terms: Sequence[str],
+    scopes: Collection[str],
+    only: Collection[str] | None,
+    exclude: Collection[str],
+) -> dict[str, float]:
+    """The information of the words in common as the formula reads, record by record; best and newest first."""
+    here = {
+        i: (status, Counter(index_terms(text))) for i, (scope, status, text, _) in stored.items() if scope in scopes
+    }
+    live = [counts for status, counts in here.values() if status not in OUT_OF_SEARCH]
+    mean = sum(counts.total() for counts in live) / max(len(live), 1) or 1.0
+    having = {stem: sum(stem in counts for counts in live) for stem in stems(terms)}
+    chances = {stem: (count + 0.5) / (len(live) + PRIOR_RECORDS + 1) for stem, count in having.items()}
+    beside = turns_beside(stored)
+
+    def own(record_id: str, stem: str) -> float:
+        counts = here[record_id][1]
+        return -log(-expm1(max(counts.total() / mean, 1.0) * log1p(-chances[stem]))) if counts[stem] else 0.0
+
+    scores: dict[str, float] = {}
+    for record_id, (status, _) in here.items():
+        near = beside.get(record_id, ())
+        told = [max(own(record_id, s), *(READ_ON * own(turn, s) for turn in near), 0.0) for s in chances]
+        wanted = record_id in only if only is not None else status not in OUT_OF_SEARCH
+        if sum(told) > 0 and wanted and record_id not in exclude:
+            scores[record_id] = sum(told)
+    return dict(sorted(scores.items(), key=lambda hit: (hit[1], hit[0]), reverse=True))
+
+
+def turns_beside(stored: Stored) -> dict[str, list[str]]:
+    """For each turn the live ones directly before and after it in its scope; those that are alone are not named."""
+    beside: dict[str, list[str]] = {}
+    for scope in SCOPES:
+        turns = [record_id for record_id in sorted(stored) if stored[record_id][0] == scope and stored[record_id][3]]
+        for before, after in pairwise(turns):
+            beside.setdefault(before, []).append(after)
+            beside.setdefault(after, []).insert(0, before)
+    live = {record_id for record_id, (_, status, _, _) in stored.items() if status not in OUT_OF_SEARCH}
+    kept = {turn: [each for each in near if each in live] for turn, near in beside.items()}
+    return {turn: near for turn, near in kept.items() if near}
+
+
+def assert_exactly(answer: Mapping[str, float], wanted: Mapping[str, float], limit: int) -> None:
+    """The same records with the same scores; in the same order where the scores differ by more than rounding."""
+    assert len(answer) == min(len(wanted), limit)
+    assert list(answer.values()) == pytest.approx(list(wanted.values())[:limit], rel=1e-12)
+    assert [wanted.get(record_id, inf) for record_id in answer] == pytest.approx(list(answer.values()), rel=1e-12)
+
+
+WORDS = ["port", "ports", "quay", "parseConfig", "config", "déjà", "deja", "数据库", "据", "running", "the", "…"]
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
+Step = tuple[str, int, str, int]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["insert", "insert", "insert", "update", "erase", "retire", "restore", "move", "search"]),
+        st.integers(0, 1000),
+        texts,
+        st.integers(0, 2),
+    ),
+    min_size=1,
+    max_size=50,
+)
+QUERIES = st.lists(st.sampled_from([*WORDS, "absent"]), max_size=5).map(" ".join).map(query_terms)
+
+
+def apply(store: RecordStore, stored: Stored, step: Step) -> None:
+    """Take one step in the truth and in the model of it."""
+    kind, seed, text, scope = step
+    with store.write() as transaction:
+        if kind == "insert" or not stored:
+            role = "user" if seed % 2 else None
+            record = replace(BLANK, id=transaction.next_id("r"), scope=SCOPES[scope], text=text, role=role)
+            transaction.insert(record, VECTOR, (), ())
+            stored[record.id] = (record.scope, "new", text, role is not None)
+            return
+        record_id = sorted(stored)[seed % len(stored)]
+        record = transaction.get(record_id)
+        assert record is not None
+        old_scope, status, old_text, turn = stored[record_id]
+        if kind == "erase":
+            transaction.erase([record_id])
+            del stored[record_id]
+        elif kind == "update":
+            stored[record_id] = (old_scope, status, text, turn)
+            transaction.update(replace(record, text=text), VECTOR)
+        else:
+            status = {"retire": "retired", "restore": "new"}.get(kind, status)
+            moved = SCOPES[scope] if kind == "move" else old_scope
+            stored[record_id] = (moved, status, old_text, turn)  # pyright: ignore[reportArgumentType] - a Status
+            transaction.update(replace(record, status=status, scope=moved))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=STEPS, limit=st.integers(1, 12), terms=QUERIES, data=st.data())
+def test_search_follows_the_formula_after_any_history(
+    make: Make, steps: Sequence[Step], limit: int, terms: Sequence[str], data: st.DataObject
+) -> None:
+    """S1.2, S2.2, S4.1: whatever was done by whomever; and a store opened only now answers alike, to the bit."""
+    with tempfile.TemporaryDirectory() as folder:
+        truth, other = (SqliteRecordStore(Path(folder), EMBEDDER) for _ in range(2))
+        keywords = make(truth)
+        stored: Stored = {}
+        for step in steps:
+            if step[0] == "search":
+                assert_exactly(keywords.search(terms, SCOPES, limit), oracle(stored, terms, SCOPES, None, ()), limit)
+            else:
+                apply(other, stored, step)
+        known = sorted(stored)
+        scopes = data.draw(st.lists(st.sampled_from(SCOPES), unique=True))
+        only = data.draw(st.none() | st.lists(st.sampled_from([*known, "r-unknown"])))
+        exclude = data.draw(st.lists(st.sampled_from([*known, "r-unknown"]), max_size=3))
+        for each in (keywords, make(other)):
+            answer = each.search(terms, scopes, limit, only, exclude)
+            assert_exactly(answer, oracle(stored, terms, scopes, only, exclude), limit)
+            assert_exactly(each.scores(terms, scopes, known), oracle(stored, terms, scopes, known, ()), len(known))
+        assert keywords.rarity(terms, scopes) == make(other).rarity(terms, scopes)
+        assert keywords.neighbours(known) == make(other).neighbours(known) == turns_beside(stored)
+        truth.close()
+        other.close()
+
+
+def test_a_long_history_of_changes_leaves_every_record_as_it_is_now(make: Make, open_store: Open) -> None:
+    """S1.2: far more changes than records, among live and retired ones, over several scopes."""
+    store = open_store()
+    keywords = make(store)
+    rng = random.Random(4)
+    stored: Stored = {}
+    for turn in range(600):
+        kind = "insert" if turn < 60 else rng.choice(["update"] * 6 + ["retire", "restore", "move", "erase", "insert"])
+        text = " ".join(rng.choices(WORDS, k=rng.randint(1, 30)))
+        apply(store, stored, (kind, rng.randrange(1000), text, rng.randrange(3)))
+        if turn % 20 == 0:
+            terms = query_terms(" ".join(rng.sample(WORDS, 4)))
+            assert_exactly(keywords.search(terms, SCOPES, 10), oracle(stored, terms, SCOPES, None, ()), 10)
+
+
+def test_texts_changed_many_times_leave_nothing_of_what_they_said(make: Make, open_store: Open) -> None:
+    """S1.2: also once what is kept of former texts outweighs the present ones and is cleared away."""
+    store = open_store()
+    keywords = make(store)
+    rng = random.Random(6)
+    stored: Stored = {}
+    for _ in range(40):
+        apply(store, stored, ("insert", 0, "port", 0))
+    for number in range(12):
+        with store.write() as transaction:
+            for record_id in rng.sample(sorted(stored), 30):
+                text = " ".join(rng.choices(WORDS, k=rng.randint(1, 30)))
+                stored[record_id] = (HERE, "new", text, False)
+                transaction.update(replace(BLANK, id=record_id, text=text), VECTOR)
+        terms = query_terms(WORDS[number])
+        assert_exactly(keywords.search(terms, [HERE], 100), oracle(stored, terms, [HERE], None, ()), 100)
+    apply(store, stored, ("retire", 7, "", 0))
+    assert_exactly(keywords.search(["port"], [HERE], 100), oracle(stored, ["port"], [HERE], None, ()), 100)
+
+
+def test_many_records_at_once_and_few_afterwards_are_found_alike(make: Make, open_store: Open) -> None:
+    """S1.2: a store that was loaded whole, and one that followed from the start, hold the same."""
+    store = open_store()
+    follower = make(store)
+    rng = random.Random(5)
+    vocabulary = [f"w{number}" for number in range(300)]
+    stored: Stored = {}
+    for size in (700, 1, 700, 1, 1):
+        with store.write() as transaction:
+            for _ in range(size):
+                text = " ".join(rng.choices(vocabulary, k=30))
+                record = replace(BLANK, id=transaction.next_id("r"), text=text)
+                transaction.insert(record, VECTOR, (), ())
+                stored[record.id] = (HERE, "new", text, False)
+        terms = rng.sample(vocabulary, 6)
+        wanted = oracle(stored, terms, SCOPES, None, ())
+        for keywords in (follower, make(store)):
+            assert_exactly(keywords.search(terms, SCOPES, 50), wanted, 50)
+
+
+BLANK = Record(
+    id="", scope=HERE, namespace="here", visibility="shared", agent="ann", session_id="s1", task_id=None,
+    branch_id=None, kind="fact", text="text", summary="text", micro="text", text_tokens=1, summary_tokens=1,
+    micro_tokens=1, importance=1.0, confidence=None, status="new", outcome=None, pinned=False, tags=(), details={},
+    speaker=None, role=None, tool=None, call_id=None, superseded_by=None, created_at=100.0, updated_at=100.0,
+    accessed_at=100.0, occurred_at=100.0,
+)  # fmt: skip
