@@ -7,7 +7,8 @@ from mcp_memory.domain.records import Json
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.times import iso
 from mcp_memory.errors import NotFound
-from mcp_memory.ports import RecordStore
+from mcp_memory.ports import GraphStore, RecordStore
+from mcp_memory.services.neighbourhood import neighbourhood
 from mcp_memory.services.showing import shown_record
 from mcp_memory.services.standing import hidden_branches, visible_to
 
@@ -17,12 +18,15 @@ LOG_SHOWN = 500
 class Inspecting:
     """Read-only views as JSON objects. Thread-safe."""
 
-    def __init__(self, records: RecordStore) -> None:
+    def __init__(self, records: RecordStore, graph: GraphStore) -> None:
         self._records = records
+        self._graph = graph
 
     def status(self, caller: Caller) -> dict[str, Json]:
         """Counts over what this caller may see, and the state of the store."""
-        summary = self._records.summarize(caller, hidden_branches(self._records, caller))
+        hidden = hidden_branches(self._records, caller)
+        summary = self._records.summarize(caller, hidden)
+        graph = self._graph.summarize(caller.scopes, hidden)
         return {
             "namespace": caller.namespace,
             "agent": caller.agent,
@@ -31,6 +35,7 @@ class Inspecting:
             "statuses": dict(summary.statuses),
             "tasks": dict(summary.tasks),
             "sessions": summary.sessions,
+            "graph": {"entities": graph.entities, "relations": graph.relations},
             "store": {
                 "path": summary.path,
                 "bytes": summary.file_bytes,
@@ -41,27 +46,29 @@ class Inspecting:
         }
 
     def record(self, record_id: str, caller: Caller) -> dict[str, Json]:
-        """One record in full, with its earlier texts and counters. Raises NotFound."""
+        """One record in full, with its earlier texts, its counters and what it is linked to. Raises NotFound."""
+        hidden = hidden_branches(self._records, caller)
         record = self._records.get([record_id], caller.scopes).get(record_id)
-        if record is None or record.branch_id in hidden_branches(self._records, caller):
+        if record is None or record.branch_id in hidden:
             raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
-        entities, relations = self._records.links(record_id)
         earlier: list[Json] = [{"until": iso(at), "text": text} for at, text in self._records.old_texts(record_id)]
-        return shown_record(record, "full") | {
-            "summary": record.summary,
-            "micro": record.micro,
-            "importance": record.importance,
-            "status": record.status,
-            "visibility": record.visibility,
-            "agent": record.agent,
-            "session_id": record.session_id,
-            "created_at": iso(record.created_at),
-            "updated_at": iso(record.updated_at),
-            "counters": asdict(record.counters),
-            "earlier": earlier,
-            "entities": [asdict(entity) for entity in entities],
-            "relations": [asdict(relation) for relation in relations],
-        }
+        return (
+            shown_record(record, "full")
+            | {
+                "summary": record.summary,
+                "micro": record.micro,
+                "importance": record.importance,
+                "status": record.status,
+                "visibility": record.visibility,
+                "agent": record.agent,
+                "session_id": record.session_id,
+                "created_at": iso(record.created_at),
+                "updated_at": iso(record.updated_at),
+                "counters": asdict(record.counters),
+                "earlier": earlier,
+            }
+            | neighbourhood(record, caller, hidden, self._records, self._graph)
+        )
 
     def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
         """What one session stored, in its order; of a long one the end. Raises NotFound where that is nothing."""

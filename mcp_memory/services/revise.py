@@ -7,7 +7,8 @@ from typing import Literal
 
 from mcp_memory.domain.detail import measured
 from mcp_memory.domain.lifecycle import moved_to
-from mcp_memory.domain.records import Counters, Outcome, Record, Status, Visibility, searchable_text
+from mcp_memory.domain.mentions import found_entities
+from mcp_memory.domain.records import Counters, Entity, Outcome, Record, Status, Visibility, searchable_text
 from mcp_memory.domain.scopes import Caller, scope_key
 from mcp_memory.domain.text import content_hash
 from mcp_memory.errors import Conflict, InvalidRequest
@@ -35,6 +36,15 @@ class Revision:
     visibility: Visibility | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NewText:
+    """A text and what is made of it before the write lock is taken."""
+
+    text: str
+    vectors: Vectors
+    found: tuple[Entity, ...]
+
+
 class Revise:
     """Changes records. Thread-safe; redaction and embedding happen before the write lock is taken."""
 
@@ -57,27 +67,28 @@ class Revise:
         """
         if revision == Revision(id=revision.id):
             raise InvalidRequest("Nothing to change; give text, outcome, feedback or another field beside id.")
-        text, vectors = self._new_text(revision, caller)
+        new = self._new_text(revision, caller)
         with self._records.write() as transaction:
             record = require_own(revision.id, caller, transaction)
-            if text == record.text:
-                text = vectors = None
-            revised = self._revised(record, revision, text, caller)
-            if text is not None or revised.scope != record.scope:
+            if new and new.text == record.text:
+                new = None
+            revised = self._revised(record, revision, new.text if new else None, caller)
+            if new or revised.scope != record.scope:
                 self._refuse_twin(revised, transaction)
             supersede(revision.supersedes, revised, caller, self._clock(), transaction)
-            transaction.update(revised, vectors)
+            transaction.update(revised, new.vectors if new else None, new.found if new else ())
         return revised
 
-    def _new_text(self, revision: Revision, caller: Caller) -> tuple[str | None, Vectors | None]:
+    def _new_text(self, revision: Revision, caller: Caller) -> _NewText | None:
         if revision.text is None:
-            return None, None
+            return None
         text = self._redactor.redact(revision.text.strip())[0]
         if not text:
             raise InvalidRequest("text is empty; use forget to remove a record.")
         record = self._records.get([revision.id], caller.scopes).get(revision.id)
-        said = searchable_text(text, record.speaker, record.details) if record else text
-        return text, self._embedder.embed(said)
+        speaker, details = (record.speaker, record.details) if record else (None, None)
+        vectors = self._embedder.embed(searchable_text(text, speaker, details or {}))
+        return _NewText(text=text, vectors=vectors, found=found_entities(text, speaker, details))
 
     def _revised(self, record: Record, revision: Revision, text: str | None, caller: Caller) -> Record:
         now = self._clock()

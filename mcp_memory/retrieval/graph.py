@@ -1,0 +1,67 @@
+"""Candidates that speak of what the query names, or of what that is related to."""
+
+from collections.abc import Collection, Mapping
+from itertools import islice
+from math import log
+
+from mcp_memory.domain.fusion import PRIOR_RECORDS
+from mcp_memory.domain.queries import Query
+from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.text import query_terms
+from mcp_memory.ports import GraphStore, KeywordStore, RecordStore
+from mcp_memory.retrieval.eligible import eligible
+
+MAX_REACHED = 10_000
+"""More than activation ever reaches: it is bounded by itself."""
+
+
+class GraphSource:
+    """Implements `Source` by spreading activation from the entities that the query mentions.
+
+    Scores are nats: minus the logarithm of the share of records that are activated as strongly, times the share of the
+    query's words that name entities, since of the rest the graph knows nothing. Without a name, no candidates.
+    """
+
+    name = "graph"
+
+    def __init__(self, records: RecordStore, graph: GraphStore, keywords: KeywordStore) -> None:
+        self._records = records
+        self._graph = graph
+        self._keywords = keywords
+        self._last: tuple[object, Mapping[str, float]] = (None, {})
+
+    def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
+        told = self._told(query, where)
+        if not told:
+            return {}
+        among = eligible(where, self._records)
+        passing = (
+            (record_id, nats)
+            for record_id, nats in told.items()
+            if (among.only is None or record_id in among.only) and record_id not in among.exclude
+        )
+        return dict(islice(passing, limit))
+
+    def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
+        told = self._told(query, where)
+        return {record_id: told[record_id] for record_id in record_ids if record_id in told}
+
+    def _told(self, query: Query, where: RecordFilter) -> Mapping[str, float]:
+        """Every record that activation reaches, the most activated first. Kept, since a recall asks twice."""
+        asked = (self._records.revision(), query.text, where.scopes, where.hidden_branches)
+        last, told = self._last
+        if last != asked:
+            told = self._reached(query, where)
+            self._last = (asked, told)
+        return told
+
+    def _reached(self, query: Query, where: RecordFilter) -> Mapping[str, float]:
+        seeds = self._graph.mentioned(query.text, where.scopes, where.hidden_branches)
+        if not seeds or not query.terms:
+            return {}
+        naming = {term for key in seeds for term in query_terms(key)}.intersection(query.terms)
+        share = len(naming) / len(query.terms)
+        reached = self._graph.activate(seeds, where.scopes, MAX_REACHED, where.hidden_branches)
+        as_strong = {activation: place for place, activation in enumerate(reached.values(), 1)}  # Ties: the last place.
+        records = self._keywords.rarity(query.terms, where.scopes).records + PRIOR_RECORDS
+        return {i: share * log(records / as_strong[activation]) for i, activation in reached.items()}

@@ -1,0 +1,179 @@
+"""The relation graph in memory, kept current by the change sequence. A graph for each scope, walked as one."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import fsum
+from typing import TYPE_CHECKING
+
+from mcp_memory.domain.activation import Reached, spread
+from mcp_memory.ports import Connection, GraphNode, GraphSummary, LinkChange, RecordStore
+from mcp_memory.stores.graph_view import GraphView, Place
+
+if TYPE_CHECKING:
+    from mcp_memory.stores.graph_scope import ScopeGraph
+
+
+class NetworkxGraphStore:
+    """Implements `GraphStore`. The first call reads the truth's links, later ones what changed."""
+
+    def __init__(self, records: RecordStore) -> None:
+        self._records = records
+        self._lock = threading.Lock()
+        self._graph = _Graph()
+        self._last: tuple[object, Mapping[str, float]] = (None, {})
+
+    def mentioned(self, text: str, scopes: Sequence[str], hidden: Collection[str] = ()) -> Mapping[str, float]:
+        with self._lock:
+            view = self._view(scopes, hidden)
+            return view.weights(view.named_in(text))
+
+    def activate(
+        self,
+        seeds: Mapping[str, float],
+        scopes: Sequence[str],
+        limit: int,
+        hidden: Collection[str] = (),
+        only: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+    ) -> Mapping[str, float]:
+        if not seeds:
+            return {}
+        found = self._activations(seeds, scopes, hidden)
+        wanted = set(found) if only is None else found.keys() & only
+        best = sorted(((found[i], i) for i in wanted.difference(exclude)), reverse=True)[:limit]
+        return {record_id: activation for activation, record_id in best}
+
+    def neighbourhood(
+        self, record_id: str, scopes: Sequence[str], limit: int, hidden: Collection[str] = ()
+    ) -> Sequence[Connection]:
+        start: GraphNode = ("record", record_id)
+        with self._lock:
+            view = self._view(scopes, hidden)
+            reached = spread({start: 1.0}, view.neighbours) if view.sees(start) else {}
+        others = ((near, hit) for near, hit in _records(reached) if near != record_id)
+        return [
+            Connection(id=near, activation=hit.activation, path=_path_to(hit, reached))
+            for near, hit in _best(others, limit)
+        ]
+
+    def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary:
+        with self._lock:
+            return self._view(scopes, hidden).summary()
+
+    def check(self) -> Sequence[str]:
+        fresh = _Graph()
+        with self._lock:
+            self._graph.catch_up(self._records)
+            fresh.catch_up(self._records)
+            return list(self._graph.differences(fresh))
+
+    def rebuild(self) -> None:
+        with self._lock:
+            self._graph = _Graph()
+            self._last = (None, {})
+
+    def _activations(
+        self, seeds: Mapping[str, float], scopes: Sequence[str], hidden: Collection[str]
+    ) -> Mapping[str, float]:
+        """Of every record that is reached. The last answer is kept: one recall searches, then scores others' finds."""
+        with self._lock:
+            view = self._view(scopes, hidden)
+            asked = (self._graph.applied, tuple(seeds.items()), tuple(scopes), frozenset(hidden))
+            if self._last[0] != asked:
+                total = fsum(seeds.values())
+                start: dict[GraphNode, float] = {("entity", key): weight / total for key, weight in seeds.items()}
+                reached = _records(spread(start, view.neighbours))
+                self._last = (asked, {record_id: hit.activation for record_id, hit in reached})
+            return self._last[1]
+
+    def _view(self, scopes: Sequence[str], hidden: Collection[str]) -> GraphView:
+        self._graph.catch_up(self._records)
+        return self._graph.seen_from(frozenset(scopes), frozenset(hidden))
+
+
+class _Graph:
+    """All scopes' graphs, where each live record is, and how far the change sequence has been followed."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[str, ScopeGraph] = {}
+        self._places: dict[str, Place] = {}
+        self._population: Counter[Place] = Counter()
+        self._shared: dict[Place, Place] = {}
+        self.applied = 0
+
+    def seen_from(self, scopes: frozenset[str], hidden: frozenset[str]) -> GraphView:
+        graphs = [self._scopes[scope] for scope in sorted(scopes) if scope in self._scopes]
+        visible = {
+            place: count
+            for place, count in self._population.items()
+            if place.scope in scopes and place.branch_id not in hidden
+        }
+        return GraphView(graphs=graphs, hidden=hidden, places=self._places, visible=visible)
+
+    def catch_up(self, records: RecordStore) -> None:
+        """Apply what was committed since the last call, by whichever process."""
+        revision = records.revision()
+        if revision == self.applied:
+            return
+        for task in records.task_links(self.applied):
+            if task.parent_id:
+                self._scope(task.scope).join(("task", task.id), ("task", task.parent_id))
+        for change in records.link_changes(self.applied):
+            self._apply(change)
+        # As it was before they were read: what was committed meanwhile is applied again next time, to no effect.
+        self.applied = revision
+
+    def differences(self, other: _Graph) -> Iterator[str]:
+        """What is not the same in both, scope by scope."""
+        elsewhere = {record_id for record_id, _ in self._places.items() ^ other._places.items()}
+        if elsewhere:
+            yield f"{len(elsewhere)} records are not where they should be"
+        for scope in sorted(self._scopes.keys() | other._scopes.keys()):
+            if links := self._links(scope) ^ other._links(scope):
+                yield f"{scope}: {len(links)} links are missing or too many"
+
+    def _links(self, scope: str) -> frozenset[tuple[str, ...]]:
+        return self._scopes[scope].links() if scope in self._scopes else frozenset()
+
+    def _apply(self, change: LinkChange) -> None:
+        if (place := self._places.pop(change.id, None)) is not None:
+            self._population[place] -= 1
+            self._scopes[place.scope].take_back(change.id)
+        if change.is_erased:
+            for graph in self._scopes.values():
+                graph.forget(change.id)
+        elif change.is_live:
+            place = Place(change.scope, change.branch_id)
+            place = self._places[change.id] = self._shared.setdefault(place, place)
+            self._population[place] += 1
+            self._scope(change.scope).put(change)
+
+    def _scope(self, scope: str) -> ScopeGraph:
+        if scope not in self._scopes:
+            from mcp_memory.stores.graph_scope import ScopeGraph  # Imports networkx: after the handshake.
+
+            self._scopes[scope] = ScopeGraph()
+        return self._scopes[scope]
+
+
+def _records(reached: Mapping[GraphNode, Reached[GraphNode]]) -> Iterator[tuple[str, Reached[GraphNode]]]:
+    return ((node[1], hit) for node, hit in reached.items() if node[0] == "record")
+
+
+def _best(hits: Iterable[tuple[str, Reached[GraphNode]]], limit: int) -> list[tuple[str, Reached[GraphNode]]]:
+    """The most activated, of equal ones the newest."""
+    newest_first = sorted(hits, key=lambda hit: hit[0], reverse=True)
+    return sorted(newest_first, key=lambda hit: -hit[1].activation)[:limit]
+
+
+def _path_to(hit: Reached[GraphNode], reached: Mapping[GraphNode, Reached[GraphNode]]) -> tuple[GraphNode, ...]:
+    """What the activation came through, from where it began; both ends left out."""
+    path: list[GraphNode] = []
+    via = hit.via
+    while via is not None and reached[via].via is not None:
+        path.append(via)
+        via = reached[via].via
+    return tuple(reversed(path))

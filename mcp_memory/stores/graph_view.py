@@ -1,0 +1,136 @@
+"""What one caller sees of the graph: every walk, every count and every name goes through here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_memory.domain.mentions import name_candidates
+from mcp_memory.domain.text import STOP_WORDS
+from mcp_memory.ports import GraphNode, GraphSummary
+
+if TYPE_CHECKING:
+    from mcp_memory.stores.graph_scope import ScopeGraph
+
+MAX_FAN = 500
+"""What is linked to more than this tells nothing apart: nothing is found through it."""
+
+
+class Place(NamedTuple):
+    """What decides who sees a record."""
+
+    scope: str
+    branch_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphView:
+    """The graphs of a caller's scopes as one, without what is in a hidden branch. Not thread-safe.
+
+    `places` are those of all live records, `visible` how many records are in each place that the caller sees.
+    """
+
+    graphs: Sequence[ScopeGraph]
+    hidden: frozenset[str]
+    places: Mapping[str, Place]
+    visible: Mapping[Place, int]
+
+    def sees(self, node: GraphNode) -> bool:
+        """Whether the caller may know of a node. An entity beside a visible one is as visible as what joins the two."""
+        if node[0] == "record":
+            place = self.places.get(node[1])
+            return place is not None and place in self.visible
+        return node[0] == "entity" or node[1] not in self.hidden
+
+    def neighbours(self, node: GraphNode) -> Sequence[tuple[GraphNode, float]]:
+        """Visible neighbours with the weights of what joins them to the node; none where they are too many."""
+        graphs = [graph for graph in self.graphs if node in graph]
+        if sum(graph.degree(node) for graph in graphs) > MAX_FAN:
+            return ()
+        near: dict[GraphNode, float] = {}
+        places, visible = self.places, self.visible  # Looked up for every neighbour: most are records.
+        for graph in graphs:
+            for neighbour in graph.neighbours(node):
+                if neighbour[0] == "record":
+                    if places.get(neighbour[1]) in visible:
+                        near[neighbour] = 1.0
+                elif weight := self._weight(graph, node, neighbour):
+                    near[neighbour] = max(weight, near.get(neighbour, 0.0))
+        return list(near.items())
+
+    def named_in(self, text: str) -> Sequence[str]:
+        """Keys of known entities in a text, in order, the longest of those that overlap."""
+        keys: dict[str, None] = {}
+        taken = 0
+        for start, end, key in name_candidates(text):
+            is_free = start >= taken and any(("entity", key) in graph for graph in self.graphs)
+            # "It" or "Will" may be a name, but the question that begins so does not mean it.
+            if is_free and (key not in STOP_WORDS or (start > 0 and text[start].isupper())):
+                keys[key] = None
+                taken = end
+        return list(keys)
+
+    def weights(self, keys: Sequence[str]) -> Mapping[str, float]:
+        """The keys and their aliases, weighted by how few records mention the thing that they name, in (0, 1]."""
+        everyone = sum(self.visible.values())
+        weights: dict[str, float] = {}
+        for key in keys:
+            mentions = {name: self._count_mentions(name) for name in self._names_of(key)}
+            known = [count for count in mentions.values() if count is not None]
+            if len(known) < len(mentions) or not sum(known):
+                continue
+            # Each name has its part, so that a record counts the same by whichever it mentions the thing.
+            unit = log(1 + everyone / sum(known)) / log(1 + everyone) / sum(known)
+            for name, count in zip(mentions, known, strict=True):
+                if count:
+                    weights[name] = max(weights.get(name, 0.0), unit * count)
+        return weights
+
+    def summary(self) -> GraphSummary:
+        nodes = {node for graph in self.graphs for node in graph.nodes() if self.sees(node)}
+        entities = [node for node in nodes if node[0] == "entity"]
+        if self.hidden:
+            entities = [node for node in entities if self._is_joined(node)]
+        return GraphSummary(
+            records=sum(self.visible.values()),
+            entities=len(entities),
+            relations=sum(
+                count
+                for graph in self.graphs
+                for record_id, count in graph.relations().items()
+                if self.sees(("record", record_id))
+            ),
+            tasks=sum(node[0] == "task" for node in nodes),
+        )
+
+    def _is_joined(self, node: GraphNode) -> bool:
+        return any(
+            self._weight(graph, node, near) for graph in self.graphs if node in graph for near in graph.neighbours(node)
+        )
+
+    def _weight(self, graph: ScopeGraph, node: GraphNode, neighbour: GraphNode) -> float:
+        """The weight of an edge; 0 where the caller does not see its far end, or nothing that states the relation."""
+        if node[0] == neighbour[0] == "entity":
+            statements = graph.statements(node[1], neighbour[1]).items()
+            return max((weight for record_id, weight in statements if self.sees(("record", record_id))), default=0.0)
+        return float(self.sees(neighbour))
+
+    def _names_of(self, key: str) -> Sequence[str]:
+        """The key, and whatever names the same thing by what visible records say."""
+        names = [key]
+        for name in names:
+            for graph in self.graphs:
+                for other, stated in graph.aliases(name).items():
+                    if other not in names and any(self.sees(("record", record_id)) for record_id in stated):
+                        names.append(other)
+        return names
+
+    def _count_mentions(self, key: str) -> int | None:
+        """How many visible records mention it; None for more than tell anything."""
+        node: GraphNode = ("entity", key)
+        graphs = [graph for graph in self.graphs if node in graph]
+        if sum(graph.degree(node) for graph in graphs) > MAX_FAN:
+            return None
+        return sum(near[0] == "record" and self.sees(near) for graph in graphs for near in graph.neighbours(node))

@@ -1,0 +1,449 @@
+"""The contract of `GraphStore`, over every implementation: what is near what, and that nobody sees through a wall."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_memory.domain.records import OUT_OF_SEARCH, Entity, Record, Relation
+from mcp_memory.domain.tasks import Task
+from mcp_memory.ports import Connection, GraphStore, GraphSummary, LinkChange, RecordStore
+from mcp_memory.stores.graph_networkx import NetworkxGraphStore
+from mcp_memory.stores.graph_view import MAX_FAN
+from mcp_memory.stores.records_sqlite import SqliteRecordStore
+
+Add = Callable[..., Record]
+Make = Callable[[RecordStore], GraphStore]
+HERE = ("shared/here",)
+STORES: dict[str, Make] = {"networkx": NetworkxGraphStore}
+
+
+@pytest.fixture(params=sorted(STORES))
+def graph(request: pytest.FixtureRequest, store: RecordStore) -> GraphStore:
+    return STORES[request.param](store)
+
+
+def entities(*names: str) -> list[Entity]:
+    return [Entity(name=name, type="name", found=True) for name in names]
+
+
+def relation(source: str, target: str, weight: float = 1.0) -> Relation:
+    return Relation(source=source, type="uses", target=target, weight=weight)
+
+
+def reached(graph: GraphStore, text: str, scopes: Sequence[str] = HERE, hidden: Sequence[str] = ()) -> dict[str, float]:
+    """Records that a query's entities lead to."""
+    return dict(graph.activate(graph.mentioned(text, scopes, hidden), scopes, 100, hidden))
+
+
+def task(task_id: str, parent_id: str | None = None, branch: bool = False) -> Task:
+    return Task(
+        id=task_id, namespace="here", parent_id=parent_id, goal=task_id, status="active", depth=0, agent="ann",
+        session_id="s1", created_at=1.0, updated_at=1.0, branch=branch,
+    )  # fmt: skip
+
+
+def test_a_record_two_relations_away_is_found_below_the_nearer_ones(graph: GraphStore, add: Add) -> None:
+    """R7: A is said to use B, B to use C; a record that knows of C alone is found by the name of A."""
+    first = add("1", relations=[relation("Alpha", "Beta")])
+    second = add("2", relations=[relation("Beta", "Gamma")])
+    third = add("3", entities=entities("Gamma"))
+    add("4", entities=entities("Delta"))
+    found = reached(graph, "what about Alpha?")
+    assert list(found) == [first.id, second.id, third.id]
+    assert 1 >= found[first.id] > found[second.id] > found[third.id] > 0
+    assert third.id not in reached(graph, "what about Alfa?")
+
+
+def test_entities_are_mentioned_by_whole_names_in_any_case(graph: GraphStore, add: Add) -> None:
+    """B2.1: the longest of names that overlap; no parts of words; no stop word that only begins the question."""
+    add("1", entities=entities("src/app.py", "app.py", "New York", "York", "Will", "数据库", "C++"))
+    assert set(graph.mentioned("why does SRC/APP.PY fail in new  york?", HERE)) == {"src/app.py", "new york"}
+    assert set(graph.mentioned("and york, app.py: the 数据库的端口 in C++", HERE)) == {
+        "york",
+        "app.py",
+        "数据库",
+        "c++",
+    }
+    assert graph.mentioned("yorkshire myapp.py apply", HERE) == {}
+    assert graph.mentioned("Will it run, or will it not?", HERE) == {}
+    assert set(graph.mentioned("Ask Will", HERE)) == {"will"}
+    assert graph.mentioned("", HERE) == {}
+    assert graph.mentioned("new york", ("shared/there",)) == {}
+
+
+def test_an_alias_leads_to_what_its_entity_leads_to(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """B2.1: given with the entity as `aliases`, in any case, either way round; a record counts the same by any name."""
+    told = add("1", entities=[Entity(name="Postgres", properties={"aliases": ["PG", "psql"]})])
+    long, short = add("2", entities=entities("Postgres")), add("3", entities=entities("pg"))
+    add("4", entities=entities("psq"))
+    for name in ("pg", "POSTGRES", "Psql"):
+        found = reached(graph, f"is {name} slow?")
+        assert found.keys() == {told.id, long.id, short.id}
+        assert found[long.id] == pytest.approx(found[short.id])
+        assert set(graph.mentioned(name, HERE)) == {"postgres", "pg"}
+    with store.write() as transaction:
+        transaction.update(replace(told, status="retired"))
+    assert reached(graph, "pg").keys() == {short.id}
+
+
+def test_rare_entities_weigh_more_and_those_everywhere_nothing(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """R7: like words; what more than MAX_FAN records mention is not walked through either."""
+    rare = add("0", entities=entities("Kafka", "Speaker"))
+    for n in range(20):
+        add(str(n), entities=entities("Speaker", "Twenty"))
+    weights = graph.mentioned("Kafka, Twenty and Speaker", HERE)
+    assert 1 >= weights["kafka"] > weights["twenty"] > weights["speaker"] > 0
+    assert next(iter(reached(graph, "Kafka and Speaker"))) == rare.id
+    with store.write() as transaction:
+        for n in range(MAX_FAN):
+            record = replace(rare, id=transaction.next_id("r"), text=str(n))
+            transaction.insert(record, np.ones((1, 8), np.float32), entities("Speaker"), ())
+    assert graph.mentioned("Speaker", HERE) == {}
+    assert reached(graph, "Kafka").keys() == {rare.id}
+
+
+def test_one_that_everybody_mentions_does_not_flood(graph: GraphStore, add: Add) -> None:
+    """R7: what leads over a rare entity counts far more than what leads over a frequent one."""
+    asked = add("0", entities=entities("Kafka", "Rare", "Speaker"))
+    near = add("1", entities=entities("Rare"))
+    others = [add(str(n), entities=entities("Speaker")).id for n in range(50)]
+    found = reached(graph, "Kafka")
+    assert list(found)[:2] == [asked.id, near.id]
+    assert all(found[near.id] > 20 * found[other] for other in others)
+
+
+def test_corrections_and_tasks_join_records(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """R7, T3.1: what replaced it, what was made in the same task, and in the task above."""
+    with store.write() as transaction:
+        for each in (task("t1"), task("t2", parent_id="t1")):
+            transaction.add_task(each)
+    new = add("1")
+    old = add("2", entities=entities("Kafka"), superseded_by=new.id, status="superseded")
+    assert list(reached(graph, "Kafka")) == [old.id, new.id]
+    below = add("3", entities=entities("Redis"), task_id="t2")
+    beside, above = add("4", task_id="t2"), add("5", task_id="t1")
+    assert reached(graph, "Redis").keys() == {below.id, beside.id}
+    near = {connection.id: connection.path for connection in graph.neighbourhood(below.id, HERE, 10)}
+    assert near == {beside.id: (("task", "t2"),), above.id: (("task", "t2"), ("task", "t1"))}
+
+
+def test_a_neighbourhood_says_what_lies_between(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """R7: nearest first, as many as asked for; nothing of what is not there, not live, or not seen."""
+    start = add("1", entities=entities("Kafka"), relations=[relation("Kafka", "Redis")])
+    near = add("2", entities=entities("Kafka"))
+    far = add("3", relations=[relation("Redis", "Bo")])
+    farthest = add("4", entities=entities("Kafka", "Bo"))
+    found = graph.neighbourhood(near.id, HERE, 10)
+    assert [(c.id, c.path) for c in found if c.id != farthest.id] == [
+        (start.id, (("entity", "kafka"),)),
+        (far.id, (("entity", "kafka"), ("entity", "redis"))),
+    ]
+    assert [c.activation for c in found] == sorted((c.activation for c in found), reverse=True)
+    assert graph.neighbourhood(near.id, HERE, 1) == found[:1]
+    with store.write() as transaction:
+        transaction.update(replace(near, status="retired"))
+    for record_id, scopes in ((near.id, HERE), ("r00zzzz", HERE), (start.id, ("shared/there",))):
+        assert graph.neighbourhood(record_id, scopes, 10) == []
+
+
+def test_what_comes_out_can_be_narrowed(graph: GraphStore, add: Add) -> None:
+    """B1.4: to some ids, without others, to a number; ties go to the newest; the walk itself is not narrowed."""
+    first, second, third = (add(str(n), entities=entities("Kafka")).id for n in range(3))
+    seeds = graph.mentioned("Kafka", HERE)
+    assert list(graph.activate(seeds, HERE, 10)) == [third, second, first]
+    assert list(graph.activate(seeds, HERE, 2)) == [third, second]
+    assert list(graph.activate(seeds, HERE, 10, only=[first, second, "r00zzzz"])) == [second, first]
+    assert list(graph.activate(seeds, HERE, 10, only=[])) == []
+    assert list(graph.activate(seeds, HERE, 10, exclude=[second])) == [third, first]
+    assert list(graph.activate(seeds, HERE, 10, only=[first, second], exclude=[second])) == [first]
+    assert graph.activate({}, HERE, 10) == {}
+    assert graph.activate({"nobody": 1.0}, HERE, 10) == {}
+
+
+def test_scopes_that_a_caller_reads_are_one_graph_to_it(graph: GraphStore, add: Add) -> None:
+    """S4.1: an entity of one name is one thing in them; to others nothing joins the two."""
+    shared = add("1", relations=[relation("Kafka", "Redis")])
+    private = add("2", entities=entities("Redis"), scope="private/ann/here")
+    assert reached(graph, "Kafka", (*HERE, "private/ann/here")).keys() == {shared.id, private.id}
+    assert reached(graph, "Kafka").keys() == {shared.id}
+    assert reached(graph, "Kafka", ("private/ann/here",)) == {}
+    assert reached(graph, "Redis", ("private/ann/here", "private/ann/here")).keys() == {private.id}
+
+
+def test_nothing_is_walked_through_what_is_hidden_retired_or_foreign(
+    graph: GraphStore, store: RecordStore, add: Add
+) -> None:
+    """B1.4, T4.3: a relation that only such a record states joins nothing."""
+    first, last = add("1", entities=entities("Kafka")), add("2", entities=entities("Redis"))
+    bridge = add("3", relations=[relation("Kafka", "Redis")])
+    assert last.id in reached(graph, "Kafka")
+    for change in ({"branch_id": "t1"}, {"status": "retired"}, {"scope": "private/bob/here"}):
+        with store.write() as transaction:
+            transaction.update(replace(bridge, **change))
+        assert reached(graph, "Kafka", hidden=["t1"]).keys() == {first.id}
+        with store.write() as transaction:
+            transaction.update(bridge)
+        assert reached(graph, "Kafka", hidden=["t1"]).keys() == {first.id, bridge.id, last.id}
+
+
+def test_an_alias_that_only_the_hidden_know_leads_nowhere(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """B1.4: nor one that was retired, or is said elsewhere."""
+    told = add("1", entities=[Entity(name="Postgres", properties={"aliases": ["PG"]})])
+    known = add("2", entities=entities("Postgres"))
+    assert known.id in reached(graph, "PG", hidden=["t1"])
+    for change in ({"branch_id": "t1"}, {"status": "retired"}, {"scope": "private/bob/here"}):
+        with store.write() as transaction:
+            transaction.update(replace(told, **change))
+        assert reached(graph, "PG", hidden=["t1"]) == {}
+    with store.write() as transaction:
+        transaction.update(replace(told, branch_id="t1"))
+    assert known.id in reached(graph, "PG")
+
+
+def test_what_replaced_a_record_is_joined_to_it_as_long_as_it_is_there(
+    graph: GraphStore, store: RecordStore, add: Add
+) -> None:
+    """R8, R9: also after it was retired and restored, and where each replaced the other; erased, it is forgotten."""
+    new = add("1", entities=entities("Redis"))
+    old = add("2", entities=entities("Kafka"), superseded_by=new.id, status="superseded")
+    assert new.id in reached(graph, "Kafka")
+    with store.write() as transaction:
+        transaction.update(replace(new, status="retired"))
+    assert reached(graph, "Kafka").keys() == {old.id}
+    with store.write() as transaction:
+        transaction.update(replace(new, superseded_by=old.id))
+    assert reached(graph, "Kafka").keys() == {old.id, new.id}
+    with store.write() as transaction:
+        transaction.update(replace(new, status="retired", superseded_by=old.id))
+    assert graph.check() == []
+    with store.write() as transaction:
+        transaction.update(new)
+    assert reached(graph, "Kafka").keys() == {old.id, new.id}
+    with store.write() as transaction:
+        transaction.erase([new.id])
+    assert reached(graph, "Kafka").keys() == {old.id}
+    assert graph.check() == []
+
+
+def test_counts_are_those_of_what_the_caller_sees(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """S4.1: of records, entities, relations and tasks."""
+    assert graph.summarize(HERE) == GraphSummary(records=0, entities=0, relations=0, tasks=0)
+    with store.write() as transaction:
+        for each in (task("t1"), task("t2", parent_id="t1", branch=True)):
+            transaction.add_task(each)
+    add("1", entities=entities("Kafka"), relations=[relation("Kafka", "Redis"), relation("Redis", "Kafka")])
+    add("2", entities=entities("Bo", "Kafka"), branch_id="t2", task_id="t2", relations=[relation("Bo", "Cy")])
+    add("3", entities=entities("Kafka"), scope="user")
+    add("4", entities=entities("Kafka"), scope="private/bob/here")
+    scopes = (*HERE, "user")
+    assert graph.summarize(scopes) == GraphSummary(records=3, entities=4, relations=3, tasks=2)
+    assert graph.summarize(scopes, ["t2"]) == GraphSummary(records=2, entities=2, relations=2, tasks=1)
+
+
+def test_a_sound_graph_has_nothing_to_mend(graph: GraphStore, add: Add) -> None:
+    """S7.1: check compares with the truth; rebuild forgets, and the next question reads again."""
+    record = add("1", entities=entities("Kafka"), relations=[relation("Kafka", "Kafka"), relation("Kafka", "Bo")])
+    assert graph.check() == []
+    graph.rebuild()
+    assert reached(graph, "Bo").keys() == {record.id}
+    assert graph.check() == []
+
+
+class _LosesChanges:
+    """A record store that tells of its links once, and then of none."""
+
+    def __init__(self, truth: RecordStore) -> None:
+        self._truth = truth
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._truth, name)
+
+    def link_changes(self, since: int) -> Iterator[LinkChange]:
+        return iter(()) if since else self._truth.link_changes(since)
+
+
+@pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
+def test_a_graph_that_lost_changes_is_found_and_mended(make: Make, store: RecordStore, add: Add) -> None:
+    """S7.1: doctor is told what differs, and rebuilding brings it back."""
+    graph = make(cast("RecordStore", _LosesChanges(store)))
+    kept = add("1", entities=entities("Kafka"))
+    assert reached(graph, "Kafka").keys() == {kept.id}
+    lost = [add("2", entities=entities("Kafka")).id, add("3", entities=entities("Kafka"), scope="user").id]
+    assert graph.check() == [
+        "2 records are not where they should be",
+        "shared/here: 1 links are missing or too many",
+        "user: 1 links are missing or too many",
+    ]
+    graph.rebuild()
+    assert graph.check() == []
+    assert reached(graph, "Kafka", (*HERE, "user")).keys() == {kept.id, *lost}
+
+
+def test_readers_and_writers_may_meet(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """S1.1: several threads ask while records come and go."""
+    kept = add("0", entities=entities("Kafka"))
+
+    def ask() -> list[bool]:
+        return [kept.id in reached(graph, "Kafka") for _ in range(30)]
+
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(ask) for _ in range(4)]
+        for n in range(20):
+            brief = add(str(n), entities=entities("Kafka", "Redis"))
+            with store.write() as transaction:
+                transaction.erase([brief.id])
+        assert all(all(each.result()) for each in asked)
+    assert graph.check() == []
+    assert reached(graph, "Kafka").keys() == {kept.id}
+
+
+def test_a_relation_outlives_one_of_several_who_state_it(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """R9: the heaviest statement counts, and the edge goes with the last of them."""
+    target = add("0", entities=entities("Redis"))
+    strong = add("2", relations=[relation("Kafka", "Redis", 0.9)])
+    weak = add("3", relations=[relation("Redis", "Kafka", 0.1)])
+    before = reached(graph, "Kafka")
+    with store.write() as transaction:
+        transaction.erase([strong.id])
+    assert 0 < reached(graph, "Kafka")[target.id] < before[target.id]
+    with store.write() as transaction:
+        transaction.erase([weak.id])
+    assert target.id not in reached(graph, "Kafka")
+    assert graph.check() == []
+
+
+# What follows compares whole histories with a graph made anew, and with a truth in which only the visible exists.
+
+SCOPES = ("shared/here", "private/ann/here", "user")
+NAMES = ("Ann", "Bo", "Cy", "Di", "Ed", "Flo")
+TASKS = (task("t1"), task("t2", parent_id="t1"), task("b1", parent_id="t1", branch=True), task("b2", parent_id="b1"))
+BRANCHES = {"b1": "b1", "b2": "b1"}
+VECTOR = np.full((1, 4), 0.5, np.float32)
+BLANK = Record(
+    id="", scope="", namespace="here", visibility="shared", agent="ann", session_id="s1", task_id=None, branch_id=None,
+    kind="fact", text="", summary="", micro="", text_tokens=1, summary_tokens=1, micro_tokens=1, importance=1.0,
+    confidence=None, status="new", outcome=None, pinned=False, tags=(), details={}, speaker=None, role=None, tool=None,
+    call_id=None, superseded_by=None, created_at=1.0, updated_at=1.0, accessed_at=1.0, occurred_at=1.0,
+)  # fmt: skip
+
+
+@dataclass
+class Told:
+    """A record with what was said along with it."""
+
+    record: Record
+    given: list[Entity] = field(default_factory=list[Entity])
+    found: list[Entity] = field(default_factory=list[Entity])
+    relations: list[Relation] = field(default_factory=list[Relation])
+
+
+History = dict[str, Told]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["insert"] * 5 + ["correct", "move", "retire", "restore", "replace", "erase", "look"]),
+        st.integers(0, 10_000),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+def take(step: tuple[str, int], truth: RecordStore, history: History) -> None:
+    """One step in the truth and in the history, drawn from the step's number."""
+    kind, rng = step[0], random.Random(step[1])
+    with truth.write() as transaction:
+        if kind == "insert" or not history:
+            told = draw(rng, transaction.next_id("r"))
+            history[told.record.id] = told
+            transaction.insert(told.record, VECTOR, [*told.given, *told.found], told.relations)
+            return
+        told = history[rng.choice(sorted(history))]
+        record = transaction.get(told.record.id)
+        assert record is not None
+        if kind == "erase":
+            del history[record.id]
+            transaction.erase([record.id])
+        elif kind == "correct":
+            given_keys = {e.name for e in told.given} | {n for r in told.relations for n in (r.source, r.target)}
+            told.found = [e for e in entities(*rng.sample(NAMES, 2)) if e.name not in given_keys]
+            transaction.update(replace(record, text=str(step)), VECTOR, told.found)
+        else:
+            changed = {
+                "move": replace(record, scope=rng.choice(SCOPES)),
+                "retire": replace(record, status="retired"),
+                "restore": replace(record, status="new"),
+                "replace": replace(record, superseded_by=rng.choice(sorted(history)), status="superseded"),
+            }[kind]
+            transaction.update(changed)
+            told.record = changed
+
+
+def draw(rng: random.Random, record_id: str) -> Told:
+    """A record somewhere, in a task or none, with a few entities, found and given, and relations between them."""
+    task_id = rng.choice([None, None, *(each.id for each in TASKS)])
+    record = replace(
+        BLANK, id=record_id, text=record_id, scope=rng.choice(SCOPES), task_id=task_id,
+        branch_id=BRANCHES.get(task_id or ""),
+    )  # fmt: skip
+    names = rng.sample(NAMES, 4)
+    alias = {"aliases": [names[1]]} if rng.random() < 0.3 else {}
+    related = [relation(names[0], names[2], rng.choice([0.3, 1.0]))] if rng.random() < 0.5 else []
+    found = entities(names[3]) if rng.random() < 0.6 else []
+    return Told(record=record, given=[Entity(name=names[0], properties=alias)], found=found, relations=related)
+
+
+def answers(graph: GraphStore, scopes: Sequence[str], hidden: Sequence[str], ids: Sequence[str]) -> list[object]:
+    """Everything that can be asked."""
+    text = " and ".join(NAMES)
+    near: list[Sequence[Connection]] = [graph.neighbourhood(record_id, scopes, 9, hidden) for record_id in ids]
+    one_by_one = [reached(graph, f"is it {name}", scopes, hidden) for name in NAMES]
+    return [graph.mentioned(text, scopes, hidden), reached(graph, text, scopes, hidden), one_by_one, near]
+
+
+@given(
+    steps=STEPS,
+    scopes=st.lists(st.sampled_from(SCOPES), unique=True, min_size=1),
+    hidden=st.sampled_from([(), ("b1",)]),
+)
+@pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
+def test_after_any_history_only_what_is_visible_counts(
+    make: Make, steps: Sequence[tuple[str, int]], scopes: list[str], hidden: Sequence[str]
+) -> None:
+    """B1.4, S1.2, S4.1, R9: the graph equals one read anew, and answers as if the rest had never been stored."""
+    with tempfile.TemporaryDirectory() as folder:
+        truth, other = (SqliteRecordStore(Path(folder) / "all", "model") for _ in range(2))
+        visible = SqliteRecordStore(Path(folder) / "visible", "model")
+        graph, history = make(truth), dict[str, Told]()
+        with truth.write() as transaction:
+            for each in TASKS:
+                transaction.add_task(each)
+        for step in steps:
+            if step[0] == "look":
+                reached(graph, NAMES[step[1] % len(NAMES)], scopes, hidden)
+            else:
+                take(step, other, history)
+        assert graph.check() == []
+        ids = sorted(history)
+        assert answers(graph, scopes, hidden, ids) == answers(make(truth), scopes, hidden, ids)
+        with visible.write() as transaction:
+            for each in TASKS:
+                if "shared/here" in scopes and not (hidden and each.id in BRANCHES):
+                    transaction.add_task(each)
+            for told in history.values():
+                seen = told.record.scope in scopes and told.record.branch_id not in hidden
+                if seen and told.record.status not in OUT_OF_SEARCH:
+                    transaction.insert(told.record, VECTOR, [*told.given, *told.found], told.relations)
+        assert answers(graph, scopes, hidden, ids) == answers(make(visible), scopes, hidden, ids)
+        for each in (truth, other, visible):
+            each.close()
