@@ -1,6 +1,6 @@
 """Forget: retire (reversible), restore, or erase without a trace."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -25,14 +25,16 @@ class Forgotten:
 class Forget:
     """Takes records out of memory. Thread-safe."""
 
-    def __init__(self, records: RecordStore, clock: Clock) -> None:
+    def __init__(self, records: RecordStore, erase_derived: Callable[[Collection[str]], None], clock: Clock) -> None:
         self._records = records
+        self._erase_derived = erase_derived
         self._clock = clock
 
     def __call__(self, record_ids: Sequence[str], mode: Mode, caller: Caller) -> Forgotten:
         """Retire, erase or restore, all in one atomic write.
 
-        Erasing also purges the text from the store's files; backups made earlier keep it.
+        Erasing also purges the text from the store's files, and the vectors from every index; backups made earlier
+        keep both.
 
         Raises:
             Conflict: a record belongs to a namespace that is only read here.
@@ -48,6 +50,7 @@ class Forget:
                 for record in found:
                     self._move(record, mode, transaction)
         if mode == "erase":
+            self._erase_derived(done)
             self._records.purge()  # Also what an earlier call, or a process that was killed, could not purge.
         return Forgotten(done=done, not_found=tuple(i for i in wanted if i not in done))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from mcp_memory.domain.records import OUT_OF_SEARCH, Record, Status
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports import RecordStore, Vectors, VectorStore
 from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.stores.vectors_chroma import ChromaVectorStore, Place
 from mcp_memory.stores.vectors_exact import ExactVectorStore
+from tests.chroma import PATIENCE_SECONDS, SharedProcess, chroma_server, free_port, quick_to_act
 
 EMBEDDER = "contract-embedder"
 DIMENSIONS = 8
@@ -28,10 +31,53 @@ def mismatch(stored: str, configured: str) -> str:
     return f"{stored} is not {configured}"
 
 
-STORES: dict[str, Callable[[RecordStore, str], VectorStore]] = {
-    "exact": lambda records, embedder: ExactVectorStore(records, embedder, mismatch),
-}
-every_store = pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
+Make = Callable[[RecordStore, str], AbstractContextManager[VectorStore]]
+
+
+@pytest.fixture(scope="session")
+def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Chroma server of this test process's own."""
+    port = free_port()
+    with chroma_server(tmp_path_factory.mktemp("chroma"), port):
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="session")
+def index_process() -> Iterator[SharedProcess]:
+    process = SharedProcess()
+    yield process
+    process.process.close()
+
+
+@pytest.fixture(params=["exact", "embedded", "server"])
+def make(request: pytest.FixtureRequest, index_process: SharedProcess) -> Iterator[Make]:
+    """Opens a store over a truth, and closes it."""
+    url = request.getfixturevalue("chroma_url") if request.param == "server" else ""
+
+    @contextmanager
+    def opened(records: RecordStore, embedder: str) -> Generator[VectorStore]:
+        exact = ExactVectorStore(records, embedder, mismatch)
+        if request.param == "exact":
+            yield exact
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            place = Place(mode="http" if url else "embedded", root=folder, embedder=embedder, url=url)
+            store = ChromaVectorStore(exact, place, records.identity, index_process.connect)
+            store.start()
+            try:
+                yield store
+            finally:
+                store.close()
+
+    with quick_to_act():
+        yield opened
+
+
+def settle(store: VectorStore, scopes: Collection[str] = ()) -> None:
+    """Wait until the index behind it, where there is one, holds everything."""
+    if isinstance(store, ChromaVectorStore):
+        assert store.settle(PATIENCE_SECONDS), store.state()
+        assert store.check() == {}
 
 
 def unit(seed: int, windows: int = 1) -> Vectors:
@@ -105,32 +151,37 @@ def apply(store: RecordStore, blank: Record, stored: Stored, step: Step) -> None
             transaction.update(replace(record, status=status, scope=moved))
 
 
-@every_store
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(steps=STEPS, limit=st.integers(1, 12), seed=st.integers(0, 100), data=st.data())
 def test_search_finds_what_the_truth_holds_after_any_history(
-    make: Callable[[RecordStore, str], VectorStore], steps: Sequence[Step], limit: int, seed: int, data: st.DataObject
+    make: Make, steps: Sequence[Step], limit: int, seed: int, data: st.DataObject
 ) -> None:
     """S1.2, S4.1: whatever was stored, changed, moved, retired or erased, by whomever, the best of it are found."""
     with tempfile.TemporaryDirectory() as folder:
         truth = SqliteRecordStore(Path(folder), EMBEDDER)
         other = SqliteRecordStore(Path(folder), EMBEDDER)
-        searched = make(truth, EMBEDDER)
-        stored: Stored = {}
-        query = unit(10_000 + seed)
-        for step in steps:
-            if step[0] == "search":
-                assert_best(searched.search(query[0], SCOPES, limit), expected(stored, query, SCOPES, None, ()), limit)
-            else:
-                apply(other, BLANK, stored, step)
-        known = sorted(stored)
-        scopes = data.draw(st.lists(st.sampled_from(SCOPES), unique=True))
-        only = data.draw(st.none() | st.lists(st.sampled_from([*known, "r-unknown"])))
-        exclude = data.draw(st.lists(st.sampled_from([*known, "r-unknown"]), max_size=3))
-        found = searched.search(query[0], scopes, limit, only, exclude)
-        assert_best(found, expected(stored, query, scopes, only, exclude), limit)
-        near = searched.similarities(query[0], scopes, known)
-        assert near == pytest.approx(expected(stored, query, scopes, known, ()), abs=1e-5)
+        with make(truth, EMBEDDER) as searched:
+            stored: Stored = {}
+            query = unit(10_000 + seed)
+            for step in steps:
+                if step[0] == "search":
+                    found = searched.search(query[0], SCOPES, limit)
+                    assert_best(found, expected(stored, query, SCOPES, None, ()), limit)
+                else:
+                    apply(other, BLANK, stored, step)
+            known = sorted(stored)
+            scopes = data.draw(st.lists(st.sampled_from(SCOPES), unique=True))
+            only = data.draw(st.none() | st.lists(st.sampled_from([*known, "r-unknown"])))
+            exclude = data.draw(st.lists(st.sampled_from([*known, "r-unknown"]), max_size=3))
+            for settled in (False, True):
+                if settled:
+                    settle(searched)
+                found = searched.search(query[0], scopes, limit, only, exclude)
+                assert_best(found, expected(stored, query, scopes, only, exclude), limit)
+            near = searched.similarities(query[0], scopes, known)
+            assert near == pytest.approx(expected(stored, query, scopes, known, ()), abs=1e-5)
         truth.close()
         other.close()
 
@@ -144,53 +195,75 @@ BLANK = Record(
 )  # fmt: skip
 
 
-@every_store
-def test_a_text_changed_many_times_keeps_one_place(
-    open_store: Callable[..., RecordStore], make: Callable[[RecordStore, str], VectorStore]
-) -> None:
+def test_a_text_changed_many_times_keeps_one_place(open_store: Callable[..., RecordStore], make: Make) -> None:
     """S1.2: its last vectors count, its former ones are gone, and neighbours stay where they are."""
     store = open_store()
-    searched = make(store, EMBEDDER)
-    with store.write() as transaction:
-        kept = replace(BLANK, id=transaction.next_id("r"))
-        transaction.insert(kept, unit(1), (), ())
-        changed = replace(BLANK, id=transaction.next_id("r"))
-        transaction.insert(changed, unit(2), (), ())
-    for seed in range(600):
+    with make(store, EMBEDDER) as searched:
         with store.write() as transaction:
-            transaction.update(changed, unit(1000 + seed, 3))
-        searched.search(unit(0)[0], SCOPES, 1)
-    for seed, record_id in ((1, kept.id), (1599, changed.id)):
-        best = searched.search(unit(seed, 3)[0], SCOPES, 5)
-        assert next(iter(best)) == record_id
-        assert len(best) == 2
-        assert best[record_id] == pytest.approx(1.0, abs=1e-5)
+            kept = replace(BLANK, id=transaction.next_id("r"))
+            transaction.insert(kept, unit(1), (), ())
+            changed = replace(BLANK, id=transaction.next_id("r"))
+            transaction.insert(changed, unit(2), (), ())
+        for seed in range(300):
+            with store.write() as transaction:
+                transaction.update(changed, unit(1000 + seed, 3))
+            searched.search(unit(0)[0], SCOPES, 1)
+        for settled in (False, True):
+            if settled:
+                settle(searched)
+            for seed, record_id in ((1, kept.id), (1299, changed.id)):
+                best = searched.search(unit(seed, 3)[0], SCOPES, 5)
+                assert next(iter(best)) == record_id
+                assert len(best) == 2
+                assert best[record_id] == pytest.approx(1.0, abs=1e-5)
 
 
-@every_store
 def test_vectors_of_another_embedder_are_refused_not_compared(
-    open_store: Callable[..., RecordStore], make: Callable[[RecordStore, str], VectorStore]
+    open_store: Callable[..., RecordStore], make: Make
 ) -> None:
     """R1: cosines across models mean nothing; the error names both."""
     store = open_store()
     with store.write() as transaction:
         transaction.insert(replace(BLANK, id=transaction.next_id("r")), unit(1), (), ())
-    with pytest.raises(EmbedderMismatch, match="contract-embedder is not another"):
-        make(store, "another").search(unit(1)[0], SCOPES, 1)
+    with make(store, "another") as searched, pytest.raises(EmbedderMismatch, match="contract-embedder is not another"):
+        searched.search(unit(1)[0], SCOPES, 1)
 
 
-@every_store
 def test_a_long_history_of_changes_leaves_every_record_as_it_is_now(
-    open_store: Callable[..., RecordStore], make: Callable[[RecordStore, str], VectorStore]
+    open_store: Callable[..., RecordStore], make: Make
 ) -> None:
     """S1.2: far more changes than records, among live and retired ones, over several scopes."""
     store = open_store()
-    searched = make(store, EMBEDDER)
-    rng = random.Random(4)
+    with make(store, EMBEDDER) as searched:
+        rng = random.Random(4)
+        stored: Stored = {}
+        for turn in range(500):
+            kind = "insert" if turn < 60 else rng.choice(["update"] * 6 + ["retire", "restore", "move"])
+            apply(store, BLANK, stored, (kind, rng.randrange(1000), rng.randint(1, 4), rng.randrange(3)))
+            if turn % 10 == 0:
+                query = unit(20_000 + turn)
+                assert_best(searched.search(query[0], SCOPES, 10), expected(stored, query, SCOPES, None, ()), 10)
+        settle(searched)
+        for turn in range(20):
+            query = unit(30_000 + turn)
+            assert_best(searched.search(query[0], SCOPES, 3), expected(stored, query, SCOPES, None, ()), 3)
+
+
+def test_what_chroma_answers_is_what_the_exact_search_answers(
+    open_store: Callable[..., RecordStore], make: Make
+) -> None:
+    """S2.2: settled, and with changes that the index has not seen; Chroma takes part in every one of the answers."""
+    store = open_store()
     stored: Stored = {}
-    for turn in range(900):
-        kind = "insert" if turn < 60 else rng.choice(["update"] * 6 + ["retire", "restore", "move"])
-        apply(store, BLANK, stored, (kind, rng.randrange(1000), rng.randint(1, 4), rng.randrange(3)))
-        if turn % 10 == 0:
-            query = unit(20_000 + turn)
-            assert_best(searched.search(query[0], SCOPES, 10), expected(stored, query, SCOPES, None, ()), 10)
+    for seed in range(240):
+        apply(store, BLANK, stored, ("insert", seed, 1 + seed % 2, seed % 2))
+    with make(store, EMBEDDER) as searched:
+        settle(searched)
+        for turn in range(20):
+            query = unit(40_000 + turn)
+            found = searched.search(query[0], SCOPES, 8, None, sorted(stored)[:3])
+            assert_best(found, expected(stored, query, SCOPES, None, sorted(stored)[:3]), 8)
+            apply(store, BLANK, stored, ("update", turn * 7, 2, 0))
+            apply(store, BLANK, stored, (("retire", "insert", "restore", "move")[turn % 4], turn * 5, 1, 1))
+        if isinstance(searched, ChromaVectorStore):
+            assert searched.state().answered == 20

@@ -1,0 +1,59 @@
+"""Where an index lies, and what its collections and keys are called. Knows neither Chroma nor the truth."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Mode = Literal["off", "embedded", "http", "cloud"]
+FORMAT = 1
+"""Goes up with anything that makes an index of before useless: names, keys, parameters of the collections."""
+SERVER_BATCH = 300
+"""Chroma Cloud's limit for the vectors of one write, and for the results of one question."""
+_DIGEST_BYTES = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """An index: none, in a directory of this process's own, or on a server.
+
+    `root` holds the directories and the locks. Where no tenant or database is named, Chroma's own defaults hold.
+    """
+
+    mode: Mode
+    root: str
+    embedder: str
+    prefix: str = "memory-"
+    """What the names of all our collections begin with; on a server it tells one memory from another."""
+    url: str = ""
+    tenant: str | None = None
+    database: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    api_key: str = field(default="", repr=False)
+    sync_threshold: int = 1000
+    """After how many writes Chroma puts its graph on disk."""
+
+    @property
+    def is_shared(self) -> bool:
+        """True for a server, which other processes and other memories use too."""
+        return self.mode in ("http", "cloud")
+
+    def collection(self, scope: str) -> str:
+        """The collection that holds a scope's vectors by this embedder: a hash, as scopes are free text."""
+        content = "\0".join((str(FORMAT), self.embedder, scope))
+        return self.prefix + hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+
+
+def key_of(record_id: str, vector: NDArray[np.float32]) -> str:
+    """The name of one vector of a record: it changes with the vector, so that what is stale or missing shows."""
+    return f"{record_id}#{hashlib.blake2b(vector.tobytes(), digest_size=_DIGEST_BYTES).hexdigest()}"
+
+
+def record_of(key: str) -> str:
+    return key.rpartition("#")[0]

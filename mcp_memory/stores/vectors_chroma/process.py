@@ -1,0 +1,118 @@
+"""The index process seen from the server: started, asked with deadlines, ended. Knows no operation."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import IO, Any, Protocol
+
+from mcp_memory.stores.vectors_chroma.failure import IndexFailure
+from mcp_memory.stores.vectors_chroma.frames import Fields, read_frame, write_frame
+
+_WORKER = "mcp_memory.stores.vectors_chroma.worker"
+_START = f"import sys, json; sys.path[:] = json.loads(sys.argv[1]); from {_WORKER} import main; main()"
+"""Finds the modules that this process has found, whatever its working directory holds."""
+_LEAVING_SECONDS = 2.0
+
+
+class Link(Protocol):
+    """A way to the worker that holds the index. Thread-safe."""
+
+    def call(self, fields: Fields, body: bytes = b"", *, seconds: float) -> Mapping[str, Any]:
+        """The answer to a message.
+
+        Raises:
+            IndexFailure: the worker could not do it, or is gone.
+            TimeoutError: no answer came in time; it is dropped when it comes.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class ChromaProcess:
+    """Implements `Link` by a child process, which ends when its input does, however this process comes to an end."""
+
+    def __init__(self) -> None:
+        """Start it. Raises IndexFailure where no process can be started."""
+        command = [sys.executable, "-c", _START, json.dumps(sys.path)]
+        flags = subprocess.CREATE_NO_WINDOW if sys.platform == "win32" else 0
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, creationflags=flags
+            )
+        except OSError as error:
+            raise IndexFailure(f"No index process can be started: {error}.", keep=True) from error
+        self._input, self._output = _pipe(self._process.stdin), _pipe(self._process.stdout)
+        self._numbers = itertools.count()
+        self._waiting: dict[int, Future[Mapping[str, Any]]] = {}
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._is_over = False
+        self._reader = threading.Thread(target=self._read, name="index-answers", daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def call(self, fields: Fields, body: bytes = b"", *, seconds: float) -> Mapping[str, Any]:
+        number = next(self._numbers)
+        answer: Future[Mapping[str, Any]] = Future()
+        with self._lock:
+            if self._is_over:
+                raise IndexFailure("The index process has ended.")
+            self._waiting[number] = answer
+        if not self._writing.acquire(timeout=seconds):
+            raise TimeoutError
+        try:
+            write_frame(self._input, {"id": number, **fields}, body)
+        except (OSError, ValueError) as error:
+            raise IndexFailure("The index process has ended.") from error
+        finally:
+            self._writing.release()
+        result = answer.result(seconds)
+        if "failure" in result:
+            raise IndexFailure(result["failure"], keep=result["keep"])
+        return result
+
+    def close(self) -> None:
+        """End the process; one that is still busy after a while is killed."""
+        self._end_calls()
+        with suppress(OSError):  # It may have gone first.
+            self._input.close()
+        try:
+            self._process.wait(_LEAVING_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join()
+        self._output.close()
+
+    def _read(self) -> None:
+        while frame := read_frame(self._output):
+            fields = frame[0]
+            with self._lock:
+                answer = self._waiting.pop(fields.pop("id"), None)
+            if answer is not None:
+                answer.set_result(fields)
+        self._end_calls()
+
+    def _end_calls(self) -> None:
+        with self._lock:
+            self._is_over = True
+            waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            answer.set_result({"failure": "The index process has ended.", "keep": False})
+
+
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    if stream is None:
+        raise IndexFailure("The index process has no pipes.")
+    return stream

@@ -1,0 +1,319 @@
+"""Whatever happens to the index and its process, answers are the exact search's, and the index mends itself.
+
+Real processes of their own here: what one may be killed in, or crash in, is what counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mcp_memory.app import App, open_app
+from mcp_memory.domain.records import NewRecord
+from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.ports import Vectors
+from mcp_memory.services.recall import RecallRequest
+from mcp_memory.settings import load_settings
+from mcp_memory.stores.vectors_chroma import store
+from tests.chroma import PATIENCE_SECONDS, SCOPE, Memory, Peer, quick_to_act, state_of, traces, unit, until
+from tests.stores.test_vectors_chroma_model import garble
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL, and deletes no open files")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """With 300 records, and an index process of its own once it is started."""
+    with quick_to_act():
+        opened = Memory(tmp_path)
+        opened.add(*(unit(n) for n in range(300)))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def start_peer(memory: Memory) -> Iterator[Callable[..., Peer]]:
+    """Starts further processes with the same memory."""
+    peers: list[Peer] = []
+
+    def start(**how: object) -> Peer:
+        peers.append(Peer(memory.folder, **how))  # pyright: ignore[reportArgumentType]
+        return peers[-1]
+
+    yield start
+    for peer in peers:
+        peer.kill()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killed_while_chroma_persists(tmp_path: Path, seed: int) -> None:
+    """S2.1, S2.2: the index process, again and again, amid its writes; nothing is lost, nothing stays broken."""
+    rng = random.Random(seed)
+    with quick_to_act():
+        memory = Memory(tmp_path, sync_threshold=100)
+        memory.add(*(unit(n) for n in range(2500)))
+        memory.store.start()
+        for kills in range(1, 3):
+            until(lambda kills=kills: len(memory.links) >= kills)
+            graph_files = rng.randrange(1, 6)
+            until(lambda files=graph_files: len(list(memory.index_folder.rglob("*.bin"))) >= min(files, 4))
+            assert not state_of(memory.index_folder / "0")["clean"]
+            os.kill(memory.process_id, signal.SIGKILL)
+            memory.assert_answers((kills,))
+        memory.settle()
+        assert len(memory.links) >= 3
+        memory.assert_chroma_answers()
+        assert memory.store.check() == {}
+        memory.close()
+
+
+def test_a_server_killed_while_it_fills_its_index_leaves_nothing_behind(memory: Memory) -> None:
+    """S2.1: no process, no lock, nothing to repair; the next one answers at once and has its index again."""
+    peer = Peer(memory.folder)
+    peer.tell("start")
+    until((memory.index_folder / "0" / "chroma.sqlite3").exists)
+    assert peer.hear() is None
+    index_process = psutil.Process(peer.ask("index process"))
+    peer.kill()
+    memory.assert_answers()
+    index_process.wait(PATIENCE_SECONDS)
+    memory.settle()
+    assert memory.store.state().directory == str(memory.index_folder / "0")
+    memory.assert_chroma_answers()
+
+
+def test_a_crash_while_it_is_asked_is_answered_exactly(memory: Memory) -> None:
+    """S2.2: the answer is whole though the index process has just died; the index comes back."""
+    memory.settle()
+    os.kill(memory.process_id, signal.SIGKILL)
+    memory.assert_answers()
+    memory.settle()
+    memory.assert_chroma_answers()
+    assert len(memory.links) > 1
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_garbled_directory_is_made_anew(memory: Memory, seed: int) -> None:
+    """S2.2: whichever file was damaged while nobody looked."""
+    memory.settle()
+    memory.close()
+    garble(memory.index_folder / "0", seed)
+    again = Memory(memory.folder)
+    again.assert_answers()
+    again.settle()
+    again.assert_chroma_answers()
+    assert again.store.check() == {}
+    again.close()
+
+
+def test_a_database_garbled_under_the_running_index_is_made_anew(memory: Memory) -> None:
+    """S2.2: noticed at the next write; answers are right all along."""
+    memory.settle()
+    database = memory.index_folder / "0" / "chroma.sqlite3"
+    database.write_bytes(b"\x55" * database.stat().st_size)
+    memory.add(unit(50_001))
+    until(lambda: len(memory.links) > 1)
+    memory.assert_answers()
+    memory.settle()
+    memory.assert_chroma_answers()
+
+
+def test_a_directory_deleted_while_it_is_used_is_made_anew(memory: Memory) -> None:
+    """S2.2: under queries and writes that go on."""
+    memory.settle()
+    failures: list[BaseException] = []
+    is_over = threading.Event()
+
+    def ask() -> None:
+        while not is_over.is_set():
+            try:
+                memory.assert_answers((1,))
+            except BaseException as error:  # noqa: BLE001 - whatever goes wrong in the thread fails the test
+                failures.append(error)
+                return
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    for deletions in range(1, 3):
+        memory.add(unit(60_000 + deletions))
+        shutil.rmtree(memory.index_folder / "0", ignore_errors=True)
+        until(lambda deletions=deletions: len(memory.links) > deletions)
+        memory.settle()
+    is_over.set()
+    asking.join()
+    assert failures == []
+    memory.assert_chroma_answers()
+    assert memory.store.check() == {}
+
+
+@pytest.mark.parametrize("how", ["a file in its place", "no right to write"])
+def test_where_no_index_can_be_written_the_exact_search_answers(memory: Memory, how: str) -> None:
+    """S2.2, S2.3: the state says why; it is tried again."""
+    if how == "a file in its place":
+        memory.index_folder.write_text("")
+    elif os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    else:
+        memory.index_folder.mkdir(mode=0o500)
+    memory.store.start()
+    until(lambda: memory.store.state().state == "failed")
+    assert "cannot be written" in memory.store.state().reason
+    memory.assert_answers()
+    if how == "a file in its place":
+        memory.index_folder.unlink()
+    else:
+        memory.index_folder.chmod(0o700)
+    memory.settle()
+    memory.assert_chroma_answers()
+
+
+def test_settings_of_the_working_directory_do_not_matter(
+    memory: Memory, start_peer: Callable[..., Peer], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """S2.2: a project's own `.env` and environment, and modules that lie there."""
+    project = tmp_path_factory.mktemp("project")
+    spoilt = {"CHROMA_API_IMPL": "", "MIGRATIONS": "", "ALLOW_RESET": "perhaps", "IS_PERSISTENT": "false"}
+    (project / ".env").write_text("".join(f"{name}={value}\n" for name, value in spoilt.items()))
+    (project / "chromadb.py").write_text("raise SystemExit('the wrong one')\n")
+    peer = start_peer(cwd=project, environment=spoilt)
+    peer.ask("settle")
+    wanted = memory.exact.search(unit(1)[0], [SCOPE], 10)
+    (answer,) = peer.ask("answers", 1)
+    assert answer == pytest.approx(dict(wanted), abs=1e-5)
+    assert peer.ask("state")["answered"] == 1
+    assert sorted(path.name for path in project.iterdir()) == [".env", "chromadb.py"]
+
+
+def test_eight_processes_that_start_at_once_agree(memory: Memory, start_peer: Callable[..., Peer]) -> None:
+    """S1.1, S1.2: each with a directory of its own; also of what one of them stores in the end."""
+    peers = [start_peer() for _ in range(8)]
+    for peer in peers:
+        peer.tell("settle")
+    for peer in peers:
+        peer.hear()
+    assert len({peer.ask("state")["directory"] for peer in peers}) == 8
+    (new,) = peers[3].ask("add", 50_001, 1)
+    wanted = [memory.exact.search(unit(seed)[0], [SCOPE], 10) for seed in (1, 2, 50_001)]
+    assert next(iter(wanted[2])) == new
+    for peer in peers:
+        for found, exact in zip(peer.ask("answers", 1, 2, 50_001), wanted, strict=True):
+            assert found == pytest.approx(dict(exact), abs=1e-5)
+        assert peer.ask("state")["answered"] == 3
+
+
+def test_an_erased_record_is_in_no_index_of_any_process(memory: Memory, start_peer: Callable[..., Peer]) -> None:
+    """R9: own, another process's, and one that nobody has; all others follow by themselves and answer on."""
+    unused, busy = start_peer(), start_peer()
+    for peer in (unused, busy):
+        peer.ask("settle")
+    memory.settle()
+    unused.kill()
+    secret = unit(50_001, 3)
+    (gone,) = memory.add(secret)
+    memory.settle()
+    busy.ask("settle")
+    wanted = [row.tobytes() for row in secret] + [gone.encode()]
+    assert len({path.split("/")[1] for path in traces(memory.folder, wanted) if path.startswith("index/")}) == 2
+    memory.erase([gone])
+    assert traces(memory.index_folder, wanted) == []
+    assert traces(memory.folder, wanted[:-1]) == []
+    busy.ask("settle")
+    assert gone not in busy.ask("answers", 50_001)[0]
+    memory.settle()
+    memory.assert_chroma_answers()
+    assert traces(memory.index_folder, wanted) == []
+
+
+def test_a_process_that_does_not_react_does_not_keep_what_was_erased(
+    memory: Memory, start_peer: Callable[..., Peer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R9: its files are deleted under it; awake again, it makes its index anew."""
+    monkeypatch.setattr(store, "ERASE_PATIENCE_SECONDS", 0.3)
+    (gone,) = memory.add(unit(50_001))
+    peer = start_peer()
+    peer.ask("settle")
+    stopped = [peer.process.pid, peer.ask("index process")]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    memory.erase([gone])
+    assert traces(memory.folder, [unit(50_001).tobytes()]) == []
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    until(lambda: peer.ask("state")["state"] == "ready" and peer.ask("state")["pending"] == 0)
+    assert gone not in peer.ask("answers", 50_001)[0]
+    assert traces(memory.folder, [unit(50_001).tobytes()]) == []
+
+
+def test_the_files_of_the_index_are_private(memory: Memory) -> None:
+    """S4.1: Chroma's own too."""
+    memory.settle()
+    files = [path for path in memory.index_folder.rglob("*") if path.is_file()]
+    assert len(files) > 2
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+
+
+class CountingEmbedder:
+    """The real one; counts what it is asked to embed."""
+
+    def __init__(self, embedder: MiniLMEmbedder) -> None:
+        self.id, self.dimensions = embedder.id, embedder.dimensions
+        self.embed_query = embedder.embed_query
+        self.embedded = 0
+        self._embedder = embedder
+
+    def embed(self, text: str) -> Vectors:
+        self.embedded += 1
+        return self._embedder.embed(text)
+
+    def embed_many(self, texts: Sequence[str]) -> Sequence[Vectors]:
+        return [self.embed(text) for text in texts]
+
+
+def test_a_memory_makes_its_index_without_embedding_anything_again(tmp_path: Path, embedder: MiniLMEmbedder) -> None:
+    """S2.2, R9: the whole memory, as a server has it: warmed up, indexed, asked, its index lost, a record erased."""
+
+    def opened() -> tuple[App, CountingEmbedder]:
+        counting = CountingEmbedder(embedder)
+        settings = load_settings(data_dir=tmp_path / "data", namespace="test")
+        return open_app(settings, embedder=counting), counting
+
+    with quick_to_act():
+        app, counting = opened()
+        me = app.caller()
+        app.remember([NewRecord(text=f"Note {n} about {'tea' if n % 2 else 'the weather'}") for n in range(30)], me)
+        (gone,) = app.remember([NewRecord(text="Quetzalcoatlus hoards xylophones")], me)
+        assert app.index.state().state == "off"
+        app.close()
+        for lose in (False, True):
+            if lose:
+                shutil.rmtree(tmp_path / "data" / "index")
+            app, counting = opened()
+            app.warm()
+            assert app.index.settle(PATIENCE_SECONDS)
+            found = app.recall(RecallRequest(query="xylophones", limit=3), me)
+            assert (found.results[0]["id"], found.degraded) == (gone.id, ())
+            assert counting.embedded == 0
+            index = app.status(me)["index"]
+            assert isinstance(index, dict)
+            assert (index["state"], index["records"], index["pending"]) == ("ready", 31, 0)
+            json.dumps(index)
+            app.close()
+        app, _ = opened()
+        app.warm()
+        assert app.index.settle(PATIENCE_SECONDS)
+        vector = embedder.embed("Quetzalcoatlus hoards xylophones")[0].tobytes()
+        assert {path.split("/")[0] for path in traces(tmp_path / "data", [vector])} >= {"index"}
+        app.forget([gone.id], "erase", me)
+        assert traces(tmp_path / "data", [vector]) == []
+        app.close()

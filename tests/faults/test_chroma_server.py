@@ -1,0 +1,223 @@
+"""A Chroma server that several processes share: slow, gone, emptied, back again. Answers are the exact search's."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from mcp_memory.stores.vectors_chroma import index, store
+from tests.chroma import SCOPE, Memory, Proxy, chroma_server, free_port, quick_to_act, unit, until
+
+Open = Callable[..., Memory]
+
+
+class Server:
+    """A Chroma server; it can be stopped and started again, with its data or without."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running = ExitStack()
+        self.port = free_port()
+        self.is_running = False
+
+    def start(self, data: str = "data") -> None:
+        self._running.enter_context(chroma_server(self._folder / data, self.port))
+        self.is_running = True
+
+    def stop(self) -> None:
+        self._running.close()
+        self.is_running = False
+
+    def keys_of(self, memory: Memory) -> set[str]:
+        """Every id in the memory's collections, asked of the server itself."""
+        base = f"http://127.0.0.1:{self.port}/api/v2/tenants/default_tenant/databases/default_database/collections"
+        found: set[str] = set()
+        with urlopen(base) as answer:
+            collections = [each for each in json.load(answer) if memory.records.identity() in each["name"]]
+        for collection in collections:
+            asking = Request(f"{base}/{collection['id']}/get", b'{"include": []}', {"Content-Type": "application/json"})
+            with urlopen(asking) as answer:
+                found |= set(json.load(answer)["ids"])
+        return found
+
+
+@pytest.fixture(scope="module")
+def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One for all tests: to start it takes seconds, and memories do not meet on it."""
+    running = Server(tmp_path_factory.mktemp("server"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def server(chroma: Server) -> Server:
+    """Running, whatever the test before did with it."""
+    if not chroma.is_running:
+        chroma.start()
+    return chroma
+
+
+@pytest.fixture
+def proxy(server: Server) -> Iterator[Proxy]:
+    """What stands between the server and the test's memories."""
+    between = Proxy(server.port)
+    yield between
+    between.close()
+
+
+@pytest.fixture
+def opened(tmp_path: Path, proxy: Proxy) -> Iterator[Open]:
+    """Opens the memory of a folder with that server, again and again, as further processes would."""
+    memories: list[Memory] = []
+
+    def open_it(folder: str = "memory") -> Memory:
+        memories.append(Memory(tmp_path / folder, mode="http", url=f"http://127.0.0.1:{proxy.port}"))
+        return memories[-1]
+
+    with quick_to_act():
+        yield open_it
+        for memory in memories:
+            memory.close()
+
+
+@pytest.fixture
+def memory(opened: Open) -> Memory:
+    """With 400 records, two windows each."""
+    made = opened()
+    made.add(*(unit(n, 2) for n in range(400)))
+    return made
+
+
+def test_one_process_writes_and_all_of_them_ask(memory: Memory, opened: Open, server: Server) -> None:
+    """S1.2: what either stores the other finds; when the writer goes, another takes over."""
+    memory.settle()
+    other = opened()
+    other.settle()
+    for each in (memory, other):
+        each.assert_chroma_answers()
+    assert (memory.store.state().records, other.store.state().records) == (400, 0)
+    assert memory.store.state().directory is None
+    (new,) = other.add(unit(50_001))
+    for each in (memory, other):
+        assert next(iter(each.store.search(unit(50_001)[0], [SCOPE], 3))) == new
+    other.settle()
+    memory.close()
+    other.add(unit(50_002))
+    other.settle()
+    other.assert_chroma_answers()
+    assert other.store.state().records == 402
+    assert {key.partition("#")[0] for key in server.keys_of(other)} == set(other.exact.live_ids()[SCOPE])
+
+
+def test_what_is_sent_keeps_to_the_limits_of_the_cloud(memory: Memory, proxy: Proxy) -> None:
+    """S2.2: at most 300 vectors a write and 300 results a question, ids of at most 128 bytes; no text."""
+    memory.settle()
+    memory.assert_chroma_answers()
+    answered = memory.store.state().answered
+    assert len(memory.store.search(unit(1)[0], [SCOPE], 150)) == 150
+    assert memory.store.state().answered == answered
+    requests = [json.loads(body) for body in re.findall(rb"\r\n\r\n(\{.*\})", bytes(proxy.sent))]
+    writes = [request for request in requests if "embeddings" in request]
+    assert sum(len(write["ids"]) for write in writes) == 800
+    assert max(len(write["ids"]) for write in writes) <= 300
+    assert max(len(key) for write in writes for key in write["ids"]) <= 128
+    assert all(write["documents"] is None for write in writes)
+    assert max(request["n_results"] for request in requests if "n_results" in request) <= 300
+
+
+def test_two_memories_on_one_server_do_not_meet(memory: Memory, opened: Open) -> None:
+    """S4.1: though their projects, scopes and ids are the same."""
+    memory.settle()
+    other = opened("elsewhere")
+    other.add(*(unit(90_000 + n) for n in range(100)))
+    other.settle()
+    for each in (memory, other):
+        each.assert_chroma_answers()
+        assert each.store.check() == {}
+
+
+@pytest.mark.parametrize("data", ["data", "lost"])
+def test_a_server_that_goes_and_comes_back(memory: Memory, server: Server, data: str) -> None:
+    """S2.2: with what it held or without; records stored meanwhile are found all along."""
+    memory.settle()
+    server.stop()
+    memory.assert_answers()
+    memory.add(unit(50_001))
+    memory.assert_answers()
+    until(lambda: memory.store.state().state == "failed")
+    assert memory.store.state().reason
+    server.start(data)
+    memory.settle()
+    memory.assert_chroma_answers()
+    assert memory.store.check() == {}
+
+
+def test_a_server_that_falls_silent_delays_no_answer_twice(
+    memory: Memory, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S2.2: it is left alone for a while, and asked again when it speaks."""
+    memory.settle()
+    memory.assert_chroma_answers()
+    monkeypatch.setattr(store, "PATIENCE_SECONDS", dict.fromkeys(store.PATIENCE_SECONDS, 0.1))
+    monkeypatch.setattr(store, "FIRST_REST_SECONDS", 1e-3)
+    proxy.fall_silent()
+    memory.store._rest_seconds = 1e6  # pyright: ignore[reportPrivateUsage] - until the test says so
+    asked = bytes(proxy.sent).count(b"/query HTTP")
+    memory.assert_answers((1, 2, 3))
+    until(lambda: bytes(proxy.sent).count(b"/query HTTP") > asked)
+    assert bytes(proxy.sent).count(b"/query HTTP") == asked + 1
+    proxy.speak()
+    monkeypatch.setattr(store, "PATIENCE_SECONDS", dict.fromkeys(store.PATIENCE_SECONDS, 30.0))
+    memory.store._rest_until = 0.0  # pyright: ignore[reportPrivateUsage]
+    memory.settle()
+    memory.assert_chroma_answers()
+
+
+def test_a_server_that_takes_connections_and_never_answers(
+    memory: Memory, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S2.2: opening it gives up at a deadline, and the state says so; nobody waits for it."""
+    monkeypatch.setattr(index, "OPEN_SECONDS", 2.0)
+    proxy.fall_silent()
+    memory.store.start()
+    memory.assert_answers()
+    until(lambda: "did not answer" in memory.store.state().reason)
+    monkeypatch.setattr(index, "OPEN_SECONDS", 60.0)
+    proxy.speak()
+    memory.settle()
+    memory.assert_chroma_answers()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_erased_record_goes_from_the_server(memory: Memory, server: Server, is_there: bool) -> None:
+    """R9: at once where it can be reached, else when it is back."""
+    gone = memory.exact.catch_up() and memory.exact.live_ids()[SCOPE][7]
+    assert isinstance(gone, str)
+    memory.settle()
+    assert any(key.startswith(gone) for key in server.keys_of(memory))
+    if is_there:
+        memory.erase([gone])
+    else:
+        server.stop()
+        memory.erase([gone])
+        server.start()
+        memory.settle()
+    assert not any(key.startswith(gone) for key in server.keys_of(memory))
+    memory.settle()
+    assert gone not in memory.store.search(unit(7, 2)[0], [SCOPE], 10)
+
+
+def test_a_process_that_keeps_no_index_erases_from_the_server(memory: Memory, opened: Open, server: Server) -> None:
+    """R9: as a command of the command line does."""
+    memory.settle()
+    gone = memory.exact.live_ids()[SCOPE][7]
+    command = opened()
+    command.erase([gone])
+    assert not any(key.startswith(gone) for key in server.keys_of(memory))
+    assert command.store.state().state == "off"

@@ -1,0 +1,46 @@
+"""Settings of the index behind search by meaning."""
+
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.settings import load_settings
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "config.toml"
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(file))
+    return file
+
+
+def test_keys_come_from_the_environment_and_are_not_shown(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S4.3: neither in the settings' text nor in a file."""
+    monkeypatch.setenv("MCP_MEMORY_CHROMA", "cloud")
+    monkeypatch.setenv("MCP_MEMORY_CHROMA_API_KEY", "ck-secret")
+    monkeypatch.setenv("MCP_MEMORY_CHROMA_HEADERS", '{"Authorization": "Bearer secret"}')
+    settings = load_settings()
+    assert settings.chroma == "cloud"
+    assert settings.chroma_api_key is not None
+    assert settings.chroma_api_key.get_secret_value() == "ck-secret"
+    assert settings.chroma_headers["Authorization"].get_secret_value() == "Bearer secret"
+    assert "secret" not in repr(settings).replace("SecretStr", "").replace("redact_secrets", "")
+
+
+@pytest.mark.parametrize("line", ['chroma_api_key = "ck-secret"', 'chroma_headers = { Authorization = "secret" }'])
+def test_a_key_in_the_file_is_refused(config: Path, line: str) -> None:
+    """S4.3: files are copied and committed; the message names the variable, not the key."""
+    config.write_text(f"{line}\n")
+    with pytest.raises(InvalidRequest, match="set MCP_MEMORY_CHROMA_") as refused:
+        load_settings()
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["ftp://host", "host:8000", "http://", "http://me:secret@host", "http://host/path"])
+def test_a_url_that_is_no_server_is_refused(config: Path, url: str) -> None:
+    """S2.2: and credentials do not belong there."""
+    with pytest.raises(InvalidRequest, match="Setting chroma_url: must be http") as refused:
+        load_settings(chroma_url=url)
+    assert "secret" not in str(refused.value)
+    assert load_settings(chroma_url="https://chroma.example:8443").chroma_url == "https://chroma.example:8443"
