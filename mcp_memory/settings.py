@@ -2,14 +2,17 @@
 
 import configparser
 import hashlib
+import json
 import os
 import re
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import Field, ValidationError
+from pydantic import Field, JsonValue, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic_settings import (
     BaseSettings,
@@ -23,6 +26,17 @@ from mcp_memory.errors import InvalidRequest
 
 APP_NAME = "mcp-memory"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_FROM_ENVIRONMENT_ONLY = frozenset({"chroma_headers", "chroma_api_key"})
+"""A file is copied, shown and committed."""
+_SECRET = re.compile(r"key|token|secret|password|credential|header", re.IGNORECASE)
+
+EmbedderName: TypeAlias = Literal[
+    "minilm", "amazon_bedrock", "baseten", "chroma-cloud-qwen", "cloudflare_workers_ai", "cohere", "google_gemini",
+    "google_generative_ai", "google_palm", "google_vertex", "huggingface", "huggingface_server", "instructor", "jina",
+    "mistral", "morph", "nomic", "ollama", "onnx_mini_lm_l6_v2", "open_clip", "openai", "perplexity", "roboflow",
+    "sentence_transformer", "text2vec", "together_ai", "voyageai",
+]  # fmt: skip
+"""The built-in model, or one of Chroma's embedding functions: named here, since asking Chroma takes a second."""
 
 
 def _check_name(value: str) -> str:
@@ -45,10 +59,36 @@ def _split_commas(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+def _check_url(value: str) -> str:
+    url = urlsplit(value)
+    if url.scheme not in ("http", "https") or not url.hostname or url.username or url.path.strip("/"):
+        raise ValueError("must be http:// or https://, host and port; credentials go into MCP_MEMORY_CHROMA_HEADERS")
+    return value
+
+
+def _read_json(value: object) -> object:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _check_no_secret(value: JsonValue) -> JsonValue:
+    """Refuse names that hold keys, at any depth: settings are shown, and an embedder's options are part of its id."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            if _SECRET.search(name) and name != "api_key_env_var":
+                raise ValueError(f"keys come from the environment alone; take {name} out")
+            _check_no_secret(inner)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for inner in value:
+            _check_no_secret(inner)
+    return value
+
+
 class Settings(BaseSettings):
     """What a person may choose. Each field is also a variable: `data_dir` is MCP_MEMORY_DATA_DIR."""
 
-    model_config = SettingsConfigDict(env_prefix="MCP_MEMORY_", env_ignore_empty=True, extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="MCP_MEMORY_", env_ignore_empty=True, extra="forbid", frozen=True, hide_input_in_errors=True
+    )
 
     data_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir(APP_NAME, appauthor=False)))
     """Where the database lies; must be on a local file system."""
@@ -68,7 +108,46 @@ class Settings(BaseSettings):
     """Budget of a context where the call names none."""
     redact_secrets: bool = True
     """Replace keys, tokens and private keys before anything is stored."""
+    embedder: EmbedderName = "minilm"
+    """What turns text into vectors; after a change `mcp-memory reindex` is needed."""
+    embedder_model: Annotated[_Name | None, Field(validate_default=True)] = None
+    """The model's name with that embedder; needed by every one but the built-in."""
+    embedder_url: str | None = None
+    """Where the embedder answers, if not where its function looks by itself."""
+    embedder_options: Annotated[
+        dict[str, JsonValue], NoDecode, BeforeValidator(_read_json), AfterValidator(_check_no_secret)
+    ] = {}
+    """Further arguments of the embedder's function (JSON in the environment); never a key."""
+    embedder_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
+    """How long one request to an embedder may take, repetitions included."""
+    embedder_batch: Annotated[int, Field(ge=1, le=2048)] = 32
+    """The most windows of text in one request to an embedder."""
+    embedder_window_characters: Annotated[int, Field(ge=100, le=100_000)] = 2000
+    """Longer texts get several vectors; not for the built-in, which counts word pieces."""
+    chroma: Literal["embedded", "http", "cloud", "off"] = "embedded"
+    """Where the index for search by meaning lies: in the data directory, on a Chroma server, in Chroma Cloud."""
+    chroma_least_vectors: Annotated[int, Field(ge=0)] = 20_000
+    """A scope with fewer is searched exactly, without asking Chroma: the answer is the same, and sooner there."""
+    chroma_url: Annotated[str, AfterValidator(_check_url)] = "http://localhost:8000"
+    """The Chroma server, for `http`."""
+    chroma_tenant: _Name | None = None
+    chroma_database: _Name | None = None
+    chroma_headers: dict[str, SecretStr] = {}
+    """Sent to the server with every request (JSON; from the environment only)."""
+    chroma_api_key: SecretStr | None = None
+    """For `cloud` (from the environment only)."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
+
+    @field_validator("embedder_model")
+    @classmethod
+    def _check_model(cls, model: str | None, info: ValidationInfo) -> str | None:
+        """A model must be named: the functions' own choice changes with Chroma, and with it the vectors."""
+        embedder = info.data.get("embedder")
+        if embedder == "minilm" and model is not None:
+            raise ValueError("the built-in embedder has one model; set embedder too, or leave this out")
+        if embedder not in ("minilm", None) and model is None:
+            raise ValueError(f"embedder {embedder} needs the name of a model")
+        return model
 
     @classmethod
     def settings_customise_sources(
@@ -80,7 +159,11 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments first, then the environment, then the file; a `.env` of the working directory is not ours."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=config_file())
+        file = TomlConfigSettingsSource(settings_cls, toml_file=config_file())
+        if written := _FROM_ENVIRONMENT_ONLY & file().keys():
+            name = min(written)
+            raise InvalidRequest(f"{config_file()} holds {name}; take it out and set MCP_MEMORY_{name.upper()}.")
+        return init_settings, env_settings, file
 
 
 def config_file() -> Path:

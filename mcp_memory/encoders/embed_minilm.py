@@ -7,10 +7,12 @@ know what a record is, nor where vectors are kept.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcp_memory.encoders import windows
 from mcp_memory.encoders.onnx_session import Session, open_session
 from mcp_memory.errors import StoreUnavailable
 
@@ -87,6 +89,10 @@ class MiniLMEmbedder:
         model = self._loaded()
         return np.stack([model.vector(pieces) for pieces in _windows(model, text)])
 
+    def embed_many(self, texts: Sequence[str]) -> list[Vectors]:
+        """Like `embed` for each of the texts, one by one: a batch would cost the CPU the same."""
+        return [self.embed(text) for text in texts]
+
     def embed_query(self, text: str) -> Vector:
         """One unit vector for the whole text: [dimensions]; of several windows, their mean at unit length."""
         import numpy as np
@@ -128,23 +134,14 @@ def _windows(model: _Model, text: str) -> list[list[int]]:
 
 def window_bounds(pieces: int) -> list[tuple[int, int]]:
     """Where the windows of a text of so many word pieces start and end: equal in size, evenly spread, all of it."""
-    if pieces <= WINDOW:
-        return [(0, pieces)]
-    count = min(-(-(pieces - OVERLAP) // (WINDOW - OVERLAP)), MAX_WINDOWS)
-    size = min(-(-(pieces + (count - 1) * OVERLAP) // count), WINDOW)
-    return [(start, start + size) for start in _spread(pieces - size, count)]
+    return windows.window_bounds(pieces, window=WINDOW, overlap=OVERLAP, most=MAX_WINDOWS)
 
 
 def _excerpts(text: str) -> list[str]:
-    return [_from_word(text[start : start + EXCERPT]) for start in _spread(len(text) - EXCERPT, MAX_WINDOWS)]
+    return [_from_word(text[start : start + EXCERPT]) for start in windows.spread(len(text) - EXCERPT, MAX_WINDOWS)]
 
 
 def _from_word(excerpt: str) -> str:
     """Drop what is left of a word cut at the start, if the next one is near."""
     space = excerpt.find(" ", 0, 32)
     return excerpt[space + 1 :]
-
-
-def _spread(last: int, count: int) -> list[int]:
-    """`count` whole numbers from 0 to `last`, evenly spaced."""
-    return [round(i * last / (count - 1)) for i in range(count)]

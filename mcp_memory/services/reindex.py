@@ -30,9 +30,23 @@ class Reindex:
         """
         done = 0
         while not self._records.adopt_embedder(self._embedder.id):
-            while batch := self._records.unembedded(self._embedder.id, BATCH):
-                vectors = {(record_id, change): self._embedder.embed(text) for record_id, change, text in batch}
-                self._records.add_vectors(self._embedder.id, vectors)
-                done += len(vectors)
+            while embedded := self._embed_batch():
+                done += embedded
                 progress(done, max(total, done))
         return done
+
+    def catch_up(self) -> int:
+        """Embed up to a batch of what was stored while the embedder could not be asked; returns how many records.
+
+        Raises StoreUnavailable where it still cannot be asked; the records wait for the next call.
+        """
+        is_ours = self._records.embedder_id() in (self._embedder.id, None)
+        return self._embed_batch() if is_ours and self._records.count_unembedded() else 0
+
+    def _embed_batch(self) -> int:
+        batch = self._records.unembedded(self._embedder.id, BATCH)
+        if batch:
+            vectors = self._embedder.embed_many([text for _, _, text in batch])
+            keys = [(record_id, change) for record_id, change, _ in batch]
+            self._records.add_vectors(self._embedder.id, dict(zip(keys, vectors, strict=True)))
+        return len(batch)

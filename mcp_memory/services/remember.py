@@ -11,6 +11,7 @@ from mcp_memory.domain.details import checked_details
 from mcp_memory.domain.echoes import strip_recalled, without_blocks
 from mcp_memory.domain.ids import RECORD
 from mcp_memory.domain.lifecycle import after_confirmation, first_status, with_more_said
+from mcp_memory.domain.mentions import found_entities
 from mcp_memory.domain.records import LOG_KINDS, Instant, NewRecord, Record, searchable_text
 from mcp_memory.domain.redaction import redacted_record
 from mcp_memory.domain.scopes import Caller, RecordFilter, scope_key
@@ -28,19 +29,26 @@ SIMILAR_SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """What became of one item. `similar` lists near-duplicates; `superseded_by` the newer record that holds instead."""
+    """What became of one item. `similar` lists near-duplicates; `superseded_by` the newer record that holds instead.
+
+    `degraded` says why a stored record is not found by meaning yet.
+    """
 
     id: str
     status: Literal["stored", "confirmed", "superseded"]
     similar: tuple[str, ...] = ()
     redacted: int = 0
     superseded_by: str | None = None
+    degraded: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
-    vectors: Vectors
+    """`vectors` is None where the embedder could not be asked, and `failure` says why."""
+
+    vectors: Vectors | None
     text: MeasuredText
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +87,8 @@ class Remember:
         """Store 1 to 500 items, all or none, and answer in their order.
 
         The same text in the same scope is stored once (`confirmed`), except in the log; a text that was corrected is
-        not brought back (`superseded`) unless the item says `reassert`.
+        not brought back (`superseded`) unless the item says `reassert`. Without an embedder a record is stored all the
+        same, to be embedded later.
 
         Raises:
             InvalidRequest: an item is empty.
@@ -95,15 +104,17 @@ class Remember:
         cleaned = [self._clean(item, caller) for item in items]
         texts = {(draft.scope, content_hash(draft.item.text)) for draft in cleaned if draft.item.kind not in LOG_KINDS}
         known = self._records.find_texts(texts) if texts else set[tuple[str, str]]()
-        return [
-            draft
-            if draft.item.kind not in LOG_KINDS and (draft.scope, content_hash(draft.item.text)) in known
-            else replace(draft, made=self._make(draft.item))
+        new = [
+            draft.item.kind in LOG_KINDS or (draft.scope, content_hash(draft.item.text)) not in known
             for draft in cleaned
+        ]
+        made = iter(self._make([draft.item for draft, is_new in zip(cleaned, new, strict=True) if is_new]))
+        return [
+            replace(draft, made=next(made)) if is_new else draft for draft, is_new in zip(cleaned, new, strict=True)
         ]
 
     def _clean(self, item: NewRecord, caller: Caller) -> _Draft:
-        """Cut out secrets and what this server itself handed back."""
+        """Cut out secrets and what this server itself handed back, and find what the rest mentions."""
         text, recalled = strip_recalled(item.text)
         if item.kind in LOG_KINDS:  # The log says what was said: nothing in it is an echo, only blocks are left out.
             text, recalled = without_blocks(item.text), ()
@@ -111,13 +122,19 @@ class Remember:
             raise InvalidRequest("text is empty; say what to remember in one or more words.")
         item, redacted = redacted_record(replace(item, text=text.strip()), self._redactor.redact)
         item = replace(item, details=checked_details(item.kind, item.details))
+        found = found_entities(item.text, item.speaker, item.details, item.entities)
+        item = replace(item, entities=(*item.entities, *found))
         scope = scope_key(item.visibility, caller.namespace, caller.agent)
         return _Draft(item=item, scope=scope, redacted=redacted, recalled=recalled, made=None)
 
-    def _make(self, item: NewRecord) -> _Made:
+    def _make(self, items: Sequence[NewRecord]) -> list[_Made]:
         """What takes time: the vectors, the short forms and the counts."""
-        vectors = self._embedder.embed(searchable_text(item.text, item.speaker, item.details))
-        return _Made(vectors=vectors, text=measured(item.text, self._counter.count, self._counter.truncate))
+        texts = [measured(item.text, self._counter.count, self._counter.truncate) for item in items]
+        try:
+            vectors = self._embedder.embed_many([searchable_text(i.text, i.speaker, i.details) for i in items])
+        except StoreUnavailable as error:
+            return [_Made(vectors=None, text=text, failure=f"vector: {error}") for text in texts]
+        return [_Made(vectors=rows, text=text) for rows, text in zip(vectors, texts, strict=True)]
 
     def _store(self, draft: _Draft, caller: Caller, transaction: Transaction) -> Remembered:
         item, redacted = draft.item, draft.redacted
@@ -199,21 +216,29 @@ class Remember:
             require_task(item.task_id, tasks)
         branch_id = stack_at(task_id, tasks).branch_id if task_id else None
         record_id = transaction.next_id(RECORD)
-        made = draft.made or self._make(item)  # Known when it was looked up, gone by now: rare enough to wait for.
+        # Known when it was looked up, gone by now: rare enough to wait for.
+        made = draft.made or self._make([item])[0]
         record = _record(record_id, draft, made.text, caller, now, task_id, branch_id)
         alike = transaction.find_alike(draft.scope, normal_hash(item.text)) if item.kind not in LOG_KINDS else ()
         transaction.insert(record, made.vectors, item.entities, item.relations)
         supersede(item.supersedes, record, caller, now, transaction)
-        return Remembered(id=record_id, status="stored", similar=tuple(alike)[:SIMILAR_SHOWN], redacted=draft.redacted)
+        return Remembered(
+            id=record_id,
+            status="stored",
+            similar=tuple(alike)[:SIMILAR_SHOWN],
+            redacted=draft.redacted,
+            degraded=made.failure,
+        )
 
     def _with_similar(self, draft: _Draft, outcome: Remembered, caller: Caller) -> Remembered:
         """Add near-duplicates by meaning. They are advice: a search that fails does not undo an acknowledged write."""
-        if outcome.status != "stored" or draft.made is None or draft.item.kind in LOG_KINDS:
+        vectors = draft.made.vectors if draft.made else None
+        if outcome.status != "stored" or vectors is None or draft.item.kind in LOG_KINDS:
             return outcome
         hidden = hidden_branches(self._records, caller)
         exclude = (outcome.id, *outcome.similar, *draft.item.supersedes)
         try:
-            near = self._vectors.search(draft.made.vectors[0], (draft.scope,), SIMILAR_SHOWN, exclude=exclude)
+            near = self._vectors.search(vectors[0], (draft.scope,), SIMILAR_SHOWN, exclude=exclude)
         except StoreUnavailable:
             return outcome
         alike = tuple(record_id for record_id, cosine in near.items() if cosine >= SIMILAR_COSINE)

@@ -26,7 +26,8 @@ def build(app: "App") -> StrictTool:
     def answer(arguments: RememberArguments, client: str) -> CallToolResult:
         items = [_new_record(fields, app) for fields in _fields_of_items(arguments)]
         remembered = app.remember(items, app.caller(None, client))
-        return structured({"records": [_show(one) for one in remembered]})
+        reasons: list[Json] = list(dict.fromkeys(one.degraded for one in remembered if one.degraded))
+        return structured({"records": [_show(one) for one in remembered]} | ({"degraded": reasons} if reasons else {}))
 
     return make_tool("remember", "Remember", DESCRIPTION, RememberArguments, answer, annotations())
 

@@ -5,7 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +40,9 @@ class HashingEmbedder:
 
     def embed(self, text: str) -> Vectors:
         return self.embed_query(text)[np.newaxis]
+
+    def embed_many(self, texts: Sequence[str]) -> list[Vectors]:
+        return [self.embed(text) for text in texts]
 
     def embed_query(self, text: str) -> Vector:
         counts = np.full(self.dimensions, 1e-6, np.float32)
