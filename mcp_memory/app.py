@@ -4,39 +4,60 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcp_memory.domain.records import Instant, Json, NewRecord, Record
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tokens import ModelFactor
+from mcp_memory.encoders.chroma_functions import ChosenFunction
+from mcp_memory.encoders.embed_chroma import ChromaEmbedder
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.token_factors import factor_for
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
-from mcp_memory.errors import EmbedderMismatch, StoreBusy
+from mcp_memory.errors import StoreUnavailable
 from mcp_memory.language.dates_dateparser import DateParserReader
 from mcp_memory.language.secrets_detect import NoRedactor, SecretRedactor
-from mcp_memory.ports import Clock, Embedder, RecordStore, TokenCounter, VectorStore
+from mcp_memory.ports import (
+    Clock,
+    Embedder,
+    GraphStore,
+    IndexExaminer,
+    KeywordStore,
+    RecordStore,
+    TokenCounter,
+    VectorIndex,
+    VectorStore,
+)
+from mcp_memory.retrieval.graph import GraphSource
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.assemble_context import AssembleContext, Context, ContextRequest
+from mcp_memory.services.examining import Examining
 from mcp_memory.services.forget import Forget, Forgotten, Mode
 from mcp_memory.services.given_out import GivenOut
 from mcp_memory.services.inspecting import Inspecting
-from mcp_memory.services.querying import Querying
+from mcp_memory.services.querying import Evidence, Querying
 from mcp_memory.services.recall import Recall, RecallAnswer, RecallRequest
 from mcp_memory.services.reindex import Reindex
 from mcp_memory.services.remember import Remember, Remembered
 from mcp_memory.services.revise import Revise, Revision
+from mcp_memory.services.standing import visible_to
 from mcp_memory.services.tasks import Tasks
 from mcp_memory.settings import Settings
+from mcp_memory.stores.graph_networkx import NetworkxGraphStore
 from mcp_memory.stores.records_sqlite import FILE_NAME, SqliteRecordStore, restore
 from mcp_memory.stores.records_sqlite.transaction import embedder_mismatch
 
+if TYPE_CHECKING:
+    from mcp_memory.stores.vectors_chroma import Place
+
 SOURCE_THREADS = 4
+INDEX_FOLDER = "index"
 
 
 class App:
@@ -45,7 +66,7 @@ class App:
     def __init__(self, settings: Settings, clock: Clock = time.time, embedder: Embedder | None = None) -> None:
         self.settings = settings
         self._clock = clock
-        self._embedder = embedder or MiniLMEmbedder()
+        self._embedder = embedder or _embedder(settings)
         self._counter = TiktokenCounter(settings.encoding)
         self._dates = DateParserReader()
         self._redactor = SecretRedactor() if settings.redact_secrets else NoRedactor()
@@ -56,9 +77,11 @@ class App:
         self._pool: Executor = ThreadPoolExecutor(SOURCE_THREADS, thread_name_prefix="sources")
         self.records: RecordStore = SqliteRecordStore(settings.data_dir, self._embedder.id, clock)
         self.tasks = Tasks(self.records, self._redactor, clock)
-        self.inspect = Inspecting(self.records)
+        self.graph: GraphStore = NetworkxGraphStore(self.records)
+        self.inspect = Inspecting(self.records, self.graph)
         self.reindex = Reindex(self.records, self._embedder)
-        self._forget = Forget(self.records, clock)
+        self.examine = Examining(self.records, self.reindex, self._embedder.id, self.index_examiner)
+        self._forget = Forget(self.records, self._erase_derived, clock)
         self._revise = Revise(self.records, self._embedder, self._counter, self._redactor, clock)
 
     def caller(self, session_id: str | None = None, client: str = "") -> Caller:
@@ -75,10 +98,18 @@ class App:
         return mine.in_session(session_id)
 
     def remember(self, items: Sequence[NewRecord], caller: Caller) -> list[Remembered]:
-        return self._services.remember(items, caller)
+        remembered = self._services.remember(items, caller)
+        if not any(one.degraded for one in remembered):
+            with contextlib.suppress(StoreUnavailable):  # What waits for its vectors goes on waiting.
+                self.reindex.catch_up()
+        return remembered
 
     def recall(self, request: RecallRequest, caller: Caller) -> RecallAnswer:
         return self._services.recall(request, caller, self.factor(caller))
+
+    def gather_evidence(self, query: str, caller: Caller, limit: int) -> Evidence:
+        """What recall weighs to rank records for a query, for whoever measures how it does."""
+        return self._services.querying.gather(query, visible_to(self.records, caller), limit)
 
     def assemble_context(self, request: ContextRequest, caller: Caller) -> Context:
         return self._services.assemble_context(request, caller, self.factor(caller))
@@ -98,7 +129,8 @@ class App:
             "factor": factor.factor,
             "known_error": factor.known_error,
         }
-        return self.inspect.status(caller) | {"tokens": tokens}
+        index: dict[str, Json] = asdict(self.index.state())
+        return self.inspect.status(caller) | {"tokens": tokens, "index": index}
 
     def describe(self, record_id: str, caller: Caller) -> dict[str, Json]:
         return self.inspect.record(record_id, caller)
@@ -121,19 +153,44 @@ class App:
         return self._services.querying.instant(text)
 
     def warm(self) -> None:
-        """Load everything slow, so that the first call need not: model, vocabulary, detectors, dates, vectors."""
+        """Load everything slow, so that the first call need not: model, vocabulary, detectors, dates, indexes."""
         self._counter.load()
-        vector = self._embedder.embed_query("warm")
-        with contextlib.suppress(EmbedderMismatch):  # Every call says so, with the remedy.
+        with contextlib.suppress(StoreUnavailable):  # Every call says so, with the remedy.
+            vector = self._embedder.embed_query("warm")
             self._services.vectors.search(vector, self.caller().scopes, 1)
+            while self.reindex.catch_up():
+                pass
+        self._services.keywords.search(["warm"], self.caller().scopes, 1)
+        self.graph.mentioned("warm", self.caller().scopes)
         self._redactor.redact("warm")
         self._dates.read("yesterday", self._clock())
-        with contextlib.suppress(StoreBusy):
-            self.records.purge()  # What was erased by a process that was killed before it could purge.
+        with contextlib.suppress(StoreUnavailable):
+            self.index.erase(())  # What was erased by a process that was killed before it could purge.
+            self.records.purge()
+        self.index.start()  # Last: its process takes a second of a core to start.
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._made is not None:
+            self._made.index.close()
         self.records.close()
+
+    def index_examiner(self) -> IndexExaminer:
+        """Looks at what is kept of indexes, by whichever process; starts none."""
+        from mcp_memory.stores.vectors_chroma.examiner import ChromaExaminer
+        from mcp_memory.stores.vectors_exact import ExactVectorStore
+
+        exact = ExactVectorStore(self.records, self._embedder.id, embedder_mismatch)
+        return ChromaExaminer(self.records, exact, _index_place(self.settings, self._embedder.id))
+
+    def _erase_derived(self, record_ids: Collection[str]) -> None:
+        """Made with the services, which are made late."""
+        self.index.erase(record_ids)
+
+    @property
+    def index(self) -> VectorIndex:
+        """The index behind search by meaning; `warm` starts it."""
+        return self._services.index
 
     @property
     def _services(self) -> "_Services":
@@ -144,14 +201,27 @@ class App:
             return self._made
 
     def _make_services(self) -> "_Services":
-        from mcp_memory.stores.vectors_exact import ExactVectorStore  # Imports numpy: after the handshake.
+        # These import numpy: after the handshake.
+        from mcp_memory.stores.keywords_information import InformationKeywordStore
+        from mcp_memory.stores.vectors_chroma import ChromaVectorStore
+        from mcp_memory.stores.vectors_exact import ExactVectorStore
 
         records, counter, clock = self.records, self._counter, self._clock
-        vectors = ExactVectorStore(records, self._embedder.id, embedder_mismatch)
-        sources = (KeywordSource(records), VectorSource(records, vectors), TimeSpanSource(records))
-        querying = Querying(records, self._embedder, self._dates, sources, self._pool, clock)
+        exact = ExactVectorStore(records, self._embedder.id, embedder_mismatch)
+        place = _index_place(self.settings, self._embedder.id)
+        vectors = ChromaVectorStore(exact, place, records.identity, least_vectors=self.settings.chroma_least_vectors)
+        keywords = InformationKeywordStore(records)
+        sources = (
+            KeywordSource(records, keywords),
+            VectorSource(records, vectors),
+            TimeSpanSource(records),
+            GraphSource(records, self.graph, keywords),
+        )
+        querying = Querying(records, vectors, keywords, self._embedder, self._dates, sources, self._pool, clock)
         return _Services(
             vectors=vectors,
+            index=vectors,
+            keywords=keywords,
             querying=querying,
             remember=Remember(records, vectors, self._embedder, counter, self._redactor, self._given_out, clock),
             recall=Recall(records, querying, counter, self._given_out, clock),
@@ -164,10 +234,47 @@ class App:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Services:
     vectors: VectorStore
+    index: VectorIndex
+    keywords: KeywordStore
     querying: Querying
     remember: Remember
     recall: Recall
     assemble_context: AssembleContext
+
+
+def _embedder(settings: Settings) -> Embedder:
+    """The embedder that the settings name; nothing is loaded or asked yet."""
+    if settings.embedder_model is None:
+        return MiniLMEmbedder()
+    function = ChosenFunction(
+        name=settings.embedder,
+        model=settings.embedder_model,
+        url=settings.embedder_url,
+        options=settings.embedder_options,
+    )
+    return ChromaEmbedder(
+        function,
+        timeout_seconds=settings.embedder_timeout_seconds,
+        batch=settings.embedder_batch,
+        window_characters=settings.embedder_window_characters,
+    )
+
+
+def _index_place(settings: Settings, embedder: str) -> "Place":
+    """Where the settings want the index behind search by meaning."""
+    from mcp_memory.stores.vectors_chroma import Place
+
+    key = settings.chroma_api_key
+    return Place(
+        mode=settings.chroma,
+        root=str(settings.data_dir / INDEX_FOLDER),
+        embedder=embedder,
+        url=settings.chroma_url,
+        tenant=settings.chroma_tenant,
+        database=settings.chroma_database,
+        headers={name: value.get_secret_value() for name, value in settings.chroma_headers.items()},
+        api_key=key.get_secret_value() if key else "",
+    )
 
 
 def memory_exists(settings: Settings) -> bool:

@@ -1,25 +1,72 @@
-"""From the scores of several sources to one ranking: a weighted sum of normalised scores, with dialogue in mind.
+"""From the evidence of several sources to one ranking: how surprising each match is, in nats, added up.
 
-The weights are those measured on public long-term-memory data: half and half of min-max-normalised BM25 and cosine; a
-fifth of the neighbouring turns' scores; a fifth off for what an assistant said; a fifth more for the time asked about.
+Each source says how little a record picked at random would be expected to match as well: minus the logarithm of that
+probability. Independent evidence adds up so (Fisher, "Statistical Methods for Research Workers", 1925, section 21.1).
+That is what lets the mixture follow the query and the store: a cosine that stands far out from the store's others
+outweighs any word, a query whose rare words all stand in one record outweighs vague likeness, and a few common words in
+common weigh next to nothing, without a switch between kinds of queries.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import erfc, log, sqrt
 
-WEIGHTS: Mapping[str, float] = {"keyword": 0.5, "vector": 0.5}
-NEIGHBOUR_WEIGHT = 0.2
-ASSISTANT_PENALTY = 0.2
-SPAN_BONUS = 0.2
-NEIGHBOUR_DEPTH = 60
-"""Only the best candidates' neighbours are looked up: a bonus of a fifth cannot lift the others into an answer."""
+PRIOR_RECORDS = 50
+"""A small store says little about what is usual: it is read as if so many unrelated records stood in it as well."""
+PRIOR_COSINE = 0.1
+"""Mean and standard deviation of the cosines between unrelated texts, with the built-in embedder."""
+_LEAST_CHANCE = 1e-300
+_SQRT_2 = sqrt(2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """The constants of the mixture; how each was found stands in docs/decisions/0009-fusion.md.
+
+    share_power: how much of a query's words a record has to have, for those it has to count in full.
+    neighbours: a dialogue turn's share in what is said directly before and after it.
+    assistant: what an assistant's turn loses, as a share, against what people said themselves.
+    graph, time: how much a nat of these counts beside one of words and meaning, which they partly repeat.
+    """
+
+    share_power: float = 0.8
+    neighbours: float = 0.25
+    assistant: float = 0.2
+    graph: float = 0.5
+    time: float = 0.5
+
+
+WEIGHTS = Weights()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Background:
+    """What is usual in the store for this query: the ground that a match has to stand out from.
+
+    `records` live ones can be seen; cosines have this mean and mean square over them; all of the query's words together
+    would tell `information` nats.
+    """
+
+    records: int = 0
+    cosine_mean: float = 0.0
+    cosine_mean_square: float = 0.0
+    information: float = 0.0
+
+    @property
+    def cosine(self) -> tuple[float, float]:
+        """Mean and standard deviation of the cosine to an unrelated record, the prior records included."""
+        total = self.records + PRIOR_RECORDS
+        mean = (self.records * self.cosine_mean + PRIOR_RECORDS * PRIOR_COSINE) / total
+        square = (self.records * self.cosine_mean_square + PRIOR_RECORDS * 2 * PRIOR_COSINE**2) / total
+        return mean, sqrt(max(square - mean * mean, 1e-6))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fused:
     """One candidate's place in the ranking.
 
-    `parts` holds each signal's share of `score`; `raw` the sources' own scores, those of what it `replaces` included.
+    `score` in [0, 1) is 0.5 where chance alone would produce a match as good once in a store of this size. `parts`
+    holds each signal's nats; `raw` the sources' own scores, those of what it `replaces` included.
     """
 
     id: str
@@ -29,54 +76,53 @@ class Fused:
     replaces: tuple[str, ...] = ()
 
 
-def min_max(scores: Mapping[str, float], floor: float | None = None) -> dict[str, float]:
-    """Scores scaled to [0, 1] over the candidates; with `floor` that value, not the lowest score, becomes 0."""
-    if not scores:
-        return {}
-    low = min(scores.values()) if floor is None else floor
-    spread = max(scores.values()) - low
-    return {key: (value - low) / spread if spread > 0 else 1.0 for key, value in scores.items()}
+def meaning_nats(cosine: float, mean: float, deviation: float) -> float:
+    """Minus the logarithm of the chance that an unrelated record is as near; cosines are taken as normal (>= 0)."""
+    return -log(max(0.5 * erfc((cosine - mean) / deviation / _SQRT_2), _LEAST_CHANCE))
+
+
+def words_nats(nats: float, background: Background, weights: Weights) -> float:
+    """The information of the words in common, discounted by the share of the query's that they are (>= 0).
+
+    A word out of many is likely to turn up somewhere; most of the words together are not.
+    """
+    share = min(nats / background.information, 1.0) if background.information > 0 else 0.0
+    return nats * share**weights.share_power
 
 
 def fuse(
     rankings: Mapping[str, Mapping[str, float]],
+    background: Background,
     *,
-    neighbours: Callable[[Collection[str]], Mapping[str, Sequence[str]]],
-    is_assistant: Callable[[str], bool],
+    neighbours: Mapping[str, Sequence[str]],
+    assistants: Collection[str] = (),
+    weights: Weights = WEIGHTS,
 ) -> list[Fused]:
-    """All candidates of all rankings, best first; ties by id, newest first.
+    """All candidates of all rankings, best first; of equal ones the newest first.
 
-    BM25 is scaled from 0, since a candidate without a match has that; cosines from the lowest among the candidates.
+    `rankings` holds, by source, each candidate's own score: cosines for `vector`, nats for all others. `neighbours`
+    names the dialogue turns beside a turn; those that are no candidates themselves count nothing.
     """
-    weighted = {name: scores for name, scores in rankings.items() if name in WEIGHTS}
-    scaled = {name: min_max(scores, 0.0 if name == "keyword" else None) for name, scores in weighted.items()}
-    candidates = {record_id for scores in rankings.values() for record_id in scores}
-    present = sum(WEIGHTS[name] for name, scores in weighted.items() if scores) or 1.0
-    parts = {
-        record_id: {name: WEIGHTS[name] / present * scores.get(record_id, 0.0) for name, scores in scaled.items()}
-        for record_id in candidates
-    }
+    nats = {name: _in_nats(name, scores, background, weights) for name, scores in rankings.items()}
+    parts, raw = _by_record(nats), _by_record(rankings)
     own = {record_id: sum(shares.values()) for record_id, shares in parts.items()}
-    best = sorted(own, key=lambda record_id: -own[record_id])[:NEIGHBOUR_DEPTH]
-    for record_id, near in neighbours(best).items():
-        if bonus := NEIGHBOUR_WEIGHT * sum(own.get(turn, 0.0) for turn in near):
-            parts[record_id]["neighbours"] = bonus
-    for record_id, shares in parts.items():
-        if record_id in rankings.get("time", ()):
-            shares["time"] = SPAN_BONUS
-        if is_assistant(record_id):
-            shares["assistant"] = -ASSISTANT_PENALTY * sum(shares.values())
+    for record_id, turns in neighbours.items():
+        if (shares := parts.get(record_id)) and (beside := sum([own.get(turn, 0.0) for turn in turns])):
+            shares["neighbours"] = weights.neighbours * beside
+    for record_id in assistants:
+        if shares := parts.get(record_id):
+            shares["assistant"] = -weights.assistant * sum(shares.values())
+    usual = log(1 + background.records + PRIOR_RECORDS)
     fused = [
         Fused(
             id=record_id,
-            score=sum(shares.values()),
+            score=_strength(sum(shares.values()), usual),
             parts=shares,
-            raw={name: scores[record_id] for name, scores in rankings.items() if record_id in scores},
+            raw=raw[record_id],
         )
         for record_id, shares in parts.items()
     ]
-    fused.sort(key=lambda hit: hit.id, reverse=True)
-    return sorted(fused, key=lambda hit: -hit.score)
+    return sorted(fused, key=lambda hit: (hit.score, hit.id), reverse=True)
 
 
 def below_successors(ranking: Sequence[Fused], successors: Mapping[str, str]) -> list[Fused]:
@@ -86,10 +132,38 @@ def below_successors(ranking: Sequence[Fused], successors: Mapping[str, str]) ->
         if (old := scores.get(old_id)) is None:
             continue
         new = scores.get(new_id, Fused(id=new_id, score=0.0))
-        score = max(new.score, old.score)
-        lifted = {"supersedes": score - new.score} if score > new.score else {}
+        nats = {hit.id: sum(hit.parts.values()) for hit in (old, new)}
+        lifted = {"supersedes": nats[old_id] - nats[new_id]} if old.score > new.score else {}
         raw = {name: max(old.raw.get(name, -1.0), new.raw.get(name, -1.0)) for name in {**old.raw, **new.raw}}
         scores[new_id] = Fused(
-            id=new_id, score=score, parts={**new.parts, **lifted}, raw=raw, replaces=(*new.replaces, old_id)
+            id=new_id,
+            score=max(new.score, old.score),
+            parts={**new.parts, **lifted},
+            raw=raw,
+            replaces=(*new.replaces, old_id),
         )
     return sorted(scores.values(), key=lambda hit: (-hit.score, hit.id in successors))
+
+
+def _by_record(rankings: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """By record what each source says of it, instead of by source."""
+    by_record: dict[str, dict[str, float]] = {}
+    for name, scores in rankings.items():
+        for record_id, score in scores.items():
+            by_record.setdefault(record_id, {})[name] = score
+    return by_record
+
+
+def _in_nats(name: str, scores: Mapping[str, float], background: Background, weights: Weights) -> Mapping[str, float]:
+    if name == "vector":
+        mean, deviation = background.cosine
+        return {record_id: meaning_nats(score, mean, deviation) for record_id, score in scores.items()}
+    if name == "keyword":
+        return {record_id: words_nats(score, background, weights) for record_id, score in scores.items()}
+    weight = {"graph": weights.graph, "time": weights.time}.get(name, 1.0)
+    return {record_id: weight * score for record_id, score in scores.items()}
+
+
+def _strength(nats: float, usual: float) -> float:
+    """The nats on a scale from 0 to 1; the best of n chance matches has about log n of them, which is `usual`."""
+    return nats / (nats + usual) if nats > 0 else 0.0

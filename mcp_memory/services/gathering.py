@@ -59,13 +59,16 @@ class Gathering:
 
     def _ranked(self, query: str, where: RecordFilter, limit: int) -> Gathered:
         ranking = self._querying.rank(query, where, limit)
+        named = {record_id for hit in ranking.hits for record_id in (hit.id, *hit.replaces)}
+        records = self._records.get(named, where.scopes)
         terms = query_terms(query)
         best = max((hit.score for hit in ranking.hits), default=0.0) or 1.0
         candidates: list[Candidate] = []
         omitted: list[Omission] = []
-        for hit in ranking.hits:
-            record = ranking.records[hit.id]
-            said = [record.searchable_text, *(ranking.records[old].searchable_text for old in hit.replaces)]
+        there = [(hit, records[hit.id]) for hit in ranking.hits if hit.id in records]  # Not what was erased meanwhile.
+        for hit, record in there:
+            replaced = (records[old] for old in hit.replaces if old in records)
+            said = [record.searchable_text, *(old.searchable_text for old in replaced)]
             if is_above_floor(hit, terms, "\n".join(said)):
                 relevance = min(max(hit.score / best, 0.0), 1.0)
                 candidates.append(Candidate(record=record, source="recall", relevance=relevance))

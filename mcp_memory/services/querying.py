@@ -6,24 +6,40 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 
-from mcp_memory.domain.fusion import Fused, below_successors, fuse
+from mcp_memory.domain.fusion import Background, Fused, below_successors, fuse
 from mcp_memory.domain.queries import Query
-from mcp_memory.domain.records import Instant, Record
+from mcp_memory.domain.records import Instant
 from mcp_memory.domain.scopes import RecordFilter, narrowed
 from mcp_memory.domain.text import query_terms
 from mcp_memory.domain.times import asks_only_when, time_phrase
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
-from mcp_memory.ports import Clock, DateReader, Embedder, RecordStore, Source
+from mcp_memory.ports import Clock, DateReader, Embedder, KeywordStore, RecordStore, Source, VectorStore
 
 CANDIDATES_PER_SOURCE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What is known of a query's candidates before they are weighed.
+
+    `rankings` holds each source's scores of all candidates, `neighbours` the dialogue turns beside a candidate that are
+    candidates themselves; `found` says how many each source found, `degraded` which could not be asked and why.
+    """
+
+    rankings: Mapping[str, Mapping[str, float]]
+    background: Background
+    neighbours: Mapping[str, Sequence[str]]
+    assistants: frozenset[str]
+    superseded: frozenset[str]
+    found: Mapping[str, int]
+    degraded: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """Candidates best first with their records, how many each source found, and which sources could not be asked."""
+    """Candidates best first, how many each source found, and which sources could not be asked."""
 
     hits: tuple[Fused, ...]
-    records: Mapping[str, Record]
     found: Mapping[str, int]
     degraded: tuple[str, ...]
 
@@ -34,6 +50,8 @@ class Querying:
     def __init__(
         self,
         records: RecordStore,
+        vectors: VectorStore,
+        keywords: KeywordStore,
         embedder: Embedder,
         dates: DateReader,
         sources: Sequence[Source],
@@ -41,6 +59,8 @@ class Querying:
         clock: Clock,
     ) -> None:
         self._records = records
+        self._vectors = vectors
+        self._keywords = keywords
         self._embedder = embedder
         self._dates = dates
         self._sources = sources
@@ -49,22 +69,37 @@ class Querying:
 
     def rank(self, text: str, where: RecordFilter, limit: int = CANDIDATES_PER_SOURCE) -> Ranking:
         """All candidates of the query within the filter, superseded ones below what replaced them."""
+        evidence = self.gather(text, where, limit)
+        hits = fuse(
+            evidence.rankings,
+            evidence.background,
+            neighbours=evidence.neighbours,
+            assistants=evidence.assistants,
+        )
+        hits = self._rank_successors(hits, evidence.superseded, where)
+        return Ranking(hits=tuple(hits), found=evidence.found, degraded=evidence.degraded)
+
+    def gather(self, text: str, where: RecordFilter, limit: int = CANDIDATES_PER_SOURCE) -> Evidence:
+        """Ask every source, and let each score what the others found."""
         degraded: list[str] = []
         query = self._signals(text, degraded)
         if query.span and query.is_only_time:
             where = narrowed(where, query.span)
+        if where.is_selective:
+            where = replace(where, passing=self._records.matching_ids(where))
         rankings = self._ask_sources(query, where, limit, degraded)
         found = {name: len(scores) for name, scores in rankings.items()}
         rankings = self._complete(query, where, rankings, degraded)
-        records = dict(self._records.get({i for scores in rankings.values() for i in scores}, where.scopes))
-        rankings = {name: {i: s for i, s in scores.items() if i in records} for name, scores in rankings.items()}
-        hits = fuse(
-            rankings,
-            neighbours=self._records.neighbours,
-            is_assistant=lambda record_id: records[record_id].role == "assistant",
+        outlines = self._records.outlines({i for scores in rankings.values() for i in scores}, where.scopes)
+        return Evidence(
+            rankings={name: {i: s for i, s in scores.items() if i in outlines} for name, scores in rankings.items()},
+            background=self._background(query, where, rankings),
+            neighbours=self._keywords.neighbours(outlines),
+            assistants=frozenset(i for i, outline in outlines.items() if outline.role == "assistant"),
+            superseded=frozenset(i for i, outline in outlines.items() if outline.superseded_by),
+            found=found,
+            degraded=tuple(degraded),
         )
-        hits = self._rank_successors(hits, records, where)
-        return Ranking(hits=tuple(hits), records=records, found=found, degraded=tuple(degraded))
 
     def between(self, since: str | None, until: str | None) -> tuple[Instant | None, Instant | None]:
         """Where the span of `since` begins and that of `until` ends.
@@ -100,6 +135,8 @@ class Querying:
             vector = self._embedder.embed_query(text)
         except StoreUnavailable as error:
             degraded.append(f"vector: {error}")
+        if waiting := self._records.count_unembedded():
+            degraded.append(f"vector: {waiting} records are not embedded yet; `mcp-memory reindex` does it at once")
         only_time = bool(when and span and asks_only_when(text, when.text))
         return Query(text=text, terms=tuple(query_terms(text)), vector=vector, span=span, is_only_time=only_time)
 
@@ -143,18 +180,25 @@ class Querying:
                     degraded.append(f"{source.name}: {error}")
         return complete
 
-    def _rank_successors(self, hits: list[Fused], records: dict[str, Record], where: RecordFilter) -> list[Fused]:
-        old = [hit.id for hit in hits if records[hit.id].superseded_by]
-        if not old:
-            return hits
-        successors = self._records.successors(old)
-        allowed = self._allowed(set(successors.values()) - records.keys(), where)
-        records.update(allowed)
-        return below_successors(hits, {a: b for a, b in successors.items() if b in records and a != b})
+    def _background(self, query: Query, where: RecordFilter, rankings: Mapping[str, Mapping[str, float]]) -> Background:
+        """What is usual here; of a source that could not be asked, nothing is known or needed."""
+        rarity = self._keywords.rarity(query.terms, where.scopes)
+        background = Background(records=rarity.records, information=rarity.information)
+        if query.vector is None or not rankings.get("vector"):
+            return background
+        usual = self._vectors.usual_cosine(query.vector, where.scopes)
+        return replace(background, cosine_mean=usual.mean, cosine_mean_square=usual.mean_square)
 
-    def _allowed(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, Record]:
+    def _rank_successors(self, hits: list[Fused], superseded: Collection[str], where: RecordFilter) -> list[Fused]:
+        if not superseded:
+            return hits
+        successors = self._records.successors(superseded)
+        known = {hit.id for hit in hits}
+        allowed = known | self._allowed(set(successors.values()) - known, where)
+        return below_successors(hits, {a: b for a, b in successors.items() if b in allowed and a != b})
+
+    def _allowed(self, record_ids: Collection[str], where: RecordFilter) -> frozenset[str]:
         """Successors that pass the same filter as everything else."""
         if not record_ids:
-            return {}
-        passing = self._records.matching_ids(replace(where, only=frozenset(record_ids)))
-        return self._records.get(passing, where.scopes)
+            return frozenset()
+        return self._records.matching_ids(replace(where, only=frozenset(record_ids)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from mcp_memory.domain.contexts import ContextReport
 from mcp_memory.domain.fusion import Fused
@@ -12,7 +13,7 @@ from mcp_memory.domain.tokens import EXACT, ModelFactor
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports import Clock, RecordStore, TokenCounter
 from mcp_memory.services.given_out import GivenOut
-from mcp_memory.services.querying import CANDIDATES_PER_SOURCE, Querying, Ranking
+from mcp_memory.services.querying import CANDIDATES_PER_SOURCE, Querying
 from mcp_memory.services.showing import cut, fit, shown_record
 from mcp_memory.services.standing import hidden_branches, visible_to
 
@@ -102,10 +103,13 @@ class Recall:
     def _search(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         wanted = max(CANDIDATES_PER_SOURCE, request.offset + request.limit + 1)
         ranking = self._querying.rank(request.query, self._filter(request, caller), wanted)
-        hits = [hit for hit in ranking.hits if is_relevant(hit)]
+        # One more than is shown tells whether there are more.
+        hits = list(islice(filter(is_relevant, ranking.hits), request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]
+        records = self._records.get([hit.id for hit in shown], caller.scopes)
         budget -= sum(self._counter.count(name) for name in ranking.degraded)
-        results = fit((self._result(hit, ranking, request) for hit in shown), budget, self._counter)
+        found = (_result(hit, records[hit.id], request) for hit in shown if hit.id in records)
+        results = fit(found, budget, self._counter)
         end = request.offset + len(results)
         more = end < len(hits) or max(ranking.found.values(), default=0) >= wanted
         return RecallAnswer(
@@ -169,13 +173,6 @@ class Recall:
             include_inactive=request.include_inactive,
         )
 
-    def _result(self, hit: Fused, ranking: Ranking, request: RecallRequest) -> dict[str, Json]:
-        result = shown_record(ranking.records[hit.id], request.detail)
-        result["score"] = round(hit.score, 4)
-        if request.explain:
-            result["signals"] = {name: round(part, 4) for name, part in hit.parts.items() if part}
-        return result
-
 
 def is_account(request: RecallRequest) -> bool:
     """True where the account of an assembled context is asked for, which opens none of its records."""
@@ -185,7 +182,15 @@ def is_account(request: RecallRequest) -> bool:
 def is_relevant(hit: Fused) -> bool:
     """True above the floor: it, or what it replaced, shares a word or the time asked about, or is remotely near."""
     is_near = hit.raw.get("vector", 1.0) >= FLOOR_COSINE
-    return is_near or bool(hit.raw.get("keyword") or hit.raw.get("time"))
+    return is_near or any(name in hit.raw for name in ("keyword", "time", "graph"))
+
+
+def _result(hit: Fused, record: Record, request: RecallRequest) -> dict[str, Json]:
+    result = shown_record(record, request.detail)
+    result["score"] = round(hit.score, 4)
+    if request.explain:
+        result["signals"] = {name: round(part, 2) for name, part in hit.parts.items() if part}
+    return result
 
 
 def _nothing(ids: tuple[str, ...]) -> RecallAnswer:

@@ -598,7 +598,7 @@ def test_the_account_of_a_context_is_kept_under_its_id(app: App, remember: Remem
     context = assemble(app, query="Which port?")
     report = context.report
     assert report.metadata["query"] == "Which port?"
-    assert report.metadata["candidates"] == {"keyword": 1, "vector": 2, "time": 0}
+    assert report.metadata["candidates"] == {"keyword": 1, "vector": 2, "time": 0, "graph": 0}
     assert isinstance(report.metadata["assembly_ms"], float)
     assert [component.text for component in report.components] == [
         line for line in context.text.splitlines() if "5432" in line

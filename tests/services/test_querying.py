@@ -12,6 +12,9 @@ from mcp_memory.language.dates_dateparser import DateParserReader
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.services.querying import Querying
 from mcp_memory.services.remember import Remembered
+from mcp_memory.stores.keywords_information import InformationKeywordStore
+from mcp_memory.stores.records_sqlite.transaction import embedder_mismatch
+from mcp_memory.stores.vectors_exact import ExactVectorStore
 
 
 class GivesWay:
@@ -32,8 +35,10 @@ def test_a_source_that_gives_way_half_way_is_named_and_the_others_answer(
     """R5: `degraded`, never a failed call."""
     record = remember("The port is 5432.")
     with ThreadPoolExecutor(2) as pool:
-        sources = (KeywordSource(app.records), GivesWay())
-        querying = Querying(app.records, embedder, DateParserReader(), sources, pool, lambda: 0.0)
+        keywords = InformationKeywordStore(app.records)
+        vectors = ExactVectorStore(app.records, embedder.id, embedder_mismatch)
+        sources = (KeywordSource(app.records, keywords), GivesWay())
+        querying = Querying(app.records, vectors, keywords, embedder, DateParserReader(), sources, pool, lambda: 0.0)
         ranking = querying.rank("port", RecordFilter(scopes=app.caller().scopes))
     assert [hit.id for hit in ranking.hits] == [record.id]
     assert ranking.degraded == ("vector: The index is gone.",)

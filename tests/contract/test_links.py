@@ -1,0 +1,154 @@
+"""The contract of links in the record store: entities given and found, aliases, and what the graph is told of them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from mcp_memory.domain.records import Entity, Record, Relation
+from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.tasks import Task
+from mcp_memory.ports import LinkChange, RecordStore, TaskLink, Vectors
+
+Add = Callable[..., Record]
+HERE = RecordFilter(scopes=("shared/here",))
+
+
+def found(*names: str) -> list[Entity]:
+    return [Entity(name=name, type="name", found=True) for name in names]
+
+
+def mentions(store: RecordStore, record: Record) -> dict[str, bool]:
+    """Names of what a record mentions, and whether they were found in its text."""
+    return {entity.name: entity.found for entity in store.links(record.id)[0]}
+
+
+def with_entity(store: RecordStore, *names: str) -> frozenset[str]:
+    return store.matching_ids(replace(HERE, entities=frozenset(names)))
+
+
+def changes(store: RecordStore, since: int = 0) -> dict[str, LinkChange]:
+    return {change.id: change for change in store.link_changes(since)}
+
+
+def test_found_entities_are_told_from_given_ones_and_filter_alike(store: RecordStore, add: Add) -> None:
+    """R5, R7: what was given is not found as well, in whatever case."""
+    both = [Entity(name="Postgres", type="database"), *found("POSTGRES", "Kafka", "Bo")]
+    record = add("text", entities=both, relations=[Relation(source="Kafka", type="feeds", target="Postgres")])
+    assert mentions(store, record) == {"Postgres": False, "Kafka": False, "Bo": True}
+    assert with_entity(store, "bo") == with_entity(store, "KAFKA") == {record.id}
+    assert store.matching_ids(replace(HERE, entity_types=frozenset({"name"}))) == {record.id}
+
+
+def test_a_new_text_replaces_what_was_found_not_what_was_given(
+    store: RecordStore, add: Add, vectors_of: Callable[..., Vectors]
+) -> None:
+    """R7: an entity that nobody else mentions goes with it; other changes leave mentions alone."""
+    entities = [Entity(name="Given"), *found("Old", "Shared")]
+    record = add("old", entities=entities, relations=[Relation(source="Given", type="is", target="Kept")])
+    other = add("other", entities=found("Shared"))
+    with store.write() as transaction:
+        transaction.update(replace(record, importance=9.0))
+    assert mentions(store, record) == {"Given": False, "Kept": False, "Old": True, "Shared": True}
+    with store.write() as transaction:
+        transaction.update(replace(record, text="new"), vectors_of(1), found("New", "given"))
+    assert mentions(store, record) == {"Given": False, "Kept": False, "New": True}
+    assert with_entity(store, "old") == frozenset()
+    assert with_entity(store, "shared") == {other.id}
+
+
+def test_an_alias_stands_for_its_entity_in_filters(store: RecordStore, add: Add) -> None:
+    """R5, B2.1: either way round, in any case, as long as a record that holds says so."""
+    told = add("it is called PG", entities=[Entity(name="Postgres", properties={"aliases": ["PG", "psql"]})])
+    short = add("PG is slow", entities=found("PG"))
+    long = add("Postgres is slow", entities=found("Postgres"))
+    elsewhere = add("PG", entities=found("PG"), scope="private/bob/here")
+    everywhere = {told.id, short.id, long.id}
+    assert with_entity(store, "pg") == with_entity(store, "POSTGRES") == everywhere
+    assert with_entity(store, "psql") == {told.id, long.id}
+    both = replace(HERE, scopes=("shared/here", "private/bob/here"), entities=frozenset({"postgres"}))
+    assert store.matching_ids(both) == everywhere | {elsewhere.id}
+    with store.write() as transaction:
+        transaction.update(replace(told, status="retired"))
+    assert with_entity(store, "postgres") == {long.id}
+    with store.write() as transaction:
+        transaction.erase([told.id])
+    assert with_entity(store, "pg") == {short.id}
+
+
+def test_aliases_follow_a_record_that_moves(store: RecordStore, add: Add) -> None:
+    """S4.1: they are said where the record is, and nowhere else."""
+    told = add("it is called PG", entities=[Entity(name="Postgres", properties={"aliases": "PG"})])
+    add("Postgres is slow", entities=found("Postgres"))
+    with store.write() as transaction:
+        transaction.update(replace(told, scope="private/ann/here"))
+    assert with_entity(store, "pg") == frozenset()
+    mine = replace(HERE, scopes=("private/ann/here",), entities=frozenset({"pg"}))
+    assert store.matching_ids(mine) == {told.id}
+
+
+def test_an_alias_said_in_an_open_branch_waits_for_its_end(store: RecordStore, add: Add) -> None:
+    """B1.4, T4.3: nobody outside learns from it what belongs together."""
+    branch = Task(
+        id="t1", namespace="here", parent_id=None, goal="try", status="active", depth=0, agent="ann", session_id="s1",
+        created_at=1.0, updated_at=1.0, branch=True,
+    )  # fmt: skip
+    with store.write() as transaction:
+        transaction.add_task(branch)
+    add("PG it is", entities=[Entity(name="Postgres", properties={"aliases": ["PG"]})], branch_id="t1", task_id="t1")
+    outside = add("Postgres is slow", entities=found("Postgres"))
+    hidden = replace(HERE, hidden_branches=frozenset({"t1"}), entities=frozenset({"pg"}))
+    assert store.matching_ids(hidden) == frozenset()
+    with store.write() as transaction:
+        transaction.update_task(replace(branch, status="complete"))
+    assert outside.id in store.matching_ids(replace(HERE, entities=frozenset({"pg"})))
+
+
+def test_changes_of_links_tell_what_a_record_is_joined_to_now(store: RecordStore, add: Add) -> None:
+    """S1.2: entities by key, whatever their types; nothing of what was erased; in order of change."""
+    plain = add("plain")
+    rich = add(
+        "rich", entities=[Entity(name="Bo"), Entity(name="BO", type="dog", properties={"aliases": ["Bobo"]})],
+        relations=[Relation(source="Bo", type="likes", target="Cy", weight=0.5)], task_id="t1", branch_id="t1",
+        superseded_by=plain.id,
+    )  # fmt: skip
+    first = changes(store)
+    assert list(first) == [plain.id, rich.id]
+    bare = LinkChange(change=first[plain.id].change, id=plain.id, scope="shared/here", is_live=True)
+    assert first[plain.id] == bare
+    told = first[rich.id]
+    assert (told.task_id, told.branch_id, told.superseded_by) == ("t1", "t1", plain.id)
+    assert sorted(told.mentions) == ["bo", "cy"]
+    assert [tuple(pair) for pair in told.aliases] == [("bo", "bobo")]
+    assert [tuple(relation) for relation in told.relations] == [("bo", "likes", "cy", 0.5)]
+    revision = store.revision()
+    with store.write() as transaction:
+        transaction.update(replace(plain, status="retired"))
+        transaction.erase([rich.id])
+    later = changes(store, revision)
+    assert [(change.id, change.is_live, change.is_erased) for change in later.values()] == [
+        (plain.id, False, False),
+        (rich.id, False, True),
+    ]
+    assert later[rich.id].mentions == later[rich.id].aliases == later[rich.id].relations == ()
+    assert changes(store, store.revision()) == {}
+
+
+def test_tasks_tell_what_they_are_part_of(store: RecordStore) -> None:
+    """T3.1: those that changed, with the scope that sees them."""
+    root = Task(
+        id="t1", namespace="here", parent_id=None, goal="ship", status="active", depth=0, agent="ann",
+        session_id="s1", created_at=1.0, updated_at=1.0,
+    )  # fmt: skip
+    with store.write() as transaction:
+        transaction.next_id("t")
+        transaction.add_task(root)
+        transaction.add_task(replace(root, id="t2", parent_id="t1", depth=1))
+    revision = store.revision()
+    links = [
+        TaskLink(id="t1", scope="shared/here", parent_id=None),
+        TaskLink(id="t2", scope="shared/here", parent_id="t1"),
+    ]
+    assert store.task_links(0) == links
+    assert store.task_links(revision) == []
+    with store.write() as transaction:
+        transaction.update_task(replace(root, status="complete"))
+    assert store.task_links(revision) == links[:1]
