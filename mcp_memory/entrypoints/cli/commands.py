@@ -9,6 +9,7 @@ import typer
 
 from mcp_memory import __version__
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, prepare_streams, print_json, screen
+from mcp_memory.entrypoints.cli.doctor import doctor
 from mcp_memory.entrypoints.cli.keeping import backup, reindex, restore
 from mcp_memory.entrypoints.cli.looking import list_records, search, show, status
 from mcp_memory.entrypoints.cli.options import Agent, AsJson, Chosen, DataDir, Namespace, settings_for
@@ -90,6 +91,7 @@ for name, command in (
     ("search", search),
     ("show", show),
     ("list", list_records),
+    ("doctor", doctor),
     ("reindex", reindex),
     ("backup", backup),
     ("restore", restore),

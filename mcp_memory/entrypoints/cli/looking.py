@@ -48,7 +48,13 @@ def status(
         caller = memory.caller()
         tree = task_tree(memory.tasks.tree(caller))
         path = list_goals(memory.tasks.stack(caller).path)
-        shown = memory.status(caller) | {"path": path, "task_tree": tree}
+        shown = memory.status(caller) | {
+            "path": path,
+            "task_tree": tree,
+            # Of all projects together: who opens the file may know.
+            "index_directories": [asdict(each) for each in memory.index_examiner().directories()],
+            "unembedded": memory.records.count_unembedded(),
+        }
     if as_json:
         print_json(shown)
     else:

@@ -29,7 +29,8 @@ _LONG = ("text", "summary", "micro", "earlier", "details", "components", "omitte
 
 def status_screen(status: Mapping[str, Any]) -> Table:
     """The counts and the state of the store."""
-    store, tokens = status["store"], status["tokens"]
+    store, tokens, graph = status["store"], status["tokens"], status["graph"]
+    waiting = f", {status['unembedded']} waiting for vectors" if status["unembedded"] else ""
     factor = f" x {tokens['factor']}" if tokens["factor"] != 1 else ""
     rows = {
         "Namespace": status["namespace"],
@@ -40,7 +41,9 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         "You stand at": " > ".join(goal["goal"] for goal in status["path"]) or "no task",
         "Sessions": str(status["sessions"]),
         "Store": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB, schema {store['schema']})",
-        "Embedder": store["embedder"] or "none yet",
+        "Embedder": (store["embedder"] or "none yet") + waiting,
+        "Index": _index(status["index"]["mode"], status["index_directories"], store["revision"]),
+        "Graph": f"{graph['entities']} entities, {graph['relations']} relations",
         "Tokens": f"{tokens['encoding']}{factor}",
     }
     return _fields(rows)
@@ -111,6 +114,15 @@ def _fields(rows: Mapping[str, str]) -> Table:
     for name, value in rows.items():
         table.add_row(name, Text(visible(value)))
     return table
+
+
+def _index(mode: str, directories: Sequence[Mapping[str, Any]], revision: int) -> str:
+    """What servers keep of indexes in the data directory, and how far the newest has come; a command keeps none."""
+    if not directories:
+        return f"{mode}, no directory"
+    size = sum(each["bytes"] for each in directories) / 1e6
+    newest = max(each["applied"] for each in directories)
+    return f"{mode}, at change {newest} of {revision} (directories: {len(directories)}, {size:.1f} MB)"
 
 
 def _counts(counts: Mapping[str, int]) -> str:
