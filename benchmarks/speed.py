@@ -81,8 +81,8 @@ def measure_services(table: Table, data_dir: Path, size: int) -> None:
     embedder = MiniLMEmbedder()
     app = open_app(load_settings(data_dir=data_dir, namespace="benchmark"), embedder=embedder)
     app.warm()
-    table.add_row("server after initialize, empty store", mib(data_dir, calls=0), "", "")
-    table.add_row("server after a recall, empty store", mib(data_dir, calls=1), "", "")
+    table.add_row("server after initialize, empty store", memory_of_server(data_dir, calls=0), "", "")
+    table.add_row("server after a recall, empty store", memory_of_server(data_dir, calls=1), "", "")
     texts = sentences(size + 1_200, seed=7)
     measure_store(table, app, embedder, texts[:400])
     measure_assembly(table, data_dir)
@@ -90,7 +90,7 @@ def measure_services(table: Table, data_dir: Path, size: int) -> None:
     rest = texts[500 : size + 100]
     for begin in range(0, len(rest), BATCH):
         app.remember([NewRecord(text=text) for text in rest[begin : begin + BATCH]], app.caller())
-    table.add_row(f"server after a recall, {size:,} records", mib(data_dir, calls=1), "", "")
+    table.add_row(f"server after a recall, {size:,} records", memory_of_server(data_dir, calls=1), "", "")
     alone = median_seconds(embedder.embed_query, texts[-100:])
     large = median_seconds(lambda query: app.recall(RecallRequest(query=query), app.caller()), texts[-100:])
     table.add_row(f"recall at {size:,}", ms(large), f"embedding its query {ms(alone)}", f"{large / alone:.2f} x")
@@ -131,7 +131,7 @@ def seconds_to_initialize(command: list[str], data_dir: Path) -> float:
         return time.perf_counter() - begin
 
 
-def mib(data_dir: Path, calls: int) -> str:
+def memory_of_server(data_dir: Path, calls: int) -> str:
     """Resident memory of a fresh server on this store after that many recalls."""
     with server([sys.executable, "-m", "mcp_memory"], data_dir) as process:
         ask(process, INITIALIZE)

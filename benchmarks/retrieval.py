@@ -1,0 +1,298 @@
+"""How well recall ranks: public long-term-memory data, beside recall's own legs and their fixed mixtures.
+
+    python -m benchmarks.retrieval DATA_DIR [--categories] [--cross-validate] [--misses 10]
+
+DATA_DIR holds `memories.jsonl` and `queries.jsonl`. Each group of memories is stored in a fresh memory, in its order,
+with speaker, session and time; adversarial questions, which have no answer, are left out. Prints tables in percent:
+recall at 1, 5, 10 and 20, nDCG at 10, the mean reciprocal rank, and the share of the evidence inside a context of 500
+to 4,000 word pieces packed from the ranking until the first text that does not fit (bare texts with their speaker).
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import product
+from math import log2
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from tokenizers import Tokenizer
+
+from mcp_memory.app import App, open_app
+from mcp_memory.domain.fusion import WEIGHTS, Weights, fuse
+from mcp_memory.domain.records import NewRecord
+from mcp_memory.encoders.embed_minilm import DATA, MiniLMEmbedder
+from mcp_memory.services.querying import Evidence
+from mcp_memory.settings import load_settings
+
+BATCH = 500
+DEPTH = 400
+"""Candidates per source: deep enough to fill 4,000 tokens from one leg alone."""
+CUTS = (1, 5, 10, 20)
+BUDGETS = (500, 1000, 2000, 4000)
+GRID = {
+    "share_power": (0.4, 0.6, 0.8, 1.0, 1.25),
+    "neighbours": (0.0, 0.15, 0.25, 0.35),
+    "graph": (0.0, 0.25, 0.5, 1.0),
+}
+"""The constants that cross-validation may choose from."""
+
+Ranked = list[str]
+Ranker = Callable[["Asked"], Ranked]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One question with what recall gathered for it. `tokens` counts each memory's word pieces."""
+
+    dataset: str
+    category: str
+    text: str
+    gold: frozenset[str]
+    evidence: Evidence
+    texts: Mapping[str, str]
+    tokens: Mapping[str, int]
+
+
+def main() -> None:
+    """Store, ask, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("data", type=Path, help="folder with memories.jsonl and queries.jsonl")
+    parser.add_argument("--categories", action="store_true", help="one line per category as well")
+    parser.add_argument("--cross-validate", action="store_true", help="tune on all data sets but one, test on that one")
+    parser.add_argument("--misses", type=int, default=0, metavar="N", help="print N questions a data set that fail")
+    arguments = parser.parse_args()
+    if not (arguments.data / "queries.jsonl").exists():
+        sys.exit(f"{arguments.data} holds no queries.jsonl; name the folder of the retrieval data.")
+    asked = ask_all(arguments.data)
+    console = Console(width=150)
+    rankers: dict[str, Ranker] = {"recall": ranked, "keyword leg": leg("keyword"), "vector leg": leg("vector")}
+    rankers |= {f"{share:.0%} keyword, rest vector": mixture(share) for share in (0.3, 0.5, 0.7)}
+    console.print(table_of(asked, rankers, lambda each: each.dataset))
+    if arguments.categories:
+        shown = {name: rankers[name] for name in ("recall", "keyword leg", "vector leg")}
+        console.print(table_of(asked, shown, lambda each: f"{each.dataset} {each.category}"))
+    if arguments.cross_validate:
+        console.print(cross_validated(asked))
+    for each in misses(asked, arguments.misses):
+        console.print(each, soft_wrap=True, markup=False)
+
+
+def ask_all(data: Path) -> list[Asked]:
+    """Every question that has an answer, with the evidence recall gathers for it."""
+    memories, queries = (
+        [json.loads(line) for line in (data / name).read_text("utf-8").splitlines()]
+        for name in ("memories.jsonl", "queries.jsonl")
+    )
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for memory in memories:
+        groups[memory["group"]].append(memory)
+    embedder = MiniLMEmbedder()
+    asked: list[Asked] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (group, said) in enumerate(groups.items()):
+            settings = load_settings(data_dir=Path(folder) / str(number), namespace=group)
+            clock = _Clock()
+            app = open_app(settings, clock, embedder)
+            asked += _ask_group(app, clock, said, [query for query in queries if query["group"] == group])
+            app.close()
+    return asked
+
+
+class _Clock:
+    """Tells when the question was asked, so that "last week" is the week it meant."""
+
+    def __init__(self) -> None:
+        self._now = time.time()
+
+    def __call__(self) -> float:
+        return self._now
+
+    def at(self, text: str | None) -> None:
+        """Stand at that time, or at the present."""
+        self._now = _instant(text) if text else time.time()
+
+
+def _ask_group(
+    app: App, clock: _Clock, said: Sequence[dict[str, Any]], queries: Iterable[dict[str, Any]]
+) -> list[Asked]:
+    caller = app.caller()
+    items = [
+        NewRecord(
+            text=memory["text"],
+            kind="message" if "turn" in memory else "fact",
+            speaker=memory.get("speaker"),
+            session_id=memory.get("session"),
+            occurred_at=_instant(memory["ts"]) if memory.get("ts") else None,
+        )
+        for memory in said
+    ]
+    stored = [
+        done for start in range(0, len(items), BATCH) for done in app.remember(items[start : start + BATCH], caller)
+    ]
+    id_of = {memory["id"]: done.id for memory, done in zip(said, stored, strict=True)}
+    texts = {
+        id_of[memory["id"]]: f"{memory['speaker']}: {memory['text']}" if memory.get("speaker") else memory["text"]
+        for memory in said
+    }
+    pieces = Tokenizer.from_file(str(DATA / "tokenizer.json"))
+    pieces.no_truncation()
+    tokens = {record_id: len(pieces.encode(text, add_special_tokens=False).ids) for record_id, text in texts.items()}
+    asked: list[Asked] = []
+    for query in queries:
+        gold = frozenset(id_of[memory_id] for memory_id in query["gold"] if memory_id in id_of)
+        if query["category"] == "adversarial" or not gold:
+            continue
+        clock.at(query.get("ts"))
+        evidence = app.gather_evidence(query["query"], caller, DEPTH)
+        asked.append(
+            Asked(
+                dataset=query["dataset"],
+                category=query["category"],
+                text=query["query"],
+                gold=gold,
+                evidence=evidence,
+                texts=texts,
+                tokens=tokens,
+            )
+        )
+    return asked
+
+
+def ranked(asked: Asked, weights: Weights = WEIGHTS) -> Ranked:
+    """As recall ranks."""
+    evidence = asked.evidence
+    hits = fuse(
+        evidence.rankings,
+        evidence.background,
+        neighbours=evidence.neighbours,
+        assistants=evidence.assistants,
+        weights=weights,
+    )
+    return [hit.id for hit in hits]
+
+
+def leg(name: str) -> Ranker:
+    """One source alone."""
+    return lambda asked: _by_score(asked.evidence.rankings.get(name, {}))
+
+
+def mixture(share: float) -> Ranker:
+    """A fixed weighted sum of both legs, each scaled to [0, 1] over the candidates."""
+
+    def rank(asked: Asked) -> Ranked:
+        words, meaning = (_scaled(asked.evidence.rankings[name]) for name in ("keyword", "vector"))
+        return _by_score(
+            {i: share * words.get(i, 0.0) + (1 - share) * meaning.get(i, 0.0) for i in words.keys() | meaning.keys()}
+        )
+
+    return rank
+
+
+def table_of(asked: Sequence[Asked], rankers: Mapping[str, Ranker], key: Callable[[Asked], str]) -> Table:
+    """One line for each data set and ranker."""
+    groups: dict[str, list[Asked]] = defaultdict(list)
+    for each in asked:
+        groups[key(each)].append(each)
+    headings = [*(f"R@{cut}" for cut in CUTS), "nDCG@10", "MRR", *(f"in {budget}" for budget in BUDGETS)]
+    table = Table("data", "n", "ranking", *headings)
+    for group, questions in groups.items():
+        for name, rank in rankers.items():
+            rows = [measures(rank(each), each) for each in questions]
+            figures = [f"{100 * mean(row[column] for row in rows):.1f}" for column in range(len(headings))]
+            table.add_row(group, str(len(questions)), name, *figures)
+    return table
+
+
+def measures(ranking: Ranked, asked: Asked) -> list[float]:
+    """Recall at each cut, nDCG at 10, the reciprocal rank of the first find, evidence within each budget; in [0, 1]."""
+    gold = asked.gold
+    found = [record_id in gold for record_id in ranking]
+    gain = sum(1 / log2(place + 2) for place, hit in enumerate(found[:10]) if hit)
+    ideal = sum(1 / log2(place + 2) for place in range(min(10, len(gold))))
+    first = next((1 / place for place, hit in enumerate(found, 1) if hit), 0.0)
+    packed = [len(gold & set(_packed(ranking, asked.tokens, budget))) / len(gold) for budget in BUDGETS]
+    return [*(sum(found[:cut]) / len(gold) for cut in CUTS), gain / ideal, first, *packed]
+
+
+def cross_validated(asked: Sequence[Asked]) -> Table:
+    """For each data set: constants tuned on the others (best mean R@10), and what they reach here."""
+    choices = [replace(WEIGHTS, **dict(zip(GRID, values, strict=True))) for values in product(*GRID.values())]
+    datasets = list(dict.fromkeys(each.dataset for each in asked))
+    recall_of: dict[tuple[str, Weights], float] = {}
+    for dataset, weights in product(datasets, choices):
+        questions = [each for each in asked if each.dataset == dataset]
+        recall_of[dataset, weights] = mean(_recall_at_10(ranked(each, weights), each) for each in questions)
+    table = Table(
+        "tested on", "tuned on the others", "R@10", "with our constants", "the better leg", "best possible here"
+    )
+    for dataset in datasets:
+        others = [other for other in datasets if other != dataset]
+        tuned = max(choices, key=lambda weights: mean(recall_of[other, weights] for other in others))
+        questions = [each for each in asked if each.dataset == dataset]
+        legs = [mean(_recall_at_10(leg(name)(each), each) for each in questions) for name in ("keyword", "vector")]
+        chosen = ", ".join(f"{name} {getattr(tuned, name)}" for name in GRID)
+        ours = mean(_recall_at_10(ranked(each), each) for each in questions)
+        best = max(recall_of[dataset, weights] for weights in choices)
+        figures = (recall_of[dataset, tuned], ours, max(legs), best)
+        table.add_row(dataset, chosen, *(f"{100 * figure:.1f}" for figure in figures))
+    return table
+
+
+def misses(asked: Sequence[Asked], count: int) -> Iterable[str]:
+    """Questions none of whose evidence is among the first ten, with what stood there instead and why."""
+    left: dict[str, int] = defaultdict(lambda: count)
+    for each in asked:
+        evidence = each.evidence
+        hits = fuse(
+            evidence.rankings, evidence.background, neighbours=evidence.neighbours, assistants=evidence.assistants
+        )
+        if left[each.dataset] <= 0 or each.gold & {hit.id for hit in hits[:10]}:
+            continue
+        left[each.dataset] -= 1
+        place = {hit.id: number for number, hit in enumerate(hits, 1)}
+        lines = [f"\n{each.dataset} {each.category}: {each.text}"]
+        wanted = [hit for hit in hits if hit.id in each.gold]
+        for hit in (*wanted, *hits[:3]):
+            parts = ", ".join(f"{name} {nats:.1f}" for name, nats in hit.parts.items())
+            mark = "wanted" if hit.id in each.gold else "instead"
+            lines.append(f"  {mark} {place[hit.id]}: [{parts}] {each.texts[hit.id][:150]!r}")
+        yield "\n".join(lines)
+
+
+def _packed(ranking: Ranked, tokens: Mapping[str, int], budget: int) -> Iterable[str]:
+    for record_id in ranking:
+        budget -= tokens[record_id]
+        if budget < 0:
+            return
+        yield record_id
+
+
+def _recall_at_10(ranking: Ranked, asked: Asked) -> float:
+    return len(asked.gold & set(ranking[:10])) / len(asked.gold)
+
+
+def _by_score(scores: Mapping[str, float]) -> Ranked:
+    return sorted(scores, key=lambda record_id: (scores[record_id], record_id), reverse=True)
+
+
+def _scaled(scores: Mapping[str, float]) -> Mapping[str, float]:
+    low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
+    return {record_id: (score - low) / ((high - low) or 1.0) for record_id, score in scores.items()}
+
+
+def _instant(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+if __name__ == "__main__":
+    main()
