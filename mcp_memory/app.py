@@ -1,6 +1,7 @@
 """The composition root: from settings to services. The only module that names a concrete store or encoder."""
 
 import contextlib
+import sys
 import threading
 import time
 import uuid
@@ -289,7 +290,12 @@ def restore_backup(settings: Settings, backup: Path, stamp: str) -> Path | None:
         InvalidRequest: the file is no sound backup.
         StoreUnavailable: the data directory may not be written.
     """
-    return restore(settings.data_dir, backup, stamp)
+    kept = restore(settings.data_dir, backup, stamp)
+    # What an index says of erasures counts by changes of the former history.
+    from mcp_memory.stores.vectors_chroma.folder import IndexFolder
+
+    IndexFolder(settings.data_dir / INDEX_FOLDER).erase(sys.maxsize, 0)
+    return kept
 
 
 def open_app(settings: Settings, clock: Clock = time.time, embedder: Embedder | None = None) -> App:

@@ -548,8 +548,17 @@ class KeywordStore(Protocol):
         """
         ...
 
-    def scores(self, terms: Sequence[str], scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, float]:
-        """Scores of the given records, those left out that are unknown or have none of the terms."""
+    def scores(
+        self,
+        terms: Sequence[str],
+        scopes: Sequence[str],
+        record_ids: Collection[str],
+        exclude: Collection[str] = (),
+    ) -> Mapping[str, float]:
+        """Scores of the given records, those left out that are unknown or have none of the terms.
+
+        What is excluded, here as in `search`, is not read on into either.
+        """
         ...
 
     def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:

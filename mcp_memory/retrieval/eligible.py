@@ -8,7 +8,10 @@ from mcp_memory.ports import RecordStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eligible:
-    """Which records a search may return: those of `only`, or all live ones where that is None, without `exclude`."""
+    """Which records a search may return: those of `only`, or all live ones where that is None, without `exclude`.
+
+    `exclude` names what nobody may learn of even where `only` leaves it out already.
+    """
 
     only: frozenset[str] | None
     exclude: frozenset[str]
@@ -16,9 +19,9 @@ class Eligible:
 
 def eligible(where: RecordFilter, records: RecordStore) -> Eligible:
     """Resolve a selective filter to the ids that pass; any other leaves the choice to the store's own scopes."""
-    if where.is_selective:
-        passing = records.matching_ids(where) if where.passing is None else where.passing
-        return Eligible(only=passing, exclude=frozenset())
     # Open branches hold few records: leaving those out is cheaper than naming all others.
     hidden = records.ids_in_branches(where.hidden_branches) if where.hidden_branches else frozenset[str]()
-    return Eligible(only=None, exclude=where.exclude | hidden)
+    exclude = where.exclude | hidden
+    if not where.is_selective:
+        return Eligible(only=None, exclude=exclude)
+    return Eligible(only=records.matching_ids(where) if where.passing is None else where.passing, exclude=exclude)

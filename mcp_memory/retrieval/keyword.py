@@ -24,4 +24,4 @@ class KeywordSource:
         return self._keywords.search(query.terms, where.scopes, limit, among.only, among.exclude)
 
     def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
-        return self._keywords.scores(query.terms, where.scopes, record_ids)
+        return self._keywords.scores(query.terms, where.scopes, record_ids, eligible(where, self._records).exclude)

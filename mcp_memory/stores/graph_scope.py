@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 
+from mcp_memory.domain.mentions import MAX_LENGTH
 from mcp_memory.ports import GraphNode, LinkChange
 
 ALIAS_WEIGHT = 1.0
+MAX_ALIASES = 20
+"""Other names that one record gives an entity; longer lists are of other things."""
 _NOTHING: dict[str, Any] = {}
 """Shared by all nodes and edges: an attribute dict for each would be most of the graph's memory."""
 _Pair = tuple[str, str]
@@ -112,7 +116,7 @@ class ScopeGraph:
         for source, _, target, weight in change.relations:
             pair = _pair(source, target)
             weights[pair] = max(weight, weights.get(pair, 0.0))
-        for one, other in change.aliases:
+        for one, other in _taken(change.aliases):
             weights[_pair(one, other)] = ALIAS_WEIGHT
             for key, name in ((one, other), (other, one)):
                 self._aliases.setdefault(key, {}).setdefault(name, set()).add(change.id)
@@ -149,6 +153,15 @@ class _ThinGraph(_Graph):
     """A graph whose nodes and edges have no attributes of their own."""
 
     edge_attr_dict_factory = node_attr_dict_factory = staticmethod(lambda: _NOTHING)
+
+
+def _taken(aliases: Sequence[_Pair]) -> Iterator[_Pair]:
+    """The first MAX_ALIASES of each entity; none that is too long for a name."""
+    count: Counter[str] = Counter()
+    for key, alias in aliases:
+        if len(alias) <= MAX_LENGTH and count[key] < MAX_ALIASES:
+            count[key] += 1
+            yield key, alias
 
 
 def _pair(one: str, other: str) -> _Pair:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
     from mcp_memory.stores.graph_scope import ScopeGraph
 
 MAX_FAN = 500
-"""What is linked to more than this tells nothing apart: nothing is found through it."""
+"""What is visibly linked to more than this tells nothing apart: nothing is found through it."""
+MAX_LOOKED_AT = 20 * MAX_FAN
+"""Links of a node, seen or not, that are looked at: a bound on work, far above what others' branches hide in practice."""
+MAX_NAMES = 50
+"""Names of one thing; what has more is a mistake that ties everything to everything."""
 
 
 class Place(NamedTuple):
@@ -46,9 +51,13 @@ class GraphView:
 
     def neighbours(self, node: GraphNode) -> Sequence[tuple[GraphNode, float]]:
         """Visible neighbours with the weights of what joins them to the node; none where they are too many."""
+        return list((self._near(node) or {}).items())
+
+    def _near(self, node: GraphNode) -> Mapping[GraphNode, float] | None:
+        """As `neighbours`; None where they are too many."""
         graphs = [graph for graph in self.graphs if node in graph]
-        if sum(graph.degree(node) for graph in graphs) > MAX_FAN:
-            return ()
+        if sum(graph.degree(node) for graph in graphs) > MAX_LOOKED_AT:
+            return None
         near: dict[GraphNode, float] = {}
         places, visible = self.places, self.visible  # Looked up for every neighbour: most are records.
         for graph in graphs:
@@ -58,14 +67,16 @@ class GraphView:
                         near[neighbour] = 1.0
                 elif weight := self._weight(graph, node, neighbour):
                     near[neighbour] = max(weight, near.get(neighbour, 0.0))
-        return list(near.items())
+                if len(near) > MAX_FAN:
+                    return None
+        return near
 
     def named_in(self, text: str) -> Sequence[str]:
-        """Keys of known entities in a text, in order, the longest of those that overlap."""
+        """Keys of entities that the caller knows in a text, in order, the longest of those that overlap."""
         keys: dict[str, None] = {}
         taken = 0
         for start, end, key in name_candidates(text):
-            is_free = start >= taken and any(("entity", key) in graph for graph in self.graphs)
+            is_free = start >= taken and self._is_joined(("entity", key), MAX_LOOKED_AT)
             # "It" or "Will" may be a name, but the question that begins so does not mean it.
             if is_free and (key not in STOP_WORDS or (start > 0 and text[start].isupper())):
                 keys[key] = None
@@ -76,14 +87,16 @@ class GraphView:
         """The keys and their aliases, weighted by how few records mention the thing that they name, in (0, 1]."""
         everyone = sum(self.visible.values())
         weights: dict[str, float] = {}
+        counts: dict[str, int | None] = {}  # A thing that is named twice is counted once.
         for key in keys:
-            mentions = {name: self._count_mentions(name) for name in self._names_of(key)}
-            known = [count for count in mentions.values() if count is not None]
-            if len(known) < len(mentions) or not sum(known):
+            names = self._names_of(key)
+            counts |= {name: self._count_mentions(name) for name in names if name not in counts}
+            known = [count for name in names if (count := counts[name]) is not None]
+            if len(known) < len(names) or not sum(known):
                 continue
             # Each name has its part, so that a record counts the same by whichever it mentions the thing.
             unit = log(1 + everyone / sum(known)) / log(1 + everyone) / sum(known)
-            for name, count in zip(mentions, known, strict=True):
+            for name, count in zip(names, known, strict=True):
                 if count:
                     weights[name] = max(weights.get(name, 0.0), unit * count)
         return weights
@@ -105,10 +118,10 @@ class GraphView:
             tasks=sum(node[0] == "task" for node in nodes),
         )
 
-    def _is_joined(self, node: GraphNode) -> bool:
-        return any(
-            self._weight(graph, node, near) for graph in self.graphs if node in graph for near in graph.neighbours(node)
-        )
+    def _is_joined(self, node: GraphNode, most: int | None = None) -> bool:
+        """Whether the caller sees anything that the node is linked to; of `most` links, where given."""
+        links = ((graph, near) for graph in self.graphs if node in graph for near in graph.neighbours(node))
+        return any(self._weight(graph, node, near) for graph, near in islice(links, most))
 
     def _weight(self, graph: ScopeGraph, node: GraphNode, neighbour: GraphNode) -> float:
         """The weight of an edge; 0 where the caller does not see its far end, or nothing that states the relation."""
@@ -118,19 +131,24 @@ class GraphView:
         return float(self.sees(neighbour))
 
     def _names_of(self, key: str) -> Sequence[str]:
-        """The key, and whatever names the same thing by what visible records say."""
-        names = [key]
-        for name in names:
-            for graph in self.graphs:
-                for other, stated in graph.aliases(name).items():
-                    if other not in names and any(self.sees(("record", record_id)) for record_id in stated):
-                        names.append(other)
-        return names
+        """The key, and whatever names the same thing by what visible records say; the nearest MAX_NAMES."""
+        names: dict[str, None] = {key: None}
+        latest = [key]
+        while latest and len(names) < MAX_NAMES:
+            others = {other for name in latest for other in self._aliases_of(name)}
+            # In the order of the alphabet: what was stored first, perhaps unseen, must not decide which are left out.
+            latest = sorted(others - names.keys())[: MAX_NAMES - len(names)]
+            names |= dict.fromkeys(latest)
+        return list(names)
+
+    def _aliases_of(self, key: str) -> Iterator[str]:
+        """What visible records say that it is also called."""
+        aliases = (alias for graph in self.graphs for alias in graph.aliases(key).items())
+        for other, stated in islice(aliases, MAX_LOOKED_AT):
+            if any(self.sees(("record", record_id)) for record_id in stated):
+                yield other
 
     def _count_mentions(self, key: str) -> int | None:
         """How many visible records mention it; None for more than tell anything."""
-        node: GraphNode = ("entity", key)
-        graphs = [graph for graph in self.graphs if node in graph]
-        if sum(graph.degree(node) for graph in graphs) > MAX_FAN:
-            return None
-        return sum(near[0] == "record" and self.sees(near) for graph in graphs for near in graph.neighbours(node))
+        near = self._near(("entity", key))
+        return None if near is None else sum(node[0] == "record" for node in near)

@@ -47,6 +47,8 @@ class InformationKeywordStore:
         self._shelves: dict[str, Shelf] = {}
         self._scope_of: dict[str, str] = {}
         self._last: tuple[object, _Answer] | None = None
+        self._unread = frozenset[str]()
+        """What the last question excluded; how rare words are does not depend on it."""
         self._lock = threading.Lock()
 
     def search(
@@ -58,17 +60,23 @@ class InformationKeywordStore:
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
         with self._lock:
-            scores = self._answer(terms, scopes).scores
+            scores = self._answer(terms, scopes, exclude).scores
             found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, only, exclude)]
         found.sort(key=lambda hit: (hit[1], hit[0]), reverse=True)
         return dict(found[:limit])
 
-    def scores(self, terms: Sequence[str], scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, float]:
-        return self.search(terms, scopes, len(record_ids), only=record_ids) if record_ids else {}
+    def scores(
+        self,
+        terms: Sequence[str],
+        scopes: Sequence[str],
+        record_ids: Collection[str],
+        exclude: Collection[str] = (),
+    ) -> Mapping[str, float]:
+        return self.search(terms, scopes, len(record_ids), record_ids, exclude) if record_ids else {}
 
     def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
         with self._lock:
-            return self._answer(terms, scopes).rarity
+            return self._answer(terms, scopes, self._unread).rarity
 
     def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
         with self._lock:
@@ -79,13 +87,14 @@ class InformationKeywordStore:
                     here.setdefault(scope, []).append(record_id)
             return {i: turns for scope, ids in here.items() for i, turns in self._shelves[scope].beside(ids).items()}
 
-    def _answer(self, terms: Sequence[str], scopes: Sequence[str]) -> _Answer:
+    def _answer(self, terms: Sequence[str], scopes: Sequence[str], exclude: Collection[str]) -> _Answer:
         """The last answer is kept: one recall searches, asks how rare its words are, and scores what others found."""
         self._catch_up()
-        asked = (self._applied, tuple(terms), tuple(scopes))
+        self._unread = frozenset(exclude)
+        asked = (self._applied, tuple(terms), tuple(scopes), self._unread)
         if self._last is None or self._last[0] != asked:
             shelves = [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
-            self._last = (asked, _score(_numbers(terms), shelves))
+            self._last = (asked, _score(_numbers(terms), shelves, self._unread))
         return self._last[1]
 
     def _catch_up(self) -> None:
@@ -113,7 +122,7 @@ class InformationKeywordStore:
             self._shelves.setdefault(scope, Shelf()).put(some)
 
 
-def _score(numbers: Sequence[int], shelves: Sequence[Shelf]) -> _Answer:
+def _score(numbers: Sequence[int], shelves: Sequence[Shelf], unread: Collection[str]) -> _Answer:
     """Count the terms over all shelves together, and add up each row's information in the order of the terms."""
     matches = [[shelf.find(number) for number in numbers] for shelf in shelves]
     pairs = list(zip(shelves, matches, strict=True))
@@ -125,8 +134,9 @@ def _score(numbers: Sequence[int], shelves: Sequence[Shelf]) -> _Answer:
     for shelf, found in pairs:
         relative = np.maximum(shelf.lengths / mean_length, 1.0)
         scored = np.zeros(len(relative))
+        heard = shelf.heard(unread)
         for rows, chance in zip(found, chances, strict=True):
-            scored += shelf.read_on(rows, _information(chance, relative[rows]), READ_ON)
+            scored += shelf.read_on(rows, _information(chance, relative[rows]), READ_ON, heard)
         scores.append((shelf, scored))
     return _Answer(rarity=Rarity(records=records, information=sum(-log(chance) for chance in chances)), scores=scores)
 

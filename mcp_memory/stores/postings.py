@@ -78,15 +78,23 @@ class Shelf:
     def count_live(self, rows: Rows) -> int:
         return int(np.count_nonzero(self._live[rows]))
 
-    def read_on(self, rows: Rows, values: Scores, share: float) -> Scores:
-        """For every row the value that it has itself, or that share of what a live turn beside it has, if that is more.
+    def heard(self, unread: Collection[str]) -> NDArray[np.bool_]:
+        """For each row whether its neighbours may be read on into it: it is live, and not among the `unread`."""
+        if not unread:
+            return self._live
+        heard = self._live.copy()
+        heard[self._rows_with(unread)] = False
+        return heard
 
-        `values` (>= 0) belong to `rows`; all others have 0.
+    def read_on(self, rows: Rows, values: Scores, share: float, heard: NDArray[np.bool_]) -> Scores:
+        """For every row the value that it has itself, or that share of what a turn beside it has, if that is more.
+
+        `values` (>= 0) belong to `rows`, all others have 0; only turns in rows that are `heard` give some away.
         """
         spread = np.zeros(len(self._ids))
         for beside in (self._before, self._after):
             there = beside[rows]
-            reaches = (there != _NONE) & self._live[rows]
+            reaches = (there != _NONE) & heard[rows]
             spread[there[reaches]] = np.maximum(spread[there[reaches]], share * values[reaches])
         spread[rows] = np.maximum(spread[rows], values)
         return spread

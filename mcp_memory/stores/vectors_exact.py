@@ -65,7 +65,7 @@ class ExactVectorStore:
     ) -> Mapping[str, float]:
         with self._lock:
             self._catch_up()
-            found = [hit for shelf in self._on(scopes) for hit in shelf.search(vector, limit, only, exclude)]
+            found = [hit for shelf in self._on(scopes, vector) for hit in shelf.search(vector, limit, only, exclude)]
         return best_first(found, limit)
 
     def rank(
@@ -73,7 +73,7 @@ class ExactVectorStore:
     ) -> Mapping[str, float]:
         """The best of the live records among those named, as known at the last `catch_up`."""
         with self._lock:
-            found = [hit for shelf in self._on(scopes) for hit in shelf.rank(vector, limit, among, exclude)]
+            found = [hit for shelf in self._on(scopes, vector) for hit in shelf.rank(vector, limit, among, exclude)]
         return best_first(found, limit)
 
     def similarities(self, vector: Vector, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, float]:
@@ -82,7 +82,7 @@ class ExactVectorStore:
     def usual_cosine(self, vector: Vector, scopes: Sequence[str]) -> UsualCosine:
         with self._lock:
             self._catch_up()
-            samples = [shelf.sample() for shelf in self._on(scopes)]
+            samples = [shelf.sample() for shelf in self._on(scopes, vector)]
         rows = sum(size for _, size in samples)
         mean = square = 0.0
         for sample, size in samples:
@@ -142,8 +142,16 @@ class ExactVectorStore:
         with self._lock:
             return self._shelves[scope].count_live() if scope in self._shelves else 0
 
-    def _on(self, scopes: Sequence[str]) -> list[_Shelf]:
-        return [self._shelves[scope] for scope in scopes if scope in self._shelves]
+    def _on(self, scopes: Sequence[str], vector: Vector) -> list[_Shelf]:
+        """The shelves of these scopes. Raises EmbedderMismatch where their vectors are of another length."""
+        shelves = [self._shelves[scope] for scope in scopes if scope in self._shelves]
+        for shelf in shelves:
+            if shelf.dimensions != len(vector):
+                raise EmbedderMismatch(
+                    f"The memory's vectors have {shelf.dimensions} dimensions, the query's {len(vector)}; name the new"
+                    " model in MCP_MEMORY_EMBEDDER_MODEL, then run `mcp-memory reindex`."
+                )
+        return shelves
 
     def _catch_up(self) -> None:
         if self._records.revision() == self._applied:
@@ -179,6 +187,7 @@ class _Shelf:
     """The vectors of one scope: a growing matrix, the record of each row, and which rows count."""
 
     def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
         self._matrix = np.zeros((_FIRST_CAPACITY, dimensions), np.float32)
         self._owner = np.zeros(_FIRST_CAPACITY, np.int64)
         self._present = np.zeros(_FIRST_CAPACITY, np.bool_)

@@ -15,11 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_memory.domain.mentions import MAX_LENGTH
 from mcp_memory.domain.records import OUT_OF_SEARCH, Entity, Record, Relation
 from mcp_memory.domain.tasks import Task
 from mcp_memory.ports import Connection, GraphStore, GraphSummary, LinkChange, RecordStore
 from mcp_memory.stores.graph_networkx import NetworkxGraphStore
-from mcp_memory.stores.graph_view import MAX_FAN
+from mcp_memory.stores.graph_scope import MAX_ALIASES
+from mcp_memory.stores.graph_view import MAX_FAN, MAX_LOOKED_AT, MAX_NAMES
 from mcp_memory.stores.records_sqlite import SqliteRecordStore
 
 Add = Callable[..., Record]
@@ -111,6 +113,60 @@ def test_rare_entities_weigh_more_and_those_everywhere_nothing(graph: GraphStore
             transaction.insert(record, np.ones((1, 8), np.float32), entities("Speaker"), ())
     assert graph.mentioned("Speaker", HERE) == {}
     assert reached(graph, "Kafka").keys() == {rare.id}
+
+
+def test_a_longer_name_that_the_caller_sees_nothing_of_takes_no_words(
+    graph: GraphStore, store: RecordStore, add: Add
+) -> None:
+    """B1.4, B2.1: hidden, retired or elsewhere, it leaves the words to the shorter name; a visible relation is enough."""
+    seen = add("1", entities=entities("Falcon"))
+    longer = add("2", entities=entities("Falcon Heavy"))
+    question = "who maintains Falcon Heavy"
+    assert set(graph.mentioned(question, HERE, ["t1"])) == {"falcon heavy"}
+    for change in ({"branch_id": "t1"}, {"status": "retired"}, {"scope": "private/bob/here"}):
+        with store.write() as transaction:
+            transaction.update(replace(longer, **change))
+        assert set(graph.mentioned(question, HERE, ["t1"])) == {"falcon"}
+        assert reached(graph, question, hidden=["t1"]).keys() == {seen.id}
+    add("3", relations=[relation("Falcon Heavy", "Merlin")])
+    assert set(graph.mentioned(question, HERE, ["t1"])) == {"falcon heavy"}
+
+
+def test_hidden_mentions_do_not_make_an_entity_too_frequent(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """B1.4, R7: nor what is walked through it; who sees them all finds nothing through it."""
+    asked, near = add("0", entities=entities("Kafka", "Speaker")), add("1", entities=entities("Speaker"))
+    before = reached(graph, "Speaker", hidden=["t1"]), reached(graph, "Kafka", hidden=["t1"])
+    assert [found.keys() for found in before] == [{asked.id, near.id}] * 2
+    with store.write() as transaction:
+        for _ in range(MAX_FAN):
+            record = replace(near, id=transaction.next_id("r"), branch_id="t1")
+            transaction.insert(record, np.ones((1, 8), np.float32), entities("Speaker"), ())
+    assert (reached(graph, "Speaker", hidden=["t1"]), reached(graph, "Kafka", hidden=["t1"])) == before
+    assert graph.mentioned("Speaker", HERE) == {}
+    assert reached(graph, "Kafka").keys() == {asked.id}
+
+
+def test_what_is_looked_at_of_an_entity_is_bounded(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """R7: seen or not, beyond MAX_LOOKED_AT links nothing is found through it, whoever asks."""
+    seen = add("0", entities=entities("Kafka"))
+    assert reached(graph, "Kafka", hidden=["t1"]).keys() == {seen.id}
+    links = [LinkChange(id=f"r9{n}", scope=HERE[0], branch_id="t1", mentions=("kafka",)) for n in range(MAX_LOOKED_AT)]
+    assert links and reached(graph, "Kafka", hidden=["t1"])
+
+
+def test_of_many_aliases_as_many_as_are_names_count(graph: GraphStore, add: Add) -> None:
+    """R7, B2.1: MAX_ALIASES that one record gives, none too long to be a name, MAX_NAMES of a thing in all."""
+    given = [f"pg{n:03}" for n in range(2 * MAX_ALIASES)]
+    add("0", entities=[Entity(name="Postgres", properties={"aliases": ["p" * (MAX_LENGTH + 1), *given]})])
+    for name in given:
+        add(name, entities=entities(name))
+    assert graph.mentioned("Postgres", HERE).keys() == {"postgres", *given[:MAX_ALIASES]}
+    assert graph.mentioned("p" * (MAX_LENGTH + 1), HERE) == {}
+    chain = [f"k{n:03}" for n in range(2 * MAX_NAMES)]
+    for name, following in zip(chain, chain[1:], strict=False):
+        add(name, entities=[Entity(name=name, properties={"aliases": [following]})])
+    assert graph.mentioned(chain[0], HERE).keys() == set(chain[:MAX_NAMES])
+    assert graph.check() == []
 
 
 def test_one_that_everybody_mentions_does_not_flood(graph: GraphStore, add: Add) -> None:
@@ -326,7 +382,7 @@ def test_a_relation_outlives_one_of_several_who_state_it(graph: GraphStore, stor
 # What follows compares whole histories with a graph made anew, and with a truth in which only the visible exists.
 
 SCOPES = ("shared/here", "private/ann/here", "user")
-NAMES = ("Ann", "Bo", "Cy", "Di", "Ed", "Flo")
+NAMES = ("Ann", "Bo", "Cy", "Di", "Ed", "Flo", "Flo Ed")
 TASKS = (task("t1"), task("t2", parent_id="t1"), task("b1", parent_id="t1", branch=True), task("b2", parent_id="b1"))
 BRANCHES = {"b1": "b1", "b2": "b1"}
 VECTOR = np.full((1, 4), 0.5, np.float32)

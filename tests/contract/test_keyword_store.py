@@ -236,6 +236,17 @@ def test_a_turn_is_read_on_into_what_is_said_beside_it(keywords: KeywordStore, a
     assert both[answer.id] > scores[question.id]
 
 
+def test_what_is_excluded_is_not_read_on_into_either(keywords: KeywordStore, add: Add) -> None:
+    """B1.4, T4.3: whether a hidden turn holds a word cannot be told from the turn beside it."""
+    greeting = add("Good morning to you.", speaker="Ann")
+    hidden = add("The xylophone is broken.", speaker="Bo")
+    assert set(keywords.search(["xylophone"], [HERE], 10)) == {greeting.id, hidden.id}
+    assert keywords.search(["xylophone"], [HERE], 10, exclude=[hidden.id]) == {}
+    assert keywords.search(["xylophone"], [HERE], 10, only=[greeting.id], exclude=[hidden.id]) == {}
+    assert keywords.scores(["xylophone"], [HERE], [greeting.id], exclude=[hidden.id]) == {}
+    assert set(keywords.scores(["xylophone"], [HERE], [greeting.id])) == {greeting.id}
+
+
 def test_turns_close_ranks_when_one_between_them_goes(keywords: KeywordStore, store: RecordStore, add: Add) -> None:
     """R9: what is retired or erased is no longer read on into; what is said differently now, is."""
     first, second, third = (add(text, speaker="Ann") for text in ("alpha", "beta", "gamma"))
@@ -285,7 +296,7 @@ def oracle(
 
     scores: dict[str, float] = {}
     for record_id, (status, _) in here.items():
-        near = beside.get(record_id, ())
+        near = [turn for turn in beside.get(record_id, ()) if turn not in exclude]
         told = [max(own(record_id, s), *(READ_ON * own(turn, s) for turn in near), 0.0) for s in chances]
         wanted = record_id in only if only is not None else status not in OUT_OF_SEARCH
         if sum(told) > 0 and wanted and record_id not in exclude:

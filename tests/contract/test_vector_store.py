@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from mcp_memory.domain.records import OUT_OF_SEARCH, Record, Status
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.ports import RecordStore, Vectors, VectorStore
+from mcp_memory.ports import RecordStore, UsualCosine, Vectors, VectorStore
 from mcp_memory.stores.records_sqlite import SqliteRecordStore
 from mcp_memory.stores.vectors_chroma import ChromaVectorStore, Place
 from mcp_memory.stores.vectors_exact import ExactVectorStore
@@ -227,6 +227,43 @@ def test_vectors_of_another_embedder_are_refused_not_compared(
         transaction.insert(replace(BLANK, id=transaction.next_id("r")), unit(1), (), ())
     with make(store, "another") as searched, pytest.raises(EmbedderMismatch, match="contract-embedder is not another"):
         searched.search(unit(1)[0], SCOPES, 1)
+
+
+def test_a_query_of_another_length_is_refused_with_the_remedy(
+    open_store: Callable[..., RecordStore], make: Make
+) -> None:
+    """S2.2: an embedder whose dimensions changed under the same name; no caller sees the library's error."""
+    store = open_store()
+    with store.write() as transaction:
+        transaction.insert(replace(BLANK, id=transaction.next_id("r")), unit(1), (), ())
+    longer = np.append(unit(1)[0], np.float32(0))
+    with make(store, EMBEDDER) as searched:
+        for ask in (
+            lambda: searched.search(longer, SCOPES, 1),
+            lambda: searched.similarities(longer, SCOPES, ["r"]),
+            lambda: searched.usual_cosine(longer, SCOPES),
+        ):
+            with pytest.raises(EmbedderMismatch, match=r"8 dimensions, the query's 9; .* reindex"):
+                ask()
+
+
+def test_usual_cosines_are_those_of_the_live_records(open_store: Callable[..., RecordStore], make: Make) -> None:
+    """R5: by every window, over the scopes asked for; nothing where there is nothing."""
+    store = open_store()
+    query = unit(7)[0]
+    with make(store, EMBEDDER) as searched:
+        assert searched.usual_cosine(query, SCOPES) == UsualCosine(mean=0.0, mean_square=0.0)
+        windows = [unit(n, 2) for n in range(5)]
+        with store.write() as transaction:
+            for rows in windows:
+                transaction.insert(replace(BLANK, id=transaction.next_id("r")), rows, (), ())
+            gone = replace(BLANK, id=transaction.next_id("r"), status="retired")
+            transaction.insert(gone, unit(9), (), ())
+        cosines = np.concatenate(windows) @ query
+        usual = searched.usual_cosine(query, SCOPES)
+        assert usual.mean == pytest.approx(float(cosines.mean()), abs=1e-6)
+        assert usual.mean_square == pytest.approx(float(np.square(cosines).mean()), abs=1e-6)
+        assert searched.usual_cosine(query, SCOPES[1:]) == UsualCosine(mean=0.0, mean_square=0.0)
 
 
 def test_a_long_history_of_changes_leaves_every_record_as_it_is_now(

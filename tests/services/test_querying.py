@@ -1,6 +1,6 @@
 """Ranking for a query: sources side by side, and what happens when one of them gives way."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from mcp_memory.app import App
@@ -9,7 +9,9 @@ from mcp_memory.domain.scopes import RecordFilter
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.language.dates_dateparser import DateParserReader
+from mcp_memory.ports import Rarity
 from mcp_memory.retrieval.keyword import KeywordSource
+from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.querying import Querying
 from mcp_memory.services.remember import Remembered
 from mcp_memory.stores.keywords_information import InformationKeywordStore
@@ -27,6 +29,28 @@ class GivesWay:
 
     def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
         raise StoreUnavailable("The index is gone.")
+
+
+class Weightless(InformationKeywordStore):
+    """A keyword store that finds, and then cannot tell how rare anything is."""
+
+    def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
+        raise StoreUnavailable("The disk is gone.")
+
+
+def test_what_cannot_be_weighed_is_found_all_the_same(
+    app: App, embedder: MiniLMEmbedder, remember: Callable[..., Remembered]
+) -> None:
+    """R5, S2.2: and the answer says so."""
+    record = remember("The port is 5432.")
+    with ThreadPoolExecutor(2) as pool:
+        keywords = Weightless(app.records)
+        vectors = ExactVectorStore(app.records, embedder.id, embedder_mismatch)
+        sources = (KeywordSource(app.records, keywords), VectorSource(app.records, vectors))
+        querying = Querying(app.records, vectors, keywords, embedder, DateParserReader(), sources, pool, lambda: 0.0)
+        ranking = querying.rank("port", RecordFilter(scopes=app.caller().scopes))
+    assert [hit.id for hit in ranking.hits] == [record.id]
+    assert ranking.degraded == ("weighing: The disk is gone.",)
 
 
 def test_a_source_that_gives_way_half_way_is_named_and_the_others_answer(

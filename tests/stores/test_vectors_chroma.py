@@ -161,6 +161,26 @@ def test_an_index_of_another_truth_ends_as_this_one(memory: Memory, opened: Open
     assert restored.store.state().records == 220
 
 
+def test_what_is_erased_after_a_restore_leaves_the_index_too(memory: Memory, opened: Open, tmp_path: Path) -> None:
+    """R9: a directory counts erasures by the changes of another history; the file was copied by hand."""
+    memory.records.backup(str(tmp_path / "backup.db"))
+    later = memory.add(*(unit(70_000 + n) for n in range(30)))
+    memory.erase(later)
+    memory.settle()
+    memory.close()
+    for file in tmp_path.glob("memory.db*"):
+        file.unlink()
+    (tmp_path / "backup.db").rename(tmp_path / "memory.db")
+    restored = opened()
+    (gone,) = restored.add(unit(90_001))
+    restored.settle()
+    restored.erase([gone])
+    restored.settle()
+    secret = unit(90_001).tobytes()
+    assert [path for path in restored.index_folder.rglob("*") if path.is_file() and secret in path.read_bytes()] == []
+    restored.assert_chroma_answers()
+
+
 @pytest.mark.parametrize("field", ["embedder", "chroma", "format", "clean", "files"])
 def test_an_index_that_is_not_to_be_trusted_is_made_anew(memory: Memory, opened: Open, field: str) -> None:
     """S2.2: of another embedder, another Chroma, another format; dirty; with files that changed since."""

@@ -45,8 +45,11 @@ class Filler:
 
     @property
     def must_clear(self) -> bool:
-        """True where something was erased that a directory may still hold: deleting from it leaves the bytes."""
-        return not self._place.is_shared and self._exact.newest_erasure > self.standing.erased
+        """True where something was erased that a directory may still hold: deleting from it leaves the bytes.
+
+        A directory that knows of a later erasure than the truth does is of another history, from before a backup.
+        """
+        return not self._place.is_shared and self._exact.newest_erasure != self.standing.erased
 
     def clear(self) -> None:
         """Empty the index, where this process is the one that writes it."""

@@ -212,6 +212,21 @@ def test_backup_during_a_write_holds_only_what_was_committed(
     copy.close()
 
 
+def test_restoring_deletes_the_indexes_of_the_former_history(
+    run: "Run", open_memory: OpenMemory, tmp_path: Path
+) -> None:
+    """R9, S2.2: what they say of erasures means nothing for the one that is restored."""
+    memory = open_memory()
+    remember(memory, "one")
+    run("backup", str(tmp_path / "copy.db"))
+    index = memory.settings.data_dir / "index" / "0"
+    index.mkdir(parents=True)
+    (index / "state.json").write_text("{}")
+    memory.close()
+    assert run("restore", str(tmp_path / "copy.db")).code == 0
+    assert not index.exists()
+
+
 def test_backup_overwrites_nothing(run: "Run", open_memory: OpenMemory, tmp_path: Path) -> None:
     """S7.1."""
     remember(open_memory(), "one")
