@@ -40,5 +40,9 @@ class SchemaTooNew(StoreUnavailable):
     """A newer version of mcp_memory has written this store."""
 
 
+class TextRefused(StoreUnavailable):
+    """The embedder takes other texts, but not this one, however often it is asked."""
+
+
 class EmbedderMismatch(StoreUnavailable):
     """The store's vectors were made by another embedder than the one configured."""

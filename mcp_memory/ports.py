@@ -6,7 +6,7 @@ their libraries' errors into `McpMemoryError`. Vectors are float32 and of unit l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
@@ -345,8 +345,8 @@ class RecordStore(Protocol):
         """A consistent copy into a new file, while others write."""
         ...
 
-    def unembedded(self, embedder: str, limit: int) -> Sequence[tuple[str, int, str]]:
-        """(id, change, searchable text) of records that have no vectors by this embedder yet."""
+    def unembedded(self, embedder: str, limit: int, passed_over: Set[str] = ...) -> Sequence[tuple[str, int, str]]:
+        """(id, change, searchable text) of records that have no vectors by this embedder yet, without those ids."""
         ...
 
     def count_unembedded(self) -> int:
@@ -360,8 +360,11 @@ class RecordStore(Protocol):
         """
         ...
 
-    def adopt_embedder(self, embedder: str) -> bool:
-        """Make this embedder the store's, atomically, once no record lacks its vectors. False where some still do."""
+    def adopt_embedder(self, embedder: str, passed_over: Set[str] = ...) -> bool:
+        """Make this embedder the store's, atomically, once no record lacks its vectors. False where some still do.
+
+        Those ids may lack them; they count as unembedded from then on.
+        """
         ...
 
     def defects(self) -> Sequence[str]:

@@ -26,6 +26,7 @@ from mcp_memory.errors import InvalidRequest
 
 APP_NAME = "mcp-memory"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_SENDABLE = re.compile(r"[\x20-\x7e]*")
 _FROM_ENVIRONMENT_ONLY = frozenset({"chroma_headers", "chroma_api_key"})
 """A file is copied, shown and committed."""
 _SECRET = re.compile(r"key|token|secret|password|credential|header", re.IGNORECASE)
@@ -64,6 +65,16 @@ def _check_url(value: str) -> str:
     if url.scheme not in ("http", "https") or not url.hostname or url.username or url.path.strip("/"):
         raise ValueError("must be http:// or https://, host and port; credentials go into MCP_MEMORY_CHROMA_HEADERS")
     return value
+
+
+def _check_sendable(value: SecretStr) -> SecretStr:
+    """Refuse here what no header can hold: an HTTP client would refuse it with a message that repeats it."""
+    if not _SENDABLE.fullmatch(value.get_secret_value()):
+        raise ValueError("must hold ASCII letters, digits and signs only; look for a line break at its end")
+    return value
+
+
+_Sendable = Annotated[SecretStr, AfterValidator(_check_sendable)]
 
 
 def _read_json(value: object) -> object:
@@ -132,9 +143,9 @@ class Settings(BaseSettings):
     """The Chroma server, for `http`."""
     chroma_tenant: _Name | None = None
     chroma_database: _Name | None = None
-    chroma_headers: dict[str, SecretStr] = {}
+    chroma_headers: dict[str, _Sendable] = {}
     """Sent to the server with every request (JSON; from the environment only)."""
-    chroma_api_key: SecretStr | None = None
+    chroma_api_key: _Sendable | None = None
     """For `cloud` (from the environment only)."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
 

@@ -1,5 +1,6 @@
 """Settings of the index behind search by meaning."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,17 @@ def test_a_url_that_is_no_server_is_refused(config: Path, url: str) -> None:
         load_settings(chroma_url=url)
     assert "secret" not in str(refused.value)
     assert load_settings(chroma_url="https://chroma.example:8443").chroma_url == "https://chroma.example:8443"
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\nX-Other: 1", "\u00e9", "\x7f"])
+def test_a_key_that_no_header_can_hold_is_refused_unseen(
+    config: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """S4.3: an HTTP client would repeat it in its message."""
+    with pytest.raises(InvalidRequest, match="Setting chroma_api_key: must hold ASCII") as refused:
+        load_settings(chroma_api_key=f"hidden{ending}")
+    assert "hidden" not in str(refused.value)
+    monkeypatch.setenv("MCP_MEMORY_CHROMA_HEADERS", json.dumps({"Authorization": f"Bearer hidden{ending}"}))
+    with pytest.raises(InvalidRequest, match="Setting chroma_headers: must hold ASCII") as refused:
+        load_settings()
+    assert "hidden" not in str(refused.value)

@@ -82,6 +82,7 @@ class ChromaEmbedder:
         """One unit vector per window of the text, in its order: [windows, dimensions], never without a row.
 
         Raises:
+            TextRefused: the service will not have this text, now or later.
             StoreUnavailable: the function cannot be made or asked; the message names the remedy.
             InvalidRequest: the function has no such argument as the settings name.
         """

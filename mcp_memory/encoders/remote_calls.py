@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from mcp_memory.errors import StoreUnavailable
+from mcp_memory.errors import StoreUnavailable, TextRefused
 
 PAUSES_SECONDS = (0.25, 1.0)
 """Before the second and the third attempt."""
@@ -39,6 +39,7 @@ class RemoteCalls:
         A call that does not end is left behind in a thread that does not keep the process from ending.
 
         Raises:
+            TextRefused: the service answers, but will not have what was sent.
             StoreUnavailable: the service failed, refused, or did so a moment ago; the message names the remedy.
         """
         until, failure = self._rest
@@ -68,7 +69,7 @@ class RemoteCalls:
     def _failed(self, error: BaseException) -> StoreUnavailable:
         status = _http_status(error)
         if status in _REFUSALS_OF_THE_INPUT:  # Says nothing about the next text.
-            return StoreUnavailable(f"Embedder {self._name} {self._reason(status, error)}")
+            return TextRefused(f"Embedder {self._name} {self._reason(status, error)}")
         return self._gave_up(self._reason(status, error))
 
     def _gave_up(self, reason: str) -> StoreUnavailable:

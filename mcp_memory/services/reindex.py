@@ -1,22 +1,37 @@
 """Reindex: embed every record anew with the configured embedder, while others go on reading and writing."""
 
-from collections.abc import Callable
+from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from mcp_memory.errors import StoreUnavailable, TextRefused
 from mcp_memory.ports import Embedder, RecordStore
+from mcp_memory.services.embedding import embedded_each
+
+if TYPE_CHECKING:
+    from mcp_memory.ports import Vectors
 
 BATCH = 32
 EVERYTHING = 2**31
+HARMLESS = "memory"
+"""A text that no embedder refuses, unless it refuses everything."""
 
 Progress = Callable[[int, int], None]
 """Called with the number of records done and the number known so far."""
 
 
 class Reindex:
-    """Changes a store's embedder. Until the last record is done, the old vectors answer and nothing is mixed."""
+    """Changes a store's embedder. Until the last record is done, the old vectors answer and nothing is mixed.
+
+    A text that the embedder refuses for good is passed over for as long as this object lives: its record goes without
+    vectors, is found by its words, and counts as waiting.
+    """
 
     def __init__(self, records: RecordStore, embedder: Embedder) -> None:
         self._records = records
         self._embedder = embedder
+        self._refused: set[str] = set()
 
     def waiting(self) -> int:
         """How many records lack this embedder's vectors at present, in all namespaces."""
@@ -26,10 +41,11 @@ class Reindex:
         """Embed what lacks this embedder's vectors, then adopt it. Interrupted, it goes on where it stopped.
 
         Records stored meanwhile by others with the old embedder are embedded in further rounds, until none is left at
-        the moment of adoption. Returns how many records were embedded.
+        the moment of adoption. Returns how many records were embedded. Raises StoreUnavailable where the embedder
+        cannot be asked, or refuses everything.
         """
         done = 0
-        while not self._records.adopt_embedder(self._embedder.id):
+        while not self._records.adopt_embedder(self._embedder.id, self._refused):
             while embedded := self._embed_batch():
                 done += embedded
                 progress(done, max(total, done))
@@ -44,9 +60,26 @@ class Reindex:
         return self._embed_batch() if is_ours and self._records.count_unembedded() else 0
 
     def _embed_batch(self) -> int:
-        batch = self._records.unembedded(self._embedder.id, BATCH)
-        if batch:
-            vectors = self._embedder.embed_many([text for _, _, text in batch])
-            keys = [(record_id, change) for record_id, change, _ in batch]
-            self._records.add_vectors(self._embedder.id, dict(zip(keys, vectors, strict=True)))
-        return len(batch)
+        """Embed the oldest that can be; 0 where nothing is left but what is refused."""
+        embedded = 0
+        while not embedded and (batch := self._records.unembedded(self._embedder.id, BATCH, self._refused)):
+            embedded = self._embed(batch)
+        return embedded
+
+    def _embed(self, batch: Sequence[tuple[str, int, str]]) -> int:
+        outcomes = embedded_each(self._embedder, [text for _, _, text in batch])
+        made: dict[tuple[str, int], Vectors] = {}
+        refused: set[str] = set()
+        for (record_id, change, _), outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, TextRefused):
+                refused.add(record_id)
+            elif isinstance(outcome, StoreUnavailable):
+                raise outcome
+            else:
+                made[record_id, change] = outcome
+        if made:
+            self._records.add_vectors(self._embedder.id, made)
+        else:
+            self._embedder.embed(HARMLESS)  # Raises where the fault is not with the texts.
+        self._refused |= refused
+        return len(made)

@@ -19,6 +19,7 @@ from mcp_memory.domain.tasks import stack_at
 from mcp_memory.domain.text import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports import Clock, Embedder, RecordStore, Redactor, TokenCounter, Transaction, Vectors, VectorStore
+from mcp_memory.services.embedding import embedded_each
 from mcp_memory.services.given_out import GivenOut
 from mcp_memory.services.standing import hidden_branches, place_of, require_task
 from mcp_memory.services.succession import successors, supersede
@@ -130,11 +131,13 @@ class Remember:
     def _make(self, items: Sequence[NewRecord]) -> list[_Made]:
         """What takes time: the vectors, the short forms and the counts."""
         texts = [measured(item.text, self._counter.count, self._counter.truncate) for item in items]
-        try:
-            vectors = self._embedder.embed_many([searchable_text(i.text, i.speaker, i.details) for i in items])
-        except StoreUnavailable as error:
-            return [_Made(vectors=None, text=text, failure=f"vector: {error}") for text in texts]
-        return [_Made(vectors=rows, text=text) for rows, text in zip(vectors, texts, strict=True)]
+        outcomes = embedded_each(self._embedder, [searchable_text(i.text, i.speaker, i.details) for i in items])
+        return [
+            _Made(vectors=None, text=text, failure=f"vector: {outcome}")
+            if isinstance(outcome, StoreUnavailable)
+            else _Made(vectors=outcome, text=text)
+            for outcome, text in zip(outcomes, texts, strict=True)
+        ]
 
     def _store(self, draft: _Draft, caller: Caller, transaction: Transaction) -> Remembered:
         item, redacted = draft.item, draft.redacted

@@ -106,12 +106,10 @@ class _Graph:
 
     def seen_from(self, scopes: frozenset[str], hidden: frozenset[str]) -> GraphView:
         graphs = [self._scopes[scope] for scope in sorted(scopes) if scope in self._scopes]
-        visible = {
-            place: count
-            for place, count in self._population.items()
-            if place.scope in scopes and place.branch_id not in hidden
-        }
-        return GraphView(graphs=graphs, hidden=hidden, places=self._places, visible=visible)
+        inhabited = {place: count for place, count in self._population.items() if count and place.scope in scopes}
+        visible = {place: count for place, count in inhabited.items() if place.branch_id not in hidden}
+        is_whole = len(visible) == len(inhabited)
+        return GraphView(graphs=graphs, hidden=hidden, places=self._places, visible=visible, is_whole=is_whole)
 
     def catch_up(self, records: RecordStore) -> None:
         """Apply what was committed since the last call, by whichever process."""

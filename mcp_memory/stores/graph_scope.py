@@ -156,9 +156,9 @@ class _ThinGraph(_Graph):
 
 
 def _taken(aliases: Sequence[_Pair]) -> Iterator[_Pair]:
-    """The first MAX_ALIASES of each entity; none that is too long for a name."""
+    """MAX_ALIASES of each entity, the first of the alphabet; none that is too long for a name."""
     count: Counter[str] = Counter()
-    for key, alias in aliases:
+    for key, alias in sorted(aliases):
         if len(alias) <= MAX_LENGTH and count[key] < MAX_ALIASES:
             count[key] += 1
             yield key, alias

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_FAN = 500
 """What is visibly linked to more than this tells nothing apart: nothing is found through it."""
 MAX_LOOKED_AT = 20 * MAX_FAN
-"""Links of a node, seen or not, that are looked at: a bound on work, far above what others' branches hide in practice."""
+"""Links of a node, seen or not, that are looked at: a bound on work, far above what branches hide in practice."""
 MAX_NAMES = 50
 """Names of one thing; what has more is a mistake that ties everything to everything."""
 
@@ -34,13 +34,15 @@ class Place(NamedTuple):
 class GraphView:
     """The graphs of a caller's scopes as one, without what is in a hidden branch. Not thread-safe.
 
-    `places` are those of all live records, `visible` how many records are in each place that the caller sees.
+    `places` are those of all live records, `visible` how many records are in each place that the caller sees,
+    `is_whole` that these are all places in its scopes.
     """
 
     graphs: Sequence[ScopeGraph]
     hidden: frozenset[str]
     places: Mapping[str, Place]
     visible: Mapping[Place, int]
+    is_whole: bool
 
     def sees(self, node: GraphNode) -> bool:
         """Whether the caller may know of a node. An entity beside a visible one is as visible as what joins the two."""
@@ -56,7 +58,10 @@ class GraphView:
     def _near(self, node: GraphNode) -> Mapping[GraphNode, float] | None:
         """As `neighbours`; None where they are too many."""
         graphs = [graph for graph in self.graphs if node in graph]
-        if sum(graph.degree(node) for graph in graphs) > MAX_LOOKED_AT:
+        links = [graph.degree(node) for graph in graphs]
+        # Where nothing is hidden, all that an entity is linked to in one scope is seen: it need not be counted.
+        needs_no_count = self.is_whole and node[0] == "entity" and max(links, default=0) > MAX_FAN
+        if needs_no_count or sum(links) > MAX_LOOKED_AT:
             return None
         near: dict[GraphNode, float] = {}
         places, visible = self.places, self.visible  # Looked up for every neighbour: most are records.

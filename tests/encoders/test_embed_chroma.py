@@ -11,7 +11,7 @@ import pytest
 from mcp_memory.encoders.chroma_functions import ChosenFunction
 from mcp_memory.encoders.embed_chroma import MAX_WINDOWS, ChromaEmbedder
 from mcp_memory.encoders.remote_calls import REST_SECONDS
-from mcp_memory.errors import InvalidRequest, StoreUnavailable
+from mcp_memory.errors import InvalidRequest, StoreUnavailable, TextRefused
 from mcp_memory.settings import EmbedderName
 from mcp_memory.shielded_chroma import import_chromadb
 from tests.conftest import Clock
@@ -311,3 +311,13 @@ def test_the_settings_name_every_function_that_chroma_ships() -> None:
     known = importlib.import_module("chromadb.utils.embedding_functions").known_embedding_functions
     unnamed = {"chroma_langchain", "default", "google_genai"}
     assert set(get_args(EmbedderName)) == {"minilm", *known} - unnamed
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_text_refused_for_good_is_told_from_a_service_that_fails(status: int, service: EmbeddingService) -> None:
+    """S2.2: so that others can be embedded without it."""
+    service.next_answers = [refusing(status)]
+    chosen = embedder(service)
+    with pytest.raises(TextRefused, match=f"HTTP {status}"):
+        chosen.embed("one")
+    assert len(chosen.embed("two")) == 1

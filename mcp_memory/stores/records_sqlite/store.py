@@ -9,7 +9,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -283,8 +283,11 @@ class SqliteRecordStore:
                 path.unlink()
                 raise
 
-    def unembedded(self, embedder: str, limit: int) -> Sequence[tuple[str, int, str]]:
-        rows = self._all(statement("unembedded"), {"embedder": embedder, "limit": limit})
+    def unembedded(
+        self, embedder: str, limit: int, passed_over: Set[str] = frozenset()
+    ) -> Sequence[tuple[str, int, str]]:
+        given = {"embedder": embedder, "limit": limit, "passed_over": json.dumps([*passed_over])}
+        rows = self._all(statement("unembedded"), given)
         return [(row["id"], row["change"], record_from_row(tuple(row)[1:]).searchable_text) for row in rows]
 
     def count_unembedded(self) -> int:
@@ -300,16 +303,19 @@ class SqliteRecordStore:
                 return  # Of the next embedder: nothing is told before it is adopted.
             connection.execute(statement("put_meta"), ("embedder", embedder))
             _advance(connection, added)
-            if not connection.execute(statement("lacking"), (embedder,)).fetchone()[0]:
+            if not connection.execute(statement("lacking"), (embedder, "[]")).fetchone()[0]:
                 connection.execute("DELETE FROM meta WHERE name = ?", (UNEMBEDDED,))
 
-    def adopt_embedder(self, embedder: str) -> bool:
+    def adopt_embedder(self, embedder: str, passed_over: Set[str] = frozenset()) -> bool:
         with self._database.write() as connection:
-            if connection.execute(statement("lacking"), (embedder,)).fetchone()[0]:
+            if connection.execute(statement("lacking"), (embedder, json.dumps([*passed_over]))).fetchone()[0]:
                 return False
             change = connection.execute("SELECT value FROM sequence").fetchone()[0] + 1
             connection.execute(statement("put_meta"), ("embedder", embedder))
-            connection.execute("DELETE FROM meta WHERE name = ?", (UNEMBEDDED,))
+            if connection.execute(statement("lacking"), (embedder, "[]")).fetchone()[0]:
+                connection.execute(statement("put_meta"), (UNEMBEDDED, str(change)))
+            else:
+                connection.execute("DELETE FROM meta WHERE name = ?", (UNEMBEDDED,))
             connection.execute(statement("drop_other_vectors"), (embedder,))
             connection.execute(statement("touch_all_changes"), (change,))
             connection.execute("UPDATE sequence SET value = ?", (change,))

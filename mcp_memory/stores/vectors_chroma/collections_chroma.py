@@ -170,9 +170,22 @@ def _translated(place: Place) -> Generator[None]:
     except (KeyboardInterrupt, SystemExit, GeneratorExit, IndexFailure):
         raise
     except BaseException as error:
-        raise IndexFailure(f"Chroma failed: {_told(error)}", keep=place.is_shared) from error
+        if place.is_shared:  # What is raised over a network may repeat the headers, and the key among them.
+            raise IndexFailure(f"Chroma failed: {_kind(error)}", keep=True) from None
+        raise IndexFailure(f"Chroma failed: {_told(error)}") from error
 
 
 def _told(error: BaseException) -> str:
-    """The error's kind and first line, short: a server's answer may be a page."""
+    """The error's kind and first line, short."""
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+
+
+def _kind(error: BaseException) -> str:
+    """The error's type, and the HTTP status that it, or one behind it, carries."""
+    behind: BaseException | None = error
+    while behind is not None:
+        status = getattr(getattr(behind, "response", None), "status_code", None)
+        if isinstance(status, int):
+            return f"{type(error).__name__} (HTTP {status})"
+        behind = behind.__cause__ or behind.__context__
+    return type(error).__name__

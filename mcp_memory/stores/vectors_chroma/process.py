@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -69,15 +70,13 @@ class ChromaProcess:
             if self._is_over:
                 raise IndexFailure("The index process has ended.")
             self._waiting[number] = answer
-        if not self._writing.acquire(timeout=seconds):
-            raise TimeoutError
+        deadline = time.monotonic() + seconds
         try:
-            write_frame(self._input, {"id": number, **fields}, body)
-        except (OSError, ValueError) as error:
-            raise IndexFailure("The index process has ended.") from error
+            self._write({"id": number, **fields}, body, deadline)
+            result = answer.result(max(deadline - time.monotonic(), 0.0))
         finally:
-            self._writing.release()
-        result = answer.result(seconds)
+            with self._lock:
+                self._waiting.pop(number, None)
         if "failure" in result:
             raise IndexFailure(result["failure"], keep=result["keep"])
         return result
@@ -85,8 +84,14 @@ class ChromaProcess:
     def close(self) -> None:
         """End the process; one that is still busy after a while is killed."""
         self._end_calls()
-        with suppress(OSError):  # It may have gone first.
-            self._input.close()
+        if not self._writing.acquire(timeout=_LEAVING_SECONDS):
+            self._process.kill()  # Whoever writes to a process that does not read waits for that.
+            self._writing.acquire()
+        try:
+            with suppress(OSError):  # It may have gone first.
+                self._input.close()
+        finally:
+            self._writing.release()
         try:
             self._process.wait(_LEAVING_SECONDS)
         except subprocess.TimeoutExpired:
@@ -94,6 +99,21 @@ class ChromaProcess:
             self._process.wait()
         self._reader.join()
         self._output.close()
+
+    def _write(self, fields: Fields, body: bytes, deadline: float) -> None:
+        """Write a message; a process that has not taken it by the deadline is killed, as a pipe knows no deadline."""
+        if not self._writing.acquire(timeout=max(deadline - time.monotonic(), 0.0)):
+            raise TimeoutError
+        killer = threading.Timer(max(deadline - time.monotonic(), 0.0), self._process.kill)
+        killer.daemon = True
+        killer.start()
+        try:
+            write_frame(self._input, fields, body)
+        except (OSError, ValueError) as error:
+            raise IndexFailure("The index process has ended.") from error
+        finally:
+            killer.cancel()
+            self._writing.release()
 
     def _read(self) -> None:
         while frame := read_frame(self._output):

@@ -24,12 +24,14 @@ ORDER BY 1;
 -- name: unembedded
 SELECT r.change, {columns} FROM records AS r
 WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = :embedder)
+AND r.id NOT IN (SELECT value FROM json_each(:passed_over))
 ORDER BY r.row LIMIT :limit;
 
 -- name: lacking
 SELECT EXISTS (
     SELECT 1 FROM records AS r
     WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = ?)
+    AND r.id NOT IN (SELECT value FROM json_each(?))
 );
 
 -- name: stored_dimensions
