@@ -172,11 +172,30 @@ def test_it_ends_quietly_when_told_to(server: "ServerProcess", number: signal.Si
     assert server.log == ""
 
 
-def test_it_has_no_children(server: "ServerProcess") -> None:
-    """S5.1."""
+def test_its_one_child_is_the_index_process_which_ends_with_it(server: "ServerProcess") -> None:
+    """S5.1: however it ends; the child's own children, if any, too."""
     server.call("remember", text="something to embed")
     server.call("recall", query="something")
-    assert psutil.Process(server.process.pid).children(recursive=True) == []
+    process = psutil.Process(server.process.pid)
+    for _ in range(600):
+        if children := process.children(recursive=True):
+            break
+        time.sleep(0.05)
+    assert len(children) == 1
+    assert "vectors_chroma.worker" in " ".join(children[0].cmdline())
+    server.process.kill()
+    server.process.wait()
+    assert psutil.wait_procs(children, timeout=30)[1] == []
+
+
+def test_without_an_index_it_has_no_children(tmp_path: Path, start_server: "Callable[..., ServerProcess]") -> None:
+    """S5.1."""
+    server = start_server(tmp_path / "data", environment={"MCP_MEMORY_CHROMA": "off"})
+    server.call("remember", text="something to embed")
+    server.call("recall", query="something")
+    children = psutil.Process(server.process.pid).children(recursive=True)
+    server.stop()
+    assert children == []
 
 
 def test_output_is_the_protocol_alone_and_utf_8_whatever_the_console(
