@@ -177,6 +177,7 @@ def test_its_one_child_is_the_index_process_which_ends_with_it(server: "ServerPr
     server.call("remember", text="something to embed")
     server.call("recall", query="something")
     process = psutil.Process(server.process.pid)
+    children: list[psutil.Process] = []
     for _ in range(600):
         if children := process.children(recursive=True):
             break
