@@ -23,7 +23,6 @@ class NetworkxGraphStore:
         self._records = records
         self._lock = threading.Lock()
         self._graph = _Graph()
-        self._last: tuple[object, Mapping[str, float]] = (None, {})
 
     def mentioned(self, text: str, scopes: Sequence[str], hidden: Collection[str] = ()) -> Mapping[str, float]:
         with self._lock:
@@ -41,7 +40,11 @@ class NetworkxGraphStore:
     ) -> Mapping[str, float]:
         if not seeds:
             return {}
-        found = self._activations(seeds, scopes, hidden)
+        total = fsum(seeds.values())
+        start: dict[GraphNode, float] = {("entity", key): weight / total for key, weight in seeds.items()}
+        with self._lock:
+            reached = spread(start, self._view(scopes, hidden).neighbours)
+        found = {record_id: hit.activation for record_id, hit in _records(reached)}
         wanted = set(found) if only is None else found.keys() & only
         best = sorted(((found[i], i) for i in wanted.difference(exclude)), reverse=True)[:limit]
         return {record_id: activation for activation, record_id in best}
@@ -73,21 +76,6 @@ class NetworkxGraphStore:
     def rebuild(self) -> None:
         with self._lock:
             self._graph = _Graph()
-            self._last = (None, {})
-
-    def _activations(
-        self, seeds: Mapping[str, float], scopes: Sequence[str], hidden: Collection[str]
-    ) -> Mapping[str, float]:
-        """Of every record that is reached. The last answer is kept: one recall searches, then scores others' finds."""
-        with self._lock:
-            view = self._view(scopes, hidden)
-            asked = (self._graph.applied, tuple(seeds.items()), tuple(scopes), frozenset(hidden))
-            if self._last[0] != asked:
-                total = fsum(seeds.values())
-                start: dict[GraphNode, float] = {("entity", key): weight / total for key, weight in seeds.items()}
-                reached = _records(spread(start, view.neighbours))
-                self._last = (asked, {record_id: hit.activation for record_id, hit in reached})
-            return self._last[1]
 
     def _view(self, scopes: Sequence[str], hidden: Collection[str]) -> GraphView:
         self._graph.catch_up(self._records)
