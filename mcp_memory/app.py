@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_memory.domain.records import Instant, Json, NewRecord, Record
-from mcp_memory.domain.scopes import Caller
+from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.tokens import ModelFactor
 from mcp_memory.encoders.chroma_functions import ChosenFunction
 from mcp_memory.encoders.embed_chroma import ChromaEmbedder
@@ -25,6 +25,7 @@ from mcp_memory.language.secrets_detect import NoRedactor, SecretRedactor
 from mcp_memory.ports import (
     Clock,
     Embedder,
+    FilterIndex,
     GraphStore,
     IndexExaminer,
     KeywordStore,
@@ -162,6 +163,7 @@ class App:
             while self.reindex.catch_up():
                 pass
         self._services.keywords.search(["warm"], self.caller().scopes, 1)
+        self._services.filters.passing(RecordFilter(scopes=self.caller().scopes))
         self.graph.mentioned("warm", self.caller().scopes)
         self._redactor.redact("warm")
         self._dates.read("yesterday", self._clock())
@@ -203,6 +205,7 @@ class App:
 
     def _make_services(self) -> "_Services":
         # These import numpy: after the handshake.
+        from mcp_memory.stores.filters_bitmap import BitmapFilterIndex
         from mcp_memory.stores.keywords_information import InformationKeywordStore
         from mcp_memory.stores.vectors_chroma import ChromaVectorStore
         from mcp_memory.stores.vectors_exact import ExactVectorStore
@@ -212,17 +215,21 @@ class App:
         place = _index_place(self.settings, self._embedder.id)
         vectors = ChromaVectorStore(exact, place, records.identity, least_vectors=self.settings.chroma_least_vectors)
         keywords = InformationKeywordStore(records)
+        filters = BitmapFilterIndex(records)
         sources = (
-            KeywordSource(records, keywords),
-            VectorSource(records, vectors),
-            TimeSpanSource(records),
-            GraphSource(records, self.graph, keywords),
+            KeywordSource(records, filters, keywords),
+            VectorSource(records, filters, vectors),
+            TimeSpanSource(filters),
+            GraphSource(records, filters, self.graph, keywords),
         )
-        querying = Querying(records, vectors, keywords, self._embedder, self._dates, sources, self._pool, clock)
+        querying = Querying(
+            records, vectors, keywords, filters, self._embedder, self._dates, sources, self._pool, clock
+        )
         return _Services(
             vectors=vectors,
             index=vectors,
             keywords=keywords,
+            filters=filters,
             querying=querying,
             remember=Remember(records, vectors, self._embedder, counter, self._redactor, self._given_out, clock),
             recall=Recall(records, querying, counter, self._given_out, clock),
@@ -237,6 +244,7 @@ class _Services:
     vectors: VectorStore
     index: VectorIndex
     keywords: KeywordStore
+    filters: FilterIndex
     querying: Querying
     remember: Remember
     recall: Recall

@@ -78,7 +78,11 @@ _Sendable = Annotated[SecretStr, AfterValidator(_check_sendable)]
 
 
 def _read_json(value: object) -> object:
-    return json.loads(value) if isinstance(value, str) else value
+    """Decoded here, not by pydantic-settings, whose error for what is no JSON names no remedy."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except json.JSONDecodeError as error:
+        raise ValueError(f"must be a JSON object, and is no JSON: {error}") from error
 
 
 def _check_no_secret(value: JsonValue) -> JsonValue:
@@ -143,7 +147,7 @@ class Settings(BaseSettings):
     """The Chroma server, for `http`."""
     chroma_tenant: _Name | None = None
     chroma_database: _Name | None = None
-    chroma_headers: dict[str, _Sendable] = {}
+    chroma_headers: Annotated[dict[str, _Sendable], NoDecode, BeforeValidator(_read_json)] = {}
     """Sent to the server with every request (JSON; from the environment only)."""
     chroma_api_key: _Sendable | None = None
     """For `cloud` (from the environment only)."""
@@ -196,9 +200,8 @@ def load_settings(**overrides: Any) -> Settings:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"][:1]) or "settings"
         why = first["msg"].removeprefix("Value error, ")
-        raise InvalidRequest(
-            f"Setting {name}: {why}. Change MCP_MEMORY_{name.upper()} or {config_file().name}."
-        ) from error
+        file = "" if name in _FROM_ENVIRONMENT_ONLY else f" or {config_file().name}"
+        raise InvalidRequest(f"Setting {name}: {why}. Change MCP_MEMORY_{name.upper()}{file}.") from error
     except tomllib.TOMLDecodeError as error:
         raise InvalidRequest(f"{config_file()} is no TOML: {error}. Correct it and start again.") from error
     except OSError as error:

@@ -173,6 +173,27 @@ def quick_to_act() -> Generator[None]:
         yield
 
 
+Open = Callable[..., Memory]
+
+
+@contextlib.contextmanager
+def opening(root: Path, **usual: Any) -> Generator[Open]:
+    """Opens the memory of a folder, again and again, as further processes would, and closes all that were opened.
+
+    The folder is `root` or the one that is named in it; the place is as `usual`, but for what is given.
+    """
+    with quick_to_act(), contextlib.ExitStack() as memories:
+
+        def open_it(folder: str = "", **given: Any) -> Memory:
+            place = {**usual, **given}
+            # Chroma's client leaves sockets to its process's end: what asks a server has a process of its own.
+            memory = Memory(root / folder, ChromaProcess if "url" in place else DirectLink, **place)
+            memories.callback(memory.close)
+            return memory
+
+        yield open_it
+
+
 def until(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
     """Wait for a condition."""
     deadline = time.monotonic() + seconds

@@ -38,6 +38,19 @@ def test_a_key_in_the_file_is_refused(config: Path, line: str) -> None:
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize("value", ["Authorization: hidden", '{"Authorization": "hidden"', "[1]"])
+def test_headers_that_are_no_json_object_are_refused_unseen(
+    config: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """S4.3, S3.1: told as any other wrong setting, but for the file, which may not hold them."""
+    monkeypatch.setenv("MCP_MEMORY_CHROMA_HEADERS", value)
+    with pytest.raises(
+        InvalidRequest, match=r"Setting chroma_headers: .*Change MCP_MEMORY_CHROMA_HEADERS\.$"
+    ) as refused:
+        load_settings()
+    assert "hidden" not in str(refused.value)
+
+
 @pytest.mark.parametrize("url", ["ftp://host", "host:8000", "http://", "http://me:secret@host", "http://host/path"])
 def test_a_url_that_is_no_server_is_refused(config: Path, url: str) -> None:
     """S2.2: and credentials do not belong there."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from math import inf
 
+from mcp_memory.domain.record_sets import RecordSet
 from mcp_memory.domain.records import Instant, Kind, Visibility
 
 USER_SCOPE = "user"
@@ -61,8 +62,8 @@ class RecordFilter:
     hidden_branches: frozenset[str] = frozenset()
     exclude: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
-    passing: frozenset[str] | None = None
-    """The ids that pass all of this, where somebody has looked them up already; it narrows nothing by itself."""
+    passing: RecordSet | None = None
+    """The records that pass all of this, where somebody has found them already; it narrows nothing by itself."""
 
     @property
     def is_selective(self) -> bool:

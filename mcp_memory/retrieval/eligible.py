@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from mcp_memory.domain.record_sets import RecordSet
 from mcp_memory.domain.scopes import RecordFilter
-from mcp_memory.ports import RecordStore
+from mcp_memory.ports import FilterIndex, RecordStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,15 +14,15 @@ class Eligible:
     `exclude` names what nobody may learn of even where `only` leaves it out already.
     """
 
-    only: frozenset[str] | None
+    only: RecordSet | None
     exclude: frozenset[str]
 
 
-def eligible(where: RecordFilter, records: RecordStore) -> Eligible:
-    """Resolve a selective filter to the ids that pass; any other leaves the choice to the store's own scopes."""
+def eligible(where: RecordFilter, records: RecordStore, filters: FilterIndex) -> Eligible:
+    """Resolve a selective filter to the records that pass; any other leaves the choice to the store's own scopes."""
     # Open branches hold few records: leaving those out is cheaper than naming all others.
     hidden = records.ids_in_branches(where.hidden_branches) if where.hidden_branches else frozenset[str]()
     exclude = where.exclude | hidden
     if not where.is_selective:
         return Eligible(only=None, exclude=exclude)
-    return Eligible(only=records.matching_ids(where) if where.passing is None else where.passing, exclude=exclude)
+    return Eligible(only=filters.passing(where) if where.passing is None else where.passing, exclude=exclude)

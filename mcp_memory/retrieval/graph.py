@@ -8,7 +8,7 @@ from mcp_memory.domain.fusion import PRIOR_RECORDS
 from mcp_memory.domain.queries import Query
 from mcp_memory.domain.scopes import RecordFilter
 from mcp_memory.domain.text import query_terms
-from mcp_memory.ports import GraphStore, KeywordStore, RecordStore
+from mcp_memory.ports import FilterIndex, GraphStore, KeywordStore, RecordStore
 from mcp_memory.retrieval.eligible import eligible
 
 MAX_REACHED = 10_000
@@ -24,8 +24,9 @@ class GraphSource:
 
     name = "graph"
 
-    def __init__(self, records: RecordStore, graph: GraphStore, keywords: KeywordStore) -> None:
+    def __init__(self, records: RecordStore, filters: FilterIndex, graph: GraphStore, keywords: KeywordStore) -> None:
         self._records = records
+        self._filters = filters
         self._graph = graph
         self._keywords = keywords
         self._last: tuple[object, Mapping[str, float]] = (None, {})
@@ -34,7 +35,7 @@ class GraphSource:
         told = self._told(query, where)
         if not told:
             return {}
-        among = eligible(where, self._records)
+        among = eligible(where, self._records, self._filters)
         passing = (
             (record_id, nats)
             for record_id, nats in told.items()

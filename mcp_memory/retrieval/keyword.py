@@ -4,24 +4,27 @@ from collections.abc import Collection, Mapping
 
 from mcp_memory.domain.queries import Query
 from mcp_memory.domain.scopes import RecordFilter
-from mcp_memory.ports import KeywordStore, RecordStore
+from mcp_memory.ports import FilterIndex, KeywordStore, RecordStore
 from mcp_memory.retrieval.eligible import eligible
 
 
 class KeywordSource:
-    """Implements `Source` on a keyword store; a selective filter is resolved by the record store first."""
+    """Implements `Source` on a keyword store; a selective filter is resolved first."""
 
     name = "keyword"
 
-    def __init__(self, records: RecordStore, keywords: KeywordStore) -> None:
+    def __init__(self, records: RecordStore, filters: FilterIndex, keywords: KeywordStore) -> None:
         self._records = records
+        self._filters = filters
         self._keywords = keywords
 
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
         if not query.terms:
             return {}
-        among = eligible(where, self._records)
+        among = eligible(where, self._records, self._filters)
         return self._keywords.search(query.terms, where.scopes, limit, among.only, among.exclude)
 
     def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
-        return self._keywords.scores(query.terms, where.scopes, record_ids, eligible(where, self._records).exclude)
+        return self._keywords.scores(
+            query.terms, where.scopes, record_ids, eligible(where, self._records, self._filters).exclude
+        )

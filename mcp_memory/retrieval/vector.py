@@ -4,23 +4,24 @@ from collections.abc import Collection, Mapping
 
 from mcp_memory.domain.queries import Query
 from mcp_memory.domain.scopes import RecordFilter
-from mcp_memory.ports import RecordStore, VectorStore
+from mcp_memory.ports import FilterIndex, RecordStore, VectorStore
 from mcp_memory.retrieval.eligible import eligible
 
 
 class VectorSource:
-    """Implements `Source` on a vector store; a selective filter is resolved by the record store first."""
+    """Implements `Source` on a vector store; a selective filter is resolved first."""
 
     name = "vector"
 
-    def __init__(self, records: RecordStore, vectors: VectorStore) -> None:
+    def __init__(self, records: RecordStore, filters: FilterIndex, vectors: VectorStore) -> None:
         self._records = records
+        self._filters = filters
         self._vectors = vectors
 
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
         if query.vector is None:
             return {}
-        among = eligible(where, self._records)
+        among = eligible(where, self._records, self._filters)
         return self._vectors.search(query.vector, where.scopes, limit, among.only, among.exclude)
 
     def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:

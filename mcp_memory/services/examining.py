@@ -74,21 +74,33 @@ class Examining:
             return
         waiting = self._reindex.waiting()
         if not waiting:
-            yield Finding(part="vectors", state="ok", says=f"every record has its own, by {self._embedder}")
+            yield self._whole()
         elif not mend:
             remedy = f"They must be embedded: {_MENDING}"
             yield Finding(part="vectors", state="wrong", says=f"missing of {_count(waiting)}", remedy=remedy)
         else:
-            yield self._embed(waiting)
+            yield self._embed()
 
-    def _embed(self, waiting: int) -> Finding:
+    def _embed(self) -> Finding:
         """Embed what waits for the embedder. Raises StoreUnavailable where it still cannot be asked."""
-        while self._reindex.catch_up():
-            pass
+        embedded = 0
+        while done := self._reindex.catch_up():
+            embedded += done
         if left := self._reindex.waiting():
             remedy = "Nobody waits for them any more: run `mcp-memory reindex`."
             return Finding(part="vectors", state="wrong", says=f"missing of {_count(left)}", remedy=remedy)
-        return Finding(part="vectors", state="mended", says=f"{_count(waiting)} embedded")
+        if not embedded:
+            return self._whole()
+        return Finding(part="vectors", state="mended", says=f"{_count(embedded)} embedded{self._refusals()}")
+
+    def _whole(self) -> Finding:
+        says = f"every record has its own, by {self._embedder}{self._refusals()}"
+        return Finding(part="vectors", state="ok", says=says)
+
+    def _refusals(self) -> str:
+        """What no embedding can mend: nothing is wrong with it, but whoever misses a record should know."""
+        refused = self._reindex.refused()
+        return f"; {_count(refused)} whose text it refuses can be found by words alone" if refused else ""
 
     def _examine_links(self) -> Iterator[Finding]:
         links = [link for link in self._records.link_changes(0) if not link.is_erased]

@@ -13,7 +13,7 @@ from mcp_memory.domain.scopes import RecordFilter, narrowed
 from mcp_memory.domain.text import query_terms
 from mcp_memory.domain.times import asks_only_when, time_phrase
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
-from mcp_memory.ports import Clock, DateReader, Embedder, KeywordStore, RecordStore, Source, VectorStore
+from mcp_memory.ports import Clock, DateReader, Embedder, FilterIndex, KeywordStore, RecordStore, Source, VectorStore
 
 CANDIDATES_PER_SOURCE = 60
 """R@20 and evidence in 1,000 tokens are those of 100 and 400 (benchmarks/retrieval.py), at less work."""
@@ -53,6 +53,7 @@ class Querying:
         records: RecordStore,
         vectors: VectorStore,
         keywords: KeywordStore,
+        filters: FilterIndex,
         embedder: Embedder,
         dates: DateReader,
         sources: Sequence[Source],
@@ -62,6 +63,7 @@ class Querying:
         self._records = records
         self._vectors = vectors
         self._keywords = keywords
+        self._filters = filters
         self._embedder = embedder
         self._dates = dates
         self._sources = sources
@@ -87,7 +89,7 @@ class Querying:
         if query.span and query.is_only_time:
             where = narrowed(where, query.span)
         if where.is_selective:
-            where = replace(where, passing=self._records.matching_ids(where))
+            where = replace(where, passing=self._filters.passing(where))
         rankings = self._ask_sources(query, where, limit, degraded)
         found = {name: len(scores) for name, scores in rankings.items()}
         rankings = self._complete(query, where, rankings, degraded)
@@ -143,7 +145,7 @@ class Querying:
         except StoreUnavailable as error:
             degraded.append(f"vector: {error}")
         if waiting := self._records.count_unembedded():
-            degraded.append(f"vector: {waiting} records are not embedded yet; `mcp-memory reindex` does it at once")
+            degraded.append(f"vector: {waiting} records are not embedded yet; `mcp-memory reindex` tries it at once")
         only_time = bool(when and span and asks_only_when(text, when.text))
         return Query(text=text, terms=tuple(query_terms(text)), vector=vector, span=span, is_only_time=only_time)
 
@@ -208,4 +210,5 @@ class Querying:
         """Successors that pass the same filter as everything else."""
         if not record_ids:
             return frozenset()
-        return self._records.matching_ids(replace(where, only=frozenset(record_ids)))
+        allowed = self._filters.passing(where) if where.passing is None else where.passing
+        return frozenset(filter(allowed.__contains__, record_ids))

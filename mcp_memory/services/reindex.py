@@ -24,18 +24,21 @@ Progress = Callable[[int, int], None]
 class Reindex:
     """Changes a store's embedder. Until the last record is done, the old vectors answer and nothing is mixed.
 
-    A text that the embedder refuses for good is passed over for as long as this object lives: its record goes without
-    vectors, is found by its words, and counts as waiting.
+    A text that the embedder refuses for good is noted as such: its record goes without vectors and is found by its
+    words alone. It is tried again where everything is embedded anew, or the text or the embedder changes.
     """
 
     def __init__(self, records: RecordStore, embedder: Embedder) -> None:
         self._records = records
         self._embedder = embedder
-        self._refused: set[str] = set()
 
     def waiting(self) -> int:
         """How many records lack this embedder's vectors at present, in all namespaces."""
         return len(self._records.unembedded(self._embedder.id, EVERYTHING))
+
+    def refused(self) -> int:
+        """How many records go without vectors because this embedder refuses their texts, in all namespaces."""
+        return self._records.count_refused(self._embedder.id)
 
     def __call__(self, total: int, progress: Progress) -> int:
         """Embed what lacks this embedder's vectors, then adopt it. Interrupted, it goes on where it stopped.
@@ -44,8 +47,9 @@ class Reindex:
         the moment of adoption. Returns how many records were embedded. Raises StoreUnavailable where the embedder
         cannot be asked, or refuses everything.
         """
+        self._records.forget_refusals(self._embedder.id)
         done = 0
-        while not self._records.adopt_embedder(self._embedder.id, self._refused):
+        while not self._records.adopt_embedder(self._embedder.id):
             while embedded := self._embed_batch():
                 done += embedded
                 progress(done, max(total, done))
@@ -62,24 +66,22 @@ class Reindex:
     def _embed_batch(self) -> int:
         """Embed the oldest that can be; 0 where nothing is left but what is refused."""
         embedded = 0
-        while not embedded and (batch := self._records.unembedded(self._embedder.id, BATCH, self._refused)):
+        while not embedded and (batch := self._records.unembedded(self._embedder.id, BATCH)):
             embedded = self._embed(batch)
         return embedded
 
     def _embed(self, batch: Sequence[tuple[str, int, str]]) -> int:
         outcomes = embedded_each(self._embedder, [text for _, _, text in batch])
-        made: dict[tuple[str, int], Vectors] = {}
-        refused: set[str] = set()
+        made: dict[tuple[str, int], Vectors | None] = {}
         for (record_id, change, _), outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, TextRefused):
-                refused.add(record_id)
+                made[record_id, change] = None
             elif isinstance(outcome, StoreUnavailable):
                 raise outcome
             else:
                 made[record_id, change] = outcome
-        if made:
-            self._records.add_vectors(self._embedder.id, made)
-        else:
+        embedded = sum(vectors is not None for vectors in made.values())
+        if not embedded:
             self._embedder.embed(HARMLESS)  # Raises where the fault is not with the texts.
-        self._refused |= refused
-        return len(made)
+        self._records.add_vectors(self._embedder.id, made)
+        return embedded

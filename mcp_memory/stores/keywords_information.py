@@ -15,6 +15,7 @@ from math import log
 import numpy as np
 
 from mcp_memory.domain.fusion import PRIOR_RECORDS
+from mcp_memory.domain.record_sets import RecordSet
 from mcp_memory.domain.text import stems, term_number
 from mcp_memory.ports import Rarity, RecordStore, TermChange
 from mcp_memory.stores.postings import Scores, Shelf
@@ -56,14 +57,13 @@ class InformationKeywordStore:
         terms: Sequence[str],
         scopes: Sequence[str],
         limit: int,
-        only: Collection[str] | None = None,
+        only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
         with self._lock:
             scores = self._answer(terms, scopes, exclude).scores
-            found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, only, exclude)]
-        found.sort(key=lambda hit: (hit[1], hit[0]), reverse=True)
-        return dict(found[:limit])
+            found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, shelf.within(only, exclude))]
+        return _best_first(found, limit)
 
     def scores(
         self,
@@ -72,7 +72,11 @@ class InformationKeywordStore:
         record_ids: Collection[str],
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
-        return self.search(terms, scopes, len(record_ids), record_ids, exclude) if record_ids else {}
+        wanted, limit = set(record_ids).difference(exclude), len(record_ids)
+        with self._lock:
+            scores = self._answer(terms, scopes, exclude).scores
+            found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, shelf.rows_with(wanted))]
+        return _best_first(found, limit)
 
     def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
         with self._lock:
@@ -120,6 +124,11 @@ class InformationKeywordStore:
                 self._scope_of[change.id] = change.scope
         for scope, some in put.items():
             self._shelves.setdefault(scope, Shelf()).put(some)
+
+
+def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:
+    """The best `limit` of ids and scores, of equal ones the newest first."""
+    return dict(sorted(found, key=lambda hit: (hit[1], hit[0]), reverse=True)[:limit])
 
 
 def _score(numbers: Sequence[int], shelves: Sequence[Shelf], unread: Collection[str]) -> _Answer:

@@ -14,7 +14,10 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
+from mcp_memory.domain.ids import number_of
+from mcp_memory.domain.record_sets import RecordSet
 from mcp_memory.ports import TermChange
+from mcp_memory.stores.filters_bitmap import held_against
 
 _PACKED_TERM = np.dtype([("number", "<u4"), ("count", "u1")])
 _TERM_SHIFT, _ROW_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
@@ -23,6 +26,8 @@ _LEAST_TAIL = 16_384
 _TAIL_SHARE = 64
 """The tail joins the body at a 64th of it: often enough for quick look-ups, seldom enough for quick catching up."""
 _LEAST_GONE = 256
+_GONE = np.iinfo(np.int64).max
+"""The number of a row without a record: in no set."""
 
 Postings = NDArray[np.uint64]
 Rows = NDArray[np.intp]
@@ -39,6 +44,7 @@ class Shelf:
         self._rows: dict[str, int] = {}
         self._live = np.zeros(0, np.bool_)
         self._prints = np.zeros(0, np.int64)
+        self._numbers = np.zeros(0, np.int64)
         self._before = np.zeros(0, np.intp)
         self._after = np.zeros(0, np.intp)
         self._session_of: dict[str, str] = {}
@@ -63,6 +69,7 @@ class Shelf:
 
     def remove(self, record_id: str) -> None:
         self._set_live(self._rows[record_id], False)
+        self._numbers[self._rows[record_id]] = _GONE
         self._leave_session(record_id)
         del self._rows[record_id]
         if len(self._ids) - len(self._rows) > max(_LEAST_GONE, len(self._rows)):
@@ -83,7 +90,7 @@ class Shelf:
         if not unread:
             return self._live
         heard = self._live.copy()
-        heard[self._rows_with(unread)] = False
+        heard[self.rows_with(unread)] = False
         return heard
 
     def read_on(self, rows: Rows, values: Scores, share: float, heard: NDArray[np.bool_]) -> Scores:
@@ -109,25 +116,26 @@ class Shelf:
         found = zip(_plain(some), pairs, strict=True)
         return {record_ids[place]: [self._ids[row] for row in pair if row != _NONE] for place, pair in found}
 
-    def best(
-        self, scores: Scores, limit: int, only: Collection[str] | None, exclude: Collection[str]
-    ) -> list[tuple[str, float]]:
+    def within(self, only: RecordSet | None, exclude: Collection[str]) -> Rows:
+        """The rows of live records or, with `only`, of exactly those."""
+        counts = self._live.copy() if only is None else held_against(only, self._numbers)
+        counts[self.rows_with(exclude)] = False
+        return np.flatnonzero(counts)
+
+    def rows_with(self, record_ids: Collection[str]) -> Rows:
+        """The rows of those of the records that are here, each once."""
+        found = np.fromiter(map(self._rows.get, record_ids, repeat(_NONE)), np.intp, len(record_ids))
+        return np.unique(found[found != _NONE])
+
+    def best(self, scores: Scores, limit: int, rows: Rows) -> list[tuple[str, float]]:
         """At most `limit` records with the highest scores above 0 (one score a row), of equal ones the newest."""
-        rows = np.flatnonzero(self._live) if only is None else self._rows_with(only)
         rows = rows[scores[rows] > 0]
-        if exclude:
-            rows = rows[~np.isin(rows, self._rows_with(exclude))]
         found = scores[rows]
         # Equal scores are many where texts are alike: which of those at the limit are the newest is seen to afterwards.
         least = np.partition(found, -limit)[-limit] if 0 < limit < len(found) else -np.inf
         best = [(self._ids[row], float(scores[row])) for row in _plain(rows[found > least])]
         tied = sorted((self._ids[row] for row in _plain(rows[found == least])), reverse=True)
         return best + [(record_id, float(least)) for record_id in tied[: limit - len(best)]]
-
-    def _rows_with(self, record_ids: Collection[str]) -> Rows:
-        """The rows of those of the records that are here, each once."""
-        found = np.fromiter(map(self._rows.get, record_ids, repeat(_NONE)), np.intp, len(record_ids))
-        return np.unique(found[found != _NONE])
 
     def _set_live(self, row: int, is_live: bool) -> None:
         difference = int(is_live) - int(self._live[row])
@@ -148,6 +156,7 @@ class Shelf:
         self._ids += [change.id for change in new]
         self._live = np.concatenate([self._live, live])
         self._prints = np.concatenate([self._prints, np.array([hash(blob) for blob in blobs], np.int64)])
+        self._numbers = np.concatenate([self._numbers, np.array([number_of(change.id) for change in new], np.int64)])
         self.lengths = np.concatenate([self.lengths, lengths])
         self.live_records += int(np.count_nonzero(live))
         self.live_length += int(lengths[live].sum())
@@ -208,6 +217,7 @@ class Shelf:
         self._ids = [self._ids[row] for row in kept.tolist()]
         self._rows = {record_id: row for row, record_id in enumerate(self._ids)}
         self._live, self._prints, self.lengths = self._live[kept], self._prints[kept], self.lengths[kept]
+        self._numbers = self._numbers[kept]
         place = np.append(place, _NONE)  # so that none stays none
         self._before, self._after = place[self._before[kept]], place[self._after[kept]]
 

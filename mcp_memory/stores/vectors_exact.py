@@ -11,14 +11,19 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from mcp_memory.domain.ids import number_of
 from mcp_memory.domain.queries import Vector
+from mcp_memory.domain.record_sets import RecordSet
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports import RecordStore, UsualCosine, VectorChange, Vectors
+from mcp_memory.stores.filters_bitmap import held_against
 
 _FIRST_CAPACITY = 256
 # Cosines are taken by np.vecdot, not by `@`: BLAS would spread the product over all cores and wait for the busiest, and
 # its last digits depend on where a row stands.
 _SHRINK_WHEN_DEAD = 0.5
+_FEW = 0.25
+"""Up to this share of the rows copying them out is quicker than taking the cosines of all."""
 _SAMPLE = 2_048
 """Windows that tell what cosines are usual: their mean is within a fiftieth of a standard deviation of that of all."""
 
@@ -60,7 +65,7 @@ class ExactVectorStore:
         vector: Vector,
         scopes: Sequence[str],
         limit: int,
-        only: Collection[str] | None = None,
+        only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
         with self._lock:
@@ -77,7 +82,12 @@ class ExactVectorStore:
         return best_first(found, limit)
 
     def similarities(self, vector: Vector, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, float]:
-        return self.search(vector, scopes, len(record_ids), only=record_ids) if record_ids else {}
+        if not record_ids:
+            return {}
+        with self._lock:
+            self._catch_up()
+            found = [hit for shelf in self._on(scopes, vector) for hit in shelf.similarities(vector, record_ids)]
+        return dict(found)
 
     def usual_cosine(self, vector: Vector, scopes: Sequence[str]) -> UsualCosine:
         with self._lock:
@@ -193,6 +203,7 @@ class _Shelf:
         self._present = np.zeros(_FIRST_CAPACITY, np.bool_)
         self._live = np.zeros(_FIRST_CAPACITY, np.bool_)
         self._marks = np.zeros(_FIRST_CAPACITY, np.uint32)
+        self._numbers = np.zeros(_FIRST_CAPACITY, np.int64)
         self._ids: list[str] = []
         self._rows: dict[str, tuple[int, int]] = {}
         self._size = 0
@@ -216,6 +227,7 @@ class _Shelf:
         self._matrix[rows] = vectors
         self._owner[rows] = len(self._ids)
         self._marks[rows] = crc32(record_id.encode())
+        self._numbers[rows] = number_of(record_id)
         self._present[rows] = True
         self._live[rows] = is_live
         self._ids.append(record_id)
@@ -232,17 +244,21 @@ class _Shelf:
             self._squeeze()
 
     def search(
-        self, vector: Vector, limit: int, only: Collection[str] | None, exclude: Collection[str]
+        self, vector: Vector, limit: int, only: RecordSet | None, exclude: Collection[str]
     ) -> list[tuple[str, float]]:
         """The best `limit` records by their best window."""
-        if only is not None:
-            rows = self._rows_of(only)
+        counts = self._live if only is None else self._present & held_against(only, self._numbers)
+        rows = np.flatnonzero(counts[: self._size])
+        if len(rows) < _FEW * self._size:
             scores = np.vecdot(self._matrix[rows], vector)
         else:
-            # Every row is scored, then those that do not count are dropped: copying the others out takes far longer.
-            rows = np.flatnonzero(self._live[: self._size])
             scores = np.vecdot(self._matrix[: self._size], vector)[rows]
         return self._best(scores, rows, limit, frozenset(exclude))
+
+    def similarities(self, vector: Vector, record_ids: Collection[str]) -> list[tuple[str, float]]:
+        """Those of the records that are here, whatever their status."""
+        rows = self._rows_of(record_ids)
+        return self._best(np.vecdot(self._matrix[rows], vector), rows, len(record_ids), frozenset())
 
     def rank(
         self, vector: Vector, limit: int, among: Collection[str], exclude: Collection[str]
@@ -302,6 +318,7 @@ class _Shelf:
             self._matrix = np.vstack([self._matrix, np.zeros((grow, self._matrix.shape[1]), np.float32)])
             self._owner = np.concatenate([self._owner, np.zeros(grow, np.int64)])
             self._marks = np.concatenate([self._marks, np.zeros(grow, np.uint32)])
+            self._numbers = np.concatenate([self._numbers, np.zeros(grow, np.int64)])
             self._present = np.concatenate([self._present, np.zeros(grow, np.bool_)])
             self._live = np.concatenate([self._live, np.zeros(grow, np.bool_)])
 
@@ -311,6 +328,7 @@ class _Shelf:
         self._matrix[: len(keep)] = self._matrix[keep]
         self._live[: len(keep)] = self._live[keep]
         self._marks[: len(keep)] = self._marks[keep]
+        self._numbers[: len(keep)] = self._numbers[keep]
         self._present[:] = False
         self._present[: len(keep)] = True
         ordered = sorted(self._rows.items(), key=lambda item: item[1][0])

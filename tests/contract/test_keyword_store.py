@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.domain.fusion import PRIOR_RECORDS
+from mcp_memory.domain.record_sets import RecordSet
 from mcp_memory.domain.records import OUT_OF_SEARCH, Record, Status
 from mcp_memory.domain.text import MAX_QUERY_TERMS, index_terms, query_terms, stems
 from mcp_memory.ports import KeywordStore, Rarity, RecordStore
@@ -168,11 +169,13 @@ def test_only_and_exclude_choose_among_records(keywords: KeywordStore, add: Add)
     foreign = add("port three", scope=THERE)
     everyone = [live.id, retired.id, foreign.id, "r-unknown", live.id]
     assert set(keywords.search(["port"], [HERE], 10)) == {live.id}
-    assert set(keywords.search(["port"], [HERE], 10, only=everyone)) == {live.id, retired.id}
-    assert set(keywords.search(["port"], [HERE], 10, only=everyone, exclude=[live.id])) == {retired.id}
-    assert keywords.search(["port"], [HERE], 10, only=[]) == {}
+    assert set(keywords.search(["port"], [HERE], 10, only=RecordSet.of(everyone))) == {live.id, retired.id}
+    assert set(keywords.search(["port"], [HERE], 10, only=RecordSet.of(everyone), exclude=[live.id])) == {retired.id}
+    assert keywords.search(["port"], [HERE], 10, only=RecordSet.of([])) == {}
     assert keywords.search(["port"], [HERE], 10, exclude=[live.id, "r-unknown"]) == {}
-    assert keywords.scores(["port"], [HERE], everyone) == keywords.search(["port"], [HERE], 10, only=everyone)
+    assert keywords.scores(["port"], [HERE], everyone) == keywords.search(
+        ["port"], [HERE], 10, only=RecordSet.of(everyone)
+    )
 
 
 def test_a_long_query_of_many_words_is_answered_by_the_formula(keywords: KeywordStore, add: Add) -> None:
@@ -242,7 +245,7 @@ def test_what_is_excluded_is_not_read_on_into_either(keywords: KeywordStore, add
     hidden = add("The xylophone is broken.", speaker="Bo")
     assert set(keywords.search(["xylophone"], [HERE], 10)) == {greeting.id, hidden.id}
     assert keywords.search(["xylophone"], [HERE], 10, exclude=[hidden.id]) == {}
-    assert keywords.search(["xylophone"], [HERE], 10, only=[greeting.id], exclude=[hidden.id]) == {}
+    assert keywords.search(["xylophone"], [HERE], 10, only=RecordSet.of([greeting.id]), exclude=[hidden.id]) == {}
     assert keywords.scores(["xylophone"], [HERE], [greeting.id], exclude=[hidden.id]) == {}
     assert set(keywords.scores(["xylophone"], [HERE], [greeting.id])) == {greeting.id}
 
@@ -387,7 +390,7 @@ def test_search_follows_the_formula_after_any_history(
         only = data.draw(st.none() | st.lists(st.sampled_from([*known, "r-unknown"])))
         exclude = data.draw(st.lists(st.sampled_from([*known, "r-unknown"]), max_size=3))
         for each in (keywords, make(other)):
-            answer = each.search(terms, scopes, limit, only, exclude)
+            answer = each.search(terms, scopes, limit, None if only is None else RecordSet.of(only), exclude)
             assert_exactly(answer, oracle(stored, terms, scopes, only, exclude), limit)
             assert_exactly(each.scores(terms, scopes, known), oracle(stored, terms, scopes, known, ()), len(known))
         assert keywords.rarity(terms, scopes) == make(other).rarity(terms, scopes)

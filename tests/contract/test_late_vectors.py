@@ -109,3 +109,72 @@ def test_vectors_of_another_length_are_refused_at_the_door(store: RecordStore, a
     with pytest.raises(EmbedderMismatch), store.write() as transaction:
         transaction.insert(replace(record, id=transaction.next_id(RECORD)), shorter, (), ())
     assert store.count_unembedded() == 1
+
+
+def test_a_refused_text_waits_no_longer_and_has_no_vectors(
+    store: RecordStore, add: Add, vectors_of: VectorsOf, open_store: Callable[..., RecordStore]
+) -> None:
+    """S2.2: for every process; no index hears of it, and the vectors of others are measured as before."""
+    add("has its vectors")
+    record = add_without_vectors(store, "refused")
+    seen = store.revision()
+    [(_, change, _)] = store.unembedded(EMBEDDER, 10)
+    store.add_vectors(EMBEDDER, {(record.id, change): None})
+    assert store.revision() == seen
+    for each in (store, open_store()):
+        assert (each.count_unembedded(), each.count_refused(EMBEDDER)) == (0, 1)
+        assert each.unembedded(EMBEDDER, 10) == []
+        assert record.id not in {one.id for one in each.vector_changes(0, EMBEDDER)}
+    late = add_without_vectors(store, "late")
+    embed_all(store, vectors_of)
+    assert late.id in {one.id for one in store.vector_changes(seen, EMBEDDER)}
+    assert store.get([record.id], [record.scope]) == {record.id: record}
+
+
+def test_a_refusal_alone_does_not_choose_the_embedder(store: RecordStore) -> None:
+    """S2.2: and counts as one all the same; as measured by it, no vectors have any length yet."""
+    record = add_without_vectors(store, "refused")
+    [(_, change, _)] = store.unembedded(EMBEDDER, 10)
+    store.add_vectors(EMBEDDER, {(record.id, change): None})
+    assert store.embedder_id() is None
+    assert (store.count_unembedded(), store.count_refused(EMBEDDER)) == (0, 1)
+
+
+def test_a_text_that_changed_since_it_was_refused_waits_again(
+    store: RecordStore, add: Add, vectors_of: VectorsOf
+) -> None:
+    """S2.2: whether it changed before the refusal was noted or after."""
+    add("has its vectors")
+    record = add_without_vectors(store, "refused")
+    [(_, change, _)] = store.unembedded(EMBEDDER, 10)
+    with store.write() as transaction:
+        transaction.update(replace(record, importance=0.5))
+    store.add_vectors(EMBEDDER, {(record.id, change): None})
+    assert (store.count_unembedded(), store.count_refused(EMBEDDER)) == (1, 0)
+    [(_, change, _)] = store.unembedded(EMBEDDER, 10)
+    store.add_vectors(EMBEDDER, {(record.id, change): None})
+    with store.write() as transaction:
+        transaction.update(replace(record, text="taken"), vectors_of(1))
+    assert (store.count_unembedded(), store.count_refused(EMBEDDER)) == (0, 0)
+    assert record.id in {one.id for one in store.vector_changes(0, EMBEDDER)}
+
+
+def test_refusals_are_forgotten_on_request_and_with_their_embedder(
+    store: RecordStore, add: Add, vectors_of: VectorsOf
+) -> None:
+    """S2.2: another embedder has its own, and adopts a store without what it refuses."""
+    add("has its vectors")
+    record = add_without_vectors(store, "refused")
+    for _ in range(2):
+        store.forget_refusals(EMBEDDER)
+        assert (store.count_unembedded(), store.count_refused(EMBEDDER)) == (1, 0)
+        [(_, change, _)] = store.unembedded(EMBEDDER, 10)
+        store.add_vectors(EMBEDDER, {(record.id, change): None})
+        assert (store.count_unembedded(), store.count_refused(EMBEDDER)) == (0, 1)
+    waiting = store.unembedded("another", 10)
+    assert len(waiting) == 2
+    given = {each[:2]: None if each[0] == record.id else vectors_of(1) for each in waiting}
+    store.add_vectors("another", given)
+    assert store.adopt_embedder("another")
+    assert store.count_unembedded() == 0
+    assert (store.count_refused(EMBEDDER), store.count_refused("another")) == (0, 1)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mcp_memory.domain.record_sets import RecordSet
 from mcp_memory.domain.records import OUT_OF_SEARCH, Record, Status
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports import RecordStore, UsualCosine, Vectors, VectorStore
@@ -178,7 +179,7 @@ def test_search_finds_what_the_truth_holds_after_any_history(
             for settled in (False, True):
                 if settled:
                     settle(searched)
-                found = searched.search(query[0], scopes, limit, only, exclude)
+                found = searched.search(query[0], scopes, limit, None if only is None else RecordSet.of(only), exclude)
                 assert_best(found, expected(stored, query, scopes, only, exclude), limit)
             near = searched.similarities(query[0], scopes, known)
             assert near == pytest.approx(expected(stored, query, scopes, known, ()), abs=1e-5)

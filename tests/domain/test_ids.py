@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.ids import make_id
+from mcp_memory.domain.ids import make_id, number_of
 
 
 @given(st.integers(0, 2**45), st.integers(0, 2**45))
@@ -18,3 +18,19 @@ def test_an_id_is_its_prefix_and_six_digits_without_lookalikes() -> None:
     """R1: short, and safe to read aloud."""
     assert [make_id("t", change) for change in (0, 31, 32)] == ["t000000", "t00000z", "t000010"]
     assert not set("ilou") & set("".join(make_id("", change) for change in range(2_000)))
+
+
+@given(st.integers(1, 2**45), st.sampled_from("rtc"))
+def test_the_number_of_an_id_is_read_back(change: int, prefix: str) -> None:
+    """S1.2: indexes go by it."""
+    assert number_of(make_id(prefix, change)) == change
+
+
+@given(
+    st.text(max_size=12)
+    | st.sampled_from(["r1k", "r00001i", "R00001k", "r00001K", "r0000001", "r-unknown", "r00001k\n"])
+)
+def test_what_is_no_id_has_no_number(text: str) -> None:
+    """S3.1: ids come from callers, too."""
+    number = number_of(text)
+    assert number == 0 or make_id(text[0], number) == text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -12,9 +12,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from mcp_memory.stores.vectors_chroma import index, store
-from tests.chroma import SCOPE, Memory, Proxy, chroma_server, free_port, quick_to_act, unit, until
-
-Open = Callable[..., Memory]
+from tests.chroma import SCOPE, Memory, Open, Proxy, chroma_server, free_port, opening, unit, until
 
 
 class Server:
@@ -73,17 +71,8 @@ def proxy(server: Server) -> Iterator[Proxy]:
 
 @pytest.fixture
 def opened(tmp_path: Path, proxy: Proxy) -> Iterator[Open]:
-    """Opens the memory of a folder with that server, again and again, as further processes would."""
-    memories: list[Memory] = []
-
-    def open_it(folder: str = "memory") -> Memory:
-        memories.append(Memory(tmp_path / folder, mode="http", url=f"http://127.0.0.1:{proxy.port}"))
-        return memories[-1]
-
-    with quick_to_act():
+    with opening(tmp_path, mode="http", url=f"http://127.0.0.1:{proxy.port}") as open_it:
         yield open_it
-        for memory in memories:
-            memory.close()
 
 
 @pytest.fixture

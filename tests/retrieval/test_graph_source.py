@@ -12,6 +12,7 @@ from mcp_memory.domain.scopes import RecordFilter
 from mcp_memory.domain.text import query_terms
 from mcp_memory.retrieval.graph import GraphSource
 from mcp_memory.services.tasks import PushRequest
+from mcp_memory.stores.filters_bitmap import BitmapFilterIndex
 from mcp_memory.stores.keywords_information import InformationKeywordStore
 
 WHERE = RecordFilter(scopes=("shared/test",))
@@ -19,7 +20,7 @@ WHERE = RecordFilter(scopes=("shared/test",))
 
 @pytest.fixture
 def source(app: App) -> GraphSource:
-    return GraphSource(app.records, app.graph, InformationKeywordStore(app.records))
+    return GraphSource(app.records, BitmapFilterIndex(app.records), app.graph, InformationKeywordStore(app.records))
 
 
 def store(app: App, *items: NewRecord) -> list[str]:

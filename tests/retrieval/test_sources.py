@@ -15,6 +15,7 @@ from mcp_memory.ports import Source
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
+from mcp_memory.stores.filters_bitmap import BitmapFilterIndex
 from mcp_memory.stores.keywords_information import InformationKeywordStore
 from mcp_memory.stores.vectors_exact import ExactVectorStore
 
@@ -30,8 +31,9 @@ def mismatch(stored: str, configured: str) -> str:
 @pytest.fixture
 def sources(app: App, embedder: MiniLMEmbedder) -> Sources:
     vectors = ExactVectorStore(app.records, embedder.id, mismatch)
-    keywords = KeywordSource(app.records, InformationKeywordStore(app.records))
-    every = [keywords, VectorSource(app.records, vectors), TimeSpanSource(app.records)]
+    filters = BitmapFilterIndex(app.records)
+    keywords = KeywordSource(app.records, filters, InformationKeywordStore(app.records))
+    every = [keywords, VectorSource(app.records, filters, vectors), TimeSpanSource(filters)]
     return {source.name: source for source in every}
 
 

@@ -12,7 +12,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.records import Entity, NewRecord
 from mcp_memory.domain.text import packed_terms
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.errors import StoreUnavailable
+from mcp_memory.errors import StoreUnavailable, TextRefused
 from mcp_memory.ports import Finding, Vectors
 from mcp_memory.services import examining
 from mcp_memory.services.recall import RecallRequest
@@ -23,7 +23,7 @@ RememberOne = Callable[..., Remembered]
 
 
 class Away:
-    """The built-in embedder, which can be away, and tells what it was asked to embed."""
+    """The built-in embedder, which can be away, refuses poison, and tells what it has embedded."""
 
     def __init__(self, inner: MiniLMEmbedder) -> None:
         self._inner = inner
@@ -37,6 +37,8 @@ class Away:
     def embed_many(self, texts: Sequence[str]) -> Sequence[Vectors]:
         if self.is_away:
             raise StoreUnavailable("The embedder is away.")
+        if any("poison" in text for text in texts):
+            raise TextRefused("The embedder refused the text.")
         self.embedded += texts
         return self._inner.embed_many(texts)
 
@@ -119,6 +121,27 @@ def test_what_waits_for_its_vectors_is_embedded(app: App, embedder: Away, rememb
     assert examine(app, mend=True)["vectors"].says == "1 record embedded"
     assert embedder.embedded == ["The dog barks."]
     assert found(app, "hound")[0] == waiting.id
+
+
+def test_what_the_embedder_refuses_is_told_and_nothing_is_asked_of_the_reader(
+    app: App, embedder: Away, remember: RememberOne
+) -> None:
+    """S2.2: it is counted beside what was embedded, and alone; no remedy is named, since there is none."""
+    embedder.is_away = True
+    for text in ("a poison", "The dog barks."):
+        remember(text)
+    embedder.is_away = False
+    assert wrong(app) == ["vectors: missing of 2 records"]
+    refused = "; 1 record whose text it refuses can be found by words alone"
+    mended = Finding(part="vectors", state="mended", says=f"1 record embedded{refused}")
+    assert examine(app, mend=True)["vectors"] == mended
+    whole = Finding(part="vectors", state="ok", says=f"every record has its own, by {embedder.id}{refused}")
+    assert examine(app)["vectors"] == whole
+    remember("more poison")
+    assert wrong(app) == ["vectors: missing of 1 record"]
+    assert examine(app, mend=True)["vectors"].says.endswith(
+        "; 2 records whose text it refuses can be found by words alone"
+    )
 
 
 def test_vectors_that_were_lost_are_reindexes_to_make(app: App, remember: RememberOne) -> None:

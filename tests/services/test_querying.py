@@ -14,6 +14,7 @@ from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.querying import Querying
 from mcp_memory.services.remember import Remembered
+from mcp_memory.stores.filters_bitmap import BitmapFilterIndex
 from mcp_memory.stores.keywords_information import InformationKeywordStore
 from mcp_memory.stores.records_sqlite.transaction import embedder_mismatch
 from mcp_memory.stores.vectors_exact import ExactVectorStore
@@ -46,8 +47,11 @@ def test_what_cannot_be_weighed_is_found_all_the_same(
     with ThreadPoolExecutor(2) as pool:
         keywords = Weightless(app.records)
         vectors = ExactVectorStore(app.records, embedder.id, embedder_mismatch)
-        sources = (KeywordSource(app.records, keywords), VectorSource(app.records, vectors))
-        querying = Querying(app.records, vectors, keywords, embedder, DateParserReader(), sources, pool, lambda: 0.0)
+        filters = BitmapFilterIndex(app.records)
+        sources = (KeywordSource(app.records, filters, keywords), VectorSource(app.records, filters, vectors))
+        querying = Querying(
+            app.records, vectors, keywords, filters, embedder, DateParserReader(), sources, pool, lambda: 0.0
+        )
         ranking = querying.rank("port", RecordFilter(scopes=app.caller().scopes))
     assert [hit.id for hit in ranking.hits] == [record.id]
     assert ranking.degraded == ("weighing: The disk is gone.",)
@@ -61,8 +65,11 @@ def test_a_source_that_gives_way_half_way_is_named_and_the_others_answer(
     with ThreadPoolExecutor(2) as pool:
         keywords = InformationKeywordStore(app.records)
         vectors = ExactVectorStore(app.records, embedder.id, embedder_mismatch)
-        sources = (KeywordSource(app.records, keywords), GivesWay())
-        querying = Querying(app.records, vectors, keywords, embedder, DateParserReader(), sources, pool, lambda: 0.0)
+        filters = BitmapFilterIndex(app.records)
+        sources = (KeywordSource(app.records, filters, keywords), GivesWay())
+        querying = Querying(
+            app.records, vectors, keywords, filters, embedder, DateParserReader(), sources, pool, lambda: 0.0
+        )
         ranking = querying.rank("port", RecordFilter(scopes=app.caller().scopes))
     assert [hit.id for hit in ranking.hits] == [record.id]
     assert ranking.degraded == ("vector: The index is gone.",)

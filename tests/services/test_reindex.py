@@ -9,8 +9,10 @@ from mcp_memory.domain.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable, TextRefused
 from mcp_memory.ports import Vectors
+from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.reindex import BATCH, Reindex
 from mcp_memory.services.remember import Remembered
+from mcp_memory.services.revise import Revision
 
 RememberOne = Callable[..., Remembered]
 
@@ -64,7 +66,8 @@ def test_refused_texts_do_not_stand_in_the_way_of_later_ones(app: App, embedder:
     remember("The dog barks.")
     embedder.is_away, embedder.refused = False, frozenset({"poison"})
     assert app.reindex.catch_up() == 1
-    assert len(texts_waiting(app, embedder)) == BATCH
+    assert texts_waiting(app, embedder) == []
+    assert app.reindex.refused() == BATCH
     before = embedder.requests
     assert app.reindex.catch_up() == 0
     assert embedder.requests == before
@@ -84,10 +87,45 @@ def test_an_embedder_that_refuses_everything_is_told(app: App, embedder: Choosy,
 
 
 def test_a_new_embedder_takes_over_without_what_it_refuses(app: App, embedder: Choosy, remember: RememberOne) -> None:
-    """S2.2: the refused record stays, and counts as waiting."""
+    """S2.2: the refused record stays, and waits for nothing."""
     remember("a poison")
     remember("The dog barks.")
     embedder.id, embedder.refused = "another", frozenset({"poison"})
     assert Reindex(app.records, embedder)(2, lambda done, total: None) == 1
     assert app.records.embedder_id() == "another"
-    assert app.records.count_unembedded() == 1
+    assert app.records.count_unembedded() == 0
+    assert app.records.count_refused("another") == 1
+
+
+def test_a_refused_text_is_found_by_its_words_and_nothing_is_promised(
+    app: App, embedder: Choosy, remember: RememberOne, open_memory: Callable[..., App]
+) -> None:
+    """S2.2: in other processes neither, which do not ask for it again."""
+    embedder.refused = frozenset({"poison"})
+    bad = remember("a poison")
+    remember("The dog barks.")
+    for memory in (app, open_memory(session="later")):
+        before = embedder.requests
+        assert memory.reindex.catch_up() == 0
+        assert embedder.requests == before
+        answer = memory.recall(RecallRequest(query="poison"), memory.caller())
+        assert (answer.results[0]["id"], answer.degraded) == (bad.id, ())
+
+
+def test_a_refused_text_is_asked_for_again_where_it_may_help(app: App, embedder: Choosy, remember: RememberOne) -> None:
+    """S2.2: by who embeds everything anew, and by who corrects it; interrupted, it waits as before it was refused."""
+    embedder.refused = frozenset({"poison"})
+    one, two = remember("a poison"), remember("another poison")
+    remember("The dog barks.")
+    embedder.refused = frozenset()
+    app.revise(Revision(id=one.id, text="an antidote"), app.caller())
+    assert app.reindex.refused() == 1
+    embedder.is_away = True
+    with pytest.raises(StoreUnavailable):
+        app.reindex(0, lambda done, total: None)
+    assert (app.reindex.refused(), app.records.count_unembedded()) == (0, 1)
+    embedder.is_away = False
+    assert app.reindex(1, lambda done, total: None) == 1
+    assert (app.reindex.refused(), app.reindex.waiting()) == (0, 0)
+    embedded = {change.id for change in app.records.vector_changes(0, embedder.id)}
+    assert {one.id, two.id} <= embedded

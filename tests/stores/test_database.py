@@ -122,6 +122,30 @@ def test_a_newer_schema_is_left_untouched(tmp_path: Path) -> None:
     connection.close()
 
 
+def test_a_draft_of_the_first_schema_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    """S2.3: it has the number of the first, but words where that has terms; nothing of it is touched."""
+    path = tmp_path / "memory.db"
+    draft = sqlite3.connect(path, isolation_level=None)
+    draft.executescript(
+        """
+        PRAGMA journal_mode = WAL;
+        CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+        CREATE TABLE sequence (value INTEGER NOT NULL);
+        INSERT INTO sequence VALUES (0);
+        CREATE TABLE records (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text TEXT NOT NULL);
+        CREATE VIRTUAL TABLE words USING fts5 (terms);
+        PRAGMA user_version = 1;
+        """
+    )
+    draft.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreUnavailable, match=r"before its first release.*MCP_MEMORY_DATA_DIR to a new folder"):
+        Database(tmp_path)
+    assert path.read_bytes() == before
+    path.rename(tmp_path / "draft.db")
+    Database(tmp_path).close()
+
+
 def test_a_store_migrated_meanwhile_by_a_newer_version_refuses_every_write(database: Database) -> None:
     """S2.3: an old process still running beside a new one reads on, and writes nothing that it does not know."""
     change(database, "before")

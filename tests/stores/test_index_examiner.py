@@ -21,31 +21,20 @@ from tests.chroma import (
     SCOPE,
     DirectLink,
     Memory,
+    Open,
     chroma_server,
     free_port,
     mismatch,
-    quick_to_act,
+    opening,
     state_of,
     unit,
 )
 
-Open = Callable[..., Memory]
-
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Open]:
-    """Opens the memory of a folder, as a server would."""
-    memories: list[Memory] = []
-
-    def open_it(**place: object) -> Memory:
-        # Chroma's client leaves sockets to its process's end: what asks a server has a process of its own.
-        memories.append(Memory(tmp_path, ChromaProcess if "url" in place else DirectLink, **place))
-        return memories[-1]
-
-    with quick_to_act():
+    with opening(tmp_path) as open_it:
         yield open_it
-        for memory in memories:
-            memory.close()
 
 
 @pytest.fixture

@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from mcp_memory.domain.record_sets import RecordSet
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.stores.vectors_chroma import store
 from mcp_memory.stores.vectors_chroma.folder import SLOTS, UNUSED_SECONDS, IndexFolder, try_lock, write_json
-from tests.chroma import EMBEDDER, SCOPE, DirectLink, Memory, quick_to_act, state_of, unit, until
-
-Open = Callable[..., Memory]
+from tests.chroma import EMBEDDER, SCOPE, DirectLink, Memory, Open, opening, state_of, unit, until
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Open]:
-    """Opens the memory of a folder, again and again, as further processes would."""
-    memories: list[Memory] = []
-
-    def open_it(**place: object) -> Memory:
-        memories.append(Memory(tmp_path, DirectLink, **place))
-        return memories[-1]
-
-    with quick_to_act():
+    with opening(tmp_path) as open_it:
         yield open_it
-        for memory in memories:
-            memory.close()
 
 
 @pytest.fixture
@@ -89,8 +79,8 @@ def test_selective_filters_and_wide_questions_are_answered_exactly(memory: Memor
     memory.settle()
     ids = memory.exact.live_ids()[SCOPE]
     before = memory.store.state().answered
-    found = memory.store.search(unit(7)[0], [SCOPE], 3, only=ids[:50])
-    assert found == memory.exact.search(unit(7)[0], [SCOPE], 3, only=ids[:50])
+    found = memory.store.search(unit(7)[0], [SCOPE], 3, only=RecordSet.of(ids[:50]))
+    assert found == memory.exact.search(unit(7)[0], [SCOPE], 3, only=RecordSet.of(ids[:50]))
     assert len(memory.store.search(unit(7)[0], [SCOPE], 200)) == 200
     assert memory.store.search(unit(7)[0], ["shared/unknown"], 3) == {}
     assert memory.store.state().answered == before

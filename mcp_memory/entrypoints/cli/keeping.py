@@ -35,11 +35,13 @@ def reindex(
         except KeyboardInterrupt:
             complain("Interrupted; what is done is kept. Run `mcp-memory reindex` again to go on.")
             raise typer.Exit(INTERRUPTED) from None
-        embedder = memory.records.embedder_id()
+        embedder, refused = memory.records.embedder_id(), memory.reindex.refused()
     if as_json:
-        print_json({"embedded": done, "embedder": embedder})
+        print_json({"embedded": done, "refused": refused, "embedder": embedder})
     else:
         screen().print(f"{done} records embedded; the memory's embedder is {embedder}.")
+        if refused:
+            screen().print(f"Texts that it refused, to be found by their words alone: {refused}.")
 
 
 @errors_in_one_line()

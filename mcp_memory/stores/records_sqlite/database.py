@@ -41,8 +41,8 @@ class Database:
         """Open, creating and migrating where needed.
 
         Raises:
-            StoreUnavailable: the folder is on a network file system, read-only or full, or the file is damaged or of a
-                newer schema.
+            StoreUnavailable: the folder is on a network file system, read-only or full, or the file is damaged, of a
+                newer schema or of a draft of the first.
         """
         self.path = folder / FILE_NAME
         self._lock = threading.Lock()
@@ -149,8 +149,19 @@ class Database:
         if _identity(self.path) != self._identity:
             raise StoreUnavailable(f"{self.path} was moved or replaced while in use; restart the server.")
 
+    def _refuse_draft(self) -> None:
+        """Drafts of the first schema have its number, but not its tables."""
+        if not self._writer.execute("SELECT 1 FROM sqlite_schema WHERE name = 'terms'").fetchone():
+            raise StoreUnavailable(
+                f"{self.path} was written by mcp-memory as it was before its first release, which this one cannot read;"
+                " it was left as it is. Move it away, or set MCP_MEMORY_DATA_DIR to a new folder, to begin anew."
+            )
+
     def _migrate(self) -> None:
-        if self._check_schema() == self.schema_version:
+        version = self._check_schema()
+        if version:
+            self._refuse_draft()
+        if version == self.schema_version:
             return
         with self.write():
             for number, script in enumerate(migrations()[self._check_schema() :], start=self._check_schema() + 1):

@@ -10,7 +10,7 @@ from mcp_memory.domain.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.records import Counters, Record
 from mcp_memory.domain.tasks import Task
 from mcp_memory.domain.text import content_hash, normal_hash
-from mcp_memory.ports import LinkChange
+from mcp_memory.ports import FilterChange, LinkChange
 
 Column = str | int | float | bytes | None
 
@@ -71,6 +71,23 @@ def task_to_columns(task: Task, change: int) -> dict[str, Column]:
         branch=int(task.branch),
     )
     return columns
+
+
+def filter_change_from_row(row: Iterable[Any]) -> FilterChange:
+    change, record_id, scope, is_live, kind, occurred_at, task_id, session_id, branch_id, pinned, tags = row
+    return FilterChange(
+        change=change,
+        id=record_id,
+        scope=scope,
+        is_live=bool(is_live),
+        kind=kind,
+        occurred_at=occurred_at,
+        task_id=task_id,
+        session_id=session_id,
+        branch_id=branch_id,
+        pinned=bool(pinned),
+        tags=tuple(json.loads(tags)) if tags != "[]" else (),
+    )
 
 
 def link_change_from_row(row: sqlite3.Row) -> LinkChange:

@@ -9,7 +9,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from mcp_memory.domain.tasks import Task
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.ports import (
     Clock,
+    FilterChange,
     LinkChange,
     Outline,
     RecordOrder,
@@ -33,6 +34,7 @@ from mcp_memory.stores.records_sqlite import examining
 from mcp_memory.stores.records_sqlite.database import Database, translated_errors
 from mcp_memory.stores.records_sqlite.filters import where_clause
 from mcp_memory.stores.records_sqlite.rows import (
+    filter_change_from_row,
     link_change_from_row,
     record_from_row,
     report_from_json,
@@ -160,6 +162,14 @@ class SqliteRecordStore:
                     change=change, id=record_id, scope=scope, is_live=bool(is_live), terms=terms, session=session
                 )
 
+    def filter_changes(self, since: int) -> Iterator[FilterChange]:
+        with (
+            self._database.read() as connection,
+            closing(connection.execute(statement("filter_changes"), (since,))) as rows,
+        ):
+            for row in rows:
+                yield filter_change_from_row(row)
+
     def link_changes(self, since: int) -> Iterator[LinkChange]:
         with (
             self._database.read() as connection,
@@ -283,39 +293,43 @@ class SqliteRecordStore:
                 path.unlink()
                 raise
 
-    def unembedded(
-        self, embedder: str, limit: int, passed_over: Set[str] = frozenset()
-    ) -> Sequence[tuple[str, int, str]]:
-        given = {"embedder": embedder, "limit": limit, "passed_over": json.dumps([*passed_over])}
-        rows = self._all(statement("unembedded"), given)
+    def unembedded(self, embedder: str, limit: int) -> Sequence[tuple[str, int, str]]:
+        rows = self._all(statement("unembedded"), {"embedder": embedder, "limit": limit})
         return [(row["id"], row["change"], record_from_row(tuple(row)[1:]).searchable_text) for row in rows]
 
     def count_unembedded(self) -> int:
         if not self._all(statement("get_meta"), (UNEMBEDDED,)):
             return 0  # Counting reads every record: only where one is known to lack its vectors.
-        return self._one(statement("count_lacking"), (self.embedder_id() or "",))[0]
+        return self._one(statement("count_lacking"), (self.embedder_id() or self._embedder,))[0]
 
-    def add_vectors(self, embedder: str, vectors: Mapping[tuple[str, int], Vectors]) -> None:
+    def add_vectors(self, embedder: str, vectors: Mapping[tuple[str, int], Vectors | None]) -> None:
         with self._database.write() as connection:
             added = [key[0] for key, rows in vectors.items() if _add_vectors(connection, embedder, key, rows)]
             stored = connection.execute(statement("get_meta"), ("embedder",)).fetchone()
             if stored is not None and stored["value"] != embedder:
                 return  # Of the next embedder: nothing is told before it is adopted.
-            connection.execute(statement("put_meta"), ("embedder", embedder))
-            _advance(connection, added)
-            if not connection.execute(statement("lacking"), (embedder, "[]")).fetchone()[0]:
+            if added:  # Refusals alone do not make the store anybody's.
+                connection.execute(statement("put_meta"), ("embedder", embedder))
+                _advance(connection, added)
+            if not connection.execute(statement("lacking"), (embedder,)).fetchone()[0]:
                 connection.execute("DELETE FROM meta WHERE name = ?", (UNEMBEDDED,))
 
-    def adopt_embedder(self, embedder: str, passed_over: Set[str] = frozenset()) -> bool:
+    def count_refused(self, embedder: str) -> int:
+        return self._one(statement("count_refused"), (embedder,))[0]
+
+    def forget_refusals(self, embedder: str) -> None:
         with self._database.write() as connection:
-            if connection.execute(statement("lacking"), (embedder, json.dumps([*passed_over]))).fetchone()[0]:
+            if connection.execute(statement("forget_refusals"), (embedder,)).rowcount:
+                change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
+                connection.execute(statement("put_meta"), (UNEMBEDDED, str(change)))
+
+    def adopt_embedder(self, embedder: str) -> bool:
+        with self._database.write() as connection:
+            if connection.execute(statement("lacking"), (embedder,)).fetchone()[0]:
                 return False
             change = connection.execute("SELECT value FROM sequence").fetchone()[0] + 1
             connection.execute(statement("put_meta"), ("embedder", embedder))
-            if connection.execute(statement("lacking"), (embedder, "[]")).fetchone()[0]:
-                connection.execute(statement("put_meta"), (UNEMBEDDED, str(change)))
-            else:
-                connection.execute("DELETE FROM meta WHERE name = ?", (UNEMBEDDED,))
+            connection.execute("DELETE FROM meta WHERE name = ?", (UNEMBEDDED,))
             connection.execute(statement("drop_other_vectors"), (embedder,))
             connection.execute(statement("touch_all_changes"), (change,))
             connection.execute("UPDATE sequence SET value = ?", (change,))
@@ -353,11 +367,13 @@ def _retry(attempt: Callable[[], bool], deadline: float) -> None:
         time.sleep(0.01)
 
 
-def _add_vectors(connection: sqlite3.Connection, embedder: str, key: tuple[str, int], rows: Vectors) -> bool:
-    """True where they were added; False where the record has changed, or is gone."""
-    refuse_other_dimensions(connection, embedder, rows)
-    columns = {"embedder": embedder, "windows": len(rows), "vector": rows.tobytes(), "id": key[0], "change": key[1]}
-    return connection.execute(statement("put_vectors_if_unchanged"), columns).rowcount > 0
+def _add_vectors(connection: sqlite3.Connection, embedder: str, key: tuple[str, int], rows: Vectors | None) -> bool:
+    """True where vectors were added; False where there are none, or the record has changed or is gone."""
+    columns = {"embedder": embedder, "windows": 0, "vector": b"", "id": key[0], "change": key[1]}
+    if rows is not None:
+        refuse_other_dimensions(connection, embedder, rows)
+        columns |= {"windows": len(rows), "vector": rows.tobytes()}
+    return connection.execute(statement("put_vectors_if_unchanged"), columns).rowcount > 0 and rows is not None
 
 
 def _advance(connection: sqlite3.Connection, record_ids: Sequence[str]) -> None:

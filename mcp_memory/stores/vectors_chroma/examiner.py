@@ -17,9 +17,10 @@ from pathlib import Path
 from mcp_memory.ports import Finding, IndexDifference, IndexDirectory, RecordStore
 from mcp_memory.stores.vectors_chroma.failure import IndexFailure
 from mcp_memory.stores.vectors_chroma.folder import (
-    SLOTS,
     SlotState,
     Stamp,
+    directories_in,
+    lock_beside,
     read_state,
     size_of,
     translated_system_errors,
@@ -71,12 +72,11 @@ class ChromaExaminer:
             yield Finding(part="index", state="ok", says=says)
 
     def _paths(self) -> list[Path]:
-        paths = (Path(self._place.root) / str(number) for number in range(SLOTS))
-        return [path for path in paths if path.exists()]
+        return [path for path in directories_in(Path(self._place.root)) if path.exists()]
 
     def _examine_directory(self, path: Path, *, mend: bool) -> Finding:
         part = f"index {path.name}"
-        lock = try_lock(_lock_file(path))
+        lock = try_lock(lock_beside(path))
         if lock is None:
             return Finding(part=part, state="ok", says="in use by a server, which keeps it itself")
         try:
@@ -128,9 +128,9 @@ class ChromaExaminer:
         It lies in the place of a later index directory: whoever erases comes to it after this one, and what is left of
         it, should this process be killed, is deleted by whoever erases, prunes or begins a directory there.
         """
-        for number in range(int(path.name) + 1, SLOTS):
-            spare = path.with_name(str(number))
-            lock = None if spare.exists() else try_lock(_lock_file(spare))
+        directories = directories_in(path.parent)
+        for spare in directories[directories.index(path) + 1 :]:
+            lock = None if spare.exists() else try_lock(lock_beside(spare))
             if lock is not None:
                 try:
                     with translated_system_errors():
@@ -145,7 +145,7 @@ class ChromaExaminer:
 
     def _examine_server(self, *, mend: bool) -> Finding:
         part = f"Chroma {'Cloud' if self._place.mode == 'cloud' else 'server'}"
-        place = replace(self._place, prefix=f"memory-{self._records.identity()}-")
+        place = self._place.of_memory(self._records.identity)
         try:
             with closing(Index(self._connect())) as index:
                 standing = index.open(place, fresh=False)
@@ -182,10 +182,6 @@ class ChromaExaminer:
         pending = len(self._exact.changed_since(applied, sys.maxsize) or ())
         behind = f", {pending} changed since" if pending else ""
         return f"whole up to change {applied}{behind}"
-
-
-def _lock_file(path: Path) -> Path:
-    return path.with_name(f"{path.name}.lock")
 
 
 def _told(difference: IndexDifference) -> str:

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -128,14 +128,14 @@ class IndexFolder:
         """The first directory that no other process has. Raises IndexFailure where there is none to be had."""
         with translated_system_errors():
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for number in range(SLOTS):
-                if lock := try_lock(self._lock_file(number)):
-                    return Slot(self._root / str(number), lock)
+            for path in directories_in(self._root):
+                if lock := try_lock(lock_beside(path)):
+                    return Slot(path, lock)
         raise IndexFailure(f"All {SLOTS} index directories are in use.", keep=True)
 
     def prune(self) -> None:
         """Delete the directories that nobody has used for long."""
-        for path in self._directories():
+        for path in self._used():
             state = read_state(path)
             with suppress(OSError):
                 used_at = state.used_at if state else path.stat().st_mtime
@@ -150,7 +150,7 @@ class IndexFolder:
         """
         deadline = time.monotonic() + patience
         with translated_system_errors():
-            for path in self._directories():
+            for path in self._used():
                 while not self._is_rid(path, erased):
                     if time.monotonic() > deadline:
                         shutil.rmtree(path, ignore_errors=True)
@@ -163,7 +163,7 @@ class IndexFolder:
 
     def _delete_unused(self, path: Path) -> bool:
         """True where the directory is gone; False where another process has it."""
-        lock = try_lock(self._lock_file(int(path.name)))
+        lock = try_lock(lock_beside(path))
         if lock is None:
             return False
         try:
@@ -173,14 +173,19 @@ class IndexFolder:
             lock.release()
         return True
 
-    def _directories(self) -> Iterator[Path]:
-        for number in range(SLOTS):
-            path = self._root / str(number)
-            if path.exists() or self._lock_file(number).exists():
-                yield path
+    def _used(self) -> Iterator[Path]:
+        """Those that are there, or that a process may be about to make."""
+        return (path for path in directories_in(self._root) if path.exists() or lock_beside(path).exists())
 
-    def _lock_file(self, number: int) -> Path:
-        return self._root / f"{number}.lock"
+
+def directories_in(root: Path) -> Sequence[Path]:
+    """Every index directory that there can be, in the order in which processes take them."""
+    return [root / str(number) for number in range(SLOTS)]
+
+
+def lock_beside(path: Path) -> Path:
+    """The file whose lock guards what is called `path`."""
+    return path.with_name(f"{path.name}.lock")
 
 
 def size_of(directory: Path) -> int:

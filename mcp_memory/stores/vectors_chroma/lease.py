@@ -6,7 +6,13 @@ from typing import Any
 
 from filelock import FileLock
 
-from mcp_memory.stores.vectors_chroma.folder import read_json, translated_system_errors, try_lock, write_json
+from mcp_memory.stores.vectors_chroma.folder import (
+    lock_beside,
+    read_json,
+    translated_system_errors,
+    try_lock,
+    write_json,
+)
 from mcp_memory.stores.vectors_chroma.place import FORMAT, Place
 
 
@@ -17,7 +23,7 @@ class Lease:
         parts = (str(FORMAT), place.mode, place.url, place.tenant, place.database, place.prefix, place.embedder)
         content = "\0".join(part or "" for part in parts)
         name = f"server-{hashlib.blake2b(content.encode(), digest_size=8).hexdigest()}"
-        self._lock_file = Path(place.root) / f"{name}.lock"
+        self._lock_file = lock_beside(Path(place.root) / name)
         self._state_file = Path(place.root) / f"{name}.json"
         self._lock: FileLock | None = None
 

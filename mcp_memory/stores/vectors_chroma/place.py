@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ class Place:
     def is_shared(self) -> bool:
         """True for a server, which other processes and other memories use too."""
         return self.mode in ("http", "cloud")
+
+    def of_memory(self, identity: Callable[[], str]) -> Place:
+        """Where a server may hold several memories, the collections are named after this one; else nothing changes."""
+        return replace(self, prefix=f"{self.prefix}{identity()}-") if self.is_shared else self
 
     def collection(self, scope: str) -> str:
         """The collection that holds a scope's vectors by this embedder: a hash, as scopes are free text."""

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -28,6 +27,7 @@ from mcp_memory.stores.vectors_exact import ExactVectorStore, best_first
 
 if TYPE_CHECKING:
     from mcp_memory.domain.queries import Vector
+from mcp_memory.domain.record_sets import RecordSet
 
 OVERFETCH, SPARE = 2, 50
 """Candidates asked for: so many a result, and some more. Several windows of a record count as one."""
@@ -70,7 +70,7 @@ class ChromaVectorStore:
         vector: Vector,
         scopes: Sequence[str],
         limit: int,
-        only: Collection[str] | None = None,
+        only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
         view = self._follower.view
@@ -133,8 +133,7 @@ class ChromaVectorStore:
         self._follower.close()
 
     def _own_place(self) -> Place:
-        """Where a server may hold several memories, the collections are named after this one."""
-        return replace(self._place, prefix=f"memory-{self._identity()}-") if self._place.is_shared else self._place
+        return self._place.of_memory(self._identity)
 
     def _ask(
         self, view: View, vector: Vector, scopes: Sequence[str], limit: int, exclude: Collection[str]

@@ -19,7 +19,7 @@ from mcp_memory.domain.queries import Vector
 from mcp_memory.domain.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.cli.keeping import backup_file
-from mcp_memory.errors import EmbedderMismatch, InvalidRequest, StoreUnavailable
+from mcp_memory.errors import EmbedderMismatch, InvalidRequest, StoreUnavailable, TextRefused
 from mcp_memory.ports import Vectors
 from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.reindex import BATCH
@@ -49,6 +49,15 @@ class HashingEmbedder:
         for word in text.lower().split():
             counts[hashlib.blake2b(word.encode()).digest()[0] % self.dimensions] += 1
         return (counts / np.linalg.norm(counts)).astype(np.float32)
+
+
+embed_many = MiniLMEmbedder.embed_many
+
+
+def refusing_poison(self: MiniLMEmbedder, texts: Sequence[str]) -> Sequence[Vectors]:
+    if any("poison" in text for text in texts):
+        raise TextRefused("The embedder refused the text.")
+    return embed_many(self, texts)
 
 
 def remember(memory: App, *texts: str) -> list[str]:
@@ -98,6 +107,20 @@ def test_reindex_tells_what_it_did(run: "Run", open_memory: OpenMemory) -> None:
     ran = run("reindex")
     assert ran.out.startswith("2 records embedded")
     assert "2/2" in ran.err
+
+
+def test_reindex_and_doctor_say_what_cannot_be_embedded(
+    run: "Run", open_memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S2.2, S7.1: as long as it is refused; nothing is wrong with the memory for it."""
+    remember(open_memory(embedder=HashingEmbedder()), "a poison", "The dog barks")
+    with monkeypatch.context() as patched:
+        patched.setattr(MiniLMEmbedder, "embed_many", refusing_poison)
+        assert run("reindex").out.splitlines()[1] == "Texts that it refused, to be found by their words alone: 1."
+        ran = run("doctor")
+        assert (ran.code, "1 record whose text it refuses can be found by words alone" in ran.out) == (0, True)
+    assert run("reindex", "--json").json["refused"] == 0
+    assert "refuses" not in run("doctor").out
 
 
 def test_reindex_with_nothing_to_do_embeds_nothing(run: "Run", open_memory: OpenMemory) -> None:

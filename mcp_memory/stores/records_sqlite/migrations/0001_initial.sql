@@ -83,7 +83,7 @@ CREATE TABLE terms (
     terms BLOB NOT NULL
 );
 
--- All windows of one record, one after the other, as little-endian float32.
+-- All windows of one record, one after the other, as little-endian float32; none where the embedder refuses its text.
 CREATE TABLE vectors (
     row INTEGER NOT NULL REFERENCES records (row) ON DELETE CASCADE,
     embedder TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- Queries over vectors, all per embedder.
+-- Queries over vectors, all per embedder. A row of no windows says that the embedder refuses the record's text.
 
 -- name: put_vectors
 INSERT OR REPLACE INTO vectors (row, embedder, windows, vector) SELECT row, :embedder, :windows, :vector
@@ -15,7 +15,7 @@ DELETE FROM vectors WHERE row = (SELECT row FROM records WHERE id = ?);
 -- name: vector_changes
 -- One statement, hence one snapshot: no change falls between records and tombstones.
 SELECT r.change, r.id, r.scope, r.status NOT IN ('inactive', 'retired') AS is_live, v.windows, v.vector
-FROM records AS r JOIN vectors AS v ON v.row = r.row AND v.embedder = :embedder
+FROM records AS r JOIN vectors AS v ON v.row = r.row AND v.embedder = :embedder AND v.windows > 0
 WHERE r.change > :since
 UNION ALL
 SELECT change, id, scope, 0, 0, NULL FROM tombstones WHERE change > :since
@@ -24,22 +24,26 @@ ORDER BY 1;
 -- name: unembedded
 SELECT r.change, {columns} FROM records AS r
 WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = :embedder)
-AND r.id NOT IN (SELECT value FROM json_each(:passed_over))
 ORDER BY r.row LIMIT :limit;
 
 -- name: lacking
 SELECT EXISTS (
     SELECT 1 FROM records AS r
     WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = ?)
-    AND r.id NOT IN (SELECT value FROM json_each(?))
 );
 
 -- name: stored_dimensions
-SELECT length(vector) / windows / 4 FROM vectors WHERE embedder = ? LIMIT 1;
+SELECT length(vector) / windows / 4 FROM vectors WHERE embedder = ? AND windows > 0 LIMIT 1;
 
 -- name: count_lacking
 SELECT count(*) FROM records AS r
 WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = ?);
+
+-- name: count_refused
+SELECT count(*) FROM vectors WHERE embedder = ? AND windows = 0;
+
+-- name: forget_refusals
+DELETE FROM vectors WHERE embedder = ? AND windows = 0;
 
 -- name: touch_change
 UPDATE records SET change = ? WHERE id = ?;

@@ -1,0 +1,52 @@
+"""Every seam of the system: what services need, said without naming who provides it, a theme a module.
+
+Implementations are named in `app.py` alone. All of them are safe to call from several threads at once, and translate
+their libraries' errors into `McpMemoryError`. Vectors are float32 and of unit length; higher scores are better.
+"""
+
+from mcp_memory.ports.changes import FilterChange, LinkChange, TaskLink, TermChange, VectorChange
+from mcp_memory.ports.encoders import Embedder, TokenCounter, Vectors
+from mcp_memory.ports.filters import FilterIndex
+from mcp_memory.ports.graph import Connection, GraphNode, GraphStore, GraphSummary
+from mcp_memory.ports.indexes import Finding, IndexDifference, IndexDirectory, IndexExaminer, IndexState, VectorIndex
+from mcp_memory.ports.keywords import KeywordStore, Rarity
+from mcp_memory.ports.language import Clock, DateReader, Redactor
+from mcp_memory.ports.records import Outline, RecordOrder, RecordStore, StoreSummary
+from mcp_memory.ports.source import Source
+from mcp_memory.ports.transaction import Transaction
+from mcp_memory.ports.vectors import UsualCosine, VectorStore
+
+__all__ = [
+    "Clock",
+    "Connection",
+    "DateReader",
+    "Embedder",
+    "FilterChange",
+    "FilterIndex",
+    "Finding",
+    "GraphNode",
+    "GraphStore",
+    "GraphSummary",
+    "IndexDifference",
+    "IndexDirectory",
+    "IndexExaminer",
+    "IndexState",
+    "KeywordStore",
+    "LinkChange",
+    "Outline",
+    "Rarity",
+    "RecordOrder",
+    "RecordStore",
+    "Redactor",
+    "Source",
+    "StoreSummary",
+    "TaskLink",
+    "TermChange",
+    "TokenCounter",
+    "Transaction",
+    "UsualCosine",
+    "VectorChange",
+    "VectorIndex",
+    "VectorStore",
+    "Vectors",
+]

@@ -1,0 +1,21 @@
+"""Telling which records pass a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from mcp_memory.domain.record_sets import RecordSet
+from mcp_memory.domain.scopes import RecordFilter
+
+
+class FilterIndex(Protocol):
+    """Resolves filters without reading the truth again. Complete up to the newest committed change at the call."""
+
+    def passing(self, where: RecordFilter) -> RecordSet:
+        """The records that pass, as `RecordStore.matching_ids` names them. May raise StoreUnavailable."""
+        ...
+
+    def newest(self, among: RecordSet, limit: int) -> Sequence[str]:
+        """Ids of at most `limit` of them, by when they occurred, newest first, of the same time the latest stored."""
+        ...

@@ -1,0 +1,212 @@
+"""The truth: reading it, following it, and keeping it sound. How it is written is in `transaction`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from mcp_memory.domain.contexts import ContextReport
+from mcp_memory.domain.records import Entity, Instant, Record, Relation
+from mcp_memory.domain.scopes import Caller, RecordFilter
+from mcp_memory.domain.tasks import Task
+from mcp_memory.ports.changes import FilterChange, LinkChange, TaskLink, TermChange, VectorChange
+from mcp_memory.ports.encoders import Vectors
+from mcp_memory.ports.transaction import Transaction
+
+RecordOrder = Literal["created", "occurred", "accessed", "important"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSummary:
+    """What status shows of the store. Counts cover only what the caller may see."""
+
+    path: str
+    schema_version: int
+    revision: int
+    embedder: str
+    records: Mapping[str, int]
+    statuses: Mapping[str, int]
+    sessions: int
+    tasks: Mapping[str, int]
+    file_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """What ranking needs to know of a record: who spoke, and what replaced it."""
+
+    role: str | None
+    superseded_by: str | None
+
+
+class RecordStore(Protocol):
+    """The truth. A write is acknowledged only after it is on disk, with its vectors, links and change number.
+
+    Reads see everything committed by any process before the call. Raises StoreUnavailable (busy, full, read-only,
+    damaged, of a newer schema) from any method. Filters apply before ranking and limits.
+    """
+
+    def write(self) -> AbstractContextManager[Transaction]:
+        """Begin an atomic write, waiting a bounded time for other processes; commit at exit, roll back on error."""
+        ...
+
+    def revision(self) -> int:
+        """The newest change number. Counters and other telemetry do not advance it."""
+        ...
+
+    def get(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Record]:
+        """Those of the records that exist in these scopes, whatever their status."""
+        ...
+
+    def find_texts(self, texts: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Which (scope, text digest) pairs are stored at present."""
+        ...
+
+    def matching_ids(self, where: RecordFilter) -> frozenset[str]:
+        """Ids of every record that passes the filter."""
+        ...
+
+    def count(self, where: RecordFilter) -> int:
+        """How many records pass the filter."""
+        ...
+
+    def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
+        """Ids of the records that these branches hold."""
+        ...
+
+    def list(self, where: RecordFilter, order: RecordOrder, limit: int, offset: int = 0) -> Sequence[Record]:
+        """Records that pass, newest or highest first, ties by newest."""
+        ...
+
+    def list_ids(self, where: RecordFilter, order: RecordOrder, limit: int) -> Sequence[str]:
+        """Like `list`, the ids alone."""
+        ...
+
+    def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
+        """What ranking needs to know of those of the records that exist in these scopes, whatever their status."""
+        ...
+
+    def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:
+        """For each superseded record, the id of the last record in its chain of successors."""
+        ...
+
+    def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
+        """The entities a record mentions, with what it says of each, and the relations it is evidence of."""
+        ...
+
+    def old_texts(self, record_id: str) -> Sequence[tuple[Instant, str]]:
+        """Earlier texts of a record with the time each was replaced, newest first."""
+        ...
+
+    def vector_changes(self, since: int, embedder: str) -> Iterator[VectorChange]:
+        """Vectors and liveness of what changed after `since`, in order of change."""
+        ...
+
+    def term_changes(self, since: int) -> Iterator[TermChange]:
+        """Terms and liveness of what changed after `since`, in order of change."""
+        ...
+
+    def filter_changes(self, since: int) -> Iterator[FilterChange]:
+        """What filters ask of what changed after `since`, in order of change."""
+        ...
+
+    def link_changes(self, since: int) -> Iterator[LinkChange]:
+        """Links and liveness of what changed after `since`, in order of change."""
+        ...
+
+    def task_links(self, since: int) -> Sequence[TaskLink]:
+        """Tasks that changed after `since`, in the order they were made."""
+        ...
+
+    def tasks(self, namespace: str) -> Sequence[Task]:
+        """The namespace's tasks in the order they were made."""
+        ...
+
+    def open_branches(self) -> frozenset[str]:
+        """Tasks of any namespace that hide their records from the trunk for the time being."""
+        ...
+
+    def places(self, caller: Caller) -> Mapping[str, str]:
+        """Where the caller's agent stands: session name ('' for the agent's own) to task id."""
+        ...
+
+    def touch(self, record_ids: Collection[str], at: Instant) -> None:
+        """Note that records were opened. Telemetry: may be lost, never waits, never advances the revision."""
+        ...
+
+    def keep_context(self, report: ContextReport, caller: Caller, at: Instant) -> None:
+        """Keep what was decided about an assembled context (ids and reasons, no text). Telemetry."""
+        ...
+
+    def context(self, context_id: str, caller: Caller) -> ContextReport | None: ...
+
+    def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary: ...
+
+    def identity(self) -> str:
+        """A random name that this store keeps for ever, so that what is derived from it elsewhere can be told apart."""
+        ...
+
+    def embedder_id(self) -> str | None:
+        """The embedder whose vectors the store holds; None before the first vector."""
+        ...
+
+    def purge(self) -> None:
+        """Make erased text unrecoverable from the store's files; nothing to do where nothing was erased.
+
+        Raises StoreBusy where others never paused; what was not purged then is purged by the next call, of any process.
+        """
+        ...
+
+    def backup(self, target: str) -> None:
+        """A consistent copy into a new file, while others write."""
+        ...
+
+    def unembedded(self, embedder: str, limit: int) -> Sequence[tuple[str, int, str]]:
+        """(id, change, searchable text) of records without vectors by this embedder whose texts it has not refused."""
+        ...
+
+    def count_unembedded(self) -> int:
+        """How many records were stored while the embedder could not be asked, and have no vectors since.
+
+        Those whose texts it refused wait for nothing, and do not count.
+        """
+        ...
+
+    def add_vectors(self, embedder: str, vectors: Mapping[tuple[str, int], Vectors | None]) -> None:
+        """Add vectors for (id, change) pairs that have not changed since; None where the embedder refuses the text.
+
+        Those by the store's own embedder are found from now on, by every process: they advance the revision. A record
+        whose text is refused is no longer unembedded, until its text changes or the embedder does.
+        """
+        ...
+
+    def count_refused(self, embedder: str) -> int:
+        """How many records go without vectors by this embedder because it refuses their texts."""
+        ...
+
+    def forget_refusals(self, embedder: str) -> None:
+        """Count the records whose texts this embedder refused as unembedded again: it may have learned to take them."""
+        ...
+
+    def adopt_embedder(self, embedder: str) -> bool:
+        """Make this embedder the store's, atomically, once no record is unembedded. False where some still are."""
+        ...
+
+    def defects(self) -> Sequence[str]:
+        """What is wrong with the store's files themselves, a few words each; empty where they are sound."""
+        ...
+
+    def stale_terms(self) -> Sequence[str]:
+        """Ids of records, in all scopes, whose terms are missing or not what `packed_terms` makes of their text.
+
+        Reads every text.
+        """
+        ...
+
+    def renew_terms(self, record_ids: Sequence[str]) -> None:
+        """Write the terms of these records anew. They advance the revision, so that every index reads them again."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,77 @@
+"""Writing the truth: what may be changed in one atomic write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from mcp_memory.domain.records import Entity, Record, Relation
+from mcp_memory.domain.scopes import Caller
+from mcp_memory.domain.tasks import Task
+from mcp_memory.ports.encoders import Vectors
+
+
+class Transaction(Protocol):
+    """One atomic write: each change takes the next number of the sequence, and nothing is visible before the exit."""
+
+    def next_id(self, prefix: str) -> str:
+        """A new id: short, never used again, and sorting after every earlier one of that prefix."""
+        ...
+
+    def get(self, record_id: str) -> Record | None: ...
+
+    def find_text(self, scope: str, digest: str) -> Record | None:
+        """The record of this scope, outside the log, that has exactly this text now."""
+        ...
+
+    def find_corrected(self, scope: str, digest: str) -> Record | None:
+        """The record, outside the log, that said this until it was replaced, proven wrong or changed.
+
+        The digest is that of the normalised text. None where a record that holds says the same.
+        """
+        ...
+
+    def find_alike(self, scope: str, digest: str) -> Sequence[str]:
+        """Ids of live records equal after normalising case, space and punctuation."""
+        ...
+
+    def insert(
+        self, record: Record, vectors: Vectors | None, entities: Iterable[Entity], relations: Iterable[Relation]
+    ) -> None:
+        """Add a record. `vectors` is None where the embedder could not be asked; `add_vectors` brings them later."""
+        ...
+
+    def update(self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = ()) -> None:
+        """Replace a record's fields. With `vectors` its text changed: the old version is kept and indexes follow.
+
+        `found` are the entities found in the new text, in the place of those found in the old one.
+        """
+        ...
+
+    def confirm(self, record: Record, session_id: str) -> bool:
+        """Note that this session met the record again. False where the session had already been counted."""
+        ...
+
+    def erase(self, record_ids: Sequence[str]) -> None:
+        """Remove records and all that was derived from them, leaving tombstones without text."""
+        ...
+
+    def add_task(self, task: Task) -> None: ...
+
+    def update_task(self, task: Task) -> None: ...
+
+    def set_place(self, caller: Caller, task_id: str | None) -> None:
+        """Move the caller to a task, or out of the tree."""
+        ...
+
+    def tasks(self, namespace: str) -> Sequence[Task]:
+        """The namespace's tasks in the order they were made."""
+        ...
+
+    def open_branches(self) -> frozenset[str]:
+        """Tasks of any namespace that hide their records from the trunk for the time being."""
+        ...
+
+    def places(self, caller: Caller) -> Mapping[str, str]:
+        """Where the caller's agent stands: session name ('' for the agent's own) to task id."""
+        ...

@@ -1,0 +1,122 @@
+"""What every `FilterIndex` promises: it lets pass what the truth's own filter does, after any history."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_memory.domain.records import Entity, Kind, Record
+from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.ports import FilterIndex, RecordStore
+from mcp_memory.stores.filters_bitmap import BitmapFilterIndex
+from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from tests.contract.conftest import BLANK, EMBEDDER, unit_vectors
+
+INDEXES: dict[str, Callable[[RecordStore], FilterIndex]] = {"bitmap": BitmapFilterIndex}
+Make = Callable[[RecordStore], FilterIndex]
+
+scopes = st.sampled_from(["shared/here", "shared/there", "private/ann/here"])
+kinds: st.SearchStrategy[Kind] = st.sampled_from(["fact", "decision", "message"])
+tags = st.lists(st.sampled_from(["red", "green", "blue"]), unique=True).map(tuple)
+tasks = st.sampled_from([None, "t000001", "t000002"])
+times = st.sampled_from([100.0, 200.0, 300.0])
+records = st.builds(
+    partial(replace, BLANK),
+    scope=scopes,
+    kind=kinds,
+    tags=tags,
+    task_id=tasks,
+    branch_id=tasks,
+    session_id=st.sampled_from(["s1", "s2"]),
+    pinned=st.booleans(),
+    status=st.sampled_from(["new", "retired", "inactive", "superseded"]),
+    occurred_at=times,
+)
+steps = st.lists(st.tuples(st.sampled_from(["add", "add", "change", "erase", "ask"]), st.integers(0, 9), records))
+
+
+@pytest.fixture(params=sorted(INDEXES))
+def make(request: pytest.FixtureRequest) -> Make:
+    return INDEXES[request.param]
+
+
+@st.composite
+def filters(draw: st.DrawFn, known: Sequence[str]) -> RecordFilter:
+    some = st.frozensets(st.sampled_from([*known, "r-unknown", "rzzzzzzzzzzzz"]))
+    return RecordFilter(
+        scopes=tuple(draw(st.lists(scopes, unique=True))),
+        kinds=draw(st.frozensets(kinds)),
+        tags=draw(st.frozensets(st.sampled_from(["red", "blue", "unheard"]))),
+        entities=draw(st.sampled_from([frozenset[str](), frozenset({"Ada"}), frozenset({"Nobody"})])),
+        since=draw(st.none() | times),
+        until=draw(st.none() | times),
+        task_id=draw(tasks),
+        session_id=draw(st.sampled_from([None, "s1", "s3"])),
+        pinned=draw(st.booleans()),
+        include_inactive=draw(st.booleans()),
+        hidden_branches=draw(st.frozensets(st.sampled_from(["t000001", "t000009"]))),
+        exclude=draw(some),
+        only=draw(st.none() | some),
+    )
+
+
+def apply(store: RecordStore, known: list[str], step: tuple[str, int, Record]) -> None:
+    """Add a record, or change or erase one that is there."""
+    what, which, record = step
+    with store.write() as transaction:
+        if what == "add":
+            added = replace(record, id=transaction.next_id("r"), text=f"thing {len(known)}")
+            transaction.insert(added, unit_vectors(1), [Entity(name="Ada")] if which % 2 else [], [])
+            known.append(added.id)
+        elif known and what == "change":
+            old = transaction.get(known[which % len(known)])
+            assert old is not None
+            transaction.update(replace(record, id=old.id, text=old.text, kind=old.kind))
+        elif known:
+            transaction.erase([known.pop(which % len(known))])
+
+
+@settings(max_examples=60, deadline=None)
+@given(history=steps, data=st.data())
+def test_what_passes_is_what_the_truth_lets_pass(
+    make: Make, history: Sequence[tuple[str, int, Record]], data: st.DataObject
+) -> None:
+    """R5, S1.2, S4.1, B1.4: whatever was stored, changed and erased, by whichever process; also asked in between."""
+    with tempfile.TemporaryDirectory() as folder:
+        truth, other = (SqliteRecordStore(Path(folder), EMBEDDER) for _ in range(2))
+        index = make(truth)
+        known: list[str] = []
+        for step in history:
+            if step[0] == "ask":
+                index.passing(RecordFilter(scopes=("shared/here",)))
+            else:
+                apply(other, known, step)
+        for _ in range(4):
+            where = data.draw(filters(known))
+            wanted = truth.matching_ids(where)
+            assert set(filter(index.passing(where).__contains__, known)) == wanted
+            assert len(index.passing(where)) == len(wanted)
+            limit = data.draw(st.integers(0, 5))
+            assert list(index.newest(index.passing(where), limit)) == list(truth.list_ids(where, "occurred", limit))
+        truth.close()
+        other.close()
+
+
+def test_a_set_from_before_holds_nothing_newer(make: Make, open_store: Callable[..., RecordStore]) -> None:
+    """S1.2: an index that has caught up meanwhile takes newer records for left out."""
+    store = open_store()
+    index = make(store)
+    known: list[str] = []
+    here = RecordFilter(scopes=("shared/here",))
+    apply(store, known, ("add", 0, BLANK))
+    before = index.passing(here)
+    apply(store, known, ("add", 0, BLANK))
+    assert [record_id in before for record_id in known] == [True, False]
+    assert [record_id in index.passing(here) for record_id in known] == [True, True]
