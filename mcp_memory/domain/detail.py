@@ -1,14 +1,21 @@
-"""Micro and summary: the short forms every record has from the moment it is stored, made without a model."""
+"""Micro and summary: the short forms every record has from the moment it is stored, made without a model.
+
+A summary is the pieces of a text that carry its point, in their order; a micro is the best of them, made shorter where
+it must be. Both hold the text's own words, and behind them what came of it. What a record's details say is not known
+here: rendering shows that.
+"""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.excerpts import Count, Room, Truncate, excerpt, point
+from mcp_memory.domain.pieces import pieces_of
+from mcp_memory.domain.records import Kind, Outcome, Record
+from mcp_memory.domain.worth import weighed
 
 MICRO_TOKENS = 20
 SUMMARY_TOKENS = 100
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])|\n+")
-_CLAUSE_END = re.compile(r"[,;:，；：]\s|\s[-–—(]\s?")
 _SPACE = re.compile(r"\s+")
 
 
@@ -31,9 +38,11 @@ class MeasuredText:
     micro_tokens: int
 
 
-def measured(text: str, count: Callable[[str], int], truncate: Callable[[str, int], str]) -> MeasuredText:
+def measured(
+    text: str, count: Count, truncate: Truncate, *, kind: Kind = "fact", outcome: Outcome | None = None
+) -> MeasuredText:
     """Everything about a text's length that a record keeps; a form that is the text itself is not counted again."""
-    forms = short_forms(text, count, truncate)
+    forms = short_forms(text, count, truncate, kind=kind, outcome=outcome)
     text_tokens = count(text)
     return MeasuredText(
         micro=forms.micro,
@@ -44,40 +53,35 @@ def measured(text: str, count: Callable[[str], int], truncate: Callable[[str, in
     )
 
 
-def short_forms(text: str, count: Callable[[str], int], truncate: Callable[[str, int], str]) -> ShortForms:
-    """Whole sentences from the start as far as they fit; a text that fits is its own summary."""
-    head = _SPACE.sub(" ", text[:4000]).strip()
-    # One token is at least one byte, so a text shorter than the limit needs no counting.
-    summary = text.strip() if _fits(text.strip(), SUMMARY_TOKENS, count) else ""
-    if not summary:
-        sentences = [_SPACE.sub(" ", s).strip() for s in _SENTENCE_END.split(text[:4000])]
-        summary = _leading([s for s in sentences if s], SUMMARY_TOKENS, count, truncate)
-    micro = head if head == text.strip() and _fits(head, MICRO_TOKENS, count) else ""
-    if not micro:
-        first = next((s for s in _SENTENCE_END.split(head) if s.strip()), head).strip()
-        micro = first if _fits(first, MICRO_TOKENS, count) else _cut(first, MICRO_TOKENS, count, truncate)
-    return ShortForms(micro=micro, summary=summary)
+def remeasured(record: Record, count: Count, truncate: Truncate) -> Record:
+    """The record with the short forms that its text, kind and outcome make now."""
+    form = measured(record.text, count, truncate, kind=record.kind, outcome=record.outcome)
+    return replace(
+        record,
+        summary=form.summary,
+        micro=form.micro,
+        text_tokens=form.text_tokens,
+        summary_tokens=form.summary_tokens,
+        micro_tokens=form.micro_tokens,
+    )
 
 
-def _fits(text: str, limit: int, count: Callable[[str], int]) -> bool:
-    return len(text.encode("utf-8", "replace")) <= limit or (len(text) <= limit * 40 and count(text) <= limit)
+def short_forms(
+    text: str, count: Count, truncate: Truncate, *, kind: Kind = "fact", outcome: Outcome | None = None
+) -> ShortForms:
+    """The micro and the summary of a text; a text that fits is its own summary, and on one line its own micro.
 
-
-def _leading(sentences: list[str], limit: int, count: Callable[[str], int], truncate: Callable[[str, int], str]) -> str:
-    kept = ""
-    for sentence in sentences:
-        longer = f"{kept} {sentence}".strip()
-        if not _fits(longer, limit - 1, count):
-            break
-        kept = longer
-    return f"{kept} …" if kept else _cut(" ".join(sentences), limit, count, truncate)
-
-
-def _cut(text: str, limit: int, count: Callable[[str], int], truncate: Callable[[str, int], str]) -> str:
-    """The longest prefix that ends where a reader would pause: at a clause in its second half, else at a word."""
-    prefix = truncate(text[: limit * 40], limit - 2)
-    clauses = [m.start() for m in _CLAUSE_END.finditer(prefix) if m.start() > len(prefix) // 2]
-    word = prefix.rfind(" ")
-    end = clauses[-1] if clauses else word if word > len(prefix) // 2 else len(prefix)
-    shorter = prefix[:end].rstrip() + "…"
-    return shorter if count(shorter) <= limit else truncate(prefix, limit)
+    Behind both stands the outcome, unless it is still waited for: ` → failure`.
+    """
+    room = Room(count, truncate)
+    whole = text.strip()
+    ending = f" → {outcome}" if outcome and outcome != "pending" else ""
+    fits_summary = room.holds(whole + ending, SUMMARY_TOKENS)
+    if fits_summary and "\n" not in whole and room.holds(whole + ending, MICRO_TOKENS):
+        return ShortForms(micro=_SPACE.sub(" ", whole) + ending, summary=whole + ending)
+    ranked = weighed(pieces_of(whole), kind)
+    # An arrow after a space begins a token of its own, so that the sum is what the whole counts.
+    taken = count(ending)
+    micro = point(ranked, MICRO_TOKENS - taken, room)
+    summary = whole if fits_summary else excerpt(ranked, SUMMARY_TOKENS - taken, room)
+    return ShortForms(micro=micro + ending, summary=summary + ending)

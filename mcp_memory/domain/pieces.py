@@ -1,0 +1,302 @@
+"""Takes a text apart into pieces that can stand alone: sentences, headings, items, and what tells of code or output.
+
+Knows no tokens and no importance: what a piece is worth is said in worth.py.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Role: TypeAlias = Literal[
+    "sentence", "heading", "item", "quote", "row", "pair", "file", "error", "frame", "command", "output", "signature",
+    "comment", "code",
+]  # fmt: skip
+
+PROSE: frozenset[Role] = frozenset({"sentence", "item", "quote", "heading", "comment"})
+"""Roles of what is written to be read."""
+
+MAX_HEAD, MAX_TAIL = 8_000, 2_000
+"""Characters read of a text: where it is longer, its beginning and its end."""
+MAX_PIECES = 400
+MAX_PIECE = 2_000
+"""Characters; what is longer was not written to be read."""
+MIN_WRAPPED = 40
+"""Characters: a shorter line was ended on purpose, a longer one may be wrapped."""
+
+EMOJI = "\u23e9-\u23ff\u2600-\u27bf\ufe0f\U0001f300-\U0001faff"
+_END = re.compile(
+    rf"(?<=[.!?…])(?=[\"'”’)\]\s])[\"'”’)\]]*\s+|(?<=[。！？])(?![。！？」』）”])|(?<=[{EMOJI}])\s+(?=[A-Z])"
+)
+_ENDED = re.compile(r"[.!?:;。！？：；…][\"'”’)\]*_`]*$")
+_ABBREVIATION = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|cf|vs|ca|approx|Dr|Mr|Mrs|Ms|St|Nr|No|[A-Z]|\d{1,3})\.$")
+_LINE = re.compile(
+    r"""(?P<blank>\s*$)
+    |(?P<fence>\s{0,3}(?:```|~~~+\s*\w*$))
+    |(?P<diff>diff\ --git\s|\+\+\+\ |---\ (?:a/|/dev/null)|@@\s|index\ [0-9a-f]{7})
+    |(?P<rule>\s*[-=*_~+^#|:.\s]{3,}$|<!--|[=_]{3,}.*[=_]{3,}$|[.FEsxX]{4,}\s+\[\s*\d+%\]$
+        |\s*\.\.\.\ \d+\ more$|During\ handling\ of\ the\ above
+        |The\ above\ exception\ was)
+    |(?P<heading>\#{1,6}\s+\S)
+    |(?P<trace>\s*Traceback\ \(most\ recent)
+    |(?P<frame>\s+at\s.*[:(]\S|\s+File\ ".*",\ line\ \d)
+    |(?P<command>\s*(?:\$|>>>|PS\s[^>]*>|\w+@[\w.-]+:\S*\$)\s\S)
+    |(?P<log>\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d
+        |\[?(?:INFO|DEBUG|TRACE|WARN|WARNING|ERROR|FATAL)\b[\s:\]])
+    |(?P<error>\s*(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning)\b(?::|\s*$)|Caused\ by:|panic:
+        |Uncaught\s|Exception\ in\ thread\s
+        |thread\ '.*'\ panicked|(?:npm\ )?(?:ERR!|[Ee]rror:|error\[)|[Ff]atal:|FAILED\s|E\ {3,}[^\s+]))
+    |(?P<quote>>\s?\S)
+    |(?P<item>\s*(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ x]\]\s+)?\S)
+    |(?P<row>\s*\|.*\|\s*$)
+    |(?P<json>\s*(?:[{\[]\s*(?:$|["{\[])|"[^"]*"\s*:\s))
+    |(?P<signature>\s*(?:export\s+|pub\s+|public\s+|private\s+|static\s+|async\s+)*
+        (?:def|fn|func|function|class|interface|struct|trait|enum)\s+[^\W\d]\w*\s*[(:{<]
+        |\s*(?:export\s+)?type\s+\w+\s*=|\s*CREATE\s+(?:TABLE|INDEX|VIEW)\b)
+    |(?P<comment>\s*(?://|/\*\*?|\#!?|--)\s*\S|\s*(?:r?\"\"\"|''')\S)
+    |(?P<pair>\s*[A-Za-z_][\w.-]*\s*=\s*[^\s=({\[]\S*(?:\s[^=;(]*)?$)
+    |(?P<code>\s*(?:import\s+[\w{*]|from\s+\S+\s+import\b|return\b.*[;)\]]$|elif\b|(?:else|try|finally)\s*[:{]
+        |(?:if|for|while|with)\b.*[:{]$|const\s|let\s+\w+\s*=|var\s+\w+\s*=|\#include|@\w+|[}\])]+[;,)]*$)
+        |[^\s].*[;{]$|\s*[\w.]+\(.*\)\s*;?$|\s*[\w.\[\]'"]+(?:,\s*\w+)*\s*(?:[-+*|]?=|:=)\s*\S)""",
+    re.VERBOSE,
+)
+_MARK = re.compile(r"^\s*(?:#{1,6}\s+(?:\d{1,3}\.\s+)?|>\s?|(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ x]\]\s+)?)")
+_TITLE = re.compile(r"(?:\S+ ){2,}\S*[^\s.!?:;,。！？：，][ \t]*\n\s*\n")
+"""A first line without a full stop, and a blank one, as in a commit's message."""
+_LABEL = re.compile(r"^(\*\*|__)([^*_]{1,40})[.:]\1:?\s+")
+_EMPHASIS = re.compile(r"(?<![\w*])(\*\*|__)(?=\S)(.+?)(?<=\S)\1(?![\w*])")
+_LINK = re.compile(r"(?<!\w)!?\[([^\]\n]{1,200})\]\((?:https?:|/|\.|#)[^)\s]*\)(?!\w)")
+_FAILED_ASSERTION = re.compile(r"^E {3,}")
+_COMMENT_SIGNS = re.compile(r"^(?://+!?|/\*+|\*+|#+!?|--|\"\"\"|''')\s*|\s*(?:\*/|\"\"\"|''')$")
+_PYTHON_FRAME = re.compile(r'\s+File "(.*)", line (\d+)(?:, (in) (\S+))?')
+_FOREIGN = re.compile(
+    r"site-packages|dist-packages|/lib/python|<frozen|node_modules|node:|\(internal|\binternal/"
+    r"|\bat (?:java|javax|jdk|sun|kotlin"
+    r"|scala|org\.(?:springframework|apache|junit|hibernate))\."
+)
+_ERROR_WORD = re.compile(
+    r"\b(?:errors?(?!\.\w)|fail(?:ed|ure|s)?|fatal|exception|panic|denied|refused|not found|cannot|timed? ?out"
+    r"|traceback|no such|undefined|unresolved|conflict|killed|abort(?:ed)?)\b|失败|错误|エラー|失敗",
+    re.IGNORECASE,
+)
+_LEVEL = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|PANIC)\b")
+_TALLY = re.compile(r"\b(?:\d+|no|without) (?:errors?|fail(?:ed|ures?))\b(?=[,.;]|\s+in\b|$)", re.IGNORECASE)
+_SPOKEN = re.compile(r"[A-Z][^$>|]*\s\S+\s.*\s.*\s.*\s.*\s.*[a-z][.!?]$")
+"""A sentence of some length: output is over."""
+_PAIR = re.compile(r'"([^"\\\n]{1,80})"\s*:\s*("(?:[^"\\\n]|\\.){0,300}"|-?\d[\d.eE+-]*|true|false)')
+_PATH = re.compile(r"(?:\+\+\+ (?:b/)?|diff --git a/)(\S+)")
+
+_OUTPUT = frozenset({"trace", "frame", "command", "log", "error"})
+_CODE = frozenset({"signature", "comment", "code", "pair"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A part of a text in one line, its marks removed. `follows` is True where it stood just behind the one before."""
+
+    text: str
+    role: Role = "sentence"
+    follows: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line and what it looks like by itself; "prose" where it looks like nothing else."""
+
+    text: str
+    look: str
+
+
+def pieces_of(text: str) -> list[Piece]:
+    """The pieces of a text's beginning and end, in order; at least one for a text that is not blank.
+
+    Bounded: at most MAX_HEAD + MAX_TAIL characters are read, and MAX_PIECES returned.
+    """
+    if len(text) <= MAX_HEAD + MAX_TAIL:
+        return _pieces(text)[:MAX_PIECES] or _plain(text)
+    head, tail = _pieces(text[:MAX_HEAD]), _pieces(text[-MAX_TAIL:])
+    # Where the reading breaks off and begins again, pieces are torn.
+    head, tail = (head[:-1] or head)[: MAX_PIECES - 100], tail[1:][-100:]
+    rest = [Piece(text=p.text, role=p.role, follows=p.follows and n > 0) for n, p in enumerate(tail)]
+    return head + rest or _plain(text)
+
+
+def _plain(text: str) -> list[Piece]:
+    """For what holds nothing but marks, like a row of dashes."""
+    line = " ".join(text[:MAX_PIECE].split())
+    return [Piece(text=line)] if line else []
+
+
+def _pieces(text: str) -> list[Piece]:
+    found: list[Piece] = []
+    for look, lines in _blocks(text):
+        for piece in _READERS[look](lines):
+            shown = " ".join(piece.text[:MAX_PIECE].split())
+            if any(sign.isalnum() for sign in shown):
+                found.append(Piece(text=shown, role=piece.role, follows=piece.follows))
+    if _TITLE.match(text) and len(found) > 1 and found[0].role == "sentence":
+        found[0] = Piece(text=found[0].text, role="heading")
+    return found
+
+
+def _blocks(text: str) -> Iterator[tuple[str, list[_Line]]]:
+    """Runs of lines that are read together: "prose", "output", "code", "json" or "diff"."""
+    block: list[_Line] = []
+    now, fenced = "prose", False
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        look = (match and match.lastgroup) or "prose"
+        if look == "fence":
+            fenced = not fenced
+            belongs = ""
+        else:
+            belongs = _family(look, line, now, fenced)
+        if belongs != now and block:
+            yield now, block
+            block = []
+        now = belongs or "prose"
+        if belongs:
+            block.append(_Line(line, look))
+    if block:
+        yield now, block
+
+
+def _family(look: str, line: str, now: str, fenced: bool) -> str:
+    """Which run a line belongs to, given the one before it."""
+    if look == "diff" or (now == "diff" and line[:1] in "+- \\"):
+        return "diff"
+    if look == "json" or (now == "json" and line[:1] in " \t]}"):
+        return "json"
+    if look in _OUTPUT:
+        return "output"
+    is_loose = look in ("prose", "blank", "heading", "item", "rule", "row", "quote")
+    # Most lines of output have no mark of their own.
+    if now == "output" and (fenced or look != "heading") and not _SPOKEN.match(line):
+        return "output"
+    if look in _CODE or (is_loose and fenced) or (now == "code" and line[:1] in " \t" and look != "blank"):
+        return "code"
+    return "prose"
+
+
+def _read_prose(lines: Sequence[_Line]) -> Iterator[Piece]:
+    """Paragraphs made whole again where they were wrapped, then cut at the ends of their sentences."""
+    parts: list[str] = []
+    role: Role = "sentence"
+    for line in [*lines, _Line("", "blank")]:
+        if _begins(line, parts, role):
+            yield from _sentences(" ".join(parts), role)
+            parts, role = [], _ROLES.get(line.look, "sentence")
+        if line.look not in ("blank", "rule"):
+            parts.append(_MARK.sub("", line.text).strip())
+
+
+def _begins(line: _Line, parts: Sequence[str], role: Role) -> bool:
+    """Whether a line begins something new, rather than going on with what was wrapped."""
+    if not parts or line.look != "prose" or role in ("heading", "row"):
+        return True
+    if role == "item":
+        return not line.text[:1].isspace() and len(parts[-1]) < MIN_WRAPPED
+    return len(parts[-1]) < MIN_WRAPPED or bool(_ENDED.search(parts[-1]))
+
+
+def _sentences(text: str, role: Role) -> Iterator[Piece]:
+    if "**" in text or "__" in text:
+        text = _EMPHASIS.sub(r"\2", _LABEL.sub(r"\2: ", text))
+    if "](" in text:
+        text = _LINK.sub(r"\1", text)
+    if role == "row":
+        cells = [cell.strip() for cell in text.strip("| ").split("|")]
+        yield Piece(text=" · ".join(cell for cell in cells if cell), role=role)
+        return
+    kept = ""
+    for part in _END.split(text):
+        kept = f"{kept} {part}" if kept else part
+        if not _ABBREVIATION.search(kept[-12:]):
+            yield Piece(text=kept, role=role)
+            kept = ""
+    if kept:
+        yield Piece(text=kept, role=role)
+
+
+def _read_output(lines: Sequence[_Line]) -> Iterator[Piece]:
+    """Of each trace its last error and its deepest own frame; every other line by itself, errors marked as such."""
+    frame, own, skip = "", False, False
+    for line in lines:
+        is_source = skip and line.text[:1].isspace() and line.look not in _OUTPUT
+        if is_source or line.look in ("trace", "rule", "blank"):
+            continue
+        skip = line.look == "frame"
+        if line.look == "frame":
+            is_own = not _FOREIGN.search(line.text)
+            called = _PYTHON_FRAME.match(line.text)
+            # Python names the deepest frame last, the others first.
+            if (is_own and (called or not own)) or not frame:
+                frame, own = _shown_frame(line.text), is_own
+            continue
+        shown = Piece(text=_FAILED_ASSERTION.sub("", line.text), role=_output_role(line))
+        # Python's frames stand before their error, all others behind it.
+        is_above = ":" in frame and not frame.startswith("at ") and line.look == "error"
+        around = [Piece(text=frame, role="frame")] if frame else []
+        yield from [shown, *around] if is_above else [*around, shown]
+        frame, own = "", False
+    if frame:
+        yield Piece(text=frame, role="frame")
+
+
+def _shown_frame(line: str) -> str:
+    called = _PYTHON_FRAME.match(line)
+    if not called:
+        return line.strip()
+    path, number, word, name = called.groups()
+    return f"{path}:{number} {word} {name}" if name else f"{path}:{number}"
+
+
+def _output_role(line: _Line) -> Role:
+    if line.look in ("command", "error"):
+        return "command" if line.look == "command" else "error"
+    is_error = _LEVEL.search(line.text) or (_ERROR_WORD.search(line.text) and not _TALLY.search(line.text))
+    return "error" if is_error else "output"
+
+
+def _read_code(lines: Sequence[_Line]) -> Iterator[Piece]:
+    for line in lines:
+        role = _ROLES.get(line.look, "code") if line.look in _CODE else "code"
+        if line.text.lstrip().startswith("* "):
+            role = "comment"  # Inside /** … */.
+        if role == "code" and _ERROR_WORD.search(line.text[:MAX_PIECE]) and line.look in ("prose", "item"):
+            role = "error"  # Output between fences, without a mark of its own.
+        text = line.text.strip()
+        if role == "comment":
+            yield from _sentences(_COMMENT_SIGNS.sub("", text), role)
+        else:
+            yield Piece(text=text.rstrip("{: ") if role == "signature" else text, role=role)
+
+
+def _read_json(lines: Sequence[_Line]) -> Iterator[Piece]:
+    """`key: value` for each plain value, at any depth; the lines themselves where there is none."""
+    text = "\n".join(line.text for line in lines)
+    pairs = [Piece(text=f"{name}: {value.strip(chr(34))}", role="pair") for name, value in _PAIR.findall(text)]
+    yield from pairs or (Piece(text=line.text, role="code") for line in lines)
+
+
+def _read_diff(lines: Sequence[_Line]) -> Iterator[Piece]:
+    """The files it changes, then what it adds."""
+    files = dict.fromkeys(match[1] for line in lines if (match := _PATH.match(line.text)) and match[1] != "/dev/null")
+    for name in files:
+        yield Piece(text=name, role="file")
+    for line in lines:
+        if line.text.startswith("+") and not line.text.startswith("+++"):
+            yield Piece(text=line.text[1:], role="code", follows=False)
+
+
+_ROLES: dict[str, Role] = {
+    "heading": "heading", "item": "item", "quote": "quote", "row": "row",
+    "signature": "signature", "comment": "comment", "pair": "pair",
+}  # fmt: skip
+_READERS = {
+    "prose": _read_prose,
+    "output": _read_output,
+    "code": _read_code,
+    "json": _read_json,
+    "diff": _read_diff,
+}
