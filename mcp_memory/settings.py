@@ -98,6 +98,11 @@ def _check_no_secret(value: JsonValue) -> JsonValue:
     return value
 
 
+def _strategies_file() -> Path | None:
+    file = config_file().with_name("strategies.toml")
+    return file if file.exists() else None
+
+
 class Settings(BaseSettings):
     """What a person may choose. Each field is also a variable: `data_dir` is MCP_MEMORY_DATA_DIR."""
 
@@ -121,6 +126,8 @@ class Settings(BaseSettings):
     """The client's tokens per counted token; `auto` goes by the client's name."""
     max_tokens: Annotated[int, Field(ge=64, le=1_000_000)] = 8000
     """Budget of a context where the call names none."""
+    strategies_file: Path | None = Field(default_factory=_strategies_file)
+    """The user's own strategies; by default strategies.toml beside config.toml, where there is one."""
     redact_secrets: bool = True
     """Replace keys, tokens and private keys before anything is stored."""
     embedder: EmbedderName = "minilm"
@@ -151,6 +158,8 @@ class Settings(BaseSettings):
     """Sent to the server with every request (JSON; from the environment only)."""
     chroma_api_key: _Sendable | None = None
     """For `cloud` (from the environment only)."""
+    maintain_minutes: Annotated[float, Field(ge=0, le=10_080)] = 30.0
+    """How often a server moves on what is due (docs/lifecycle.md); 0 leaves it to `mcp-memory maintain`."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
 
     @field_validator("embedder_model")

@@ -112,3 +112,14 @@ def test_a_file_that_is_no_toml_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("MCP_MEMORY_CONFIG", str(file))
     with pytest.raises(InvalidRequest, match=r"config\.toml"):
         load_settings()
+
+
+def test_strategies_are_looked_for_beside_the_settings_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A6.5: unless another file is named."""
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(tmp_path / "config.toml"))
+    assert load_settings().strategies_file is None
+    file = tmp_path / "strategies.toml"
+    file.touch()
+    assert load_settings().strategies_file == file
+    monkeypatch.setenv("MCP_MEMORY_STRATEGIES_FILE", str(tmp_path / "mine.toml"))
+    assert load_settings().strategies_file == tmp_path / "mine.toml"

@@ -1,97 +1,94 @@
-"""Strategies: how candidates are scored and laid out. Data first, then the few formulas they name."""
+"""Strategies: how a context is put together. Data, and the rules that any of it must keep; knows no file format."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from mcp_memory.domain.records import MAX_IMPORTANCE, Instant, Record
+from mcp_memory.domain.records import Json, Kind
 from mcp_memory.errors import InvalidRequest
 
-Formula = Literal["access", "importance", "balanced", "relevance"]
-Layout = Literal["flat", "by_kind"]
+Signal = Literal[
+    "relevance", "cosine", "boost", "kind", "recency", "importance", "salience", "outcome", "usage", "access",
+    "confidence", "lifecycle",
+]  # fmt: skip
+"""What a score may be made of; each is in [0, 1] for every candidate (domain/scoring.py)."""
+Formula = Literal["weighted", "access", "importance", "balanced"]
+Layout = Literal["flat", "by_kind", "clustered"]
+Share = Literal[
+    "decisions", "facts", "procedures", "episodes",  # by what a candidate is
+    "recent", "semantic", "entities", "relations",  # by how it was found
+]  # fmt: skip
+SECTION_SHARES: frozenset[Share] = frozenset({"decisions", "facts", "procedures", "episodes"})
 DEFAULT_DECAY_HOURS = 1.0
-RECENCY_HALF_LIFE_HOURS = 24.0
+DEFAULT_HALF_LIFE_HOURS = 24.0
+DEFAULT_PRIORITY = 0.5
+DEFAULT_FLEXIBLE_TOKENS = 6_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """A named way to put a context together. `flat` keeps the order across kinds, `by_kind` groups into sections."""
+    """A named way to put a context together.
+
+    formula: `weighted` is the sum of signals times weights; `access`, `importance` and `balanced` order by one thing.
+    decay_hours: of the hyperbolic curve of `access` and `balanced`; half_life_hours: of the signal `recency`.
+    layout: `flat` keeps one order across kinds, `by_kind` groups into sections, `clustered` keeps like beside like.
+    shares: of the flexible part of the budget, by section or by source, never both; what is missing takes what is left.
+    priorities: per kind in [0, 1], for the signal `kind`. limits: most candidates per kind. least: per kind, so many
+    pass the floor however little relevant. depth: how many relations the graph is followed. failures: False leaves out
+    what failed. flexible_tokens: of the part for decisions, facts, procedures and episodes, in a budget of 8,000.
+    """
 
     name: str
-    formula: Formula
-    layout: Layout = "flat"
+    description: str = ""
+    formula: Formula = "weighted"
+    weights: Mapping[Signal, float] = field(default_factory=dict[Signal, float])
     decay_hours: float = DEFAULT_DECAY_HOURS
+    half_life_hours: float = DEFAULT_HALF_LIFE_HOURS
+    layout: Layout = "by_kind"
+    shares: Mapping[Share, float] = field(default_factory=dict[Share, float])
+    priorities: Mapping[Kind, float] = field(default_factory=dict[Kind, float])
+    limits: Mapping[Kind, int] = field(default_factory=dict[Kind, int])
+    least: Mapping[Kind, int] = field(default_factory=dict[Kind, int])
+    questions: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    depth: int = 1
+    failures: bool = True
+    flexible_tokens: int = DEFAULT_FLEXIBLE_TOKENS
 
 
-STRATEGIES: Mapping[str, Strategy] = {
-    "recent": Strategy(name="recent", formula="access"),
-    "important": Strategy(name="important", formula="importance"),
-    "balanced": Strategy(name="balanced", formula="balanced"),
-    "auto": Strategy(name="auto", formula="relevance", layout="by_kind"),
+Strategies = Mapping[str, Strategy]
+"""By name, the built-in ones and the user's."""
+Override = Callable[[Strategy, Mapping[str, Json]], Strategy]
+"""A strategy with some fields as a call wants them. Raises InvalidRequest."""
+
+
+def named_strategy(strategies: Strategies, name: str) -> Strategy:
+    """The strategy of that name. Raises InvalidRequest, which lists the known ones."""
+    if name not in strategies:
+        raise InvalidRequest(f"Unknown strategy {name[:40]!r}; known: {', '.join(sorted(strategies))}.")
+    return strategies[name]
+
+
+AUTO = "auto"
+_AS_WEIGHTS: Mapping[Formula, Mapping[Signal, float]] = {
+    "access": {"recency": 1.0},
+    "importance": {"importance": 1.0},
+    "balanced": {"importance": 2 / 3, "recency": 1 / 3},
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A record that might enter a context. `relevance` in [0, 1] is 0 where nothing was asked."""
+def blended(auto: Strategy, picked: Strategy) -> Strategy:
+    """The strategy that `auto` picked, as `auto` uses it: grouped by kind, with relevance before all else.
 
-    record: Record
-    source: str
-    relevance: float = 0.0
-
-
-def choose_strategy(name: str | None, *, has_query: bool, decay_hours: float | None = None) -> Strategy:
-    """The named strategy; by default `auto` with a query, `balanced` without.
-
-    Raises:
-        InvalidRequest: the name is unknown; the message lists the known ones.
+    Relevance weighs what it weighs in `auto`; the rest goes to what the picked one weighs. An `auto` that somebody made
+    to go by one thing alone picks nothing.
     """
-    chosen = STRATEGIES.get(name or ("auto" if has_query else "balanced"))
-    if chosen is None:
-        raise InvalidRequest(f"Unknown strategy {str(name)[:40]!r}; known: {', '.join(sorted(STRATEGIES))}.")
-    if decay_hours is None:
-        return chosen
-    return Strategy(name=chosen.name, formula=chosen.formula, layout=chosen.layout, decay_hours=decay_hours)
-
-
-def hyperbolic_decay(age_hours: float, decay_hours: float) -> float:
-    """1 / (1 + age/decay), in (0, 1]: one half at `decay_hours`, a quarter at three times that."""
-    return 1.0 / (1.0 + max(age_hours, 0.0) / decay_hours)
-
-
-def recency(age_hours: float) -> float:
-    """2^(-age/24 h), in (0, 1]."""
-    return 2.0 ** (-max(age_hours, 0.0) / RECENCY_HALF_LIFE_HOURS)
-
-
-def score(strategy: Strategy, candidate: Candidate, now: Instant) -> float:
-    """The candidate's score under the strategy; higher is better. Scores of different strategies do not compare.
-
-    access: hyperbolic decay of the time since the last access. importance: 0 to 10. balanced: importance times
-    hyperbolic decay of age. relevance: 0.7 relevance + 0.2 importance/10 + 0.1 recency, in [0, 1].
-    """
-    record = candidate.record
-    age_hours = (now - record.occurred_at) / 3600
-    if strategy.formula == "access":
-        return hyperbolic_decay((now - record.accessed_at) / 3600, strategy.decay_hours)
-    if strategy.formula == "importance":
-        return record.importance
-    if strategy.formula == "balanced":
-        return record.importance * hyperbolic_decay(age_hours, strategy.decay_hours)
-    return 0.7 * candidate.relevance + 0.2 * record.importance / MAX_IMPORTANCE + 0.1 * recency(age_hours)
-
-
-def ordered(strategy: Strategy, candidates: list[Candidate], now: Instant) -> list[tuple[Candidate, float]]:
-    """Candidates with their scores, best first. Ties: the newest first, by occurrence, then by creation."""
-    scored = [(candidate, score(strategy, candidate, now)) for candidate in candidates]
-
-    def key(pair: tuple[Candidate, float]) -> tuple[float, ...]:
-        record = pair[0].record
-        # The access score is a function of the time alone, which tells apart what rounding makes equal.
-        first = record.accessed_at if strategy.formula == "access" else pair[1]
-        newest = record.created_at if strategy.formula == "access" else record.occurred_at
-        return (first, newest, record.created_at)
-
-    scored.sort(key=lambda pair: pair[0].record.id, reverse=True)
-    scored.sort(key=key, reverse=True)
-    return scored
+    if auto.formula != "weighted":
+        return auto
+    own = _AS_WEIGHTS.get(picked.formula, picked.weights)
+    share = auto.weights.get("relevance", 0.0) / sum(auto.weights.values())
+    total = sum(own.values())
+    weights: dict[Signal, float] = {name: (1 - share) * weight / total for name, weight in own.items()}
+    weights["relevance"] = weights.get("relevance", 0.0) + share
+    layout: Layout = auto.layout if picked.layout == "flat" else picked.layout
+    return replace(picked, name=auto.name, formula="weighted", weights=weights, layout=layout)
