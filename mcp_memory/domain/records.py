@@ -9,7 +9,15 @@ Kind = Literal[
     "event", "message", "tool_call", "tool_result", "summary",
 ]  # fmt: skip
 Visibility = Literal["private", "shared", "user"]
-Status = Literal["new", "confirmed", "core", "active", "superseded", "inactive", "retired"]
+Status = Literal[
+    "new", "confirmed", "core",  # facts
+    "active",  # several kinds; each has its own stages: domain/lifecycle.py
+    "summarized", "archived",  # episodes
+    "effective", "ineffective",  # procedures
+    "created", "escalated",  # censors
+    "recorded", "pending", "reviewed",  # decisions
+    "superseded", "inactive", "retired",  # all
+]  # fmt: skip
 Outcome = Literal["success", "partial", "pending", "failure"]
 Detail = Literal["micro", "summary", "full"]
 

@@ -49,11 +49,16 @@ def serve(settings: "Settings") -> NoReturn:
     log_to_stderr(settings.log_level)
     from mcp_memory.app import open_app
     from mcp_memory.entrypoints.mcp_server import build_server
+    from mcp_memory.entrypoints.upkeep import Upkeep
 
     app = open_app(settings)
+    upkeep = Upkeep(lambda: app.maintain.step(patiently=False).records > 0, settings.maintain_minutes * 60)
+    if settings.maintain_minutes:
+        upkeep.start()
     if sys.stdin.isatty():
         sys.stderr.write("Serving MCP for a client to speak to; `mcp-memory demo` shows it, `--help` lists commands.\n")
     serve_stdio(build_server(app, warm_up=True))
+    upkeep.stop()
     app.close()
     _leave()
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mcp_memory.domain.lifecycle import first_status, moved_to
+from mcp_memory.domain.lifecycle import moved_to, restored
 from mcp_memory.domain.records import Record
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.errors import NotFound
@@ -57,10 +57,10 @@ class Forget:
     def _move(self, record: Record, mode: Mode, transaction: Transaction) -> None:
         now = self._clock()
         if mode == "retire" and record.status != "retired":
-            transaction.update(replace(moved_to(record, "retired"), superseded_by=record.superseded_by, updated_at=now))
+            transaction.update(replace(moved_to(record, "retired"), updated_at=now))
         elif mode == "restore" and not record.is_live:
-            status = "superseded" if record.superseded_by else first_status(record.kind)
-            transaction.update(replace(record, status=status, updated_at=now))
+            back = moved_to(record, "superseded") if record.superseded_by else restored(record)
+            transaction.update(replace(back, updated_at=now))
 
 
 def _own(record_id: str, caller: Caller, transaction: Transaction) -> Record | None:

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mcp_memory.domain.detail import MeasuredText, measured
+from mcp_memory.domain.detail import MeasuredText, measured, remeasured
 from mcp_memory.domain.details import checked_details
 from mcp_memory.domain.echoes import strip_recalled, without_blocks
 from mcp_memory.domain.ids import RECORD
-from mcp_memory.domain.lifecycle import after_confirmation, first_status, with_more_said
+from mcp_memory.domain.lifecycle import after_confirmation, first_status, restored, with_more_said
 from mcp_memory.domain.mentions import found_entities
 from mcp_memory.domain.records import LOG_KINDS, Instant, NewRecord, Record, searchable_text
 from mcp_memory.domain.redaction import redacted_record
 from mcp_memory.domain.scopes import Caller, RecordFilter, scope_key
-from mcp_memory.domain.tasks import stack_at
+from mcp_memory.domain.tasks import innermost_branch, path_to
 from mcp_memory.domain.text import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports import Clock, Embedder, RecordStore, Redactor, TokenCounter, Transaction, Vectors, VectorStore
 from mcp_memory.services.embedding import embedded_each
 from mcp_memory.services.given_out import GivenOut
-from mcp_memory.services.standing import hidden_branches, place_of, require_task
+from mcp_memory.services.standing import hidden_branches, require_task, storing_place
 from mcp_memory.services.succession import successors, supersede
 
 SIMILAR_COSINE = 0.95
@@ -130,7 +130,7 @@ class Remember:
 
     def _make(self, items: Sequence[NewRecord]) -> list[_Made]:
         """What takes time: the vectors, the short forms and the counts."""
-        texts = [measured(item.text, self._counter.count, self._counter.truncate) for item in items]
+        texts = [self._measured(item) for item in items]
         outcomes = embedded_each(self._embedder, [searchable_text(i.text, i.speaker, i.details) for i in items])
         return [
             _Made(vectors=None, text=text, failure=f"vector: {outcome}")
@@ -138,6 +138,9 @@ class Remember:
             else _Made(vectors=outcome, text=text)
             for outcome, text in zip(outcomes, texts, strict=True)
         ]
+
+    def _measured(self, item: NewRecord) -> MeasuredText:
+        return measured(item.text, self._counter.count, self._counter.truncate, kind=item.kind, outcome=item.outcome)
 
     def _store(self, draft: _Draft, caller: Caller, transaction: Transaction) -> Remembered:
         item, redacted = draft.item, draft.redacted
@@ -175,11 +178,12 @@ class Remember:
         if existing.status == "inactive" or (existing.superseded_by and self._holding(existing, transaction)):
             return self._superseded(existing, redacted, transaction)
         if existing.status in ("retired", "superseded"):
-            revived = replace(existing, status=first_status(existing.kind), superseded_by=None, updated_at=now)
-            transaction.update(revived)
+            transaction.update(replace(restored(existing), updated_at=now))
             return Remembered(id=existing.id, status="stored", redacted=redacted)
         supersede(item.supersedes, existing, caller, now, transaction)
         merged = with_more_said(existing, item)
+        if merged.outcome != existing.outcome:
+            merged = remeasured(merged, self._counter.count, self._counter.truncate)
         is_echo = caller.session_id == existing.session_id or self._given_out.find(caller, item.text) == existing.id
         if not is_echo and transaction.confirm(existing, caller.session_id):
             merged = after_confirmation(merged, now)
@@ -204,9 +208,7 @@ class Remember:
     ) -> Remembered:
         """The caller insists: the old value holds again."""
         now = self._clock()
-        revived = replace(
-            existing, status=first_status(existing.kind), superseded_by=None, updated_at=now, accessed_at=now
-        )
+        revived = replace(restored(existing), updated_at=now, accessed_at=now)
         transaction.update(revived)
         supersede(item.supersedes, revived, caller, now, transaction)
         return Remembered(id=existing.id, status="stored", redacted=redacted)
@@ -214,10 +216,10 @@ class Remember:
     def _insert(self, draft: _Draft, caller: Caller, transaction: Transaction) -> Remembered:
         item, now = draft.item, self._clock()
         tasks = transaction.tasks(caller.namespace)
-        task_id = item.task_id or place_of(transaction.places(caller), caller, tasks)
+        task_id = item.task_id or storing_place(transaction.places(caller), caller, tasks)
         if item.task_id:
             require_task(item.task_id, tasks)
-        branch_id = stack_at(task_id, tasks).branch_id if task_id else None
+        branch_id = innermost_branch(path_to(task_id, tasks))
         record_id = transaction.next_id(RECORD)
         # Known when it was looked up, gone by now: rare enough to wait for.
         made = draft.made or self._make([item])[0]
@@ -287,7 +289,8 @@ def _record(
         agent=caller.agent, session_id=caller.session_id, task_id=task_id, branch_id=branch_id,
         kind=item.kind, text=item.text, summary=text.summary, micro=text.micro, text_tokens=text.text_tokens,
         summary_tokens=text.summary_tokens, micro_tokens=text.micro_tokens,
-        importance=item.importance, confidence=item.confidence, status=first_status(item.kind),
+        importance=item.importance, confidence=item.confidence,
+        status=first_status(item.kind, item.outcome),
         outcome=item.outcome, pinned=item.pinned, tags=item.tags, details=item.details, speaker=item.speaker,
         role=item.role, tool=item.tool, call_id=item.call_id, superseded_by=None, created_at=now,
         updated_at=now, accessed_at=min(occurred, now), occurred_at=occurred,

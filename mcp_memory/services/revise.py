@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from mcp_memory.domain.detail import measured
-from mcp_memory.domain.lifecycle import moved_to
+from mcp_memory.domain.detail import remeasured
+from mcp_memory.domain.lifecycle import Feedback, after_feedback, after_outcome, moved_to
 from mcp_memory.domain.mentions import found_entities
-from mcp_memory.domain.records import Counters, Entity, Outcome, Record, Status, Visibility, searchable_text
+from mcp_memory.domain.records import Entity, Outcome, Record, Status, Visibility, searchable_text
 from mcp_memory.domain.scopes import Caller, scope_key
 from mcp_memory.domain.text import content_hash
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.ports import Clock, Embedder, RecordStore, Redactor, TokenCounter, Transaction, Vectors
 from mcp_memory.services.standing import require_own
-from mcp_memory.services.succession import supersede
-
-Feedback = Literal["used", "ignored", "helpful", "wrong", "triggered", "false_positive", "succeeded", "failed"]
+from mcp_memory.services.succession import reinstate, supersede
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +74,8 @@ class Revise:
                 self._refuse_twin(revised, transaction)
             supersede(revision.supersedes, revised, caller, self._clock(), transaction)
             transaction.update(revised, new.vectors if new else None, new.found if new else ())
+            if revised.status == "inactive" and record.is_live and not record.superseded_by:
+                reinstate(record.id, self._clock(), transaction)
         return revised
 
     def _new_text(self, revision: Revision, caller: Caller) -> _NewText | None:
@@ -94,9 +93,12 @@ class Revise:
         now = self._clock()
         changed = replace(record, updated_at=now, accessed_at=now)
         if text is not None:
-            changed = self._with_text(changed, text)
+            changed = replace(changed, text=text)
         if revision.feedback:
-            changed = _after_feedback(changed, revision.feedback)
+            changed = after_feedback(changed, revision.feedback)
+        changed = after_outcome(changed, revision.outcome)
+        if text is not None or revision.outcome:
+            changed = remeasured(changed, self._counter.count, self._counter.truncate)
         if revision.status:
             changed = moved_to(changed, revision.status)
         if revision.visibility and revision.visibility != record.visibility:
@@ -107,40 +109,10 @@ class Revise:
             importance=changed.importance if revision.importance is None else revision.importance,
             confidence=changed.confidence if revision.confidence is None else revision.confidence,
             tags=changed.tags if revision.tags is None else tuple(self._redactor.redact(t)[0] for t in revision.tags),
-            outcome=revision.outcome or changed.outcome,
             pinned=changed.pinned if revision.pinned is None else revision.pinned,
-        )
-
-    def _with_text(self, record: Record, text: str) -> Record:
-        form = measured(text, self._counter.count, self._counter.truncate)
-        return replace(
-            record,
-            text=text,
-            summary=form.summary,
-            micro=form.micro,
-            text_tokens=form.text_tokens,
-            summary_tokens=form.summary_tokens,
-            micro_tokens=form.micro_tokens,
         )
 
     def _refuse_twin(self, record: Record, transaction: Transaction) -> None:
         twin = transaction.find_text(record.scope, content_hash(record.text))
         if twin is not None and twin.id != record.id:
             raise Conflict(f"Record {twin.id} has this text already; revise that one with supersedes=['{record.id}'].")
-
-
-def _after_feedback(record: Record, feedback: Feedback) -> Record:
-    """The record with what its use showed; `wrong` takes it out of search."""
-    if feedback == "wrong":
-        return moved_to(record, "inactive")
-    counters = record.counters
-    counted: dict[str, Counters] = {
-        "used": replace(counters, used=counters.used + 1),
-        "helpful": replace(counters, used=counters.used + 1),
-        "ignored": replace(counters, ignored=counters.ignored + 1),
-        "triggered": replace(counters, activated=counters.activated + 1),
-        "false_positive": replace(counters, false_positives=counters.false_positives + 1),
-        "succeeded": replace(counters, activated=counters.activated + 1, succeeded=counters.succeeded + 1),
-        "failed": replace(counters, activated=counters.activated + 1),
-    }
-    return replace(record, counters=counted[feedback])

@@ -1,8 +1,9 @@
 """One record replaces another: who may, and what must not come of it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from mcp_memory.domain.lifecycle import after_succession, refuse_hidden_successor
+from mcp_memory.domain.lifecycle import after_succession, refuse_hidden_successor, restored
 from mcp_memory.domain.records import Instant, Record
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.errors import Conflict
@@ -24,6 +25,13 @@ def supersede(old_ids: Sequence[str], newer: Record, caller: Caller, now: Instan
             if old_id in successors(newer, transaction):
                 raise Conflict(f"Record {newer.id} is itself superseded by {old_id}; set its status back first.")
             transaction.update(after_succession(old, newer.id, now))
+
+
+def reinstate(wrong_id: str, now: Instant, transaction: Transaction) -> None:
+    """Let what a record that proved wrong had replaced hold again, unless it was taken out of search by itself."""
+    for old in transaction.replaced_by(wrong_id):
+        if old.status == "superseded":
+            transaction.update(replace(restored(old), updated_at=now))
 
 
 def successors(record: Record, transaction: Transaction) -> list[str]:

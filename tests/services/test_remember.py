@@ -260,7 +260,7 @@ def test_a_record_keeps_all_it_was_given(app: App, remember: RememberOne, clock:
     )  # fmt: skip
     record = stored(app, answer.id)
     assert (record.importance, record.confidence, record.tags, record.outcome) == (8.5, 0.7, ("storage",), "pending")
-    assert (record.details, record.pinned, record.status) == ({"reasons": ["one file"]}, True, "active")
+    assert (record.details, record.pinned, record.status) == ({"reasons": ["one file"]}, True, "pending")
     assert (record.speaker, record.role, record.tool, record.call_id) == ("Ada", "user", "t", "c")
     assert (record.session_id, record.occurred_at, record.created_at) == ("talk", clock.now - 500, clock.now)
     assert (record.micro, record.summary, record.text_tokens) == (record.text, record.text, 4)

@@ -7,6 +7,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.records import NewRecord, Record, Status
+from mcp_memory.domain.scopes import RecordFilter
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.services.assemble_context import ContextRequest
 from mcp_memory.services.recall import RecallRequest
@@ -110,10 +111,75 @@ def test_what_is_wrong_leaves_search_whatever_it_was(app: App, remember: Remembe
 def test_a_status_that_does_not_fit_is_refused(app: App, remember: RememberOne) -> None:
     """C8.6: nothing changed, and the message lists what is possible."""
     decision = remember("We use SQLite.", kind="decision")
-    with pytest.raises(Conflict, match="it can be inactive, retired, superseded"):
+    with pytest.raises(Conflict, match="it can be inactive, pending, retired, reviewed, superseded"):
         revise(app, decision.id, status="core", importance=9.0)
     assert stored(app, decision.id).importance == 1.0
     assert revise(app, decision.id, status="retired").status == "retired"
+
+
+def test_when_the_newest_is_wrong_what_it_replaced_holds_again(app: App, remember: RememberOne) -> None:
+    """C8.1, C8.6: one step back along the chain, with the standing it had; by feedback or by hand."""
+    first = remember("The port is 5432.")
+    second = remember("The port is 6543.", supersedes=(first.id,))
+    for session in ("a", "b", "c"):
+        remember("The port is 6543.", caller=app.caller(session))
+    third = remember("The port is 7654.", supersedes=(second.id,))
+    revise(app, third.id, feedback="wrong")
+    assert [stored(app, each.id).status for each in (first, second, third)] == ["superseded", "core", "inactive"]
+    assert stored(app, second.id).superseded_by is None
+    revise(app, second.id, status="inactive")
+    assert stored(app, first.id).status == "new"
+    assert found(app, "port") == ["The port is 5432."]
+
+
+def test_what_is_wrong_in_the_middle_of_a_chain_changes_nothing_that_holds(app: App, remember: RememberOne) -> None:
+    """C8.1, R8: nor does it bring back what was forgotten."""
+    first, forgotten = remember("The port is 5432."), remember("The port is 1.")
+    second = remember("The port is 6543.", supersedes=(first.id,))
+    third = remember("The port is 7654.", supersedes=(second.id, forgotten.id))
+    revise(app, second.id, feedback="wrong")
+    assert stored(app, first.id).status == "superseded"
+    assert remember("The port is 5432.").superseded_by == third.id
+    app.forget([forgotten.id], "retire", app.caller())
+    revise(app, third.id, feedback="wrong")
+    assert stored(app, forgotten.id).status == "retired"
+    assert app.forget([second.id], "restore", app.caller()).done == (second.id,)
+    assert stored(app, second.id).status == "superseded"
+
+
+def test_an_outcome_reviews_a_decision(app: App, remember: RememberOne) -> None:
+    """C8.5: recorded, pending, reviewed, also by saying it again; it is there for calibration."""
+    decision = remember("We use SQLite.", kind="decision", confidence=0.8)
+    assert stored(app, decision.id).status == "recorded"
+    assert revise(app, decision.id, outcome="pending").status == "pending"
+    where = RecordFilter(scopes=app.caller().scopes)
+    assert app.records.judged_confidences(where) == []
+    assert remember("We use SQLite.", kind="decision", outcome="success").status == "confirmed"
+    assert stored(app, decision.id).status == "reviewed"
+    assert app.records.judged_confidences(where) == [(0.8, "success")]
+    assert revise(app, decision.id, outcome="failure", status="retired").status == "retired"
+    with pytest.raises(Conflict, match="give one"):
+        revise(app, remember("We use Redis.", kind="decision").id, status="reviewed")
+
+
+def test_a_procedure_is_flagged_by_its_failures(app: App, remember: RememberOne) -> None:
+    """C8.3: from five uses on."""
+    procedure = remember("Restart it twice.", kind="procedure")
+    judged: list[Feedback] = ["failed", "failed", "failed", "failed", "succeeded", "succeeded", "succeeded"]
+    statuses = [revise(app, procedure.id, feedback=each).status for each in judged]
+    assert statuses == ["active"] * 4 + ["ineffective", "ineffective", "active"]
+
+
+def test_a_censor_that_is_triggered_blocks_until_it_errs(app: App, remember: RememberOne) -> None:
+    """C8.4: then it is out of search, until somebody restores it."""
+    censor = remember("Never drop the table.", kind="censor", details={"trigger": "drop"})
+    assert stored(app, censor.id).status == "created"
+    assert [revise(app, censor.id, feedback="triggered").status for _ in range(3)] == ["active", "active", "escalated"]
+    assert stored(app, censor.id).details == {"trigger": "drop", "action": "block"}
+    assert [revise(app, censor.id, feedback="false_positive").status for _ in range(5)][-2:] == ["escalated", "retired"]
+    assert found(app, "drop the table") == []
+    app.forget([censor.id], "restore", app.caller())
+    assert stored(app, censor.id).status == "created"
 
 
 def test_a_record_supersedes_others(app: App, remember: RememberOne) -> None:
@@ -222,3 +288,26 @@ def test_sharing_a_record_does_not_share_what_it_said_before(
     bob = open_memory(agent="bob")
     assert bob.describe(record.id, bob.caller())["earlier"] == []
     assert bob.remember([NewRecord(text="Orion is fired in March.")], bob.caller())[0].status == "superseded"
+
+
+def test_recording_an_outcome_renews_the_short_forms(app: App, remember: RememberOne) -> None:
+    """C2.2: micro and summary say what came of it, with their tokens; the text stays as it is."""
+    text = (
+        "We decided to keep the sessions in Redis. "
+        + "Then we spoke of many other things that had nothing at all to do with it that day. " * 40
+    )
+    decision = stored(app, remember(text, kind="decision").id)
+    assert (decision.micro, decision.text) == ("We decided to keep the sessions in Redis.", text.strip())
+    failed = revise(app, decision.id, outcome="failure")
+    assert (failed.micro, failed.text) == ("We decided to keep the sessions in Redis. → failure", text.strip())
+    assert failed.summary.endswith(" → failure")
+    assert decision.micro_tokens < failed.micro_tokens <= 20
+    assert revise(app, decision.id, outcome="success").micro.endswith("Redis. → success")
+    assert revise(app, decision.id, text="We keep them in files.").summary == "We keep them in files. → success"
+
+
+def test_an_outcome_that_comes_with_a_known_text_renews_its_short_forms(app: App, remember: RememberOne) -> None:
+    """C2.2: however it is recorded."""
+    fact = remember("Nightly builds are cached.")
+    assert remember("Nightly builds are cached.", outcome="partial").id == fact.id
+    assert stored(app, fact.id).micro == "Nightly builds are cached. → partial"

@@ -10,7 +10,7 @@ import typer
 from mcp_memory import __version__
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, prepare_streams, print_json, screen
 from mcp_memory.entrypoints.cli.doctor import doctor
-from mcp_memory.entrypoints.cli.keeping import backup, reindex, restore
+from mcp_memory.entrypoints.cli.keeping import backup, maintain, reindex, restore
 from mcp_memory.entrypoints.cli.looking import list_records, search, show, status
 from mcp_memory.entrypoints.cli.options import Agent, AsJson, Chosen, DataDir, Namespace, settings_for
 
@@ -93,6 +93,7 @@ for name, command in (
     ("list", list_records),
     ("doctor", doctor),
     ("reindex", reindex),
+    ("maintain", maintain),
     ("backup", backup),
     ("restore", restore),
 ):

@@ -1,7 +1,8 @@
-"""Commands that keep the memory well: reindex, backup."""
+"""Commands that keep the memory well: reindex, maintain, backup, restore."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from mcp_memory.services.reindex import Progress
 
 INTERRUPTED = 130
+_COUNTED: Mapping[str, str] = {
+    "summarized": "episodes summarized",
+    "archived": "episodes archived",
+    "extracted": "facts and decisions extracted from them",
+    "judged": "procedures and censors judged anew",
+}
 
 
 @errors_in_one_line()
@@ -30,7 +37,7 @@ def reindex(
     """
     with opened_existing(settings_for(context, data_dir, None, None)) as memory:
         try:
-            with _progress_bar() as progress:
+            with _progress_bar("Embedding") as progress:
                 done = memory.reindex(memory.reindex.waiting(), progress)
         except KeyboardInterrupt:
             complain("Interrupted; what is done is kept. Run `mcp-memory reindex` again to go on.")
@@ -42,6 +49,32 @@ def reindex(
         screen().print(f"{done} records embedded; the memory's embedder is {embedder}.")
         if refused:
             screen().print(f"Texts that it refused, to be found by their words alone: {refused}.")
+
+
+@errors_in_one_line()
+def maintain(
+    context: typer.Context,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is due.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move on what is due: old episodes, and how-tos and constraints by how they did.
+
+    For all projects. Servers do it by themselves, a little at a time, and may keep running; interrupted, it goes on
+    where it stopped.
+    """
+    with opened_existing(settings_for(context, data_dir, None, None)) as memory:
+        try:
+            with _progress_bar("Maintaining") as progress:
+                done = memory.maintain.due() if dry_run else memory.maintain(progress)
+        except KeyboardInterrupt:
+            complain("Interrupted; what is done is kept. Run `mcp-memory maintain` again to go on.")
+            raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        print_json(asdict(done))
+    else:
+        counts = ", ".join(f"{count} {_COUNTED[name]}" for name, count in asdict(done).items() if count)
+        screen().print(f"{'Due' if dry_run else 'Done'}: {counts or 'nothing'}.", soft_wrap=True)
 
 
 @errors_in_one_line()
@@ -94,13 +127,13 @@ def backup_file(target: Path, now: datetime) -> Path:
 
 
 @contextmanager
-def _progress_bar() -> "Generator[Progress]":
+def _progress_bar(doing: str) -> "Generator[Progress]":
     """A bar on stderr, which stays out of JSON's way."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen(on_stderr=True)) as bar:
-        task = bar.add_task("Embedding", total=None)
+        task = bar.add_task(doing, total=None)
 
         def progress(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)

@@ -1,0 +1,27 @@
+"""A server that maintains its memory while it serves."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import ServerProcess
+
+PATIENCE_SECONDS = 60.0
+
+
+def test_a_server_maintains_what_is_due_beside_its_calls_and_leaves_at_once(
+    start_server: "type[ServerProcess]", tmp_path: Path
+) -> None:
+    """C8.2, C8.7: an old episode's decision is found by itself, without anybody having asked for it."""
+    server = start_server(tmp_path / "data", {"MCP_MEMORY_MAINTAIN_MINUTES": "0.001"})
+    text = "It was a long day.\nWe decided to use SQLite for invoices."
+    server.call("remember", text=text, kind="episode", occurred_at="2020-01-01")
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (found := server.call("recall", kinds=["decision"])["structuredContent"]["results"]):
+        assert time.monotonic() < deadline
+    assert [each["text"] for each in found] == ["We decided to use SQLite for invoices."]
+    server.close_input()
+    assert server.process.wait(PATIENCE_SECONDS) == 0
+    assert "Traceback" not in server.log
+    server.stop()

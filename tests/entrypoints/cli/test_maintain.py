@@ -1,0 +1,77 @@
+"""maintain, over a memory of long ago."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.records import NewRecord
+
+if TYPE_CHECKING:
+    from tests.entrypoints.cli.conftest import Run
+
+OpenMemory = Callable[..., App]
+DAYS = 86_400.0
+
+
+def remember(memory: App, *texts: str, days: float) -> None:
+    """Store episodes of so long ago."""
+    occurred_at = time.time() - days * DAYS
+    items = [NewRecord(text=text, kind="episode", occurred_at=occurred_at) for text in texts]
+    memory.remember(items, memory.caller())
+
+
+def test_maintain_moves_on_what_is_due_and_tells_what_that_was(run: "Run", open_memory: OpenMemory) -> None:
+    """C8.2, C8.7, S7.1: once."""
+    memory = open_memory()
+    remember(memory, "A day went by.", "Another day went by.", days=40)
+    remember(memory, "It was long.\nWe decided to use SQLite for invoices.", days=100)
+    ran = run("maintain")
+    assert ran.out.splitlines() == [
+        "Done: 2 episodes summarized, 1 episodes archived, 1 facts and decisions extracted from them."
+    ]
+    assert "3/3" in ran.err
+    assert run("maintain").out.splitlines() == ["Done: nothing."]
+    [decision] = run("list", "--kind", "decision", "--json").json["results"]
+    assert decision["text"] == "We decided to use SQLite for invoices."
+
+
+def test_a_dry_run_only_says_what_is_due(run: "Run", open_memory: OpenMemory) -> None:
+    """C8.7, S7.1."""
+    remember(open_memory(), "A day went by.", days=40)
+    due = {"summarized": 1, "archived": 0, "extracted": 0, "judged": 0}
+    for _ in range(2):
+        assert run("maintain", "--dry-run", "--json").json == due
+    assert run("maintain", "--dry-run").out.splitlines() == ["Due: 1 episodes summarized."]
+    assert run("maintain", "--json").json == due
+    assert run("maintain", "--json").json == dict.fromkeys(due, 0)
+
+
+def test_no_memory_is_made_for_being_maintained(run: "Run") -> None:
+    """S7.1."""
+    ran = run("maintain")
+    assert (ran.code, ran.out) == (1, "")
+    assert "No memory" in ran.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signal for one process alone")
+def test_a_person_who_interrupts_maintain_is_told_how_to_go_on(open_memory: OpenMemory) -> None:
+    """C8.7, S7.1: what is done is kept."""
+    memory = open_memory()
+    for start in range(0, 500, 250):
+        remember(memory, *(f"Day {number} went by." for number in range(start, start + 250)), days=40)
+    command = [sys.executable, "-m", "mcp_memory", "maintain"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while memory.maintain.due().summarized == 500:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert (process.returncode, out) == (130, b"")
+    assert b"Run `mcp-memory maintain` again" in err
+    assert b"Traceback" not in err
+    assert 0 < memory.maintain.due().summarized < 500
