@@ -4,9 +4,11 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from mcp_memory.domain.record_sets import RecordSet
-from mcp_memory.domain.records import Instant, Kind, Visibility
+from mcp_memory.domain.records import LOG_KINDS, Instant, Kind, Visibility
 
 USER_SCOPE = "user"
+ISOLATED_KINDS: frozenset[Kind] = frozenset({"episode", *LOG_KINDS})
+"""What happened inside a task, for which its result stands once it is finished; what was learnt holds everywhere."""
 
 
 def scope_key(visibility: Visibility, namespace: str, agent: str) -> str:
@@ -46,7 +48,10 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFilter:
-    """What a query may see. Scopes and hidden branches always hold; the rest narrows, an empty set means any."""
+    """What a query may see. Scopes and hidden branches always hold; the rest narrows, an empty set means any.
+
+    Of `isolated_tasks` the `ISOLATED_KINDS` do not pass.
+    """
 
     scopes: tuple[str, ...]
     kinds: frozenset[Kind] = frozenset()
@@ -60,6 +65,7 @@ class RecordFilter:
     pinned: bool = False
     include_inactive: bool = False
     hidden_branches: frozenset[str] = frozenset()
+    isolated_tasks: frozenset[str] = frozenset()
     exclude: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
     passing: RecordSet | None = None
@@ -70,7 +76,7 @@ class RecordFilter:
         """True where it narrows more than scope: then a search runs over exactly the rows that pass."""
         return bool(
             self.kinds or self.tags or self.entities or self.entity_types or self.task_id or self.session_id
-            or self.pinned or self.include_inactive or self.only is not None
+            or self.pinned or self.include_inactive or self.isolated_tasks or self.only is not None
             or self.since is not None or self.until is not None
         )  # fmt: skip
 

@@ -1,28 +1,50 @@
 """What results show of tasks and records. Knows no tool."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mcp_memory.domain.records import Json, Record
-from mcp_memory.domain.tasks import Task
+from mcp_memory.domain.tasks import DEAD_ENDS, Stack, Task, most_telling
 from mcp_memory.domain.times import iso
 from mcp_memory.services.showing import shown_record
 
 MAX_SHOWN_CHARS = 2000
-"""A longer text is shown by its summary: the caller has just sent it, or opens it with recall."""
+"""A longer text is shown by its summary or beginning: the caller has just sent it, or opens it with recall."""
+MAX_TASKS = 300
+"""Of a longer tree, what is open and what has ended of late."""
+MAX_LISTED, MAX_LISTED_CHARS = 100, 200
 
 
 def show_task(task: Task) -> dict[str, Json]:
-    return {
+    """A task as it is now, without its result, which the caller gave or finds in the tree."""
+    shown: dict[str, Json] = {
         "id": task.id,
         "goal": task.goal,
         "status": task.status,
         "depth": task.depth,
         "parent_id": task.parent_id,
     }
+    return shown | _optional(task)
 
 
-def list_goals(tasks: Iterable[Task]) -> list[Json]:
-    return [{"id": task.id, "goal": task.goal} for task in tasks]
+def list_goals(tasks: Sequence[Task]) -> list[Json]:
+    """The first hundred by id and goal, with their status where they do not just wait or go on."""
+    return [
+        {"id": task.id, "goal": _beginning(task.goal, MAX_LISTED_CHARS)}
+        | ({"status": "blocked"} if task.status == "blocked" else {})
+        for task in tasks[:MAX_LISTED]
+    ]
+
+
+def show_place(stack: Stack) -> dict[str, Json]:
+    """Where a caller stands, from the root down, and what comes next there."""
+    return {"path": list_goals(stack.path), "planned": list_goals(stack.planned)}
+
+
+def show_tasks(tasks: Sequence[Task], stack: Stack) -> dict[str, Json]:
+    """The tree as the caller sees it from its place; of a long one what tells most, and how many it leaves out."""
+    shown = most_telling(tasks, stack.path, MAX_TASKS)
+    current: dict[str, Json] = {"current": stack.current.id if stack.current else None}
+    return current | show_place(stack) | {"tasks": task_tree(shown), "omitted": len(tasks) - len(shown)}
 
 
 def task_tree(tasks: Iterable[Task]) -> list[Json]:
@@ -32,7 +54,9 @@ def task_tree(tasks: Iterable[Task]) -> list[Json]:
     for task in tasks:
         subtasks = below[task.id] = []
         node: dict[str, Json] = {"id": task.id, "goal": task.goal, "status": task.status, "agent": task.agent}
-        node |= {"result": task.result} if task.result else {}
+        node |= {"depth": task.depth} | _optional(task)
+        node |= {"dead_end": True} if task.status in DEAD_ENDS else {}
+        node |= {"result": _beginning(task.result, MAX_SHOWN_CHARS)} if task.result else {}
         below.get(task.parent_id or "", roots).append(node | {"subtasks": subtasks})
     return roots
 
@@ -45,3 +69,17 @@ def show_record(record: Record) -> dict[str, Json]:
         "visibility": record.visibility,
         "updated_at": iso(record.updated_at),
     }
+
+
+def _optional(task: Task) -> dict[str, Json]:
+    """What only some tasks have."""
+    optional: dict[str, Json] = {
+        "success_criteria": task.success_criteria,
+        "artifacts": list(task.artifacts),
+        "branch": task.branch,
+    }
+    return {name: value for name, value in optional.items() if value}
+
+
+def _beginning(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[:max_chars].rstrip()}…"

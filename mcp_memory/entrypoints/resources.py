@@ -8,7 +8,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from mcp_memory.domain.records import Json
-from mcp_memory.entrypoints.answers import task_tree
+from mcp_memory.entrypoints.answers import show_tasks
 from mcp_memory.entrypoints.strict_tool import log_defect
 from mcp_memory.errors import McpMemoryError, NotFound
 
@@ -29,9 +29,10 @@ def add_to(server: MCPServer, app: "App") -> None:
     def status() -> str:
         return _answer("status", lambda: dict(app.status(app.caller(None, ""))))
 
-    @resource("memory://tasks", "Tasks", "The tree of tasks")
+    @resource("memory://tasks", "Tasks", "The tree of tasks, where you stand in it, and what comes next")
     def tasks() -> str:
-        return _answer("tasks", lambda: {"tasks": task_tree(app.tasks.tree(app.caller(None, "")))})
+        caller = app.caller(None, "")
+        return _answer("tasks", lambda: show_tasks(app.tasks.tree(caller), app.tasks.stack(caller)))
 
     @resource("memory://record/{id}", "Record", "All that is known of one record")
     def record(id: str) -> str:  # noqa: A002 - the name in the template

@@ -140,11 +140,20 @@ class RecallArguments(Arguments):
 
 
 class StrategyArgument(Arguments):
-    """A strategy by name, with what to do differently."""
+    """A strategy by name, with what to do differently; what a field may hold is checked where strategies are read."""
 
     name: OptionalName = ""
-    decay_hours: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     order: Order | None = None
+    decay_hours: JsonValue = None
+    half_life_hours: JsonValue = None
+    weights: Annotated[JsonValue, Opened] = None
+    shares: Annotated[JsonValue, Opened] = None
+    priorities: Annotated[JsonValue, Opened] = None
+    limits: Annotated[JsonValue, Opened] = None
+    least: Annotated[JsonValue, Opened] = None
+    layout: JsonValue = None
+    depth: JsonValue = None
+    failures: JsonValue = None
 
 
 def _named(value: object) -> object:
@@ -165,7 +174,8 @@ class ContextArguments(Arguments):
         WithJsonSchema(
             {
                 "type": ["string", "object"],
-                "description": "auto, balanced, recent or important; or {name, decay_hours, order}",
+                "description": "auto, balanced, recent, important, clustered, decision, debugging, planning, question, "
+                "creation, conversation, coding, support, research; or {name, weights, limits, layout, order, …}",
             }
         ),
     ] = None
@@ -192,7 +202,7 @@ class PushArguments(Arguments):
 
     goal: Annotated[str, StringConstraints(max_length=2_000)] = ""
     task_id: Annotated[OptionalId, Field(description="Enter this planned or blocked task instead")] = ""
-    parent_id: OptionalId = ""
+    parent_id: Annotated[OptionalId, Field(description="Where goal or plan goes, if not here")] = ""
     plan: Annotated[
         tuple[Goal, ...], Field(strict=False, max_length=100, description="Goals of the steps ahead"), Opened
     ] = ()
@@ -208,7 +218,7 @@ class PopArguments(Arguments):
     result: Annotated[Text, Field(description="What came of it, in words the parent needs")]
     status: FinalStatus = "complete"
     artifacts: Annotated[tuple[Line, ...], Field(strict=False, max_length=100, description="Paths, links"), Opened] = ()
-    task_id: OptionalId = ""
+    task_id: Annotated[OptionalId, Field(description="If not the current; planned too")] = ""
     cascade: Annotated[bool, Field(description="End its open subtasks too")] = False
     session_id: OptionalName = ""
 

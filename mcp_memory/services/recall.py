@@ -6,7 +6,7 @@ from itertools import islice
 
 from mcp_memory.domain.contexts import ContextReport
 from mcp_memory.domain.fusion import Fused
-from mcp_memory.domain.ids import CONTEXT
+from mcp_memory.domain.ids import CONTEXT, TASK
 from mcp_memory.domain.records import Detail, Json, Kind, Record
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.tokens import EXACT, ModelFactor
@@ -14,7 +14,7 @@ from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports import Clock, RecordStore, TokenCounter
 from mcp_memory.services.given_out import GivenOut
 from mcp_memory.services.querying import CANDIDATES_PER_SOURCE, Querying
-from mcp_memory.services.showing import cut, fit, shown_record
+from mcp_memory.services.showing import cut, fit, shown_record, shown_task
 from mcp_memory.services.standing import hidden_branches, visible_to
 
 FLOOR_COSINE = 0.1
@@ -25,7 +25,10 @@ ENVELOPE_TOKENS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRequest:
-    """A query, or ids to open: records, or the id of an assembled context. `since` and `until` are times or phrases."""
+    """A query, or ids to open: of records and tasks, or of one assembled context.
+
+    `since` and `until` are times or phrases.
+    """
 
     query: str = ""
     ids: tuple[str, ...] = ()
@@ -129,19 +132,29 @@ class Recall:
         if is_account(request):
             report = self._records.context(request.ids[0], caller)
             return self._context_page(report, request, budget) if report else _nothing(request.ids)
+        found = {**self._records_by_id(request, caller), **self._tasks_by_id(request, caller)}
+        missing = tuple(each for each in request.ids if each not in found)
+        opened = [found[each] for each in dict.fromkeys(request.ids) if each in found]
+        if len(opened) == 1 and request.detail == "full":
+            return replace(self._page(opened[0], request, budget), not_found=missing)
+        results = fit(opened, budget, self._counter)
+        return RecallAnswer(results=results, truncated=len(results) < len(opened), not_found=missing)
+
+    def _records_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
         hidden = hidden_branches(self._records, caller)
         records = self._records.get(request.ids, caller.scopes)
-        found = [record for record in records.values() if record.branch_id not in hidden]
-        missing = tuple(record_id for record_id in request.ids if record_id not in {r.id for r in found})
-        if len(found) == 1 and request.detail == "full":
-            return replace(self._page(found[0], request, budget), not_found=missing)
-        results = fit((shown_record(record, request.detail) for record in found), budget, self._counter)
-        return RecallAnswer(results=results, truncated=len(results) < len(found), not_found=missing)
+        return {i: shown_record(r, request.detail) for i, r in records.items() if r.branch_id not in hidden}
 
-    def _page(self, record: Record, request: RecallRequest, budget: int) -> RecallAnswer:
-        """One record's full text, from `offset` characters on, as much as the budget holds."""
-        rest = record.text[request.offset :]
-        page, length = cut(shown_record(record, "full"), rest, budget, self._counter)
+    def _tasks_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
+        """Tasks, which a context names beside records, with all of their results."""
+        wanted = {each for each in request.ids if each.startswith(TASK)}
+        tasks = self._records.tasks(caller.namespace) if wanted else ()
+        return {task.id: shown_task(task) for task in tasks if task.id in wanted}
+
+    def _page(self, shown: Mapping[str, Json], request: RecallRequest, budget: int) -> RecallAnswer:
+        """One full text, from `offset` characters on, as much as the budget holds."""
+        rest = str(shown["text"])[request.offset :]
+        page, length = cut(shown, rest, budget, self._counter)
         more = length < len(rest)
         return RecallAnswer(
             results=(page,), truncated=more, next_offset=request.offset + length if more and length else None

@@ -3,12 +3,18 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from mcp_memory.domain.records import Detail, Json, Record
+from mcp_memory.domain.records import Detail, Json, Record, Status
+from mcp_memory.domain.tasks import DEAD_ENDS, Task
 from mcp_memory.domain.times import iso
 from mcp_memory.ports import TokenCounter
 
 _ESSENTIAL = ("id", "kind", "text", "occurred_at", "status", "superseded_by", "score", "omitted")
 """What a result keeps where the whole of it is larger than the budget."""
+
+TELLING: frozenset[Status] = frozenset(
+    {"superseded", "inactive", "retired", "core", "ineffective", "escalated", "archived", "summarized"}
+)
+"""Statuses that change what to make of a record; the others are the usual course of its life."""
 
 
 def shown_record(record: Record, detail: Detail) -> dict[str, Json]:
@@ -18,7 +24,7 @@ def shown_record(record: Record, detail: Detail) -> dict[str, Json]:
     shown["occurred_at"] = iso(record.occurred_at)
     optional: Sequence[tuple[str, Json]] = (
         ("speaker", record.speaker),
-        ("status", record.status if record.status in ("superseded", "inactive", "retired", "core") else None),
+        ("status", record.status if record.status in TELLING else None),
         ("superseded_by", record.superseded_by),
         ("outcome", record.outcome),
         ("confidence", record.confidence),
@@ -26,6 +32,24 @@ def shown_record(record: Record, detail: Detail) -> dict[str, Json]:
         ("task_id", record.task_id),
         ("pinned", record.pinned),
         ("details", dict(record.details) if detail == "full" else None),
+    )
+    return shown | {name: value for name, value in optional if value}
+
+
+def shown_task(task: Task) -> dict[str, Json]:
+    """A task as results show it, its goal and what that came to; a dead end says that it is one."""
+    outcome = f"dead end ({task.status}): {task.result}" if task.status in DEAD_ENDS else task.result
+    shown: dict[str, Json] = {
+        "id": task.id,
+        "kind": "task",
+        "text": f"{task.goal} → {outcome}" if outcome else task.goal,
+        "occurred_at": iso(task.updated_at),
+        "status": task.status,
+    }
+    optional: Sequence[tuple[str, Json]] = (
+        ("parent_id", task.parent_id),
+        ("success_criteria", task.success_criteria),
+        ("artifacts", list(task.artifacts)),
     )
     return shown | {name: value for name, value in optional if value}
 

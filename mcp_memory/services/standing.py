@@ -1,10 +1,11 @@
 """Where a caller stands in the tree of tasks, and what it may therefore see."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from mcp_memory.domain.records import Record
 from mcp_memory.domain.scopes import Caller, RecordFilter
-from mcp_memory.domain.tasks import Stack, Task, nearest_open, path_to, stack_at
+from mcp_memory.domain.tasks import Stack, Task, branches_beside, nearest_open, path_to, stack_at
 from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.ports import RecordStore, Transaction
 
@@ -13,6 +14,12 @@ def place_of(places: Mapping[str, str], caller: Caller, tasks: Sequence[Task]) -
     """The task the caller is in: its session's own place where it named one, else its agent's; open in any case."""
     task = nearest_open(places.get(caller.session_id if caller.named_session else ""), tasks)
     return task.id if task else None
+
+
+def storing_place(places: Mapping[str, str], caller: Caller, tasks: Sequence[Task]) -> str | None:
+    """The task that what the caller stores belongs to; a session that stands nowhere stores where its agent stands."""
+    own = place_of(places, caller, tasks)
+    return own or place_of(places, replace(caller, named_session=False), tasks)
 
 
 def stack_of(records: RecordStore | Transaction, caller: Caller, task_id: str | None = None) -> Stack:
@@ -26,14 +33,16 @@ def stack_of(records: RecordStore | Transaction, caller: Caller, task_id: str | 
 def hidden_branches(records: RecordStore | Transaction, caller: Caller) -> frozenset[str]:
     """Branches, also of namespaces it inherits, whose records this caller does not see: it stands in none of them.
 
-    A call that names no session sees what any session of its agent stands in, for an agent opens by id what it stored.
+    A call that names no session sees what any session of its agent stands in, for an agent opens by id what it stored;
+    one that does, what is seen from where it stores.
     """
     branches = records.open_branches()
     if not branches:
         return branches
     places, tasks = records.places(caller), records.tasks(caller.namespace)
-    own = [place_of(places, caller, tasks)] if caller.named_session else list(places.values())
-    return branches - {task.id for place in own for task in path_to(place, tasks)}
+    own = [storing_place(places, caller, tasks)] if caller.named_session else [None, *places.values()]
+    hidden = [branches_beside(tasks, path_to(place, tasks)) for place in own]
+    return (branches - {task.id for task in tasks}) | frozenset[str].intersection(*hidden)
 
 
 def visible_to(records: RecordStore, caller: Caller) -> RecordFilter:

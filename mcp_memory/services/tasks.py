@@ -1,19 +1,35 @@
 """The task stack: enter a task, leave it with a result, see the tree."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.ids import TASK
 from mcp_memory.domain.scopes import Caller
-from mcp_memory.domain.tasks import MAX_DEPTH, FinalStatus, Stack, Task, TaskStatus, descendants, stack_at
+from mcp_memory.domain.tasks import (
+    MAX_DEPTH,
+    FinalStatus,
+    Stack,
+    Task,
+    TaskStatus,
+    descendants,
+    nearest_open,
+    path_to,
+    stack_at,
+    with_changes,
+)
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.ports import Clock, RecordStore, Redactor, Transaction
 from mcp_memory.services.standing import place_of, require_task, stack_of
 
+NAMED = 5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushRequest:
-    """A new goal, a plan of subtasks, or a planned, blocked or active task to enter."""
+    """A new goal, a plan of subtasks, or a planned, blocked or active task to enter.
+
+    `parent_id` names the task that a new goal, or a plan by itself, goes below; else that is where the caller stands.
+    """
 
     goal: str = ""
     task_id: str | None = None
@@ -37,10 +53,11 @@ class PopRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Popped:
-    """The task that ended, and where the caller stands now."""
+    """The task that ended, the unfinished ones below it that ended with it, and where the caller stands now."""
 
     popped: Task
     stack: Stack
+    cascaded: tuple[Task, ...] = ()
 
 
 class Tasks:
@@ -52,35 +69,28 @@ class Tasks:
         self._clock = clock
 
     def push(self, request: PushRequest, caller: Caller) -> Stack:
-        """Enter a task and return the stack from there.
+        """Enter a task and return the stack from there; with a plan alone, that of the task it is for, moving nobody.
 
         Raises:
-            InvalidRequest: neither goal, task nor plan is given, or both goal and task are.
+            InvalidRequest: what is given does not say one thing.
             NotFound: an unknown task, parent or inherited record.
             Conflict: the task to enter, or the parent, is finished.
         """
-        if bool(request.goal.strip()) == bool(request.task_id) and (request.goal.strip() or not request.plan):
-            raise InvalidRequest("Give goal for a new task, task_id to enter an existing one, or plan for subtasks.")
-        if not all(goal.strip() for goal in request.plan):
-            raise InvalidRequest("plan holds an empty goal; leave it out.")
+        _require_sense(request)
         self._require_records(request.inherit, caller)
         with self._records.write() as transaction:
-            tasks = list(transaction.tasks(caller.namespace))
-            if request.task_id:
-                current = self._enter(request, require_task(request.task_id, tasks), caller, transaction)
-                tasks = [current if task.id == current.id else task for task in tasks]
-            elif request.goal.strip():
-                current = self._create(request, self._parent(request, caller, tasks, transaction), caller, transaction)
-                tasks.append(current)
-            else:
-                current = self._current(None, caller, tasks, transaction)
-            for goal in request.plan:
-                planned = self._task(goal, current, caller, "planned", transaction)
-                transaction.add_task(planned)
-                tasks.append(planned)
+            tasks = transaction.tasks(caller.namespace)
             if request.goal.strip() or request.task_id:
+                current = self._entered(request, caller, tasks, transaction)
+                started = self._start_above(current, caller, tasks, transaction)
+                tasks = with_changes(tasks, [current, *started])
                 transaction.set_place(caller, current.id)
-        return stack_at(current.id, tasks)
+            else:
+                current = self._planned_for(request, caller, tasks, transaction)
+            steps = [self._task(goal, current, caller, "planned", transaction) for goal in request.plan]
+            for step in steps:
+                transaction.add_task(step)
+        return stack_at(current.id, with_changes(tasks, steps))
 
     def pop(self, request: PopRequest, caller: Caller) -> Popped:
         """End the current task, or the one named, and return to its parent.
@@ -91,19 +101,19 @@ class Tasks:
             Conflict: it has unfinished children and `cascade` is not set, it is finished, or two tasks could be meant.
         """
         if not request.result.strip():
-            raise InvalidRequest("result is empty; say what the task came to, also when it failed.")
+            raise InvalidRequest("result is empty; say what the task came to, also when it failed or is given up.")
         with self._records.write() as transaction:
-            tasks = list(transaction.tasks(caller.namespace))
-            task = self._current(request.task_id, caller, tasks, transaction)
+            tasks = transaction.tasks(caller.namespace)
+            task = self._current(request.task_id, "task_id", caller, tasks, transaction)
             if task.is_finished:
                 raise Conflict(f"Task {task.id} is {task.status} already; push a new goal or enter another task.")
             popped = self._finish(task, request)
-            changed = [*self._cascade(task, request, tasks), popped]
-            for each in changed:
+            cascaded = self._cascade(task, request, tasks)
+            for each in (*cascaded, popped):
                 transaction.update_task(each)
-            tasks = [next((c for c in changed if c.id == task.id), task) for task in tasks]
-            place = self._leave(popped, caller, tasks, transaction)
-        return Popped(popped=popped, stack=stack_at(place, tasks))
+            tasks = with_changes(tasks, [*cascaded, popped])
+            place = self._leave(popped, request, caller, tasks, transaction)
+        return Popped(popped=popped, stack=stack_at(place, tasks), cascaded=tuple(cascaded))
 
     def tree(self, caller: Caller) -> Sequence[Task]:
         """Every task of the namespace in the order they were made."""
@@ -112,6 +122,28 @@ class Tasks:
     def stack(self, caller: Caller) -> Stack:
         """Where the caller stands, without moving."""
         return stack_of(self._records, caller)
+
+    def _entered(self, request: PushRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction) -> Task:
+        if request.task_id:
+            return self._enter(request, require_task(request.task_id, tasks), caller, transaction)
+        return self._create(request, self._parent(request, caller, tasks, transaction), caller, transaction)
+
+    def _start_above(
+        self, task: Task, caller: Caller, tasks: Sequence[Task], transaction: Transaction
+    ) -> Iterable[Task]:
+        """Who begins with a step of a plan has begun with what the plan is for."""
+        waiting = [each for each in path_to(task.parent_id, tasks) if each.status == "planned"]
+        started = [self._taken_up(each, caller) for each in waiting]
+        for each in started:
+            transaction.update_task(each)
+        return started
+
+    def _planned_for(
+        self, request: PushRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction
+    ) -> Task:
+        if request.parent_id:
+            return _open_parent(request.parent_id, tasks)
+        return self._current(None, "parent_id", caller, tasks, transaction)
 
     def _create(self, request: PushRequest, parent: Task | None, caller: Caller, transaction: Transaction) -> Task:
         task = self._task(request.goal, parent, caller, "active", transaction)
@@ -124,29 +156,25 @@ class Tasks:
         if task.is_finished:
             raise Conflict(f"Task {task.id} is {task.status}; push its goal again to start over.")
         entered = replace(
-            task,
-            status="active",
-            agent=caller.agent,
-            session_id=caller.session_id,
+            self._taken_up(task, caller),
             success_criteria=self._safe(request.success_criteria) or task.success_criteria,
             inherit=tuple(dict.fromkeys((*task.inherit, *request.inherit))),
             branch=task.branch or request.branch,
-            updated_at=self._clock(),
         )
         transaction.update_task(entered)
         return entered
+
+    def _taken_up(self, task: Task, caller: Caller) -> Task:
+        return replace(
+            task, status="active", agent=caller.agent, session_id=caller.session_id, updated_at=self._clock()
+        )
 
     def _parent(
         self, request: PushRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction
     ) -> Task | None:
         """The named parent, else the task the caller is in; none of them makes a new root."""
         place = request.parent_id or place_of(transaction.places(caller), caller, tasks)
-        if not place:
-            return None
-        parent = require_task(place, tasks)
-        if parent.is_finished:
-            raise Conflict(f"Parent {parent.id} is {parent.status}; name an open task or leave parent_id out.")
-        return parent
+        return _open_parent(place, tasks) if place else None
 
     def _task(
         self, goal: str, parent: Task | None, caller: Caller, status: TaskStatus, transaction: Transaction
@@ -167,8 +195,13 @@ class Tasks:
             updated_at=now,
         )
 
-    def _current(self, task_id: str | None, caller: Caller, tasks: Sequence[Task], transaction: Transaction) -> Task:
-        """The named task, else the caller's; refused where the agent's sessions stand in different ones."""
+    def _current(
+        self, task_id: str | None, argument: str, caller: Caller, tasks: Sequence[Task], transaction: Transaction
+    ) -> Task:
+        """The named task, else the caller's; refused where the agent's sessions stand in different ones.
+
+        `argument` is the one that names it.
+        """
         if task_id:
             return require_task(task_id, tasks)
         places = transaction.places(caller)
@@ -178,11 +211,12 @@ class Tasks:
         if others and not caller.named_session:
             ids = sorted({*others, *((own,) if own else ())})
             if len(ids) > 1:
-                named = "; ".join(f"{task.id} ({task.goal[:60]})" for task in tasks if task.id in ids[:5])
-                raise Conflict(f"Two tasks could be meant: {named}. Call again with task_id.")
+                several = "Two" if len(ids) == 2 else str(len(ids))
+                named = _named([task for task in tasks if task.id in ids])
+                raise Conflict(f"{several} tasks could be meant: {named}. Call again with {argument}.")
             own = ids[0]
         if own is None:
-            raise NotFound("You are in no task; call push_task with a goal first, or name a task_id.")
+            raise NotFound(f"You are in no task; call push_task with a goal first, or name a {argument}.")
         return require_task(own, tasks)
 
     def _finish(self, task: Task, request: PopRequest) -> Task:
@@ -205,17 +239,23 @@ class Tasks:
         if not below or request.status == "blocked":
             return []
         if not request.cascade:
-            named = "; ".join(f"{t.id} ({t.goal[:60]})" for t in below[:5])
-            raise Conflict(f"{task.id} has {len(below)} unfinished subtasks: {named}. Pop them first or set cascade.")
+            count = f"{len(below)} unfinished subtasks"
+            raise Conflict(f"{task.id} has {count}: {_named(below)}. Pop them first or set cascade.")
         reason = f"ended with its parent {task.id}"
         return [replace(t, status="abandoned", result=t.result or reason, updated_at=self._clock()) for t in below]
 
-    def _leave(self, popped: Task, caller: Caller, tasks: Sequence[Task], transaction: Transaction) -> str | None:
-        """Step out to the parent, open as long as anything below it was, from what ended; stay put elsewhere."""
+    def _leave(
+        self, popped: Task, request: PopRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction
+    ) -> str | None:
+        """Step out to the parent, open as long as anything below it was, from what ended; stay put elsewhere.
+
+        Who stood nowhere and popped the one task that could be meant, a session's of its own agent, follows it out.
+        """
         place = transaction.places(caller).get(caller.session_id if caller.named_session else "")
+        here = nearest_open(place, tasks)
         ended = {popped.id, *(t.id for t in descendants(popped.id, tasks))}
-        if place not in ended:
-            return place
+        if place not in ended and (here or request.task_id):
+            return here.id if here else None
         transaction.set_place(caller, popped.parent_id)
         return popped.parent_id
 
@@ -223,3 +263,29 @@ class Tasks:
         missing = set(record_ids) - self._records.get(record_ids, caller.scopes).keys() if record_ids else set[str]()
         if missing:
             raise NotFound(f"inherit: no record {min(missing)!r}; call `recall` to find ids.")
+
+
+def _require_sense(request: PushRequest) -> None:
+    """Raise InvalidRequest where it does not say one thing, or says what would be passed over."""
+    has_goal, has_task = bool(request.goal.strip()), bool(request.task_id)
+    if (has_goal and has_task) or not (has_goal or has_task or request.plan):
+        raise InvalidRequest("Give goal for a new task, task_id to enter an existing one, or plan for subtasks.")
+    if not all(goal.strip() for goal in request.plan):
+        raise InvalidRequest("plan holds an empty goal; leave it out.")
+    if has_task and request.parent_id:
+        raise InvalidRequest("A task stays below its parent; leave parent_id out, or push its goal again elsewhere.")
+    if not (has_goal or has_task) and (request.success_criteria or request.inherit or request.branch):
+        raise InvalidRequest("success_criteria, inherit and branch are for the task you enter; give goal or task_id.")
+
+
+def _open_parent(task_id: str, tasks: Sequence[Task]) -> Task:
+    parent = require_task(task_id, tasks)
+    if parent.is_finished:
+        raise Conflict(f"Parent {parent.id} is {parent.status}; name an open task or leave parent_id out.")
+    return parent
+
+
+def _named(tasks: Sequence[Task]) -> str:
+    """The first few by id and goal, for a message."""
+    more = f"; {len(tasks) - NAMED} more" if len(tasks) > NAMED else ""
+    return "; ".join(f"{task.id} ({task.goal[:60]})" for task in tasks[:NAMED]) + more

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from mcp_memory.domain.ids import RECORD, make_id, number_of
 from mcp_memory.domain.record_sets import RecordSet
-from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.ports import FilterChange, RecordStore
 
 _FIRST_CAPACITY = 1_024
 _NONE = 0
 """The code of no value."""
+_FEW = 16
+"""So many values are sooner compared with, one by one, than looked up for every record."""
 
 Flags = NDArray[np.bool_]
 
@@ -125,6 +127,8 @@ class _Columns:
             yield self._tagged(where.tags)
         if where.hidden_branches:
             yield ~self._any_of("branch_id", where.hidden_branches)
+        if where.isolated_tasks:
+            yield ~(self._any_of("task_id", where.isolated_tasks) & self._any_of("kind", ISOLATED_KINDS))
         if where.only is not None:
             yield self._these(where.only)
         if where.exclude:
@@ -141,11 +145,15 @@ class _Columns:
         return newest
 
     def _any_of(self, name: str, wanted: Collection[str]) -> Flags:
+        codes = [self._codes[text] for text in wanted if text in self._codes]
         column = self._texts[name][: self._size]
+        if len(codes) > _FEW:
+            is_wanted = np.zeros(len(self._codes), np.bool_)
+            is_wanted[codes] = True
+            return is_wanted[column]
         flags = np.zeros(self._size, np.bool_)
-        for text in wanted:
-            if text in self._codes:
-                flags |= column == self._codes[text]
+        for code in codes:
+            flags |= column == code
         return flags
 
     def _tagged(self, tags: Collection[str]) -> Flags:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.domain.records import Entity, Kind, Record
-from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.records import KINDS, Entity, Kind, Record
+from mcp_memory.domain.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.ports import FilterIndex, RecordStore
 from mcp_memory.stores.filters_bitmap import BitmapFilterIndex
 from mcp_memory.stores.records_sqlite import SqliteRecordStore
@@ -23,7 +23,7 @@ INDEXES: dict[str, Callable[[RecordStore], FilterIndex]] = {"bitmap": BitmapFilt
 Make = Callable[[RecordStore], FilterIndex]
 
 scopes = st.sampled_from(["shared/here", "shared/there", "private/ann/here"])
-kinds: st.SearchStrategy[Kind] = st.sampled_from(["fact", "decision", "message"])
+kinds: st.SearchStrategy[Kind] = st.sampled_from(["fact", "decision", "message", "episode"])
 tags = st.lists(st.sampled_from(["red", "green", "blue"]), unique=True).map(tuple)
 tasks = st.sampled_from([None, "t000001", "t000002"])
 times = st.sampled_from([100.0, 200.0, 300.0])
@@ -62,6 +62,7 @@ def filters(draw: st.DrawFn, known: Sequence[str]) -> RecordFilter:
         pinned=draw(st.booleans()),
         include_inactive=draw(st.booleans()),
         hidden_branches=draw(st.frozensets(st.sampled_from(["t000001", "t000009"]))),
+        isolated_tasks=draw(st.frozensets(st.sampled_from(["t000001", "t000002", "t000009"]))),
         exclude=draw(some),
         only=draw(st.none() | some),
     )
@@ -120,3 +121,23 @@ def test_a_set_from_before_holds_nothing_newer(make: Make, open_store: Callable[
     apply(store, known, ("add", 0, BLANK))
     assert [record_id in before for record_id in known] == [True, False]
     assert [record_id in index.passing(here) for record_id in known] == [True, True]
+
+
+@pytest.mark.parametrize("isolated", [1, 30])
+def test_few_and_many_isolated_tasks_keep_out_the_same_kinds(
+    make: Make, open_store: Callable[..., RecordStore], isolated: int
+) -> None:
+    """T2.2: for every kind, whatever the number of tasks."""
+    store = open_store()
+    known: list[str] = []
+    for task_id in ("t000001", "t000040", None):
+        for kind in KINDS:
+            apply(store, known, ("add", 0, replace(BLANK, kind=kind, task_id=task_id)))
+    for number in range(2, isolated + 1):
+        apply(store, known, ("add", 0, replace(BLANK, task_id=f"t{number:06d}")))
+    where = RecordFilter(
+        scopes=("shared/here",), isolated_tasks=frozenset(f"t{number:06d}" for number in range(1, isolated + 1))
+    )
+    passing = make(store).passing(where)
+    assert set(filter(passing.__contains__, known)) == store.matching_ids(where)
+    assert len(known) - len(passing) == len(ISOLATED_KINDS)

@@ -44,6 +44,7 @@ def test_a_named_session_speaks_for_itself() -> None:
         ({"only": frozenset[str]()}, True),
         ({"tags": frozenset({"a"})}, True),
         ({"hidden_branches": frozenset({"t1"})}, False),
+        ({"isolated_tasks": frozenset({"t1"})}, True),
         ({"include_inactive": True}, True),
         ({"pinned": True}, True),
     ],

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from mcp.types import CallToolResult, TextContent
 
 from mcp_memory.entrypoints.strict_tool import StrictTool, annotations, make_tool
-from mcp_memory.entrypoints.wire import ContextArguments, StrategyArgument
+from mcp_memory.entrypoints.wire import ContextArguments, StrategyArgument, given
 from mcp_memory.services.assemble_context import Context, ContextRequest
 from mcp_memory.services.inspecting import shown_report
 
@@ -35,6 +35,7 @@ def _request(arguments: ContextArguments) -> ContextRequest:
         query=arguments.query,
         max_tokens=arguments.max_tokens,
         strategy=strategy.name or None,
+        overrides=given(strategy, without=frozenset({"name", "order"})),
         kinds=arguments.kinds,
         tags=arguments.tags,
         entity_types=arguments.entity_types,
@@ -44,7 +45,7 @@ def _request(arguments: ContextArguments) -> ContextRequest:
         exclude=arguments.exclude,
         additional_context=arguments.additional_context,
         order=arguments.order or strategy.order or "best_first",
-        decay_hours=arguments.decay_hours or strategy.decay_hours,
+        decay_hours=arguments.decay_hours,
         previous=arguments.previous or None,
         compress=arguments.compress,
         explain=arguments.explain,

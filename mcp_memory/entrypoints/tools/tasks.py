@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from mcp.types import CallToolResult
 
 from mcp_memory.domain.records import Json
-from mcp_memory.domain.tasks import Stack
-from mcp_memory.entrypoints.answers import list_goals, show_task
+from mcp_memory.entrypoints.answers import list_goals, show_place, show_task
 from mcp_memory.entrypoints.strict_tool import StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.wire import PopArguments, PushArguments
 from mcp_memory.services.tasks import PopRequest, PushRequest
@@ -27,7 +26,10 @@ def build(app: "App") -> list[StrictTool]:
     def push(arguments: PushArguments, client: str) -> CallToolResult:
         caller = app.caller(arguments.session_id or None, client)
         stack = app.tasks.push(_push_request(arguments), caller)
-        return structured({"task": show_task(stack.current) if stack.current else None} | _place(stack))
+        shown: dict[str, Json] = {"task": show_task(stack.current) if stack.current else None} | show_place(stack)
+        if not (arguments.goal.strip() or arguments.task_id):  # A plan, maybe elsewhere: nobody has moved.
+            shown["path"] = list_goals(app.tasks.stack(caller).path)
+        return structured(shown)
 
     def pop(arguments: PopArguments, client: str) -> CallToolResult:
         popped = app.tasks.pop(_pop_request(arguments), app.caller(arguments.session_id or None, client))
@@ -36,16 +38,14 @@ def build(app: "App") -> list[StrictTool]:
             "popped": show_task(popped.popped),
             "current": show_task(current) if current else None,
         }
-        return structured(shown | _place(popped.stack))
+        if popped.cascaded:
+            shown["abandoned"] = list_goals(popped.cascaded)
+        return structured(shown | show_place(popped.stack))
 
     return [
         make_tool("push_task", "Push task", PUSH_DESCRIPTION, PushArguments, push, annotations()),
         make_tool("pop_task", "Pop task", POP_DESCRIPTION, PopArguments, pop, annotations()),
     ]
-
-
-def _place(stack: Stack) -> dict[str, Json]:
-    return {"path": list_goals(stack.path), "planned": list_goals(stack.planned)}
 
 
 def _push_request(arguments: PushArguments) -> PushRequest:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 
 from mcp_memory.domain.mentions import entity_key
-from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.scopes import ISOLATED_KINDS, RecordFilter
 
 Parameter = str | int | float | None
 
@@ -41,10 +41,15 @@ _CLAUSES: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
     "until": ("r.occurred_at < :until", lambda f: f.until),
     "task_id": ("r.task_id = :task_id", lambda f: f.task_id),
     "session_id": ("r.session_id = :session_id", lambda f: f.session_id),
-    "pinned": ("r.pinned = :pinned", lambda f: int(f.pinned)),
+    "pinned": ("r.pinned", lambda f: int(f.pinned)),  # As the partial index has it.
     "hidden_branches": (
         "(r.branch_id IS NULL OR r.branch_id NOT IN (SELECT value FROM json_each(:hidden_branches)))",
         lambda f: _array(f.hidden_branches),
+    ),
+    "isolated_tasks": (
+        "(r.task_id IS NULL OR r.task_id NOT IN (SELECT value FROM json_each(:isolated_tasks, '$.tasks'))"
+        " OR r.kind NOT IN (SELECT value FROM json_each(:isolated_tasks, '$.kinds')))",
+        lambda f: json.dumps({"tasks": sorted(f.isolated_tasks), "kinds": sorted(ISOLATED_KINDS)}),
     ),
     "exclude": ("r.id NOT IN (SELECT value FROM json_each(:exclude))", lambda f: _array(f.exclude)),
     "only": ("r.id IN (SELECT value FROM json_each(:only))", lambda f: _array(f.only or ())),
@@ -56,6 +61,8 @@ def where_clause(where: RecordFilter) -> tuple[str, dict[str, Parameter]]:
     """The clause and its parameters. An empty `only` passes nothing; any other empty field passes everything."""
     asked = {name: parts for name, parts in _CLAUSES.items() if _is_asked(name, getattr(where, name))}
     clauses = [clause for clause, _ in asked.values()]
+    if len(where.scopes) == 1:  # Of one scope, rows come in the order of an index; of several they have to be sorted.
+        clauses[0] = "r.scope = json_extract(:scopes, '$[0]')"
     if not where.include_inactive:
         clauses.append("r.status NOT IN ('inactive', 'retired')")
     return " AND ".join(clauses), {name: value(where) for name, (_, value) in asked.items()}
