@@ -6,6 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
+from mcp_memory.domain.known import KnownEntity, KnownRelation
+from mcp_memory.domain.record_sets import RecordSet
+
 GraphNode: TypeAlias = tuple[Literal["entity", "record", "task"], str]
 """A kind and a key: an entity's `domain.mentions.entity_key`, a record's or a task's id."""
 
@@ -57,6 +60,41 @@ class GraphStore(Protocol):
 
         Ties by newest. `only` and `exclude` narrow what comes out, not what is walked through. Bounded work, whatever
         the size of the graph.
+        """
+        ...
+
+    def entities(
+        self,
+        keys: Collection[str],
+        scopes: Sequence[str],
+        more: int,
+        hidden: Collection[str] = (),
+        only: RecordSet | None = None,
+        exclude: Collection[str] = (),
+    ) -> Sequence[KnownEntity]:
+        """Those of the entities (by key) that are known, in the order given, and at most `more` others by salience.
+
+        Names of one thing come as one. Nothing comes of records that are superseded, not in `only` or in `exclude`, as
+        if they were not there: no entity, property, spelling or link. What more things are linked to than `mentioned`
+        lets count is left out. Bounded work: of a large graph, the most linked are looked at.
+        """
+        ...
+
+    def relations(
+        self,
+        keys: Collection[str],
+        scopes: Sequence[str],
+        depth: int,
+        limit: int,
+        hidden: Collection[str] = (),
+        only: RecordSet | None = None,
+        exclude: Collection[str] = (),
+    ) -> Sequence[KnownRelation]:
+        """Relations between entities, breadth first from these (by key, any of their names) to `depth` steps.
+
+        Either way round; each entity is visited once, and each relation comes once, by the record that gives it the
+        most weight, of several the latest stored. Nearer ones first, then by weight. Nothing comes of records that are
+        superseded, not in `only` or in `exclude`, nor is walked through.
         """
         ...
 

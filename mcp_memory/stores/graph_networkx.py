@@ -9,7 +9,11 @@ from math import fsum
 from typing import TYPE_CHECKING
 
 from mcp_memory.domain.activation import Reached, spread
+from mcp_memory.domain.known import KnownEntity, KnownRelation
+from mcp_memory.domain.record_sets import RecordSet
+from mcp_memory.domain.scopes import RecordFilter
 from mcp_memory.ports import Connection, GraphNode, GraphSummary, LinkChange, RecordStore
+from mcp_memory.stores.graph_known import described, known_things, related
 from mcp_memory.stores.graph_view import GraphView, Place
 
 if TYPE_CHECKING:
@@ -48,6 +52,34 @@ class NetworkxGraphStore:
         wanted = set(found) if only is None else found.keys() & only
         best = sorted(((found[i], i) for i in wanted.difference(exclude)), reverse=True)[:limit]
         return {record_id: activation for activation, record_id in best}
+
+    def entities(
+        self,
+        keys: Collection[str],
+        scopes: Sequence[str],
+        more: int,
+        hidden: Collection[str] = (),
+        only: RecordSet | None = None,
+        exclude: Collection[str] = (),
+    ) -> Sequence[KnownEntity]:
+        with self._lock:
+            view = self._view(scopes, hidden).narrowed(only, exclude)
+            things = known_things(view, keys, more)
+        return described(things, self._records, _truth_of(scopes, hidden, exclude), only)
+
+    def relations(
+        self,
+        keys: Collection[str],
+        scopes: Sequence[str],
+        depth: int,
+        limit: int,
+        hidden: Collection[str] = (),
+        only: RecordSet | None = None,
+        exclude: Collection[str] = (),
+    ) -> Sequence[KnownRelation]:
+        with self._lock:
+            view = self._view(scopes, hidden).narrowed(only, exclude)
+            return related(view, self._records, _truth_of(scopes, hidden, exclude), keys, depth, limit)
 
     def neighbourhood(
         self, record_id: str, scopes: Sequence[str], limit: int, hidden: Collection[str] = ()
@@ -90,6 +122,7 @@ class _Graph:
         self._places: dict[str, Place] = {}
         self._population: Counter[Place] = Counter()
         self._shared: dict[Place, Place] = {}
+        self._replaced: set[str] = set()
         self.applied = 0
 
     def seen_from(self, scopes: frozenset[str], hidden: frozenset[str]) -> GraphView:
@@ -97,7 +130,10 @@ class _Graph:
         inhabited = {place: count for place, count in self._population.items() if count and place.scope in scopes}
         visible = {place: count for place, count in inhabited.items() if place.branch_id not in hidden}
         is_whole = len(visible) == len(inhabited)
-        return GraphView(graphs=graphs, hidden=hidden, places=self._places, visible=visible, is_whole=is_whole)
+        return GraphView(
+            graphs=graphs, hidden=hidden, places=self._places, visible=visible, is_whole=is_whole,
+            replaced=self._replaced,
+        )  # fmt: skip
 
     def catch_up(self, records: RecordStore) -> None:
         """Apply what was committed since the last call, by whichever process."""
@@ -128,6 +164,7 @@ class _Graph:
         if (place := self._places.pop(change.id, None)) is not None:
             self._population[place] -= 1
             self._scopes[place.scope].take_back(change.id)
+            self._replaced.discard(change.id)
         if change.is_erased:
             for graph in self._scopes.values():
                 graph.forget(change.id)
@@ -136,6 +173,8 @@ class _Graph:
             place = self._places[change.id] = self._shared.setdefault(place, place)
             self._population[place] += 1
             self._scope(change.scope).put(change)
+            if change.superseded_by:
+                self._replaced.add(change.id)
 
     def _scope(self, scope: str) -> ScopeGraph:
         if scope not in self._scopes:
@@ -143,6 +182,11 @@ class _Graph:
 
             self._scopes[scope] = ScopeGraph()
         return self._scopes[scope]
+
+
+def _truth_of(scopes: Sequence[str], hidden: Collection[str], exclude: Collection[str]) -> RecordFilter:
+    """What the truth may be asked for: it may have moved on since the graph caught up."""
+    return RecordFilter(scopes=tuple(scopes), hidden_branches=frozenset(hidden), exclude=frozenset(exclude))
 
 
 def _records(reached: Mapping[GraphNode, Reached[GraphNode]]) -> Iterator[tuple[str, Reached[GraphNode]]]:

@@ -33,6 +33,7 @@ class ScopeGraph:
         self._pairs_of: dict[str, frozenset[_Pair]] = {}
         self._successors: dict[str, str] = {}
         self._relations_of: dict[str, int] = {}
+        self._by_degree: dict[int, dict[str, None]] = {}
 
     def __contains__(self, node: object) -> bool:
         return node in self._graph
@@ -58,9 +59,20 @@ class ScopeGraph:
         """How many relations each record states that states any."""
         return self._relations_of
 
+    def most_linked(self, most: int) -> Iterator[tuple[int, str]]:
+        """(links, key) of the entities with at most so many links, seen or not, the most linked first.
+
+        Of equal ones those that were linked last. Not to be used any more once the graph has changed.
+        """
+        for degree in sorted(self._by_degree, reverse=True):
+            if degree <= most:
+                yield from ((degree, key) for key in reversed(self._by_degree[degree]))
+
     def join(self, one: GraphNode, other: GraphNode) -> None:
-        if one != other:
+        if one != other and not self._graph.has_edge(one, other):
             self._graph.add_edge(one, other)
+            for end in (one, other):
+                self._move(end, self.degree(end) - 1, self.degree(end))
 
     def put(self, change: LinkChange) -> None:
         """Add what a record links, which has no links of its own here yet."""
@@ -140,7 +152,20 @@ class ScopeGraph:
         """Remove an edge, and the ends that it leaves without any. A thing related to itself has none."""
         if self._graph.has_edge(one, other):
             self._graph.remove_edge(one, other)
+            for end in (one, other):
+                self._move(end, self.degree(end) + 1, self.degree(end))
             self._graph.remove_nodes_from([node for node in (one, other) if not self.degree(node)])
+
+    def _move(self, node: GraphNode, before: int, now: int) -> None:
+        """Keep entities by the number of their links; without any, nowhere."""
+        if node[0] != "entity":
+            return
+        if before:
+            del self._by_degree[before][node[1]]
+            if not self._by_degree[before]:
+                del self._by_degree[before]
+        if now:
+            self._by_degree.setdefault(now, {})[node[1]] = None
 
 
 if TYPE_CHECKING:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_memory.domain.mentions import name_candidates
+from mcp_memory.domain.record_sets import RecordSet
 from mcp_memory.domain.text import STOP_WORDS
 from mcp_memory.ports import GraphNode, GraphSummary
 
@@ -35,7 +36,8 @@ class GraphView:
     """The graphs of a caller's scopes as one, without what is in a hidden branch. Not thread-safe.
 
     `places` are those of all live records, `visible` how many records are in each place that the caller sees,
-    `is_whole` that these are all places in its scopes.
+    `is_whole` that these are all places in its scopes. `only` and `without` narrow further what is seen of them;
+    `replaced` are the ids of superseded records, which are seen as well.
     """
 
     graphs: Sequence[ScopeGraph]
@@ -43,24 +45,36 @@ class GraphView:
     places: Mapping[str, Place]
     visible: Mapping[Place, int]
     is_whole: bool
+    replaced: Collection[str] = frozenset()
+    only: RecordSet | None = None
+    without: Sequence[Container[str]] = ()
+
+    def narrowed(self, only: RecordSet | None, exclude: Collection[str]) -> GraphView:
+        """The same, as if there were no records but those of `only`, none of `exclude`, and none superseded.
+
+        How many records there are in all stays as it was.
+        """
+        without = tuple(ids for ids in (frozenset(exclude), self.replaced) if ids)
+        return replace(self, only=only, without=without)
 
     def sees(self, node: GraphNode) -> bool:
         """Whether the caller may know of a node. An entity beside a visible one is as visible as what joins the two."""
         if node[0] == "record":
             place = self.places.get(node[1])
-            return place is not None and place in self.visible
+            return place is not None and place in self.visible and self._passes(node[1])
         return node[0] == "entity" or node[1] not in self.hidden
 
     def neighbours(self, node: GraphNode) -> Sequence[tuple[GraphNode, float]]:
         """Visible neighbours with the weights of what joins them to the node; none where they are too many."""
-        return list((self._near(node) or {}).items())
+        return list((self.links_of(node) or {}).items())
 
-    def _near(self, node: GraphNode) -> Mapping[GraphNode, float] | None:
+    def links_of(self, node: GraphNode) -> Mapping[GraphNode, float] | None:
         """As `neighbours`; None where they are too many."""
         graphs = [graph for graph in self.graphs if node in graph]
         links = [graph.degree(node) for graph in graphs]
+        is_narrowed = self.only is not None or bool(self.without)
         # Where nothing is hidden, all that an entity is linked to in one scope is seen: it need not be counted.
-        needs_no_count = self.is_whole and node[0] == "entity" and max(links, default=0) > MAX_FAN
+        needs_no_count = self.is_whole and not is_narrowed and node[0] == "entity" and max(links, default=0) > MAX_FAN
         if needs_no_count or sum(links) > MAX_LOOKED_AT:
             return None
         near: dict[GraphNode, float] = {}
@@ -68,13 +82,18 @@ class GraphView:
         for graph in graphs:
             for neighbour in graph.neighbours(node):
                 if neighbour[0] == "record":
-                    if places.get(neighbour[1]) in visible:
+                    if places.get(neighbour[1]) in visible and (not is_narrowed or self._passes(neighbour[1])):
                         near[neighbour] = 1.0
                 elif weight := self._weight(graph, node, neighbour):
                     near[neighbour] = max(weight, near.get(neighbour, 0.0))
                 if len(near) > MAX_FAN:
                     return None
         return near
+
+    def is_everywhere(self, node: GraphNode) -> bool:
+        """Whether it is linked to more than tells anything; most nodes need not be looked at for that."""
+        links = sum(graph.degree(node) for graph in self.graphs if node in graph)
+        return links > MAX_FAN and self.links_of(node) is None
 
     def named_in(self, text: str) -> Sequence[str]:
         """Keys of entities that the caller knows in a text, in order, the longest of those that overlap."""
@@ -94,7 +113,7 @@ class GraphView:
         weights: dict[str, float] = {}
         counts: dict[str, int | None] = {}  # A thing that is named twice is counted once.
         for key in keys:
-            names = self._names_of(key)
+            names = self.names_of(key)
             counts |= {name: self._count_mentions(name) for name in names if name not in counts}
             known = [count for name in names if (count := counts[name]) is not None]
             if len(known) < len(names) or not sum(known):
@@ -123,6 +142,10 @@ class GraphView:
             tasks=sum(node[0] == "task" for node in nodes),
         )
 
+    def _passes(self, record_id: str) -> bool:
+        """Whether nothing but its place decides if the record is seen."""
+        return (self.only is None or record_id in self.only) and not any(record_id in ids for ids in self.without)
+
     def _is_joined(self, node: GraphNode, most: int | None = None) -> bool:
         """Whether the caller sees anything that the node is linked to; of `most` links, where given."""
         links = ((graph, near) for graph in self.graphs if node in graph for near in graph.neighbours(node))
@@ -135,7 +158,7 @@ class GraphView:
             return max((weight for record_id, weight in statements if self.sees(("record", record_id))), default=0.0)
         return float(self.sees(neighbour))
 
-    def _names_of(self, key: str) -> Sequence[str]:
+    def names_of(self, key: str) -> Sequence[str]:
         """The key, and whatever names the same thing by what visible records say; the nearest MAX_NAMES."""
         names: dict[str, None] = {key: None}
         latest = [key]
@@ -155,5 +178,5 @@ class GraphView:
 
     def _count_mentions(self, key: str) -> int | None:
         """How many visible records mention it; None for more than tell anything."""
-        near = self._near(("entity", key))
+        near = self.links_of(("entity", key))
         return None if near is None else sum(node[0] == "record" for node in near)

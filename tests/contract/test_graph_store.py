@@ -9,17 +9,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_memory.domain.ids import number_of
+from mcp_memory.domain.known import KnownEntity, entity_salience
 from mcp_memory.domain.mentions import MAX_LENGTH
-from mcp_memory.domain.records import OUT_OF_SEARCH, Entity, Record, Relation
+from mcp_memory.domain.record_sets import RecordSet
+from mcp_memory.domain.records import OUT_OF_SEARCH, Details, Entity, Json, Record, Relation
 from mcp_memory.domain.tasks import Task
 from mcp_memory.ports import Connection, GraphStore, GraphSummary, LinkChange, RecordStore
+from mcp_memory.stores.graph_known import CONTENDERS, MAX_LINKS
 from mcp_memory.stores.graph_networkx import NetworkxGraphStore
 from mcp_memory.stores.graph_scope import MAX_ALIASES
 from mcp_memory.stores.graph_view import MAX_FAN, MAX_LOOKED_AT, MAX_NAMES
@@ -398,6 +402,226 @@ def test_a_relation_outlives_one_of_several_who_state_it(graph: GraphStore, stor
     assert graph.check() == []
 
 
+def known(graph: GraphStore, *keys: str, more: int = 0, **narrowing: Any) -> list[KnownEntity]:
+    return list(graph.entities(keys, HERE, more, **narrowing))
+
+
+def related(graph: GraphStore, *keys: str, depth: int = 5, limit: int = 100, **narrowing: Any) -> list[str]:
+    """`depth: a --[type]--> b` of each relation."""
+    found = graph.relations(keys, HERE, depth, limit, **narrowing)
+    return [
+        f"{each.depth}: {each.relation.source} --[{each.relation.type}]--> {each.relation.target}" for each in found
+    ]
+
+
+def test_known_entities_are_those_asked_for_and_some_that_stand_out(graph: GraphStore, add: Add) -> None:
+    """B3.3: all that are known, in the order given, then at most so many others, the most salient first."""
+    first = add("0", entities=entities("Kafka", "Redis", "Bo"))
+    second = add("1", entities=entities("Redis", "Cy"))
+    third = add("2", entities=entities("Redis", "Cy"))
+    found = known(graph, "bo", "nobody", "kafka", "bo", more=2)
+    assert [(each.key, each.name, each.type, each.named) for each in found] == [
+        ("bo", "Bo", "name", True),
+        ("kafka", "Kafka", "name", True),
+        ("redis", "Redis", "name", False),
+        ("cy", "Cy", "name", False),
+    ]
+    assert found[0].records == found[1].records == (first.id,)
+    assert found[2].records == (third.id, second.id, first.id)
+    assert [each.key for each in known(graph, "bo")] == ["bo"]
+    assert [each.key for each in known(graph, more=1)] == ["redis"]
+    assert known(graph) == []
+    assert graph.entities(["bo"], ("shared/there",), 10) == []
+
+
+def test_an_entity_is_salient_by_its_links_its_relations_and_how_lately_it_was_mentioned(
+    graph: GraphStore, add: Add
+) -> None:
+    """B4.5: in (0, 1]; log of the links, at most halved by the rest; the same formula as documented."""
+    add("0", entities=entities("Old", "Related", "Often"))
+    second = add("1", entities=entities("Often"), relations=[relation("Related", "Often", 0.5)])
+    last = add("2", entities=entities("New"))
+    found = {each.key: each.salience for each in known(graph, more=9)}
+    assert list(found) == ["often", "related", "new", "old"]
+    newest = number_of(last.id)
+    assert found["new"] == pytest.approx(entity_salience(1, MAX_FAN, 0.0, 1.0))
+    assert found["often"] == pytest.approx(entity_salience(3, MAX_FAN, 0.5, number_of(second.id) / newest))
+    assert all(0 < value <= 1 for value in found.values())
+
+
+def test_what_is_said_of_an_entity_is_the_newest_word_that_holds(
+    graph: GraphStore, store: RecordStore, add: Add
+) -> None:
+    """B3.3, R8: by when it occurred, not when it was stored; nothing by superseded or retired records."""
+
+    def said(**properties: Json) -> list[Entity]:
+        return [Entity(name="Postgres", type="database", properties=properties)]
+
+    def properties() -> Details:
+        return known(graph, "postgres")[0].properties
+
+    new = add("1", entities=said(port=5433, host="db1"), occurred_at=300.0)
+    add("2", entities=said(port=5432, size="big"), occurred_at=200.0)
+    assert properties() == {"port": 5433, "size": "big", "host": "db1"}
+    other = add("3", entities=entities("Postgres"), occurred_at=400.0)
+    assert properties() == {"port": 5433, "size": "big", "host": "db1"}
+    with store.write() as transaction:
+        transaction.update(replace(new, superseded_by=other.id, status="superseded"))
+    assert properties() == {"port": 5432, "size": "big"}
+    assert known(graph, "postgres")[0].type == "database"
+    with store.write() as transaction:
+        transaction.update(new)
+        transaction.update(replace(new, status="retired"))
+    assert properties() == {"port": 5432, "size": "big"}
+
+
+def test_the_names_of_one_thing_are_one_entity(graph: GraphStore, add: Add) -> None:
+    """B3.3: under the name that most records use, however it was asked for."""
+    add("0", entities=[Entity(name="Postgres", type="database", properties={"aliases": ["PG"], "port": 1})])
+    add("1", entities=entities("PG"))
+    newest = add("2", entities=entities("pg"))
+    for asked in (("pg",), ("postgres", "pg"), ()):
+        (found,) = known(graph, *asked, more=5)
+        assert (found.key, found.keys, found.name, found.type) == ("pg", ("pg", "postgres"), "PG", "database")
+        assert found.properties == {"aliases": ["PG"], "port": 1}
+        assert len(found.records) == 3
+        assert found.records[0] == newest.id
+
+
+def test_one_that_is_everywhere_is_no_known_entity(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """B3.3: as it is not mentioned either; nor does it keep the others from being found."""
+    rare = add("0", entities=entities("Kafka", "Speaker"))
+    with store.write() as transaction:
+        for n in range(MAX_FAN):
+            record = replace(rare, id=transaction.next_id("r"), text=str(n))
+            transaction.insert(record, np.ones((1, 8), np.float32), entities("Speaker"), ())
+    assert [each.key for each in known(graph, "speaker", more=9)] == ["kafka"]
+    narrow = RecordSet.of([rare.id])
+    assert [each.key for each in known(graph, "speaker", more=9, only=narrow)] == ["speaker", "kafka"]
+
+
+@pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
+def test_the_most_linked_are_looked_at_until_it_is_enough(make: Make, store: RecordStore, add: Add) -> None:
+    """B3.3: bounded work, also where a branch hides most of what is linked."""
+    record = add("0", entities=entities("Kafka", "Redis"))
+    for hidden, found in ((MAX_LINKS - 1, ["kafka", "redis"]), (MAX_LINKS, ["redis"])):
+        graph = make(cast("RecordStore", _TellsOfHidden(store, hidden)))
+        assert sorted(each.key for each in known(graph, more=9, hidden=["t1"])) == found
+        assert known(graph, "kafka", hidden=["t1"])[0].records == (record.id,)
+
+
+def test_no_more_are_looked_at_than_might_stand_out(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """B3.3: what has too few links, and what is left when MAX_LOOKED_AT links were met."""
+    often, many = [f"often{n}" for n in range(CONTENDERS)], [f"many{n:02}" for n in range(25)]
+    record = add("0", entities=entities(*often, "Once"))
+    for n in range(30):
+        add(str(n), entities=entities(*often))
+    assert [each.key for each in known(graph, more=1)] == often[:1]
+    with store.write() as transaction:
+        for n in range(MAX_LOOKED_AT // 24):
+            record = replace(record, id=transaction.next_id("r"), text=str(n))
+            transaction.insert(record, np.ones((1, 8), np.float32), entities(*many), ())
+    assert len(known(graph, more=100)) == 24
+    assert [each.key for each in known(graph, "once", "often1", more=1)] == ["once", "often1", "many01"]
+
+
+def test_relations_come_breadth_first_each_once(graph: GraphStore, add: Add) -> None:
+    """B3.4: either way round, through a ring, each entity visited once; nearer ones first, then the stronger."""
+    add("0", relations=[relation("A", "B", 0.5), relation("C", "A", 0.9), relation("B", "C"), relation("C", "D")])
+    add("1", relations=[relation("D", "A"), relation("D", "E"), relation("E", "E"), relation("X", "Y")])
+    expected = [
+        "1: D --[uses]--> A",
+        "1: C --[uses]--> A",
+        "1: A --[uses]--> B",
+        "2: D --[uses]--> E",
+        "2: B --[uses]--> C",
+        "2: C --[uses]--> D",
+        "3: E --[uses]--> E",
+    ]
+    assert related(graph, "a") == expected
+    assert related(graph, "a", depth=2) == expected[:6]
+    assert related(graph, "a", limit=2) == expected[:2]
+    assert related(graph, "a", limit=5) == expected[:5]
+    assert (
+        related(graph, "a", depth=0) == related(graph, "a", limit=0) == related(graph, "nobody") == related(graph) == []
+    )
+
+
+def test_a_relation_scores_its_weight_halved_with_each_step(graph: GraphStore, add: Add) -> None:
+    """B4.3: by the record that gives it the most weight, of several the latest."""
+    add("0", relations=[relation("A", "B", 0.2), relation("B", "C", 0.8), relation("C", "D", 0.4)])
+    strong = add("1", relations=[relation("a", "b", 0.6)])
+    found = graph.relations(["a"], HERE, 5, 10)
+    assert [(each.depth, each.score) for each in found] == [(1, 0.6), (2, 0.4), (3, pytest.approx(0.1))]
+    assert (found[0].record_id, found[0].relation.weight) == (strong.id, 0.6)
+    again = add("2", relations=[relation("A", "B", 0.6)])
+    assert graph.relations(["a"], HERE, 1, 10)[0].record_id == again.id
+
+
+def test_an_alias_costs_no_step_between_relations(graph: GraphStore, add: Add) -> None:
+    """B3.4: what is said of one name is said of the thing."""
+    add("0", entities=[Entity(name="Postgres", properties={"aliases": ["PG"]})], relations=[relation("App", "PG")])
+    add("1", relations=[relation("Postgres", "Disk")])
+    assert related(graph, "app") == ["1: App --[uses]--> PG", "2: Postgres --[uses]--> Disk"]
+    assert related(graph, "pg", depth=1) == ["1: Postgres --[uses]--> Disk", "1: App --[uses]--> PG"]
+
+
+def test_nothing_is_known_by_the_word_of_what_is_left_out(graph: GraphStore, store: RecordStore, add: Add) -> None:
+    """B1.4, S4.1: excluded, filtered, hidden, replaced, retired or foreign: no relation, property, type or step."""
+    kept = add("0", entities=entities("Kafka"), relations=[relation("Redis", "Disk")])
+    told = add(
+        "1", entities=[Entity(name="Kafka", type="queue", properties={"port": 9}), Entity(name="Lone")],
+        relations=[relation("Kafka", "Redis")],
+    )  # fmt: skip
+
+    def seen(**narrowing: Any) -> tuple[object, ...]:
+        things = {each.key: (each.type, each.properties, each.records) for each in known(graph, more=9, **narrowing)}
+        return things.get("kafka"), "lone" in things, related(graph, "kafka", **narrowing)
+
+    every = ["1: Kafka --[uses]--> Redis", "2: Redis --[uses]--> Disk"]
+    assert seen() == (("queue", {"port": 9}, (told.id, kept.id)), True, every)
+    nothing: Details = {}
+    without: tuple[object, ...] = (("name", nothing, (kept.id,)), False, list[str]())
+    assert seen(exclude=[told.id]) == seen(only=RecordSet.of([kept.id])) == without
+    assert seen(only=RecordSet.of([told.id])) == (("queue", {"port": 9}, (told.id,)), True, every[:1])
+    changes = (
+        {"branch_id": "t1"}, {"status": "retired"}, {"scope": "private/bob/here"},
+        {"status": "superseded", "superseded_by": kept.id},
+    )  # fmt: skip
+    for change in changes:
+        with store.write() as transaction:
+            transaction.update(replace(told, **change))
+        assert seen(hidden=["t1"]) == without
+        with store.write() as transaction:
+            transaction.update(told)
+        assert seen(hidden=["t1"]) == seen()
+
+
+class _IsBehind:
+    """A record store from which a record is gone since its links were told."""
+
+    def __init__(self, truth: RecordStore, gone: str) -> None:
+        self._truth = truth
+        self._gone = gone
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._truth, name)
+
+    def link_changes(self, since: int) -> Iterator[LinkChange]:
+        yield from self._truth.link_changes(since)
+        with self._truth.write() as transaction:
+            transaction.erase([self._gone])
+
+
+@pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
+def test_what_is_erased_meanwhile_is_not_told(make: Make, store: RecordStore, add: Add) -> None:
+    """R9: the truth has the last word."""
+    gone = add("1", entities=[Entity(name="Kafka", properties={"port": 9})], relations=[relation("Kafka", "Redis")])
+    assert known(make(cast("RecordStore", _IsBehind(store, gone.id))), "kafka") == []
+    gone = add("2", entities=[Entity(name="Kafka", properties={"port": 9})], relations=[relation("Kafka", "Redis")])
+    assert related(make(cast("RecordStore", _IsBehind(store, gone.id))), "kafka") == []
+
+
 # What follows compares whole histories with a graph made anew, and with a truth in which only the visible exists.
 
 SCOPES = ("shared/here", "private/ann/here", "user")
@@ -483,7 +707,19 @@ def answers(graph: GraphStore, scopes: Sequence[str], hidden: Sequence[str], ids
     text = " and ".join(NAMES)
     near: list[Sequence[Connection]] = [graph.neighbourhood(record_id, scopes, 9, hidden) for record_id in ids]
     one_by_one = [reached(graph, f"is it {name}", scopes, hidden) for name in NAMES]
-    return [graph.mentioned(text, scopes, hidden), reached(graph, text, scopes, hidden), one_by_one, near]
+    # What a relation names takes the type of whatever bears the name in the scope, seen or not.
+    things = [
+        replace(each, type="") for keys in ((), ("ann", "bo")) for each in graph.entities(keys, scopes, 9, hidden)
+    ]
+    links = [graph.relations([name.lower()], scopes, 3, 9, hidden) for name in NAMES]
+    return [
+        graph.mentioned(text, scopes, hidden),
+        reached(graph, text, scopes, hidden),
+        one_by_one,
+        near,
+        things,
+        links,
+    ]
 
 
 @given(

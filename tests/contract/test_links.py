@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from mcp_memory.domain.records import Entity, Record, Relation
 from mcp_memory.domain.scopes import RecordFilter
@@ -100,6 +101,49 @@ def test_an_alias_said_in_an_open_branch_waits_for_its_end(store: RecordStore, a
     with store.write() as transaction:
         transaction.update_task(replace(branch, status="complete"))
     assert outside.id in store.matching_ids(replace(HERE, entities=frozenset({"pg"})))
+
+
+def test_what_is_said_of_entities_is_told_by_their_keys(store: RecordStore, add: Add) -> None:
+    """B3.3, B1.4: by records that pass and hold, the newest last; of what was found, by those that are named."""
+    properties = {"port": 5432}
+    late = add("2", entities=[Entity(name="PG", type="database")], occurred_at=300.0)
+    early = add("1", entities=[Entity(name="Pg", type="database", properties=properties)], occurred_at=200.0)
+    some, other = add("3", entities=found("pg")), add("4", entities=found("pg"))
+    add("5", entities=[Entity(name="pg"), *found("Bo")], scope="private/bob/here")
+    add("6", entities=[Entity(name="pg")], status="superseded", superseded_by=late.id)
+
+    def told(*found_by: str, **changes: Any) -> list[tuple[str, str]]:
+        return [(m.record_id, m.key) for m in store.mentions({"pg"}, replace(HERE, **changes), found_by)]
+
+    assert told() == [(early.id, "pg"), (late.id, "pg")]
+    assert told(some.id) == [(some.id, "pg"), (early.id, "pg"), (late.id, "pg")]
+    assert told(some.id, other.id, exclude=frozenset({early.id, some.id})) == [(other.id, "pg"), (late.id, "pg")]
+    assert store.mentions({"pg"}, HERE)[0].entity == Entity(name="PG", type="database", properties=properties)
+    assert store.mentions({"bo"}, HERE, {some.id}) == store.mentions((), HERE) == []
+
+
+def test_relations_are_told_by_either_end(store: RecordStore, add: Add) -> None:
+    """B3.4, B1.4: the strongest first, then the latest; by records that pass and hold; no more than a limit."""
+
+    def stated(source: str, target: str, weight: float) -> Relation:
+        return Relation(source=source, type="uses", target=target, weight=weight)
+
+    first = add("1", relations=[stated("A", "B", 0.5), stated("C", "D", 1.0)])
+    second = add("2", relations=[stated("B", "A", 0.5), stated("E", "a", 0.9), stated("A", "A", 0.1)])
+    add("3", relations=[stated("A", "F", 1.0)], scope="private/bob/here")
+    add("4", relations=[stated("A", "G", 1.0)], status="superseded", superseded_by=first.id)
+    found = store.statements({"a"}, HERE, 10)
+    assert [(each.relation, each.record_id) for each in found] == [
+        (stated("E", "A", 0.9), second.id),
+        (stated("B", "A", 0.5), second.id),
+        (stated("A", "B", 0.5), first.id),
+        (stated("A", "A", 0.1), second.id),
+    ]
+    assert [each.record_id for each in store.statements({"a"}, replace(HERE, only=frozenset({first.id})), 10)] == [
+        first.id
+    ]
+    assert len(store.statements({"a"}, HERE, 2)) == 2
+    assert store.statements((), HERE, 10) == []
 
 
 def test_changes_of_links_tell_what_a_record_is_joined_to_now(store: RecordStore, add: Add) -> None:
