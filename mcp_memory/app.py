@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcp_memory.domain.intents import pick_strategy
 from mcp_memory.domain.records import Instant, Json, NewRecord, Record
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.tokens import ModelFactor
@@ -43,6 +44,7 @@ from mcp_memory.services.examining import Examining
 from mcp_memory.services.forget import Forget, Forgotten, Mode
 from mcp_memory.services.given_out import GivenOut
 from mcp_memory.services.inspecting import Inspecting
+from mcp_memory.services.maintain import Maintain
 from mcp_memory.services.querying import Evidence, Querying
 from mcp_memory.services.recall import Recall, RecallAnswer, RecallRequest
 from mcp_memory.services.reindex import Reindex
@@ -54,6 +56,7 @@ from mcp_memory.settings import Settings
 from mcp_memory.stores.graph_networkx import NetworkxGraphStore
 from mcp_memory.stores.records_sqlite import FILE_NAME, SqliteRecordStore, restore
 from mcp_memory.stores.records_sqlite.transaction import embedder_mismatch
+from mcp_memory.strategies import overridden, read_strategies
 
 if TYPE_CHECKING:
     from mcp_memory.stores.vectors_chroma import Place
@@ -80,9 +83,10 @@ class App:
         self.records: RecordStore = SqliteRecordStore(settings.data_dir, self._embedder.id, clock)
         self.tasks = Tasks(self.records, self._redactor, clock)
         self.graph: GraphStore = NetworkxGraphStore(self.records)
-        self.inspect = Inspecting(self.records, self.graph)
+        self.inspect = Inspecting(self.records, self.graph, clock)
         self.reindex = Reindex(self.records, self._embedder)
         self.examine = Examining(self.records, self.reindex, self._embedder.id, self.index_examiner)
+        self.maintain = Maintain(self.records, self._embedder, self._counter, clock)
         self._forget = Forget(self.records, self._erase_derived, clock)
         self._revise = Revise(self.records, self._embedder, self._counter, self._redactor, clock)
 
@@ -115,6 +119,9 @@ class App:
 
     def assemble_context(self, request: ContextRequest, caller: Caller) -> Context:
         return self._services.assemble_context(request, caller, self.factor(caller))
+
+    def add_event(self, context_id: str, record_id: str, caller: Caller) -> Context:
+        return self._services.assemble_context.add_event(context_id, record_id, caller, self.factor(caller))
 
     def revise(self, revision: Revision, caller: Caller) -> Record:
         return self._revise(revision, caller)
@@ -166,6 +173,7 @@ class App:
         self._services.filters.passing(RecordFilter(scopes=self.caller().scopes))
         self.graph.mentioned("warm", self.caller().scopes)
         self._redactor.redact("warm")
+        pick_strategy("warm")
         self._dates.read("yesterday", self._clock())
         with contextlib.suppress(StoreUnavailable):
             self.index.erase(())  # What was erased by a process that was killed before it could purge.
@@ -189,6 +197,7 @@ class App:
     def _erase_derived(self, record_ids: Collection[str]) -> None:
         """Made with the services, which are made late."""
         self.index.erase(record_ids)
+        self._services.assemble_context.forget()
 
     @property
     def index(self) -> VectorIndex:
@@ -234,7 +243,17 @@ class App:
             remember=Remember(records, vectors, self._embedder, counter, self._redactor, self._given_out, clock),
             recall=Recall(records, querying, counter, self._given_out, clock),
             assemble_context=AssembleContext(
-                records, querying, counter, self._given_out, clock, self.settings.max_tokens
+                records,
+                vectors,
+                querying,
+                self.graph,
+                filters,
+                counter,
+                self._given_out,
+                clock,
+                read_strategies(self.settings.strategies_file),
+                overridden,
+                self.settings.max_tokens,
             ),
         )
 

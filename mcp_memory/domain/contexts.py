@@ -8,7 +8,10 @@ from mcp_memory.domain.records import Detail, Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """One item of the block. `tokens` are the client's, of the item's own lines; `score` is its strategy's."""
+    """One item of the block. `tokens` are the client's, of the item's own lines; `score` is its strategy's.
+
+    `parts` says what each signal adds to the score.
+    """
 
     source: str
     kind: str
@@ -17,6 +20,7 @@ class Component:
     score: float
     detail: Detail
     text: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,31 @@
 """Turns records and the task stack into items that compete for the budget, each in the forms it can be shown in."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from math import ceil
 
 from mcp_memory.domain.budget import Form, Item
-from mcp_memory.domain.rendering import neutralise, record_frame
-from mcp_memory.domain.strategies import Candidate
-from mcp_memory.domain.tasks import DEAD_ENDS, Stack, Task
+from mcp_memory.domain.known import KnownEntity, KnownRelation
+from mcp_memory.domain.lifecycle import deepest_detail
+from mcp_memory.domain.rendering import (
+    entity_line,
+    neutralise,
+    record_body,
+    record_frame,
+    relation_line,
+    shared_frame,
+    shows_text_alone,
+)
+from mcp_memory.domain.scoring import Scored
+from mcp_memory.domain.strategies import Strategy
+from mcp_memory.domain.tasks import Stack, Task
 
 GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20
-FINISHED_SHOWN, PLANNED_SHOWN = 8, 5
+FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5
+
+
+TITLE_PART = 2
+"""What each of a group pays, in tokens, for the title they share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,31 +50,44 @@ class Measure:
         return text if shorter == text else shorter.rstrip() + "…"
 
 
-def record_item(candidate: Candidate, score: float, measure: Measure, *, section: str, share: str) -> Item:
-    """A record: its text where that is no longer than a summary, else the summary; then the micro."""
-    record = candidate.record
-    before, after = record_frame(record)
-    frame_tokens = measure.count_raw(before + after) + 1
-    whole = record.summary == record.text
+def record_item(
+    each: Scored, measure: Measure, *, section: str, share: str, groups: Container[str] = frozenset[str]()
+) -> Item:
+    """A record: its text where that is no longer than a summary, else the summary; then the micro.
+
+    In one of the `groups` it shows beside others under their title, and costs so much less.
+    """
+    record = each.candidate.record
+    before, after = record_frame(record, day_only=True)
+    group, among = shared_frame(record)
+    has_company = group in groups
+    frame_tokens = measure.count_raw((among if has_company else before) + after) + 1 + has_company * TITLE_PART
+    told = f" → {record.outcome}"  # The frame says it as well, with how sure somebody was.
+    whole = record.summary.removesuffix(told) == record.text
+    is_counted = shows_text_alone(record)
 
     def form(text: str, tokens: int, *, micro: bool = False) -> Form:
         detail = "micro" if micro else "full" if whole else "summary"
-        line = f"{before}{neutralise(text)}{after}"
+        body = record_body(record, text.removesuffix(told), detail)
         # Line breaks inside a text gain an indent each.
-        raw = frame_tokens + tokens + 2 * line.count("\n")
-        return Form(detail=detail, text=line, tokens=measure.scaled(raw))
+        raw = frame_tokens + (tokens + 2 * body.count("\n") if is_counted else measure.count_raw(body))
+        text = f"{before}{body}{after}"
+        return Form(detail=detail, text=text, tokens=measure.scaled(raw), short=f"{among}{body}{after}")
 
-    forms = [form(record.summary, record.summary_tokens)]
-    if record.micro_tokens < record.summary_tokens:
+    forms = [form(record.summary, record.summary_tokens)] if deepest_detail(record) != "micro" else []
+    if not forms or record.micro_tokens < record.summary_tokens:
         forms.append(form(record.micro, record.micro_tokens, micro=True))
     return Item(
         id=record.id,
         kind=record.kind,
-        source=candidate.source,
+        source=each.candidate.source,
         section=section,
         share=share,
-        score=score,
+        score=each.score,
         forms=tuple(forms),
+        group=group if has_company else "",
+        time=record.occurred_at,
+        parts=each.parts,
     )
 
 
@@ -71,24 +99,76 @@ def stack_items(stack: Stack, measure: Measure) -> list[Item]:
     if stack.current is None:
         return []
     *ancestors, current = stack.path
-    finished = [task for task in (*stack.siblings, *stack.children) if task.is_finished][-FINISHED_SHOWN:]
-    dead = [task for task in finished if task.status in DEAD_ENDS]
-    done = [task for task in finished if task.status not in DEAD_ENDS]
     path = {task.id: position for position, task in enumerate(stack.path)}
-    items = [_task_item(current, "now", measure, position=path[current.id], required=True)]
-    items += [_task_item(task, "goal", measure, position=path[task.id]) for task in ancestors[:1]]
-    items += [_task_item(task, f"dead end ({task.status})", measure, position=100) for task in reversed(dead)]
-    items += [_task_item(task, "done", measure, position=200) for task in reversed(done)]
-    items += [_task_item(task, "within", measure, position=path[task.id]) for task in reversed(ancestors[1:])]
-    items += [_task_item(task, task.status, measure, position=300) for task in stack.planned[:PLANNED_SHOWN]]
+    items = [_task_item(current, "now", "root", measure, position=path[current.id], required=True)]
+    items += [_task_item(task, "goal", "root", measure, position=path[task.id]) for task in ancestors[:1]]
+    items += _finished_items(stack, measure)
+    items += [
+        _task_item(task, "within", "ancestors", measure, position=path[task.id]) for task in reversed(ancestors[1:])
+    ]
+    items += [
+        _task_item(task, "blocked" if task.status == "blocked" else "next", "focus", measure, position=300 + place)
+        for place, task in enumerate(stack.planned[:PLANNED_SHOWN])
+    ]
     return items
+
+
+def _finished_items(stack: Stack, measure: Measure) -> list[Item]:
+    """What ended beside the path, read as it happened: the last dead end first, the last result, then the rest."""
+    dead, done = stack.dead_ends[-DEAD_ENDS_SHOWN:], stack.done[-FINISHED_SHOWN:]
+    failed = [
+        _task_item(task, f"dead end ({task.status})", "finished", measure, position=100 + place)
+        for place, task in reversed(list(enumerate(dead)))
+    ]
+    complete = [
+        _task_item(task, "done", "finished", measure, position=200 + place)
+        for place, task in reversed(list(enumerate(done)))
+    ]
+    return [*failed[:1], *complete[:1], *failed[1:], *complete[1:]]
 
 
 def tasks_beyond(stack: Stack, items: Sequence[Item]) -> list[str]:
     """Ids of finished and planned tasks around the current one that the items leave out, for they are too many."""
     shown = {item.id for item in items}
-    around = [task for task in (*stack.siblings, *stack.children) if task.is_finished]
-    return [task.id for task in (*around, *stack.planned) if task.id not in shown]
+    return [task.id for task in (*stack.done, *stack.dead_ends, *stack.planned) if task.id not in shown]
+
+
+def entity_item(entity: KnownEntity, measure: Measure) -> Item:
+    """What is known of a thing, in one line; named ones count in full, others by how much they stand out."""
+    score = 1.0 if entity.named else entity.salience
+    return _line_item(
+        f"entity:{entity.key}", "entity", "Known Entities", entity_line(entity), measure, "entities", score
+    )
+
+
+def relation_item(known: KnownRelation, measure: Measure) -> Item:
+    """A relation in one line, by its weight and how far away it is."""
+    line = relation_line(known.relation)
+    return _line_item(f"relation:{line[2:]}", "relation", "Relationships", line, measure, "relations", known.score)
+
+
+def note_item(note: str, measure: Measure) -> Item:
+    """How well confidence held up; it lives on the episodes' share."""
+    return _line_item("note", "note", "Note", f"- {note}", measure, "episodes", 0.0)
+
+
+def _line_item(item_id: str, kind: str, section: str, line: str, measure: Measure, share: str, score: float) -> Item:
+    form = Form(detail="full", text=line, tokens=measure.count(line) + 1)
+    return Item(id=item_id, kind=kind, source=kind, section=section, share=share, score=score, forms=(form,))
+
+
+def approach_item(strategy: Strategy, measure: Measure) -> Item:
+    """How to go about it: what the strategy is for, and its questions; the description alone where space is short."""
+    brief = f"- {neutralise(strategy.description)}"
+    full = "\n".join([brief, *(f"  - {neutralise(question)}" for question in strategy.questions)])
+    forms = (
+        Form(detail="full", text=full, tokens=measure.count(full) + 1),
+        Form(detail="micro", text=brief, tokens=measure.count(brief) + 1),
+    )
+    return Item(
+        id=f"strategy:{strategy.name}", kind="strategy", source="strategy", section="Current Approach",
+        share="approach", score=1.0, forms=forms,
+    )  # fmt: skip
 
 
 def text_item(text: str, section: str, measure: Measure, budget: int) -> Item:
@@ -101,14 +181,14 @@ def text_item(text: str, section: str, measure: Measure, budget: int) -> Item:
     return Item(id=section, kind="text", source="caller", section=section, share="rest", score=1.0, forms=tuple(shown))
 
 
-def _task_item(task: Task, label: str, measure: Measure, *, position: int, required: bool = False) -> Item:
+def _task_item(task: Task, label: str, share: str, measure: Measure, *, position: int, required: bool = False) -> Item:
     full = _task_line(task, label, measure, GOAL_TOKENS, RESULT_TOKENS)
-    brief = _task_line(task, label, measure, BRIEF_TOKENS, BRIEF_TOKENS if not required else 0)
+    brief = _task_line(task, label, measure, BRIEF_TOKENS, BRIEF_TOKENS if task.is_finished else 0)
     forms = [Form(detail="full", text=full, tokens=measure.count(full) + 1)]
     if brief != full:
         forms.append(Form(detail="micro", text=brief, tokens=measure.count(brief) + 1))
     return Item(
-        id=task.id, kind="task", source="stack", section="Task", share="task", score=1.0, forms=tuple(forms),
+        id=task.id, kind="task", source="stack", section="Task", share=share, score=1.0, forms=tuple(forms),
         position=position, required=required,
     )  # fmt: skip
 

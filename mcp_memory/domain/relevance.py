@@ -5,20 +5,23 @@ from collections.abc import Sequence
 from mcp_memory.domain.fusion import Fused
 from mcp_memory.domain.text import query_terms
 
-FLOOR_COSINE = 0.25
-"""Unrelated texts lie between 0 and 0.2 with the built-in embedder, loosely related ones from 0.25 on."""
-FLOOR_COVERAGE = 0.5
-"""A candidate with half of the query's words is relevant whatever its cosine."""
+FLOOR_SCORE = 0.15
+"""A match worse than that has less than a fifth of the evidence that the best of as many chance matches has."""
+FLOOR_COSINE = 0.12
+"""Unrelated texts lie about 0.1 with the built-in embedder, loosely related ones mostly above 0.12."""
+FLOOR_SHARE = 0.5
+"""A candidate with half of what the query's words tell is relevant whatever its cosine."""
 _LEAST_IN_COMMON = 4
 _ENDING = 2
 """Words are equal that share their beginning but for the shorter one's last two letters: deploying, deployed."""
 
 
-def is_above_floor(hit: Fused, terms: Sequence[str], text: str) -> bool:
-    """True where meaning or words are near enough. The keyword score alone cannot say: it depends on the store."""
-    if hit.raw.get("vector", 0.0) >= FLOOR_COSINE:
+def is_above_floor(hit: Fused, information: float) -> bool:
+    """True where meaning or words are near enough. `information` is what all of the query's words tell, in nats."""
+    if hit.score >= FLOOR_SCORE and hit.raw.get("vector", 0.0) >= FLOOR_COSINE:
         return True
-    return bool(hit.raw.get("keyword")) and coverage(terms, text) >= FLOOR_COVERAGE
+    words = hit.raw.get("keyword", 0.0)
+    return words > 0 and words >= FLOOR_SHARE * information
 
 
 def coverage(terms: Sequence[str], text: str) -> float:

@@ -11,7 +11,7 @@ from mcp_memory.ports.graph import Connection, GraphNode, GraphStore, GraphSumma
 from mcp_memory.ports.indexes import Finding, IndexDifference, IndexDirectory, IndexExaminer, IndexState, VectorIndex
 from mcp_memory.ports.keywords import KeywordStore, Rarity
 from mcp_memory.ports.language import Clock, DateReader, Redactor
-from mcp_memory.ports.records import Outline, RecordOrder, RecordStore, StoreSummary
+from mcp_memory.ports.records import Mention, Outline, RecordOrder, RecordStore, Statement, StoreSummary
 from mcp_memory.ports.source import Source
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.ports.vectors import UsualCosine, VectorStore
@@ -33,12 +33,14 @@ __all__ = [
     "IndexState",
     "KeywordStore",
     "LinkChange",
+    "Mention",
     "Outline",
     "Rarity",
     "RecordOrder",
     "RecordStore",
     "Redactor",
     "Source",
+    "Statement",
     "StoreSummary",
     "TaskLink",
     "TermChange",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from mcp_memory.domain.contexts import ContextReport
-from mcp_memory.domain.records import Entity, Instant, Record, Relation
+from mcp_memory.domain.health import Assembled, Tally
+from mcp_memory.domain.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.tasks import Task
 from mcp_memory.ports.changes import FilterChange, LinkChange, TaskLink, TermChange, VectorChange
@@ -35,10 +36,28 @@ class StoreSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """What ranking needs to know of a record: who spoke, and what replaced it."""
+    """What ranking needs to know of a record: what it is, who spoke, and what replaced it."""
 
+    kind: Kind
     role: str | None
     superseded_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """What a record says of an entity, whose key is `key`."""
+
+    key: str
+    entity: Entity
+    record_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A relation, and the record that says so."""
+
+    relation: Relation
+    record_id: str
 
 
 class RecordStore(Protocol):
@@ -48,8 +67,11 @@ class RecordStore(Protocol):
     damaged, of a newer schema) from any method. Filters apply before ranking and limits.
     """
 
-    def write(self) -> AbstractContextManager[Transaction]:
-        """Begin an atomic write, waiting a bounded time for other processes; commit at exit, roll back on error."""
+    def write(self, *, patiently: bool = True) -> AbstractContextManager[Transaction]:
+        """Begin an atomic write, waiting a bounded time for other processes; commit at exit, roll back on error.
+
+        Not patiently, it raises StoreBusy at once where anybody else is writing.
+        """
         ...
 
     def revision(self) -> int:
@@ -84,6 +106,14 @@ class RecordStore(Protocol):
         """Like `list`, the ids alone."""
         ...
 
+    def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
+        """The sessions that the newest records that pass were stored in, the latest first; a bounded look back."""
+        ...
+
+    def best_of_sessions(self, where: RecordFilter, sessions: Sequence[str], each: int) -> Sequence[str]:
+        """Of each of the sessions its newest summary or, where it has none, its most important records that pass."""
+        ...
+
     def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
         """What ranking needs to know of those of the records that exist in these scopes, whatever their status."""
         ...
@@ -92,8 +122,33 @@ class RecordStore(Protocol):
         """For each superseded record, the id of the last record in its chain of successors."""
         ...
 
+    def to_maintain(self, kind: Kind, statuses: Collection[Status], until: Instant) -> Iterator[Record]:
+        """Records of all scopes, of this kind and one of these statuses, that occurred by then; in no order."""
+        ...
+
+    def judged_confidences(self, where: RecordFilter) -> Sequence[tuple[float, Outcome]]:
+        """How sure of its newest decisions somebody was, in [0, 1], and what came of them; at most a thousand.
+
+        Of those that pass the filter, where both is known; an outcome that is pending is none.
+        """
+        ...
+
     def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
         """The entities a record mentions, with what it says of each, and the relations it is evidence of."""
+        ...
+
+    def mentions(self, keys: Collection[str], where: RecordFilter, found_by: Collection[str] = ()) -> Sequence[Mention]:
+        """What records that pass and are not superseded say of these entities, by when they occurred, newest last.
+
+        Of what was only found in a text, as there is much of it, no more than what the records `found_by` mention.
+        """
+        ...
+
+    def statements(self, keys: Collection[str], where: RecordFilter, limit: int) -> Sequence[Statement]:
+        """Relations that one of these entities is an end of, by records that pass and are not superseded.
+
+        The strongest first, of equal ones the latest stored. No more than `limit` are looked at.
+        """
         ...
 
     def old_texts(self, record_id: str) -> Sequence[tuple[Instant, str]]:
@@ -125,7 +180,7 @@ class RecordStore(Protocol):
         ...
 
     def open_branches(self) -> frozenset[str]:
-        """Tasks of any namespace that hide their records from the trunk for the time being."""
+        """Branches of any namespace that hide their records from the trunk: they, or one they lie in, are open."""
         ...
 
     def places(self, caller: Caller) -> Mapping[str, str]:
@@ -137,10 +192,25 @@ class RecordStore(Protocol):
         ...
 
     def keep_context(self, report: ContextReport, caller: Caller, at: Instant) -> None:
-        """Keep what was decided about an assembled context (ids and reasons, no text). Telemetry."""
+        """Keep what was decided about an assembled context (ids and reasons, no text). Telemetry.
+
+        A context that is given again takes the place of its earlier account; that it was given again is counted.
+        """
         ...
 
     def context(self, context_id: str, caller: Caller) -> ContextReport | None: ...
+
+    def assembled(self, caller: Caller, since: Instant) -> Assembled:
+        """What `keep_context` was told for the caller's agent in its namespace since then; two weeks at most.
+
+        What an account's metadata does not say (picked, relevance, utilisation, follow_up, cached, assembly_ms) counts
+        for nothing.
+        """
+        ...
+
+    def tally(self, where: RecordFilter, since: Instant) -> Tally:
+        """Counts over the records that pass; of `stored` only those that were stored since then."""
+        ...
 
     def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary: ...
 

@@ -35,6 +35,10 @@ class Transaction(Protocol):
         """Ids of live records equal after normalising case, space and punctuation."""
         ...
 
+    def replaced_by(self, record_id: str) -> Sequence[Record]:
+        """The records that this one superseded directly."""
+        ...
+
     def insert(
         self, record: Record, vectors: Vectors | None, entities: Iterable[Entity], relations: Iterable[Relation]
     ) -> None:
@@ -69,7 +73,7 @@ class Transaction(Protocol):
         ...
 
     def open_branches(self) -> frozenset[str]:
-        """Tasks of any namespace that hide their records from the trunk for the time being."""
+        """Branches of any namespace that hide their records from the trunk: they, or one they lie in, are open."""
         ...
 
     def places(self, caller: Caller) -> Mapping[str, str]:

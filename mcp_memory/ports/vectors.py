@@ -45,3 +45,10 @@ class VectorStore(Protocol):
         Depends on nothing but the records, so that all processes tell the same.
         """
         ...
+
+    def alike(self, scopes: Sequence[str], record_ids: Sequence[str], least: float) -> Sequence[tuple[str, str, float]]:
+        """Pairs of the records, in the order given, that begin alike, with their cosines of at least `least`.
+
+        Of long texts the first windows are compared. Meant for some hundreds: every one is held against every other.
+        """
+        ...

@@ -3,39 +3,79 @@
 import hashlib
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 
-from mcp_memory.domain.budget import Item, Placed, arranged, place
-from mcp_memory.domain.contexts import Component, ContextReport, Omission
-from mcp_memory.domain.items import Measure, record_item, stack_items, tasks_beyond, text_item
+from mcp_memory.domain.alike import CLUSTER_COSINE, SAME_COSINE, clustered, repeated
+from mcp_memory.domain.budget import Item
+from mcp_memory.domain.contexts import ContextReport, Omission
+from mcp_memory.domain.intents import pick_strategy
+from mcp_memory.domain.items import (
+    Measure,
+    approach_item,
+    entity_item,
+    note_item,
+    record_item,
+    relation_item,
+    stack_items,
+    tasks_beyond,
+    text_item,
+)
 from mcp_memory.domain.records import Instant, Json, Kind
-from mcp_memory.domain.rendering import SECTION_OF_KIND, SECTIONS, Line, render
+from mcp_memory.domain.rendering import SECTION_OF_KIND, shared_frame
 from mcp_memory.domain.scopes import Caller, RecordFilter
-from mcp_memory.domain.strategies import Strategy, choose_strategy, ordered
+from mcp_memory.domain.scoring import Candidate, Scored, ordered, scored
+from mcp_memory.domain.strategies import (
+    AUTO,
+    SECTION_SHARES,
+    Override,
+    Share,
+    Strategies,
+    Strategy,
+    blended,
+    named_strategy,
+)
 from mcp_memory.domain.tasks import Stack
 from mcp_memory.domain.tokens import EXACT, ModelFactor
-from mcp_memory.errors import BudgetTooSmall
-from mcp_memory.ports import Clock, RecordStore, TokenCounter
-from mcp_memory.services.gathering import Gathered, Gathering
+from mcp_memory.errors import NotFound, StoreUnavailable
+from mcp_memory.ports import Clock, FilterIndex, GraphStore, RecordStore, TokenCounter, VectorStore
+from mcp_memory.services.composing import FLAT_SECTION, Block, Draft, Order, compose
+from mcp_memory.services.following_up import Built, FollowingUp
+from mcp_memory.services.gathering import Gathered, Gathering, Question
 from mcp_memory.services.given_out import GivenOut
 from mcp_memory.services.querying import Querying
-from mcp_memory.services.standing import stack_of, visible_to
+from mcp_memory.services.standing import hidden_branches, stack_of, visible_to
 
-FLAT_SECTION = "Relevant Content"
 CALLER_TEXT_SHARE = 4
 """The caller's own additional text takes at most a quarter of the budget."""
-EXPLAINED = 5
+LEAST_FORM_TOKENS = 20
+"""No item is shorter: its frame alone takes about as much."""
+COMPARED = 200
+"""Of so many, the best, each is held against every other: what comes after them hardly finds room."""
+USUAL_BUDGET = 8_000
+"""The budget that a strategy's limits are meant for."""
+PLAIN = frozenset({"question", "conversation"})
+"""Ways of working whose questions `auto` leaves out: who asks something wants the answer, not advice."""
+SHARE_OF_KIND: Mapping[Kind, Share] = {
+    "decision": "decisions", "fact": "facts", "procedure": "procedures", "episode": "episodes", "summary": "episodes",
+}  # fmt: skip
+OF_WHAT_IS_NAMED: Mapping[str, float] = {"entities": 0.05, "relations": 0.05}
+"""Where a strategy says nothing of them: a few lines on the things that the query names."""
+SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", "recall": "semantic"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextRequest:
-    """What to assemble for. `max_tokens` is in the client's tokens; None means the configured default."""
+    """What to assemble for. `max_tokens` is in the client's tokens; None means the configured default.
+
+    `overrides` are fields of the strategy that are to be different in this call.
+    """
 
     query: str = ""
     max_tokens: int | None = None
     strategy: str | None = None
+    overrides: Mapping[str, Json] = field(default_factory=dict[str, Json])
     kinds: tuple[Kind, ...] = ()
     tags: tuple[str, ...] = ()
     entity_types: tuple[str, ...] = ()
@@ -44,7 +84,7 @@ class ContextRequest:
     task_id: str | None = None
     exclude: tuple[str, ...] = ()
     additional_context: str = ""
-    order: Literal["best_first", "reverse", "edges"] = "best_first"
+    order: Order = "best_first"
     decay_hours: float | None = None
     previous: str | None = None
     compress: bool = False
@@ -59,30 +99,48 @@ class Context:
     report: ContextReport
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chosen:
+    """The strategy to work by, and what the answer says of how it came about."""
+
+    strategy: Strategy
+    told: Mapping[str, Json]
+
+
 class AssembleContext:
     """Assembles contexts. Thread-safe; never calls a language model."""
 
     def __init__(
         self,
         records: RecordStore,
+        vectors: VectorStore,
         querying: Querying,
+        graph: GraphStore,
+        filters: FilterIndex,
         counter: TokenCounter,
         given_out: GivenOut,
         clock: Clock,
+        strategies: Strategies,
+        overridden: Override,
         default_max_tokens: int,
     ) -> None:
         self._records = records
-        self._gathering = Gathering(records, querying)
+        self._vectors = vectors
+        self._gathering = Gathering(records, querying, graph, filters)
         self._querying = querying
         self._counter = counter
         self._given_out = given_out
         self._clock = clock
+        self._strategies = strategies
+        self._overridden = overridden
         self._default_max_tokens = default_max_tokens
+        self._following = FollowingUp(records, clock)
 
     def __call__(self, request: ContextRequest, caller: Caller, factor: ModelFactor = EXACT) -> Context:
         """The block whose tokens, fence included, never exceed the budget.
 
-        `factor` says how the client's tokens relate to those counted.
+        `factor` says how the client's tokens relate to those counted. What was built for the same request at the same
+        revision half a minute ago is given again. With `previous`, the block goes on from that one where it can.
 
         Raises:
             BudgetTooSmall: not even the fence and the current goal fit; the message names the least that works.
@@ -90,30 +148,121 @@ class AssembleContext:
             NotFound: an unknown task.
             StoreUnavailable: nothing could be read.
         """
-        started, now = time.perf_counter(), self._clock()
-        budget = request.max_tokens or self._default_max_tokens
-        strategy = choose_strategy(
-            request.strategy, has_query=bool(request.query.strip()), decay_hours=request.decay_hours
-        )
+        started = time.perf_counter()
         measure = Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor.factor)
-        stack = stack_of(self._records, caller, request.task_id)
-        gathered = self._gathering(request.query, self._filter(request, caller), stack, budget)
-        items = self._items(request, strategy, gathered, stack, measure, budget, now)
-        beyond = [Omission(id=each, reason="more tasks in memory://tasks") for each in tasks_beyond(stack, items)]
-        gathered = replace(gathered, omitted=[*gathered.omitted, *beyond])
-        text, report = self._compose(request, items, gathered, measure, budget)
-        report = replace(report, truncated=report.truncated or bool(beyond))
-        if request.previous and request.previous == report.id:
-            text, report = _unchanged(text, report, measure)
-        metadata = self._metadata(request, gathered, factor, started)
-        report = replace(report, strategy=strategy.name, metadata={**metadata, **report.metadata})
+        key = (_request_digest(request), request.explain, caller, factor, self._records.revision())
+        built = self._following.built(key)
+        is_cached = built is not None
+        if built is None:
+            built = self._build(request, caller, measure)
+            self._following.keep(key, built)
+        block, told = self._following.follow(request.previous, built, caller, measure)
+        metadata = {**built.metadata, **self._told(factor, started), **told, "cached": is_cached}
+        report = replace(block.report, metadata=metadata)
         self._given_out.note(caller, ((component.id, component.text) for component in report.components))
         # The query stays with the caller: an erased text may have been asked for in its own words.
-        kept = {name: value for name, value in report.metadata.items() if name != "query"}
-        self._records.keep_context(replace(report, metadata=kept), caller, now)
-        return Context(text=text, report=report)
+        kept = {name: value for name, value in metadata.items() if name != "query"}
+        self._records.keep_context(replace(report, metadata=kept), caller, self._clock())
+        return Context(text=block.text, report=report)
 
-    def _filter(self, request: ContextRequest, caller: Caller) -> RecordFilter:
+    def add_event(self, context_id: str, record_id: str, caller: Caller, factor: ModelFactor = EXACT) -> Context:
+        """A context assembled earlier by this process with one more record before all others, at the same budget.
+
+        The least wanted items give way until it fits.
+
+        Raises:
+            NotFound: this process knows no such context, or the caller no such record.
+        """
+        record = self._records.get([record_id], caller.scopes).get(record_id)
+        if record is None or record.branch_id in hidden_branches(self._records, caller):
+            raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
+        measure = Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor.factor)
+        each = Scored(candidate=Candidate(record=record, source="added", relevance=1.0), score=1.0, parts={})
+        item = record_item(each, measure, section=SECTION_OF_KIND[record.kind], share="rest")
+        block = self._following.with_first(context_id, item, caller, measure)
+        if block is None:
+            raise NotFound(f"No context {context_id!r} is kept here; call `assemble_context` for a new one.")
+        self._records.keep_context(block.report, caller, self._clock())
+        return Context(text=block.text, report=block.report)
+
+    def forget(self) -> None:
+        """Drop what was kept of built blocks: something that stands in them was erased."""
+        self._following.forget()
+
+    def _build(self, request: ContextRequest, caller: Caller, measure: Measure) -> Built:
+        """The whole block for a request, as if nothing had been shown before."""
+        now = self._clock()
+        stack = stack_of(self._records, caller, request.task_id)
+        chosen, asked = self._choose(request, stack)
+        budget = request.max_tokens or self._default_max_tokens
+        read = self._querying.read(asked) if asked else None
+        question = Question(
+            read=read,
+            where=self._filter(request, caller, stack),
+            stack=stack,
+            strategy=_within(chosen.strategy, budget),
+            session_id=caller.session_id,
+            budget=budget,
+            now=now,
+        )
+        gathered = self._gathering(question)
+        ranked, crowded_out = _with_room(ordered(question.strategy, gathered.candidates, now), budget)
+        ranked, gathered = self._distinct(question, ranked, gathered)
+        items = self._items(request, question, gathered, ranked, measure, now)
+        beyond = [Omission(id=each, reason="more tasks in memory://tasks") for each in tasks_beyond(stack, items)]
+        draft = Draft(
+            items=items,
+            omitted=[*gathered.omitted, *beyond],
+            budget=budget,
+            digest=_request_digest(request),
+            crowded_out=crowded_out,
+            order=request.order,
+            shares={**OF_WHAT_IS_NAMED, **question.strategy.shares},
+            flexible=_flexible(request, question.strategy, measure),
+            cheapest_first=request.compress,
+            explain=request.explain,
+        )
+        block = compose(draft, measure)
+        report = replace(block.report, strategy=chosen.strategy.name, truncated=block.report.truncated or bool(beyond))
+        metadata: dict[str, Json] = {
+            "query": request.query,
+            **chosen.told,
+            "candidates": dict(gathered.found),
+            "degraded": list(gathered.degraded),
+            "order": request.order,
+            "utilisation": round(report.token_count / budget, 3),
+            "relevance": _mean_relevance(ranked, block),
+        }
+        return Built(
+            draft=draft,
+            block=replace(block, report=report),
+            metadata=metadata,
+            asked=asked,
+            vector=read.query.vector if read else None,
+            strategy=str(chosen.told.get("picked", chosen.strategy.name)),
+        )
+
+    def _choose(self, request: ContextRequest, stack: Stack) -> tuple[_Chosen, str]:
+        """The named strategy with the call's own fields, and what is asked: without a query, in a task, its goal.
+
+        By default `auto` where something is asked, else `balanced`. A strategy that goes by one thing alone, and is
+        asked nothing, orders everything.
+        """
+        asked, picked, why = _asked(request.query.strip(), stack)
+        name = request.strategy or (AUTO if asked else "balanced")
+        strategy = named_strategy(self._strategies, name)
+        told: dict[str, Json] = {}
+        if name == AUTO:
+            strategy = blended(strategy, named_strategy(self._strategies, picked))
+            strategy = replace(strategy, questions=()) if picked in PLAIN else strategy
+            told = {"picked": picked, "why": why}
+        overrides = dict(request.overrides)
+        if request.decay_hours is not None:
+            overrides["decay_hours"] = request.decay_hours
+        strategy = self._overridden(strategy, overrides) if overrides else strategy
+        return _Chosen(strategy=strategy, told=told), asked if strategy.formula == "weighted" else request.query.strip()
+
+    def _filter(self, request: ContextRequest, caller: Caller, stack: Stack) -> RecordFilter:
         since, until = self._querying.between(request.since, request.until)
         return replace(
             visible_to(self._records, caller),
@@ -123,83 +272,64 @@ class AssembleContext:
             since=since,
             until=until,
             exclude=frozenset(request.exclude),
+            isolated_tasks=stack.isolated,
         )
+
+    def _distinct(self, question: Question, ranked: list[Scored], gathered: Gathered) -> tuple[list[Scored], Gathered]:
+        """Candidates best first, without those that say what a better one says."""
+        is_clustered = question.strategy.layout == "clustered"
+        ids = [each.candidate.record.id for each in ranked]
+        try:
+            least = CLUSTER_COSINE if is_clustered else SAME_COSINE
+            pairs = self._vectors.alike(question.where.scopes, ids[:COMPARED], least)
+        except StoreUnavailable as error:
+            degraded = dict.fromkeys((*gathered.degraded, f"near-duplicates: {error}"))
+            return ranked, replace(gathered, degraded=tuple(degraded))
+        repeats = repeated({each.candidate.record.id: each.candidate.record.text for each in ranked}, pairs)
+        omitted = [Omission(id=i, reason=f"says the same as {better}") for i, better in repeats.items()]
+        ranked = [each for each in ranked if each.candidate.record.id not in repeats]
+        if is_clustered:
+            places = {record_id: place for place, record_id in enumerate(clustered(ids, pairs))}
+            ranked.sort(key=lambda each: places[each.candidate.record.id])
+        return ranked, replace(gathered, omitted=[*gathered.omitted, *omitted])
 
     def _items(
         self,
         request: ContextRequest,
-        strategy: Strategy,
+        question: Question,
         gathered: Gathered,
-        stack: Stack,
+        ranked: Sequence[Scored],
         measure: Measure,
-        budget: int,
         now: Instant,
     ) -> list[Item]:
         """Everything that competes, in the order in which it is served."""
-        items = stack_items(stack, measure)
+        strategy = question.strategy
+        items = stack_items(question.stack, measure)
+        if strategy.questions and (ranked or gathered.always or items):
+            items.append(approach_item(strategy, measure))
         for candidate in gathered.always:
             kind = candidate.record.kind
-            section = SECTION_OF_KIND[kind]
-            importance = candidate.record.importance
-            items.append(record_item(candidate, importance, measure, section=section, share=kind))
+            each = Scored(candidate=candidate, score=candidate.record.importance, parts={})
+            items.append(record_item(each, measure, section=SECTION_OF_KIND[kind], share=kind))
+        for place, candidate in enumerate(gathered.focus):
+            item = record_item(scored(strategy, candidate, now), measure, section="Current Focus", share="focus")
+            items.append(replace(item, position=place))
         if request.additional_context.strip():
-            room = budget // CALLER_TEXT_SHARE
+            room = question.budget // CALLER_TEXT_SHARE
             items.append(text_item(request.additional_context.strip(), "Additional Context", measure, room))
-        ranked = ordered(strategy, gathered.candidates, now)
-        ranked.sort(key=lambda pair: pair[0].source not in ("inherited", "pinned"))  # Stable: these go first.
-        for candidate, score in ranked:
-            by_kind = strategy.layout == "by_kind"
-            section = SECTION_OF_KIND[candidate.record.kind] if by_kind else FLAT_SECTION
-            items.append(record_item(candidate, score, measure, section=section, share="rest"))
+        if gathered.note:
+            items.append(note_item(gathered.note, measure))
+        groups = _groups(ranked) if strategy.layout == "by_kind" else frozenset[str]()
+        for each in ranked:
+            kind = each.candidate.record.kind
+            section = SECTION_OF_KIND[kind] if strategy.layout == "by_kind" else FLAT_SECTION
+            items.append(record_item(each, measure, section=section, share=_share(each, strategy), groups=groups))
+        items += [entity_item(entity, measure) for entity in gathered.entities]
+        items += [relation_item(each, measure) for each in gathered.relations]
         return items
 
-    def _compose(
-        self, request: ContextRequest, items: list[Item], gathered: Gathered, measure: Measure, budget: int
-    ) -> tuple[str, ContextReport]:
-        """Place by estimates, render, count the whole text, and give way until it holds."""
-        self._require_least(items, measure, budget)
-        titles = {section: measure.count(f"## {section}\n") for section in SECTIONS}
-        fence = _most(render([]), measure)
-        note = measure.scaled(80) if request.explain else 0
-        placed, left_out = place(items, budget - fence - note, titles, cheapest_first=request.compress)
-        digest = _request_digest(request)
-        explain = request.explain
-        while True:
-            omitted = [*gathered.omitted, *(Omission(id=item.id, reason="no room in the budget") for item in left_out)]
-            lines = _lines(arranged(placed, request.order), _note(omitted) if explain else "")
-            text, context_id = render(lines, digest)
-            raw = measure.count_raw(text)
-            excess = measure.scaled(raw + _margin(context_id, measure)) - budget
-            if excess <= 0:
-                break
-            if explain and all(each.item.required for each in placed):
-                explain = False  # Not even the note alone fits: what it kept out may have its room.
-                placed, left_out = place(items, budget - fence, titles, cheapest_first=request.compress)
-                continue
-            placed, dropped = _give_way(placed, excess)
-            left_out = [*left_out, *dropped]
-        truncated = bool(left_out)
-        components = tuple(_component(each) for each in placed)
-        return text, ContextReport(
-            id=context_id, token_count=measure.scaled(raw), truncated=truncated, strategy="", components=components,
-            omitted=tuple(omitted),
-        )  # fmt: skip
-
-    def _require_least(self, items: Sequence[Item], measure: Measure, budget: int) -> None:
-        """Raise BudgetTooSmall where the fence and the required lines, at their shortest, do not fit."""
-        required = [Line(section=item.section, text=item.forms[-1].text) for item in items if item.required]
-        least = _most(render(required), measure)
-        if least > budget:
-            raise BudgetTooSmall(least)
-
-    def _metadata(
-        self, request: ContextRequest, gathered: Gathered, factor: ModelFactor, started: float
-    ) -> dict[str, Json]:
+    def _told(self, factor: ModelFactor, started: float) -> dict[str, Json]:
         return {
-            "query": request.query,
-            "candidates": dict(gathered.found),
-            "degraded": list(gathered.degraded),
-            "order": request.order,
             "encoding": self._counter.name,
             "token_family": factor.family,
             "token_factor": factor.factor,
@@ -209,66 +339,58 @@ class AssembleContext:
         }
 
 
-def _most(rendered: tuple[str, str], measure: Measure) -> int:
-    """The tokens of a block, whatever its id turns out to be."""
-    text, context_id = rendered
-    return measure.scaled(measure.count_raw(text) + _margin(context_id, measure))
+def _asked(query: str, stack: Stack) -> tuple[str, str, str]:
+    """What is asked, the strategy that `auto` picks for it, and why.
+
+    Without a query, or with one that names no subject ("what next?"), it is the goals that the caller works towards.
+    """
+    picked, why = pick_strategy(query)
+    if not stack.path or (query and picked != "recent"):
+        return query, picked, why
+    goals = dict.fromkeys(task.goal for task in (*stack.path[:-3:-1], stack.path[0]))
+    return "\n".join([query, *goals] if query else goals), "balanced", "the current task's goals are asked"
 
 
-def _margin(context_id: str, measure: Measure) -> int:
-    """What another id could cost more: one token per character at most, so that no digest tips the balance."""
-    return len(context_id) - measure.count_raw(context_id)
+def _groups(ranked: Sequence[Scored]) -> frozenset[str]:
+    """Days of the log of which there are several candidates of one kind, to stand together under one title."""
+    sizes = Counter(shared_frame(each.candidate.record)[0] for each in ranked)
+    return frozenset(title for title, size in sizes.items() if title and size > 1)
 
 
-def _lines(placed: Sequence[Placed], note: str) -> list[Line]:
-    """In reading order within each section: by position where items have one, else as arranged."""
-    lines = [
-        Line(section=each.item.section, text=each.form.text)
-        for each in sorted(placed, key=lambda each: each.item.position)
-    ]
-    return [*lines, Line(section="Note", text=note)] if note else lines
+def _with_room(ranked: list[Scored], budget: int) -> tuple[list[Scored], list[str]]:
+    """Chosen ones first, then the best, as many as could fit if all were short; and ids of those behind them."""
+    ranked.sort(key=lambda each: each.candidate.source not in ("inherited", "pinned"))  # Stable: these go first.
+    most = max(budget // LEAST_FORM_TOKENS, 1)
+    return ranked[:most], [each.candidate.record.id for each in ranked[most:]]
 
 
-def _note(omitted: Sequence[Omission]) -> str:
-    """How many candidates were left out for which reason, and the first few by id."""
-    if not omitted:
-        return "Nothing was left out."
-    reasons: dict[str, list[str]] = {}
-    for omission in omitted:
-        reason = "superseded" if omission.reason.startswith("superseded") else omission.reason
-        reasons.setdefault(reason, []).append(omission.id)
-    parts = [f"{len(ids)} {reason} ({', '.join(ids[:EXPLAINED])})" for reason, ids in sorted(reasons.items())]
-    return f"Left out: {'; '.join(parts)}. `recall` with an id opens it."
+def _within(strategy: Strategy, budget: int) -> Strategy:
+    """The strategy with its limits as wide as a larger budget than the usual allows."""
+    if budget <= USUAL_BUDGET:
+        return strategy
+    return replace(strategy, limits={kind: most * budget // USUAL_BUDGET for kind, most in strategy.limits.items()})
 
 
-def _give_way(placed: Sequence[Placed], excess: int) -> tuple[list[Placed], list[Item]]:
-    """Drop the least wanted items until their estimates cover the excess; once all are gone, shorten the required."""
-    dropped: dict[str, Item] = {}
-    for each in reversed(placed):
-        if excess > 0 and not each.item.required:
-            dropped[each.item.id] = each.item
-            excess -= each.form.tokens
-    kept = [each for each in placed if each.item.id not in dropped]
-    if all(each.item.required for each in kept):
-        kept = [Placed(item=each.item, form=each.item.forms[-1]) for each in kept]
-    return kept, list(dropped.values())
+def _flexible(request: ContextRequest, strategy: Strategy, measure: Measure) -> int | None:
+    """What a short question takes less of than a plan does. A budget that the caller names is all the caller's."""
+    is_by_section = bool(strategy.shares.keys() & SECTION_SHARES)
+    return measure.scaled(strategy.flexible_tokens) if is_by_section and request.max_tokens is None else None
 
 
-def _component(placed: Placed) -> Component:
-    item = placed.item
-    return Component(
-        source=item.source, kind=item.kind, id=item.id, tokens=placed.form.tokens, score=item.score,
-        detail=placed.form.detail, text=placed.form.text,
-    )  # fmt: skip
+def _share(each: Scored, strategy: Strategy) -> str:
+    """Whose part of the budget a candidate lives on: its section's or its source's, as the strategy divides it."""
+    if strategy.shares.keys() & SECTION_SHARES:
+        share = SHARE_OF_KIND.get(each.candidate.record.kind)
+    else:
+        share = SHARE_OF_SOURCE.get(each.candidate.source)
+    return share or "rest"
 
 
-def _unchanged(text: str, report: ContextReport, measure: Measure) -> tuple[str, ContextReport]:
-    """The client still shows the same block: say so instead of repeating it, where that is shorter."""
-    shorter = f'<memory-context id="{report.id}">\nunchanged\n</memory-context>'
-    tokens = measure.count(shorter)
-    if tokens > report.token_count:
-        return text, report
-    return shorter, replace(report, token_count=tokens, metadata={"unchanged": True})
+def _mean_relevance(ranked: Sequence[Scored], block: Block) -> float | None:
+    """How relevant, in the mean, what was found is that stands in the block, in [0, 1]."""
+    shown = {component.id for component in block.report.components}
+    known = [each.candidate.relevance for each in ranked if each.candidate.record.id in shown]
+    return round(sum(known) / len(known), 3) if known else None
 
 
 def _request_digest(request: ContextRequest) -> str:

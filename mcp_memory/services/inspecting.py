@@ -3,11 +3,13 @@
 from dataclasses import asdict, replace
 
 from mcp_memory.domain.contexts import ContextReport
+from mcp_memory.domain.health import GROWTH_DAYS, USAGE_DAYS, Figure, figures
+from mcp_memory.domain.lifecycle import DAY_SECONDS
 from mcp_memory.domain.records import Json
-from mcp_memory.domain.scopes import Caller
+from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.times import iso
 from mcp_memory.errors import NotFound
-from mcp_memory.ports import GraphStore, RecordStore
+from mcp_memory.ports import Clock, GraphStore, RecordStore
 from mcp_memory.services.neighbourhood import neighbourhood
 from mcp_memory.services.showing import shown_record
 from mcp_memory.services.standing import hidden_branches, visible_to
@@ -18,12 +20,13 @@ LOG_SHOWN = 500
 class Inspecting:
     """Read-only views as JSON objects. Thread-safe."""
 
-    def __init__(self, records: RecordStore, graph: GraphStore) -> None:
+    def __init__(self, records: RecordStore, graph: GraphStore, clock: Clock) -> None:
         self._records = records
         self._graph = graph
+        self._clock = clock
 
     def status(self, caller: Caller) -> dict[str, Json]:
-        """Counts over what this caller may see, and the state of the store."""
+        """Counts over what this caller may see, how well memory serves its agent, and the state of the store."""
         hidden = hidden_branches(self._records, caller)
         summary = self._records.summarize(caller, hidden)
         graph = self._graph.summarize(caller.scopes, hidden)
@@ -42,6 +45,24 @@ class Inspecting:
                 "schema": summary.schema_version,
                 "revision": summary.revision,
                 "embedder": summary.embedder,
+            },
+            **self._health(caller, hidden),
+        }
+
+    def _health(self, caller: Caller, hidden: frozenset[str]) -> dict[str, Json]:
+        """Figures with their bands, and which strategies were used; like the counts, also over what is retired."""
+        now = self._clock()
+        where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden, include_inactive=True)
+        assembled = self._records.assembled(caller, now - USAGE_DAYS * DAY_SECONDS)
+        tally = self._records.tally(where, now - GROWTH_DAYS * DAY_SECONDS)
+        told = figures(assembled, tally, self._records.judged_confidences(where))
+        return {
+            "health": {figure.name: _shown_figure(figure) for figure in told},
+            "contexts": {
+                "days": USAGE_DAYS,
+                "given": assembled.contexts,
+                "strategies": dict(assembled.strategies),
+                "picked": dict(assembled.picked),
             },
         }
 
@@ -101,3 +122,8 @@ def shown_report(report: ContextReport) -> dict[str, Json]:
         "omitted": [{"id": omission.id, "reason": omission.reason} for omission in report.omitted],
         "metadata": dict(report.metadata),
     }
+
+
+def _shown_figure(figure: Figure) -> dict[str, Json]:
+    value = None if figure.value is None else round(figure.value, 3)
+    return {"value": value, "target": str(figure.band) if figure.band else None, "verdict": figure.verdict}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from mcp_memory.domain.fusion import Background, Fused, below_successors, fuse
 from mcp_memory.domain.queries import Query
-from mcp_memory.domain.records import Instant
+from mcp_memory.domain.records import Instant, Kind
 from mcp_memory.domain.scopes import RecordFilter, narrowed
 from mcp_memory.domain.text import query_terms
 from mcp_memory.domain.times import asks_only_when, time_phrase
@@ -17,6 +17,14 @@ from mcp_memory.ports import Clock, DateReader, Embedder, FilterIndex, KeywordSt
 
 CANDIDATES_PER_SOURCE = 60
 """R@20 and evidence in 1,000 tokens are those of 100 and 400 (benchmarks/retrieval.py), at less work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A query's signals, and what could not be made out and why."""
+
+    query: Query
+    degraded: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +40,23 @@ class Evidence:
     neighbours: Mapping[str, Sequence[str]]
     assistants: frozenset[str]
     superseded: frozenset[str]
+    kinds: Mapping[str, Kind]
     found: Mapping[str, int]
     degraded: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """Candidates best first, how many each source found, and which sources could not be asked."""
+    """Candidates best first and their kinds, how many each source found, and which sources could not be asked.
+
+    All of the query's words together would tell `information` nats.
+    """
 
     hits: tuple[Fused, ...]
+    kinds: Mapping[str, Kind]
     found: Mapping[str, int]
     degraded: tuple[str, ...]
+    information: float = 0.0
 
 
 class Querying:
@@ -72,7 +86,13 @@ class Querying:
 
     def rank(self, text: str, where: RecordFilter, limit: int = CANDIDATES_PER_SOURCE) -> Ranking:
         """All candidates of the query within the filter, superseded ones below what replaced them."""
-        evidence = self.gather(text, where, limit)
+        return self.rank_read(self.read(text), where, limit)
+
+    def rank_read(
+        self, read: Read, where: RecordFilter, limit: int = CANDIDATES_PER_SOURCE, also: Collection[str] = ()
+    ) -> Ranking:
+        """`rank` for a query read before; `also` names further candidates, which pass the filter."""
+        evidence = self.weigh(read, where, limit, also)
         hits = fuse(
             evidence.rankings,
             evidence.background,
@@ -80,19 +100,35 @@ class Querying:
             assistants=evidence.assistants,
         )
         hits = self._rank_successors(hits, evidence.superseded, where)
-        return Ranking(hits=tuple(hits), found=evidence.found, degraded=evidence.degraded)
+        return Ranking(
+            hits=tuple(hits),
+            kinds=evidence.kinds,
+            found=evidence.found,
+            degraded=evidence.degraded,
+            information=evidence.background.information,
+        )
+
+    def read(self, text: str) -> Read:
+        """The query's signals: its words, the time it speaks of, and its embedding, which is what takes time."""
+        degraded: list[str] = []
+        return Read(query=self._signals(text, degraded), degraded=tuple(degraded))
 
     def gather(self, text: str, where: RecordFilter, limit: int = CANDIDATES_PER_SOURCE) -> Evidence:
+        """What recall weighs for a query."""
+        return self.weigh(self.read(text), where, limit)
+
+    def weigh(self, read: Read, where: RecordFilter, limit: int, also: Collection[str] = ()) -> Evidence:
         """Ask every source, and let each score what the others found."""
-        degraded: list[str] = []
-        query = self._signals(text, degraded)
+        degraded, query = list(read.degraded), read.query
         if query.span and query.is_only_time:
             where = narrowed(where, query.span)
         if where.is_selective:
             where = replace(where, passing=self._filters.passing(where))
+        if where.passing is not None:
+            also = [record_id for record_id in also if record_id in where.passing]
         rankings = self._ask_sources(query, where, limit, degraded)
         found = {name: len(scores) for name, scores in rankings.items()}
-        rankings = self._complete(query, where, rankings, degraded)
+        rankings = self._complete(query, where, rankings, also, degraded)
         outlines = self._records.outlines({i for scores in rankings.values() for i in scores}, where.scopes)
         background, neighbours = Background(), dict[str, Sequence[str]]()
         try:
@@ -105,6 +141,7 @@ class Querying:
             background=background,
             neighbours=neighbours,
             assistants=frozenset(i for i, outline in outlines.items() if outline.role == "assistant"),
+            kinds={i: outline.kind for i, outline in outlines.items()},
             superseded=frozenset(i for i, outline in outlines.items() if outline.superseded_by),
             found=found,
             degraded=tuple(degraded),
@@ -173,10 +210,11 @@ class Querying:
         query: Query,
         where: RecordFilter,
         rankings: Mapping[str, Mapping[str, float]],
+        also: Collection[str],
         degraded: list[str],
     ) -> dict[str, Mapping[str, float]]:
         """Each source scores what only another one found, so that sums compare like with like."""
-        everyone = {record_id for scores in rankings.values() for record_id in scores}
+        everyone = {record_id for scores in rankings.values() for record_id in scores}.union(also)
         complete: dict[str, Mapping[str, float]] = {}
         for source in self._sources:
             if source.name in rankings:

@@ -102,6 +102,20 @@ class ExactVectorStore:
                 square += size / rows * float(np.square(cosines).mean())
         return UsualCosine(mean=mean, mean_square=square)
 
+    def alike(self, scopes: Sequence[str], record_ids: Sequence[str], least: float) -> Sequence[tuple[str, str, float]]:
+        with self._lock:
+            self._catch_up()
+            shelves = [self._shelves[scope] for scope in scopes if scope in self._shelves]
+            first = {i: row for shelf in shelves for i, row in shelf.first_windows(record_ids).items()}
+        ids = [record_id for record_id in record_ids if record_id in first]
+        if len(ids) < 2:
+            return []
+        matrix = np.stack([first[record_id] for record_id in ids])
+        cosines = np.triu(np.vecdot(matrix[:, None], matrix[None]), k=1)
+        ones, others = np.nonzero(cosines >= least)
+        pairs = zip(ones.tolist(), others.tolist(), cosines[ones, others].tolist(), strict=True)
+        return [(ids[one], ids[other], cosine) for one, other, cosine in pairs]
+
     def catch_up(self) -> int:
         """Apply what was committed since the last call, by whichever process; the newest change known."""
         with self._lock:
@@ -267,6 +281,10 @@ class _Shelf:
         rows = self._rows_of(among)
         rows = rows[self._live[rows]]
         return self._best(np.vecdot(self._matrix[rows], vector), rows, limit, frozenset(exclude))
+
+    def first_windows(self, record_ids: Collection[str]) -> dict[str, Vector]:
+        """How those of the records that are here begin."""
+        return {i: self._matrix[self._rows[i][0]].copy() for i in record_ids if i in self._rows}
 
     def sample(self) -> tuple[Vectors, int]:
         """Some of the live windows, and how many there are: the same for whoever holds the same records."""

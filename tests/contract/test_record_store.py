@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from mcp_memory.domain.contexts import Component, ContextReport, Omission
-from mcp_memory.domain.records import Entity, Record, Relation
+from mcp_memory.domain.records import KINDS, Entity, Kind, Record, Relation
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.tasks import Task
 from mcp_memory.domain.text import content_hash, normal_hash, packed_terms
-from mcp_memory.errors import EmbedderMismatch, StoreUnavailable
+from mcp_memory.errors import EmbedderMismatch, StoreBusy, StoreUnavailable
 from mcp_memory.ports import Outline, RecordStore, Vectors
 
 Add = Callable[..., Record]
@@ -120,6 +120,7 @@ def test_threads_take_turns_at_writing(store: RecordStore, add: Add) -> None:
         ({"pinned": True}, {"rich"}),
         ({"hidden_branches": frozenset({"t9"})}, {"plain", "rich"}),
         ({"hidden_branches": frozenset({"t8"})}, {"plain", "rich", "branch"}),
+        ({"isolated_tasks": frozenset({"t1"})}, {"plain", "rich", "branch"}),
         ({"only": frozenset[str]()}, set[str]()),
         ({"kinds": frozenset({"decision"}), "tags": frozenset({"blue"})}, set[str]()),
     ],
@@ -144,6 +145,17 @@ def test_a_filter_lets_pass_exactly_what_it_names(
     assert {record.text for record in listed} == wanted
     assert store.matching_ids(asked) == ids(list(listed))
     assert set(store.list_ids(asked, "created", 100)) == ids(list(listed))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_an_isolated_task_what_happened_stays_out_and_what_was_learnt_passes(
+    store: RecordStore, add: Add, kind: Kind
+) -> None:
+    """T2.2: the log and episodes; those of other tasks, or of none, pass."""
+    inside, outside, nowhere = (add(f"{task}", kind=kind, task_id=task) for task in ("t1", "t2", None))
+    happened = kind in ("episode", "event", "message", "tool_call", "tool_result", "summary")
+    asked = replace(HERE, isolated_tasks=frozenset({"t1", "t9"}))
+    assert store.matching_ids(asked) == {outside.id, nowhere.id} | (set[str]() if happened else {inside.id})
 
 
 def test_excluded_records_and_all_but_the_named_ones_stay_out(store: RecordStore, add: Add) -> None:
@@ -260,15 +272,15 @@ def test_erasing_a_successor_is_a_change_of_what_it_replaced(store: RecordStore,
     assert changes == {new.id: None, old.id: None}
 
 
-def test_an_outline_tells_who_spoke_and_what_replaced_a_record(store: RecordStore, add: Add) -> None:
+def test_an_outline_tells_the_kind_who_spoke_and_what_replaced_a_record(store: RecordStore, add: Add) -> None:
     """R5, R8: whatever its status; nothing of other scopes or unknown ids."""
     said = add("one", role="assistant", status="retired")
-    old = add("two", superseded_by=said.id)
+    old = add("two", kind="decision", superseded_by=said.id)
     foreign = add("three", scope="shared/there")
     ids = [said.id, old.id, foreign.id, "r-unknown"]
     assert store.outlines(ids, HERE.scopes) == {
-        said.id: Outline(role="assistant", superseded_by=None),
-        old.id: Outline(role=None, superseded_by=said.id),
+        said.id: Outline(kind="fact", role="assistant", superseded_by=None),
+        old.id: Outline(kind="decision", role=None, superseded_by=said.id),
     }
 
 
@@ -314,6 +326,22 @@ def test_tasks_and_places_are_kept_per_namespace_and_agent(store: RecordStore) -
     assert store.tasks("here")[1].result == "merged"
     assert store.open_branches() == {foreign.id}
     assert store.places(ANN) == {"": root.id}
+
+
+def test_a_closed_branch_inside_an_open_one_still_hides_its_records(store: RecordStore) -> None:
+    """T4.3: however deep, until the outermost is closed; one beside it does not wait for it."""
+    with store.write() as transaction:
+        root = task(transaction.next_id("t"))
+        outer = task(transaction.next_id("t"), parent_id=root.id, depth=1, branch=True)
+        between = task(transaction.next_id("t"), parent_id=outer.id, depth=2, status="complete")
+        inner = task(transaction.next_id("t"), parent_id=between.id, depth=3, branch=True, status="failed")
+        beside = task(transaction.next_id("t"), parent_id=root.id, depth=1, branch=True, status="complete")
+        for each in (root, outer, between, inner, beside):
+            transaction.add_task(each)
+    assert store.open_branches() == {outer.id, inner.id}
+    with store.write() as transaction:
+        transaction.update_task(replace(outer, status="abandoned"))
+    assert store.open_branches() == frozenset()
 
 
 def test_touching_counts_without_advancing_the_revision(store: RecordStore, add: Add) -> None:
@@ -539,3 +567,59 @@ def test_a_record_that_becomes_private_takes_its_entities_along(store: RecordSto
         transaction.erase([moved.id])
     assert store.matching_ids(replace(private, entities=frozenset({"cy", "bo"}))) == frozenset()
     assert store.matching_ids(replace(HERE, entities=frozenset({"cy"}))) == {named.id}
+
+
+def test_what_may_be_due_is_found_in_every_scope(store: RecordStore, add: Add) -> None:
+    """C8.2, C8.7: by kind, status and when it happened."""
+    assert list(store.to_maintain("episode", ("active",), 1e9)) == []
+    due = [
+        add(f"day in {scope}", kind="episode", status="active", scope=scope, occurred_at=100.0)
+        for scope in ("shared/here", "shared/there", "private/ann/here", "user")
+    ]
+    add("today", kind="episode", status="active", occurred_at=300.0)
+    summarized = add("last month", kind="episode", status="summarized")
+    add("last year", kind="episode", status="archived")
+    add("no episode", kind="procedure", status="active")
+    assert ids([*store.to_maintain("episode", ("active",), 200.0)]) == ids(due)
+    assert ids([*store.to_maintain("episode", ("active", "summarized"), 100.0)]) == ids([*due, summarized])
+    assert list(store.to_maintain("episode", ("active",), 99.0)) == []
+    [first, *_] = store.to_maintain("episode", ("summarized",), 200.0)
+    assert first == summarized
+
+
+def test_how_decisions_went_is_told_with_how_sure_somebody_was(store: RecordStore, add: Add) -> None:
+    """C8.5, C9.1: the newest first, where both is known, within the filter."""
+    decision = {"kind": "decision", "status": "reviewed"}
+    add("a", **decision, confidence=0.9, outcome="success")
+    add("b", **decision, confidence=0.0, outcome="partial")
+    add("c", kind="decision", status="retired", confidence=0.2, outcome="failure")
+    add("pending", kind="decision", status="pending", confidence=0.9, outcome="pending")
+    add("open", kind="decision", status="recorded", confidence=0.9)
+    add("unsure", **decision, outcome="success")
+    add("no decision", confidence=0.9, outcome="success")
+    add("elsewhere", **decision, confidence=0.9, outcome="success", scope="shared/there")
+    assert store.judged_confidences(HERE) == [(0.0, "partial"), (0.9, "success")]
+    everything = replace(HERE, include_inactive=True)
+    assert store.judged_confidences(everything) == [(0.2, "failure"), (0.0, "partial"), (0.9, "success")]
+
+
+def test_what_a_record_superseded_is_known(store: RecordStore, add: Add) -> None:
+    """C8.1, R8: one step down the chain, in the order in which they were stored."""
+    newest = add("newest")
+    newer = add("newer", superseded_by=newest.id, status="superseded")
+    old = [add(text, superseded_by=newer.id, status="superseded") for text in ("old", "older")]
+    with store.write() as transaction:
+        assert [*transaction.replaced_by(newest.id)] == [newer]
+        assert [*transaction.replaced_by(newer.id)] == old
+        assert [*transaction.replaced_by(old[0].id)] == []
+
+
+def test_who_has_no_patience_does_not_wait_to_write(open_store: Open) -> None:
+    """C8.7: neither for another process nor for another thread."""
+    one, other = open_store(), open_store()
+    with one.write():
+        for impatient in (one, other):
+            with pytest.raises(StoreBusy), impatient.write(patiently=False):
+                pytest.fail("somebody else was writing")
+    with other.write(patiently=False) as transaction:
+        assert transaction.next_id("r")

@@ -5,16 +5,20 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.budget import SHARES, Form, Item, Placed, arranged, place
+from mcp_memory.domain.budget import ALWAYS, Form, Item, Placed, arranged, place
 
 TITLES = {"Task": 3, "Known Information": 4, "Identity": 2, "Active Constraints": 3}
 
 
-def item(name: str, *tokens: int, share: str = "rest", section: str = "Known Information", **fields: bool) -> Item:
+def item(
+    name: str, *tokens: int, share: str = "rest", section: str = "Known Information", required: bool = False
+) -> Item:
     """An item with one form for each number of tokens, fullest first."""
     details = ("full", "summary", "micro")
     forms = tuple(Form(detail=details[i], text=f"{name}{i}", tokens=cost) for i, cost in enumerate(tokens))
-    return Item(id=name, kind="fact", source="recall", section=section, share=share, score=1.0, forms=forms, **fields)
+    return Item(
+        id=name, kind="fact", source="recall", section=section, share=share, score=1.0, forms=forms, required=required
+    )
 
 
 def cost(placed: list[Placed]) -> int:
@@ -67,14 +71,14 @@ def test_what_a_share_leaves_over_goes_to_the_others() -> None:
     placed, left_out = place([item(f"f{i}", 10) for i in range(9)], 94, TITLES)
     assert len(placed) == 9
     assert left_out == []
-    tasks = [item(f"t{i}", 10, share="task", section="Task") for i in range(9)]
+    tasks = [item(f"t{i}", 10, share="root", section="Task") for i in range(9)]
     placed, left_out = place(tasks, 93, TITLES)
     assert (len(placed), left_out) == (9, [])
 
 
 def test_a_required_item_stands_at_its_shortest_however_little_is_left() -> None:
     """A3.2: what must always be there is never pushed out by records."""
-    now = item("now", 40, 12, share="task", section="Task", required=True)
+    now = item("now", 40, 12, share="root", section="Task", required=True)
     placed, _ = place([now, *(item(f"f{i}", 10) for i in range(20))], 60, TITLES)
     assert placed[0].item.id == "now"
     placed, left_out = place([now, item("f", 5)], 8, TITLES)
@@ -83,15 +87,15 @@ def test_a_required_item_stands_at_its_shortest_however_little_is_left() -> None
 
 def test_a_required_item_is_full_where_its_share_allows() -> None:
     """A3.3: required does not mean short."""
-    now = item("now", 40, 12, share="task", section="Task", required=True)
-    placed, _ = place([now, *(item(f"f{i}", 10) for i in range(99))], 200, TITLES)
+    now = item("now", 40, 12, share="root", section="Task", required=True)
+    placed, _ = place([now, *(item(f"f{i}", 10) for i in range(199))], 1_000, TITLES)
     assert placed[0].form.tokens == 40
 
 
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["rest", *SHARES]),
+            st.sampled_from(["rest", "facts", "decisions", *ALWAYS]),
             st.sampled_from(sorted(TITLES)),
             st.lists(st.integers(1, 300), min_size=1, max_size=3).map(lambda costs: sorted(costs, reverse=True)),
         ),
@@ -116,8 +120,8 @@ def test_placed_items_cost_no_more_than_the_budget_and_nothing_gets_lost(
 
 
 def test_the_shares_together_leave_room_for_what_was_asked() -> None:
-    """A3.3: the shares of what is always there are less than half of the budget."""
-    assert sum(SHARES.values(), Fraction(0)) < Fraction(1, 2)
+    """A3.3: however much there is of what is always there, 45 % of the budget are for the rest."""
+    assert sum(ALWAYS.values(), Fraction(0)) == Fraction(55, 100)
 
 
 def test_reverse_puts_the_best_last_and_edges_the_best_at_both_ends() -> None:
@@ -144,3 +148,80 @@ def test_a_share_too_small_for_one_line_still_holds_its_first_item_at_its_shorte
     censor = item("censor", 40, 12, share="censor", section="Active Constraints")
     placed, _ = place([censor, *(item(f"f{i}", 10) for i in range(20))], 60, TITLES)
     assert "censor" in names(placed)
+
+
+def test_what_is_always_there_has_the_parts_of_the_contract() -> None:
+    """C1.1: 500, 300, 500 and 700 of 8,000; T2.1: 5, 15 and 10 % for the stack; B5.2: in this order."""
+    assert {share: round(part * 8_000) for share, part in ALWAYS.items()} == {
+        "identity": 500, "censor": 300, "approach": 500, "focus": 700, "root": 400, "ancestors": 1_200, "finished": 800,
+    }  # fmt: skip
+    assert list(ALWAYS) == ["identity", "censor", "approach", "focus", "root", "ancestors", "finished"]
+
+
+def crowd(share: str, section: str, count: int = 200) -> list[Item]:
+    return [item(f"{share}{n}", 10, share=share, section=section) for n in range(count)]
+
+
+def spent(placed: list[Placed], share: str) -> int:
+    return sum(each.form.tokens for each in placed if each.item.share == share)
+
+
+def test_every_share_takes_its_part_where_all_are_full() -> None:
+    """B5.1: rounded down, titles included; B5.2: what is always there, the stack, then the strategy's own shares."""
+    always = [each for share in ALWAYS for each in crowd(share, "Task")]
+    own = [each for share in ("decisions", "facts") for each in crowd(share, "Known Information", 400)]
+    placed, _ = place([*always, *own], 8_000, TITLES, shares={"decisions": 0.5, "facts": 0.25})
+    for share, part in ALWAYS.items():
+        assert int(8_000 * part) - 13 < spent(placed, share) <= int(8_000 * part)
+    remaining = 8_000 - cost([each for each in placed if each.item.share in ALWAYS])
+    assert spent(placed, "decisions") >= remaining // 2 - 14
+    assert spent(placed, "facts") >= remaining // 4 - 10
+    assert 7_990 <= cost(placed) <= 8_000
+
+
+def test_a_share_that_does_not_get_its_turn_by_score_gets_it_all_the_same() -> None:
+    """B5.1: a thousand decisions do not take the place of the facts, which come behind them."""
+    items = [*crowd("decisions", "Known Information"), *crowd("facts", "Known Information")]
+    placed, _ = place(items, 404, TITLES, shares={"decisions": 0.5, "facts": 0.5})
+    assert (spent(placed, "decisions"), spent(placed, "facts")) == (200, 200)
+    placed, _ = place(items, 404, TITLES)
+    assert spent(placed, "facts") == 0
+
+
+def test_what_a_section_leaves_flows_to_the_others() -> None:
+    """C1.2, B5.1: an empty one's too."""
+    items = [*crowd("decisions", "Known Information"), *crowd("facts", "Known Information", 2)]
+    placed, _ = place(items, 404, TITLES, shares={"decisions": 0.4, "facts": 0.3, "episodes": 0.3})
+    assert (spent(placed, "decisions"), spent(placed, "facts")) == (380, 20)
+    assert cost(placed) == 404
+
+
+def test_the_flexible_part_can_be_held_down() -> None:
+    """C1.3: of what remains beside what is always there no more is spent than that."""
+    items = [item("me", 100, share="identity", section="Identity"), *crowd("facts", "Known Information")]
+    placed, left_out = place(items, 1_000, TITLES, shares={"facts": 1.0}, flexible=300)
+    assert spent(placed, "identity") == 100
+    assert spent(placed, "facts") == 290
+    assert left_out
+    placed, _ = place(items, 350, TITLES, shares={"facts": 1.0}, flexible=3_000)
+    assert cost(placed) <= 350
+
+
+def test_the_root_goal_stands_beside_what_is_required() -> None:
+    """T2.1: its share is never spent on a fuller line of the current task."""
+    now = item("now", 40, 12, share="root", section="Task", required=True)
+    root = item("root", 30, 15, share="root", section="Task")
+    records = [item(f"f{n}", 10) for n in range(20)]
+    placed, _ = place([now, root, *records], 60, TITLES)
+    assert names(placed)[:2] == ["now", "root"]
+    placed, _ = place([now, root, *records], 1_000, TITLES)
+    assert [each.form.tokens for each in placed[:2]] == [40, 30]
+
+
+def test_advice_gives_way_to_a_record_where_space_is_short() -> None:
+    """C1.1: the approach is there where its part of the budget can hold it, and not at a record's cost."""
+    advice = item("strategy:x", 40, 20, share="approach", section="Task")
+    placed, left_out = place([advice, item("f", 30)], 40, TITLES)
+    assert (names(placed), names(left_out)) == (["f"], ["strategy:x"])
+    placed, _ = place([advice, item("f", 30)], 400, TITLES)
+    assert names(placed) == ["strategy:x", "f"]

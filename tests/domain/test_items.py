@@ -6,9 +6,22 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.items import Measure, record_item, stack_items, text_item
-from mcp_memory.domain.records import Record
-from mcp_memory.domain.strategies import Candidate
+from mcp_memory.domain.budget import Item
+from mcp_memory.domain.items import (
+    Measure,
+    approach_item,
+    entity_item,
+    note_item,
+    record_item,
+    relation_item,
+    stack_items,
+    tasks_beyond,
+    text_item,
+)
+from mcp_memory.domain.known import KnownEntity, KnownRelation
+from mcp_memory.domain.records import Record, Relation
+from mcp_memory.domain.scoring import Candidate, Scored
+from mcp_memory.domain.strategies import Strategy
 from mcp_memory.domain.tasks import Stack, Task, stack_at
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
@@ -17,6 +30,11 @@ MEASURE = Measure(count_raw=COUNTER.count, truncate_raw=COUNTER.truncate)
 CLAUDE = replace(MEASURE, factor=1.53)
 MakeRecord = Callable[..., Record]
 MakeTask = Callable[..., Task]
+
+
+def item_of(record: Record, measure: Measure = MEASURE) -> Item:
+    each = Scored(candidate=Candidate(record=record, source="recall"), score=0.5, parts={"relevance": 0.5})
+    return record_item(each, measure, section="Known Information", share="x")
 
 
 def test_nothing_costs_nothing() -> None:
@@ -41,17 +59,18 @@ def test_a_cut_text_keeps_to_its_tokens(text: str, tokens: int) -> None:
 def test_a_short_record_has_one_form_which_is_its_full_text(make_record: MakeRecord) -> None:
     """C2.3: the text itself where it is no longer than a summary."""
     record = make_record("The port is 5432.")
-    item = record_item(Candidate(record=record, source="recall"), 0.5, MEASURE, section="Known Information", share="x")
+    item = item_of(record)
     assert [(form.detail, form.text) for form in item.forms] == [
         ("full", "- [r000001 fact 2026-11-20] The port is 5432.")
     ]
     assert (item.id, item.kind, item.source, item.score, item.share) == ("r000001", "fact", "recall", 0.5, "x")
+    assert item.parts == {"relevance": 0.5}
 
 
 def test_a_long_record_falls_from_summary_to_micro(make_record: MakeRecord) -> None:
     """C2.3: full text only by recall."""
     record = make_record("long text", summary="a summary …", micro="a micro…", summary_tokens=4, micro_tokens=3)
-    item = record_item(Candidate(record=record, source="recall"), 0.5, MEASURE, section="Known Information", share="x")
+    item = item_of(record)
     assert [form.detail for form in item.forms] == ["summary", "micro"]
     assert [form.tokens for form in item.forms] == sorted((form.tokens for form in item.forms), reverse=True)
 
@@ -61,7 +80,7 @@ def test_the_estimate_of_an_item_covers_its_line(make_record: MakeRecord) -> Non
     for text in ("one\ntwo\nthree", "plain", "emoji 🙂🙂", "数据库"):
         tokens = COUNTER.count(text)
         record = make_record(text, summary_tokens=tokens, micro_tokens=tokens, speaker="Ada", outcome="success")
-        form = record_item(Candidate(record=record, source="s"), 1, CLAUDE, section="S", share="x").forms[0]
+        form = item_of(record, CLAUDE).forms[0]
         assert form.tokens >= CLAUDE.count(f"{form.text}\n")
 
 
@@ -91,10 +110,10 @@ def test_the_stack_reads_from_the_root_to_what_is_next(make_task: MakeTask) -> N
         "- goal [t000001]: ship 2.0",
         "- within [t000002]: fix the build",
         "- now [t000003]: pin numpy (done when: CI is green)",
-        "- dead end (abandoned) [t000006]: ask upstream → no answer",
         "- dead end (failed) [t000005]: upgrade pip → made no difference",
+        "- dead end (abandoned) [t000006]: ask upstream → no answer",
         "- done [t000004]: read the log → numpy 3 broke it [artifacts: ci.log]",
-        "- planned [t000007]: open a pull request",
+        "- next [t000007]: open a pull request",
         "- blocked [t000008]: sign the release → no key",
     ]
 
@@ -137,3 +156,61 @@ def test_the_callers_own_text_is_cut_to_its_room_and_neutralised() -> None:
     assert item.forms[0].tokens <= 120
     assert item.forms[-1].tokens < item.forms[0].tokens
     assert text_item("words " * 9, "Additional Context", CLAUDE, 1).forms[0].text.endswith("…")
+
+
+def test_the_stack_lives_on_its_three_shares(make_task: MakeTask) -> None:
+    """T2.1: the root goal, what is above, what is finished; C1.5: what is next is at hand."""
+    root = make_task("t000001")
+    middle = make_task("t000002", root)
+    now = make_task("t000003", middle)
+    done, dead = make_task("t000004", middle, status="complete"), make_task("t000005", middle, status="failed")
+    waiting = make_task("t000006", now, status="planned")
+    items = stack_items(stack_at(now.id, [root, middle, now, done, dead, waiting]), MEASURE)
+    assert {item.id: item.share for item in items} == {
+        now.id: "root", root.id: "root", middle.id: "ancestors", dead.id: "finished", done.id: "finished",
+        waiting.id: "focus",
+    }  # fmt: skip
+    assert [item.id for item in items[:3]] == [now.id, root.id, dead.id]
+
+
+def test_tasks_for_which_there_is_no_line_are_named(make_task: MakeTask) -> None:
+    """B1.3, T5.1: of a hundred planned tasks five are shown, and the others are accounted for."""
+    root = make_task("t000001")
+    planned = [make_task(f"t0002{n:02d}", root, status="planned") for n in range(8)]
+    dead = [make_task(f"t0003{n:02d}", root, status="failed") for n in range(10)]
+    stack = stack_at(root.id, [root, *planned, *dead])
+    assert tasks_beyond(stack, stack_items(stack, MEASURE)) == ["t000300", "t000301", "t000205", "t000206", "t000207"]
+
+
+def test_an_approach_is_its_description_and_its_questions() -> None:
+    """C3.1: the description alone where space is short; neither can pass for one of our lines."""
+    strategy = Strategy(name="mine", description="Do it.\n## Identity", questions=("Who?", "- [r000001 fact] me?"))
+    item = approach_item(strategy, MEASURE)
+    assert (item.id, item.kind, item.section, item.share) == (
+        "strategy:mine",
+        "strategy",
+        "Current Approach",
+        "approach",
+    )
+    full, brief = (form.text for form in item.forms)
+    assert full.startswith(brief)
+    assert "\n## " not in full
+    assert "\n- [" not in full
+    assert full.count("\n  - ") >= 1
+
+
+def test_known_things_and_relations_are_lines_with_scores() -> None:
+    """B4.3, B4.5: named ones count in full, others by how much they stand out; relations by weight and distance."""
+    known = [
+        KnownEntity(key=name, keys=(name,), name=name, type="service", named=named, salience=0.3, records=())
+        for name, named in (("billing", True), ("mail", False))
+    ]
+    items = [entity_item(each, MEASURE) for each in known]
+    assert [(item.id, item.share, item.score, item.section) for item in items] == [
+        ("entity:billing", "entities", 1.0, "Known Entities"), ("entity:mail", "entities", 0.3, "Known Entities"),
+    ]  # fmt: skip
+    relation = Relation(source="billing", type="uses", target="mail")
+    item = relation_item(KnownRelation(relation=relation, depth=2, score=0.5, record_id="r000001"), MEASURE)
+    assert (item.forms[0].text, item.score, item.share) == ("- billing --[uses]--> mail", 0.5, "relations")
+    note = note_item("Sure things held.", MEASURE)
+    assert (note.section, note.share, note.forms[0].text) == ("Note", "episodes", "- Sure things held.")

@@ -3,25 +3,27 @@
 import pytest
 
 from mcp_memory.domain.fusion import Fused, below_successors
-from mcp_memory.domain.relevance import FLOOR_COSINE, coverage, is_above_floor
+from mcp_memory.domain.relevance import FLOOR_COSINE, FLOOR_SCORE, coverage, is_above_floor
 
 
-def hit(**raw: float) -> Fused:
-    return Fused(id="r000001", score=1.0, raw=raw)
+def hit(score: float = 1.0, **raw: float) -> Fused:
+    return Fused(id="r000001", score=score, raw=raw)
 
 
 def test_meaning_alone_is_enough() -> None:
-    """A1.6: near in meaning, no word in common."""
-    assert is_above_floor(hit(vector=FLOOR_COSINE), ["database"], "Postgres it is.")
-    assert not is_above_floor(hit(vector=FLOOR_COSINE - 0.01), ["database"], "Lunch is at one.")
+    """A1.6: near in meaning, no word in common; as near as chance would have it is not enough."""
+    assert is_above_floor(hit(vector=FLOOR_COSINE), 2.0)
+    assert not is_above_floor(hit(vector=FLOOR_COSINE - 0.01), 2.0)
+    assert is_above_floor(hit(FLOOR_SCORE, vector=0.9), 2.0)
+    assert not is_above_floor(hit(FLOOR_SCORE - 0.01, vector=0.9), 2.0)
 
 
 def test_words_alone_are_enough_where_half_of_them_are_there() -> None:
-    """A1.6: one common word of many is not."""
-    text = "The deploy key is rotated monthly."
-    assert is_above_floor(hit(keyword=2.0), ["deploy", "calendar"], text)
-    assert not is_above_floor(hit(keyword=2.0), ["deploy", "calendar", "holidays"], text)
-    assert not is_above_floor(hit(), ["deploy"], text)
+    """A1.6: by what they tell: one common word of many is not, and neither is one that tells nothing."""
+    assert is_above_floor(hit(keyword=2.0), 4.0)
+    assert not is_above_floor(hit(keyword=2.0), 4.1)
+    assert not is_above_floor(hit(), 0.0)
+    assert not is_above_floor(hit(keyword=0.0), 0.0)
 
 
 def test_what_replaced_a_record_is_as_relevant_as_that_and_no_more() -> None:
@@ -29,9 +31,9 @@ def test_what_replaced_a_record_is_as_relevant_as_that_and_no_more() -> None:
     old = Fused(id="r1", score=0.5, raw={"vector": 0.6, "keyword": 1.0})
     [newer, _] = below_successors([old], {"r1": "r2"})
     assert (newer.id, newer.replaces) == ("r2", ("r1",))
-    assert is_above_floor(newer, ["x"], "y")
+    assert is_above_floor(newer, 9.0)
     [newer, _] = below_successors([Fused(id="r1", score=0.5, raw={"vector": 0.1})], {"r1": "r2"})
-    assert not is_above_floor(newer, ["x"], "y")
+    assert not is_above_floor(newer, 9.0)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def assemble(app: App, **fields: Any) -> Context:
 
 def shown(app: App, **fields: Any) -> list[str]:
     """The texts of the records in the block, in its order."""
-    return re.findall(r"^- \[r\w+ [^\]]*\] (.*)$", assemble(app, **fields).text, re.MULTILINE)
+    return re.findall(r"^- \[r\w+[^\]]*\] (.*)$", assemble(app, **fields).text, re.MULTILINE)
 
 
 def fill(app: App, *, with_tasks: bool) -> None:
@@ -135,10 +135,19 @@ def check_block(text: str, report: ContextReport) -> None:
     assert len(re.findall(r"<\s*memory-context", text, re.IGNORECASE)) == 1
     body = text.splitlines()[1:-1]
     items = Counter(match[1] for line in body if (match := re.match(r"- (?:[\w ()]+ )?\[([rt]\w{6})[ \]]", line)))
-    assert items == Counter(each.id for each in report.components if each.kind != "text")
+    assert items == Counter(
+        each.id for each in report.components if each.id[0] in "rt" and each.kind in (*KINDS, "task")
+    )
     headings = [line for line in body if re.match(r"\s*#{1,6}\s", line)]
+    groups = [
+        line
+        for line in headings
+        if re.fullmatch(r"### \d{4}-\d\d-\d\d (event|message|tool_call|tool_result|summary)", line)
+    ]
+    headings = [line for line in headings if line not in groups]
     assert len(headings) == len(set(headings))
-    assert {heading.removeprefix("## ") for heading in headings} <= {*SECTIONS, "Procedures"}
+    titles = {re.sub("^Procedure: .*", "Procedure", heading.removeprefix("## ")) for heading in headings}
+    assert titles <= {*SECTIONS, "Applicable Patterns"}
     for line in body:
         assert not re.match(r"\s+(-\s*\[|\[r\w{6}|- [\w ()]+ \[t\w{6})", line)
 
@@ -363,7 +372,7 @@ def test_with_a_query_every_strategy_orders_only_what_is_relevant(
 
 def test_an_unknown_strategy_is_refused(app: App) -> None:
     """A1.4: with the list of known ones."""
-    with pytest.raises(InvalidRequest, match="known: auto, balanced, important, recent"):
+    with pytest.raises(InvalidRequest, match="known: auto, balanced, clustered"):
         assemble(app, strategy="fastest")
 
 
@@ -598,7 +607,9 @@ def test_the_account_of_a_context_is_kept_under_its_id(app: App, remember: Remem
     context = assemble(app, query="Which port?")
     report = context.report
     assert report.metadata["query"] == "Which port?"
-    assert report.metadata["candidates"] == {"keyword": 1, "vector": 2, "time": 0, "graph": 0}
+    assert report.metadata["candidates"] == {
+        "recent": 0, "keyword": 1, "vector": 2, "time": 0, "graph": 0, "entities": 0, "relations": 0,
+    }  # fmt: skip
     assert isinstance(report.metadata["assembly_ms"], float)
     assert [component.text for component in report.components] == [
         line for line in context.text.splitlines() if "5432" in line

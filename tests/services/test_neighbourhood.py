@@ -91,8 +91,8 @@ def test_nothing_foreign_or_hidden_shows(
 
 def test_a_record_without_links_has_none(app: App, remember: RememberOne, describe: Describe) -> None:
     """R7: and a user's record does not show the task of another project."""
+    lonely = remember("it rains")
     app.tasks.push(PushRequest(goal="Secret plan"), app.caller())
-    lonely = remember("it rains", app.caller("s9"))
     mine = remember("I like tea.", visibility="user")
     shown = describe(lonely)
     assert (shown["entities"], shown["relations"], shown["task"], shown["near"]) == ([], [], None, [])

@@ -73,3 +73,12 @@ def test_a_source_that_gives_way_half_way_is_named_and_the_others_answer(
         ranking = querying.rank("port", RecordFilter(scopes=app.caller().scopes))
     assert [hit.id for hit in ranking.hits] == [record.id]
     assert ranking.degraded == ("vector: The index is gone.",)
+
+
+def test_what_recall_weighs_can_be_looked_at(app: App, remember: Callable[..., Remembered]) -> None:
+    """R5: by whoever measures it: each source's scores of every candidate, and what each is."""
+    record = remember("The port is 5432.", kind="decision")
+    evidence = app.gather_evidence("port", app.caller(), 10)
+    assert evidence.kinds == {record.id: "decision"}
+    assert evidence.rankings["keyword"].keys() == evidence.rankings["vector"].keys() == {record.id}
+    assert evidence.background.information > 0

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.records import Entity, NewRecord, Relation
 from mcp_memory.domain.scopes import Caller
-from mcp_memory.domain.strategies import STRATEGIES
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.services.assemble_context import ContextRequest
@@ -22,6 +21,7 @@ from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.revise import Revision
 from mcp_memory.services.tasks import PopRequest, PushRequest
 from mcp_memory.settings import load_settings
+from mcp_memory.strategies import read_strategies
 
 EMBEDDER = MiniLMEmbedder()
 ANN = Caller(namespace="here", agent="ann", session_id="ann-session", inherited=("library",))
@@ -86,7 +86,7 @@ def everything_ann_can_ask(app: App, foreign: tuple[str, ...]) -> Iterator[objec
     ):
         answer = app.recall(request, ANN)
         yield [answer.results, answer.truncated, answer.next_offset]
-    for name in (*STRATEGIES, None):
+    for name in (*read_strategies(None), None):
         for query in (questions[0], ""):
             context = app.assemble_context(ContextRequest(query=query, strategy=name, explain=True), ANN)
             yield [context.text, asdict(context.report), app.context_report(context.report.id, ANN)]

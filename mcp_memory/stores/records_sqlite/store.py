@@ -9,12 +9,15 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
 from mcp_memory.domain.contexts import ContextReport
-from mcp_memory.domain.records import Entity, Instant, Record, Relation
+from mcp_memory.domain.health import Assembled, Tally
+from mcp_memory.domain.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.scopes import Caller, RecordFilter, scope_key
 from mcp_memory.domain.tasks import Task
 from mcp_memory.errors import StoreBusy, StoreUnavailable
@@ -22,37 +25,33 @@ from mcp_memory.ports import (
     Clock,
     FilterChange,
     LinkChange,
+    Mention,
     Outline,
     RecordOrder,
+    Statement,
     StoreSummary,
     TaskLink,
     TermChange,
     VectorChange,
     Vectors,
 )
-from mcp_memory.stores.records_sqlite import examining
-from mcp_memory.stores.records_sqlite.database import Database, translated_errors
+from mcp_memory.stores.records_sqlite import assemblies, examining, late_vectors, links, purging
+from mcp_memory.stores.records_sqlite.database import WRITE_PATIENCE_SECONDS, Database, translated_errors
 from mcp_memory.stores.records_sqlite.filters import where_clause
 from mcp_memory.stores.records_sqlite.rows import (
     filter_change_from_row,
     link_change_from_row,
     record_from_row,
-    report_from_json,
-    report_to_json,
     task_from_row,
 )
 from mcp_memory.stores.records_sqlite.statements import statement
-from mcp_memory.stores.records_sqlite.transaction import (
-    UNEMBEDDED,
-    UNPURGED,
-    SqliteTransaction,
-    refuse_other_dimensions,
-)
+from mcp_memory.stores.records_sqlite.transaction import SqliteTransaction, advance
 
-CONTEXTS_KEPT_SECONDS = 14 * 86_400
 CONTEXT_PATIENCE_SECONDS = 2.0
 """An account is worth a short wait, never a late context."""
-PURGE_PATIENCE_SECONDS = 10.0
+DECISIONS_JUDGED = 1000
+LOOK_BACK = 500
+"""Among so many records the latest sessions are looked for."""
 IDENTITY = "identity"
 """Name in `meta` of what tells this store from others; made when it is first asked for."""
 _ORDERS: Mapping[RecordOrder, str] = {
@@ -61,6 +60,13 @@ _ORDERS: Mapping[RecordOrder, str] = {
     "accessed": "r.accessed_at DESC, r.row DESC",
     "important": "r.importance DESC, r.occurred_at DESC, r.row DESC",
 }
+_ORDER_KEYS: Mapping[RecordOrder, Sequence[str]] = {
+    "created": ("row",),
+    "occurred": ("occurred_at", "row"),
+    "accessed": ("accessed_at", "row"),
+    "important": ("importance", "occurred_at", "row"),
+}
+"""The same orders, by what `list_ids` selects."""
 _log = logging.getLogger(__name__)
 
 
@@ -76,8 +82,8 @@ class SqliteRecordStore:
         self._untold_lock = threading.Lock()
 
     @contextmanager
-    def write(self) -> Generator[SqliteTransaction]:
-        with self._database.write() as connection:
+    def write(self, *, patiently: bool = True) -> Generator[SqliteTransaction]:
+        with self._database.write(WRITE_PATIENCE_SECONDS if patiently else 0) as connection:
             transaction = SqliteTransaction(connection, self._embedder, self._clock)
             yield transaction
             transaction.finish()
@@ -111,18 +117,54 @@ class SqliteRecordStore:
         return [record_from_row(row) for row in self._all(sql, {**parameters, "limit": limit, "offset": offset})]
 
     def list_ids(self, where: RecordFilter, order: RecordOrder, limit: int) -> Sequence[str]:
-        clause, parameters = where_clause(where)
-        sql = statement("list_ids").replace("{where}", clause).replace("{order}", _ORDERS[order])
-        return [row[0] for row in self._all(sql, {**parameters, "limit": limit})]
+        # Scope by scope, so that each is read in the order of an index and none is sorted as a whole.
+        found: list[sqlite3.Row] = []
+        for scope in dict.fromkeys(where.scopes):
+            clause, parameters = where_clause(replace(where, scopes=(scope,)))
+            sql = statement("list_ids").replace("{where}", clause).replace("{order}", _ORDERS[order])
+            found += self._all(sql, {**parameters, "limit": limit})
+        found.sort(key=itemgetter(*_ORDER_KEYS[order]), reverse=True)
+        return [row["id"] for row in found[:limit]]
 
     def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
         parameters = {"ids": json.dumps(list(record_ids)), "scopes": json.dumps(list(scopes))}
         rows = self._all(statement("outlines"), parameters)
-        return {row[0]: Outline(role=row[1], superseded_by=row[2]) for row in rows}
+        return {row[0]: Outline(kind=row[1], role=row[2], superseded_by=row[3]) for row in rows}
+
+    def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
+        clause, parameters = where_clause(where)
+        sql = statement("recent_sessions").replace("{where}", clause)
+        rows = self._all(sql, {**parameters, "look_back": LOOK_BACK})
+        return list(dict.fromkeys(row[0] for row in rows))[:limit]
+
+    def best_of_sessions(self, where: RecordFilter, sessions: Sequence[str], each: int) -> Sequence[str]:
+        clause, parameters = where_clause(where)
+        sql = statement("best_of_sessions").replace("{where}", clause)
+        rows = self._all(sql, {**parameters, "sessions": json.dumps(sessions), "each": each})
+        summarized = {row["session_id"] for row in rows if row["kind"] == "summary"}
+        return [
+            row["id"]
+            for row in rows
+            if row["session_id"] not in summarized or (row["kind"] == "summary" and row["place"] == 1)
+        ]
 
     def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:
         rows = self._all(statement("successors"), (json.dumps(list(record_ids)),))
         return {row["start"]: row["id"] for row in rows}  # Rows come by step, so the last one of a chain stays.
+
+    def to_maintain(self, kind: Kind, statuses: Collection[Status], until: Instant) -> Iterator[Record]:
+        parameters = {"kind": kind, "statuses": json.dumps(list(statuses)), "until": until}
+        with (
+            self._database.read() as connection,
+            closing(connection.execute(statement("to_maintain"), parameters)) as rows,
+        ):
+            for row in rows:
+                yield record_from_row(row)
+
+    def judged_confidences(self, where: RecordFilter) -> Sequence[tuple[float, Outcome]]:
+        clause, parameters = where_clause(where)
+        sql = statement("judged_confidences").replace("{where}", clause)
+        return [(row[0], row[1]) for row in self._all(sql, {**parameters, "limit": DECISIONS_JUDGED})]
 
     def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
         mentioned = self._all(statement("entities_of"), (record_id,))
@@ -131,6 +173,14 @@ class SqliteRecordStore:
             Entity(name=row[0], type=row[1], properties=json.loads(row[2]), found=bool(row[3])) for row in mentioned
         ]
         return entities, [Relation(source=row[0], type=row[1], target=row[2], weight=row[3]) for row in related]
+
+    def mentions(self, keys: Collection[str], where: RecordFilter, found_by: Collection[str] = ()) -> Sequence[Mention]:
+        with self._database.read() as connection:
+            return links.mentions(connection, keys, where, found_by)
+
+    def statements(self, keys: Collection[str], where: RecordFilter, limit: int) -> Sequence[Statement]:
+        with self._database.read() as connection:
+            return links.statements(connection, keys, where, limit)
 
     def old_texts(self, record_id: str) -> Sequence[tuple[Instant, str]]:
         return [(row["replaced_at"], row["text"]) for row in self._all(statement("old_texts"), (record_id,))]
@@ -213,17 +263,24 @@ class SqliteRecordStore:
             _log.warning("could not note %d accesses: %s", len(untold), type(error).__name__)
 
     def keep_context(self, report: ContextReport, caller: Caller, at: Instant) -> None:
-        row = (caller.namespace, caller.agent, report.id, at, report_to_json(report))
         try:
             with self._database.write(patience=CONTEXT_PATIENCE_SECONDS, durable=False) as connection:
-                connection.execute(statement("put_context"), row)
-                connection.execute(statement("prune_contexts"), (at - CONTEXTS_KEPT_SECONDS,))
+                assemblies.keep(connection, report, caller, at)
         except StoreUnavailable as error:
             _log.warning("could not keep context %s: %s", report.id, type(error).__name__)
 
     def context(self, context_id: str, caller: Caller) -> ContextReport | None:
-        rows = self._all(statement("get_context"), (caller.namespace, caller.agent, context_id))
-        return report_from_json(rows[0]["report"]) if rows else None
+        with self._database.read() as connection:
+            return assemblies.report_of(connection, context_id, caller)
+
+    def assembled(self, caller: Caller, since: Instant) -> Assembled:
+        with self._database.read() as connection:
+            return assemblies.assembled(connection, caller, since)
+
+    def tally(self, where: RecordFilter, since: Instant) -> Tally:
+        clause, parameters = where_clause(where)
+        row = self._all(statement("tally").replace("{where}", clause), {**parameters, "stored_since": since})[0]
+        return Tally(**dict(row))
 
     def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary:
         where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches, include_inactive=True)
@@ -253,24 +310,11 @@ class SqliteRecordStore:
         return rows[0]["value"]
 
     def embedder_id(self) -> str | None:
-        rows = self._all(statement("get_meta"), ("embedder",))
-        return rows[0]["value"] if rows else None
+        with self._database.read() as connection:
+            return late_vectors.embedder_of(connection)
 
     def purge(self) -> None:
-        """Rewrites the file and empties its log.
-
-        secure_delete zeroes the rows themselves, but not the copies that SQLite leaves in the slack of a page when it
-        moves rows between pages; nor does it reach the log.
-        """
-        pending = self._all(statement("get_meta"), (UNPURGED,))
-        if not pending:
-            return
-        deadline = time.monotonic() + PURGE_PATIENCE_SECONDS
-        with self._database.outside_transaction() as connection:
-            _retry(lambda: _vacuum(connection), deadline)
-            _retry(lambda: not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0], deadline)
-        with self._database.write() as connection:
-            connection.execute(statement("drop_meta"), (UNPURGED, pending[0]["value"]))
+        purging.purge(self._database)
 
     def backup(self, target: str) -> None:
         path = Path(target)
@@ -294,46 +338,27 @@ class SqliteRecordStore:
                 raise
 
     def unembedded(self, embedder: str, limit: int) -> Sequence[tuple[str, int, str]]:
-        rows = self._all(statement("unembedded"), {"embedder": embedder, "limit": limit})
-        return [(row["id"], row["change"], record_from_row(tuple(row)[1:]).searchable_text) for row in rows]
+        with self._database.read() as connection:
+            return late_vectors.unembedded(connection, embedder, limit)
 
     def count_unembedded(self) -> int:
-        if not self._all(statement("get_meta"), (UNEMBEDDED,)):
-            return 0  # Counting reads every record: only where one is known to lack its vectors.
-        return self._one(statement("count_lacking"), (self.embedder_id() or self._embedder,))[0]
+        with self._database.read() as connection:
+            return late_vectors.count_unembedded(connection, self._embedder)
 
     def add_vectors(self, embedder: str, vectors: Mapping[tuple[str, int], Vectors | None]) -> None:
         with self._database.write() as connection:
-            added = [key[0] for key, rows in vectors.items() if _add_vectors(connection, embedder, key, rows)]
-            stored = connection.execute(statement("get_meta"), ("embedder",)).fetchone()
-            if stored is not None and stored["value"] != embedder:
-                return  # Of the next embedder: nothing is told before it is adopted.
-            if added:  # Refusals alone do not make the store anybody's.
-                connection.execute(statement("put_meta"), ("embedder", embedder))
-                _advance(connection, added)
-            if not connection.execute(statement("lacking"), (embedder,)).fetchone()[0]:
-                connection.execute("DELETE FROM meta WHERE name = ?", (UNEMBEDDED,))
+            late_vectors.add(connection, embedder, vectors)
 
     def count_refused(self, embedder: str) -> int:
         return self._one(statement("count_refused"), (embedder,))[0]
 
     def forget_refusals(self, embedder: str) -> None:
         with self._database.write() as connection:
-            if connection.execute(statement("forget_refusals"), (embedder,)).rowcount:
-                change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
-                connection.execute(statement("put_meta"), (UNEMBEDDED, str(change)))
+            late_vectors.forget_refusals(connection, embedder)
 
     def adopt_embedder(self, embedder: str) -> bool:
         with self._database.write() as connection:
-            if connection.execute(statement("lacking"), (embedder,)).fetchone()[0]:
-                return False
-            change = connection.execute("SELECT value FROM sequence").fetchone()[0] + 1
-            connection.execute(statement("put_meta"), ("embedder", embedder))
-            connection.execute("DELETE FROM meta WHERE name = ?", (UNEMBEDDED,))
-            connection.execute(statement("drop_other_vectors"), (embedder,))
-            connection.execute(statement("touch_all_changes"), (change,))
-            connection.execute("UPDATE sequence SET value = ?", (change,))
-        return True
+            return late_vectors.adopt(connection, embedder)
 
     def defects(self) -> Sequence[str]:
         with self._database.read() as connection:
@@ -346,7 +371,7 @@ class SqliteRecordStore:
     def renew_terms(self, record_ids: Sequence[str]) -> None:
         with self._database.write() as connection:
             examining.renew_terms(connection, record_ids)
-            _advance(connection, record_ids)
+            advance(connection, record_ids)
 
     def close(self) -> None:
         self._database.close()
@@ -357,40 +382,3 @@ class SqliteRecordStore:
 
     def _one(self, sql: str, parameters: Sequence[object] = ()) -> sqlite3.Row:
         return self._all(sql, parameters)[0]
-
-
-def _retry(attempt: Callable[[], bool], deadline: float) -> None:
-    """Attempt until it succeeds. Raises StoreBusy at the deadline."""
-    while not attempt():
-        if time.monotonic() > deadline:
-            raise StoreBusy("Erased, but other processes kept the files in use; call forget again to purge them.")
-        time.sleep(0.01)
-
-
-def _add_vectors(connection: sqlite3.Connection, embedder: str, key: tuple[str, int], rows: Vectors | None) -> bool:
-    """True where vectors were added; False where there are none, or the record has changed or is gone."""
-    columns = {"embedder": embedder, "windows": 0, "vector": b"", "id": key[0], "change": key[1]}
-    if rows is not None:
-        refuse_other_dimensions(connection, embedder, rows)
-        columns |= {"windows": len(rows), "vector": rows.tobytes()}
-    return connection.execute(statement("put_vectors_if_unchanged"), columns).rowcount > 0 and rows is not None
-
-
-def _advance(connection: sqlite3.Connection, record_ids: Sequence[str]) -> None:
-    """Give each of the records the next change number, so that every index reads it again."""
-    change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
-    for record_id in record_ids:
-        change += 1
-        connection.execute(statement("touch_change"), (change, record_id))
-    connection.execute("UPDATE sequence SET value = ?", (change,))
-
-
-def _vacuum(connection: sqlite3.Connection) -> bool:
-    """True when done; False where another process is writing."""
-    try:
-        connection.execute("VACUUM")
-    except sqlite3.OperationalError as error:
-        if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise
-        return False
-    return True

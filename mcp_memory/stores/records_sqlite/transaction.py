@@ -54,6 +54,9 @@ class SqliteTransaction:
     def find_alike(self, scope: str, digest: str) -> Sequence[str]:
         return [row["id"] for row in self._run("find_alike", {"scope": scope, "digest": digest})]
 
+    def replaced_by(self, record_id: str) -> Sequence[Record]:
+        return [record_from_row(row) for row in self._run("replaced_by", (record_id,)).fetchall()]
+
     def insert(
         self, record: Record, vectors: Vectors | None, entities: Iterable[Entity], relations: Iterable[Relation]
     ) -> None:
@@ -213,6 +216,15 @@ class SqliteTransaction:
 def place_name(caller: Caller) -> str:
     """A session that names itself has its own place; all others share their agent's."""
     return caller.session_id if caller.named_session else ""
+
+
+def advance(connection: sqlite3.Connection, record_ids: Sequence[str]) -> None:
+    """Give each of the records the next change number, so that every index reads it again."""
+    change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
+    for record_id in record_ids:
+        change += 1
+        connection.execute(statement("touch_change"), (change, record_id))
+    connection.execute("UPDATE sequence SET value = ?", (change,))
 
 
 def refuse_other_dimensions(connection: sqlite3.Connection, embedder: str, vectors: Vectors) -> None:

@@ -87,6 +87,9 @@ class ChromaVectorStore:
     def usual_cosine(self, vector: Vector, scopes: Sequence[str]) -> UsualCosine:
         return self._exact.usual_cosine(vector, scopes)
 
+    def alike(self, scopes: Sequence[str], record_ids: Sequence[str], least: float) -> Sequence[tuple[str, str, float]]:
+        return self._exact.alike(scopes, record_ids, least)
+
     def start(self) -> None:
         if self._place.mode != "off":
             self._follower.start()

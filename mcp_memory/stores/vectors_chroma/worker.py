@@ -16,6 +16,7 @@ from dataclasses import asdict
 from typing import IO, Any, NoReturn
 
 import numpy as np
+import psutil
 
 from mcp_memory.stores.vectors_chroma.failure import IndexFailure
 from mcp_memory.stores.vectors_chroma.frames import Fields, read_frame, write_frame
@@ -23,6 +24,7 @@ from mcp_memory.stores.vectors_chroma.holding import Holding, hold
 from mcp_memory.stores.vectors_chroma.place import Place
 
 _URGENT, _USUAL = 0, 1
+_NICENESS = 10
 _Message = tuple[dict[str, Any], bytes]
 
 
@@ -90,6 +92,7 @@ def _change(held: Holding, fields: Mapping[str, Any], body: bytes) -> None:
 
 def main() -> NoReturn:
     """Serve over standard input and output until the input ends, which it does when the server process does."""
+    _give_way()
     os.umask(0o077)  # Chroma makes its files readable to all.
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # Whatever prints, it does not write into the answers.
@@ -102,6 +105,12 @@ def main() -> NoReturn:
         urgency = _URGENT if message[0]["do"] == "query" else _USUAL
         messages.put((urgency, number, message))
     raise AssertionError
+
+
+def _give_way() -> None:
+    """Let the server, whose stores wait for nothing here, have the processor first."""
+    below = psutil.BELOW_NORMAL_PRIORITY_CLASS if sys.platform == "win32" else _NICENESS
+    psutil.Process().nice(below)
 
 
 def _answer_all(messages: queue.PriorityQueue[tuple[int, int, _Message]], output: IO[bytes]) -> None:

@@ -77,6 +77,27 @@ ORDER BY r.row DESC LIMIT 1;
 SELECT id FROM records
 WHERE scope = :scope AND normal_hash = :digest AND status NOT IN ('inactive', 'retired') ORDER BY row LIMIT 10;
 
+-- name: replaced_by
+SELECT {columns} FROM records AS r WHERE r.superseded_by = ? ORDER BY r.row;
+
+-- name: to_maintain
+-- Records of a kind that may be due, in any scope. The scopes are found step by step in the index, of which each is one
+-- stretch, so that neither other kinds nor what has had its last change is read.
+WITH RECURSIVE known (scope) AS (
+    SELECT min(scope) FROM records
+    UNION ALL
+    SELECT (SELECT min(scope) FROM records WHERE scope > known.scope) FROM known WHERE known.scope IS NOT NULL
+)
+SELECT {columns} FROM known
+CROSS JOIN records AS r INDEXED BY records_by_kind ON r.scope = known.scope AND r.kind = :kind
+WHERE r.status IN (SELECT value FROM json_each(:statuses)) AND r.occurred_at <= :until;
+
+-- name: judged_confidences
+-- How sure of the newest decisions somebody was, and what came of them.
+SELECT r.confidence, r.outcome FROM records AS r
+WHERE {where} AND r.kind = 'decision' AND r.confidence IS NOT NULL AND r.outcome IN ('success', 'partial', 'failure')
+ORDER BY r.row DESC LIMIT :limit;
+
 -- name: old_texts
 SELECT replaced_at, text FROM old_texts WHERE record_id = ? AND text <> '' ORDER BY change DESC;
 
@@ -124,10 +145,25 @@ ORDER BY 1;
 SELECT {columns} FROM records AS r WHERE {where} ORDER BY {order} LIMIT :limit OFFSET :offset;
 
 -- name: list_ids
-SELECT r.id FROM records AS r WHERE {where} ORDER BY {order} LIMIT :limit;
+SELECT r.id, r.row, r.occurred_at, r.accessed_at, r.importance FROM records AS r WHERE {where}
+ORDER BY {order} LIMIT :limit;
+
+-- name: recent_sessions
+-- By row, whatever other index there is: a bounded look back.
+SELECT r.session_id FROM records AS r NOT INDEXED
+WHERE r.row > (SELECT max(row) FROM records) - :look_back AND {where} ORDER BY r.row DESC;
+
+-- name: best_of_sessions
+-- Summaries come first; one session's rows are next to each other, the best first.
+SELECT * FROM (
+    SELECT r.id, r.session_id, r.kind, row_number() OVER (
+        PARTITION BY r.session_id ORDER BY r.kind = 'summary' DESC, r.importance DESC, r.occurred_at DESC, r.row DESC
+    ) AS place
+    FROM records AS r WHERE {where} AND r.session_id IN (SELECT value FROM json_each(:sessions))
+) WHERE place <= :each;
 
 -- name: outlines
-SELECT id, role, superseded_by FROM records
+SELECT id, kind, role, superseded_by FROM records
 WHERE id IN (SELECT value FROM json_each(:ids)) AND scope IN (SELECT value FROM json_each(:scopes));
 
 -- name: touch

@@ -1,4 +1,4 @@
--- Tasks, places, sessions, entities, relations, contexts, meta.
+-- Tasks, places, sessions, entities, relations, meta.
 
 -- name: add_task
 INSERT INTO tasks (
@@ -19,7 +19,14 @@ WHERE id = :id;
 SELECT * FROM tasks WHERE namespace = ? ORDER BY id;
 
 -- name: open_branches
-SELECT id FROM tasks WHERE branch AND status NOT IN ('complete', 'failed', 'abandoned');
+-- Those that are open, and those that lie in one: closing an inner branch shows nothing outside the outer one.
+WITH RECURSIVE
+    opened (id) AS (SELECT id FROM tasks WHERE branch AND status NOT IN ('complete', 'failed', 'abandoned')),
+    above (branch, id) AS (
+        SELECT id, id FROM tasks WHERE branch AND EXISTS (SELECT 1 FROM opened)
+        UNION SELECT above.branch, tasks.parent_id FROM above JOIN tasks ON tasks.id = above.id
+    )
+SELECT DISTINCT branch AS id FROM above WHERE id IN (SELECT id FROM opened);
 
 -- name: list_places
 SELECT session_id, task_id FROM places WHERE namespace = ? AND agent = ?;
@@ -91,6 +98,32 @@ SELECT s.name AS source, r.type, t.name AS target, r.weight FROM relations AS r
 JOIN entities AS s ON s.id = r.source JOIN entities AS t ON t.id = r.target
 WHERE r.record_id = ? ORDER BY r.change;
 
+-- name: mentions_of
+-- Given ones, and those found by some records: an entity is found in a hundred texts, and little is said of it there.
+SELECT e.name_key, e.name, e.type, m.properties, m.found, r.id
+FROM entities AS e CROSS JOIN mentions AS m ON m.entity = e.id CROSS JOIN records AS r ON r.id = m.record_id
+WHERE e.scope IN (SELECT value FROM json_each(:scopes)) AND e.name_key IN (SELECT value FROM json_each(:keys))
+    AND (NOT m.found OR m.record_id IN (SELECT value FROM json_each(:found_by)))
+    AND r.superseded_by IS NULL AND {where}
+ORDER BY r.occurred_at, r.row, e.name_key, e.type;
+
+-- name: statements_about
+-- CROSS JOIN keeps the order: from the few entities to what they are an end of.
+WITH ends (id) AS (
+    SELECT id FROM entities
+    WHERE scope IN (SELECT value FROM json_each(:scopes)) AND name_key IN (SELECT value FROM json_each(:keys))
+), near (source, type, target, record_id, weight) AS (
+    SELECT source, type, target, record_id, weight FROM relations WHERE source IN (SELECT id FROM ends)
+    UNION
+    SELECT source, type, target, record_id, weight FROM relations WHERE target IN (SELECT id FROM ends)
+    LIMIT :limit
+)
+SELECT s.name, n.type, t.name, n.weight, n.record_id
+FROM near AS n CROSS JOIN records AS r ON r.id = n.record_id
+    CROSS JOIN entities AS s ON s.id = n.source CROSS JOIN entities AS t ON t.id = n.target
+WHERE r.superseded_by IS NULL AND {where}
+ORDER BY n.weight DESC, r.row DESC, s.name_key, n.type, t.name_key;
+
 -- name: link_changes
 -- One statement, hence one snapshot. Entities go by their keys: one of several types is one thing in the graph.
 SELECT
@@ -115,15 +148,6 @@ ORDER BY 1;
 
 -- name: task_links
 SELECT id, namespace, parent_id FROM tasks WHERE change > ? ORDER BY id;
-
--- name: put_context
-INSERT OR REPLACE INTO contexts (namespace, agent, id, created_at, report) VALUES (?, ?, ?, ?, ?);
-
--- name: get_context
-SELECT report FROM contexts WHERE namespace = ? AND agent = ? AND id = ?;
-
--- name: prune_contexts
-DELETE FROM contexts WHERE created_at < ?;
 
 -- name: get_meta
 SELECT value FROM meta WHERE name = ?;

@@ -1,0 +1,53 @@
+-- Queries over the accounts of contexts, and over what was assembled; always of one agent in one namespace.
+
+-- name: put_context
+INSERT OR REPLACE INTO contexts (namespace, agent, id, created_at, report) VALUES (:namespace, :agent, :id, :at, :report);
+
+-- name: get_context
+SELECT report FROM contexts WHERE namespace = ? AND agent = ? AND id = ?;
+
+-- name: prune_contexts
+DELETE FROM contexts WHERE created_at < ?;
+
+-- name: add_assembly
+-- What the account does not say stays NULL, and counts for nothing.
+INSERT INTO assemblies (
+    namespace, agent, at, strategy, picked, follow_up, cached, utilisation, relevance, milliseconds
+) VALUES (
+    :namespace, :agent, :at, json_extract(:report, '$.strategy'), json_extract(:report, '$.metadata.picked'),
+    json_extract(:report, '$.metadata.follow_up'), json_extract(:report, '$.metadata.cached'),
+    json_extract(:report, '$.metadata.utilisation'), json_extract(:report, '$.metadata.relevance'),
+    json_extract(:report, '$.metadata.assembly_ms')
+);
+
+-- name: prune_assemblies
+DELETE FROM assemblies WHERE at < ?;
+
+-- name: assembly_figures
+SELECT count(*) AS contexts, avg(relevance) AS relevance, avg(utilisation) AS utilisation,
+    count(follow_up) AS follow_ups, count(*) FILTER (WHERE follow_up = 'rebuilt') AS rebuilt
+FROM assemblies WHERE namespace = :namespace AND agent = :agent AND at >= :since;
+
+-- name: median_cold_build
+-- Of those that were built anew; the mean of the two in the middle where their number is even.
+SELECT avg(milliseconds) FROM (
+    SELECT milliseconds, row_number() OVER (ORDER BY milliseconds) AS place, count(*) OVER () AS number
+    FROM assemblies
+    WHERE namespace = :namespace AND agent = :agent AND at >= :since AND NOT cached AND milliseconds IS NOT NULL
+) WHERE place IN ((number + 1) / 2, number / 2 + 1);
+
+-- name: count_strategies
+SELECT strategy, count(*) FROM assemblies
+WHERE namespace = :namespace AND agent = :agent AND at >= :since GROUP BY strategy ORDER BY strategy;
+
+-- name: count_picked
+SELECT picked, count(*) FROM assemblies
+WHERE namespace = :namespace AND agent = :agent AND at >= :since AND picked IS NOT NULL GROUP BY picked ORDER BY picked;
+
+-- name: tally
+-- Of the records that pass: how many were stored lately, which facts were met again, and what feedback says of use.
+SELECT count(*) FILTER (WHERE r.created_at >= :stored_since) AS stored,
+    count(*) FILTER (WHERE r.kind = 'fact') AS facts,
+    count(*) FILTER (WHERE r.kind = 'fact' AND r.confirmed > 0) AS confirmed_facts,
+    coalesce(sum(r.used), 0) AS used, coalesce(sum(r.ignored), 0) AS ignored
+FROM records AS r WHERE {where};
