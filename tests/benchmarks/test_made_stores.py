@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.filling import fill, vectors_for
-from benchmarks.texts import AREAS, memories, questions
+from benchmarks.stages import ASSEMBLY_STAGES, STAGES
+from benchmarks.texts import AREAS, KNOWLEDGE, knowledge, memories, questions, shared_out
 from mcp_memory.app import App, open_app, token_counter
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.services.recall import RecallRequest
@@ -39,6 +40,25 @@ def test_a_tenth_of_the_memories_is_of_each_area_and_a_tenth_are_decisions() -> 
     assert len(areas) == len(AREAS)
 
 
+def test_the_store_that_assembly_has_to_work_at_holds_so_many_of_each_kind() -> None:
+    """C1.4: the store itself; `benchmarks.assembly` tells how fast it is there and how much fits."""
+    made = knowledge(KNOWLEDGE, seed=5)
+    kinds = Counter(item.kind for item in made)
+    assert kinds == {"decision": 2_000, "fact": 5_000, "episode": 1_500, "procedure": 200, "censor": 100}
+    assert len({item.text for item in made}) == 8_800
+    assert all(item.details.keys() >= {"trigger", "reason", "action"} for item in made if item.kind == "censor")
+    assert all(item.details.keys() >= {"name", "description"} for item in made if item.kind == "procedure")
+    assert [item.occurred_at for item in made] == sorted(item.occurred_at or 0.0 for item in made)
+
+
+def test_knowledge_is_the_same_for_the_same_seed_and_keeps_its_mixture_at_any_size() -> None:
+    assert knowledge(shared_out(300), seed=5) == knowledge(shared_out(300), seed=5)
+    assert knowledge(shared_out(300), seed=5) != knowledge(shared_out(300), seed=6)
+    for size in (100, 1_000, 99_999):
+        assert sum(shared_out(size).values()) == size
+    assert shared_out(88_000) == {kind: 10 * count for kind, count in KNOWLEDGE.items()}
+
+
 def test_a_filled_store_is_found_by_words_meaning_and_tag(app: App) -> None:
     items = memories(60, seed=5)
     vectors = vectors_for(items, MiniLMEmbedder(), 10, seed=5)
@@ -49,3 +69,8 @@ def test_a_filled_store_is_found_by_words_meaning_and_tag(app: App) -> None:
     signals = answer.results[0]["signals"]
     assert isinstance(signals, dict)
     assert {"keyword", "vector"} <= signals.keys()
+
+
+def test_every_stage_that_is_timed_is_there() -> None:
+    for stage in (*STAGES, *ASSEMBLY_STAGES):
+        assert stage.name in vars(stage.owner), stage

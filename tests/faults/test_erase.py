@@ -20,7 +20,7 @@ from mcp_memory.services.assemble_context import ContextRequest
 from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.revise import Revision
 from mcp_memory.settings import load_settings
-from mcp_memory.stores.records_sqlite import SqliteRecordStore, store
+from mcp_memory.stores.records_sqlite import SqliteRecordStore, purging
 
 SECRET = "Quetzalcoatlus Zyzzyva hoards xylophones near Ouagadougou"
 EARLIER = "Quetzalcoatlus Wapentake hoards balalaikas near Ouagadougou"
@@ -142,7 +142,7 @@ def test_a_reader_that_never_pauses_delays_the_purge_but_does_not_undo_it(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R9: erased at once for every reader; the files follow with the next call, of whichever process."""
-    monkeypatch.setattr(store, "PURGE_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(purging, "PURGE_PATIENCE_SECONDS", 0.05)
     me = app.caller()
     record_id = plant(app, me, others=4)
     wanted = needles(app, SECRET, EARLIER)

@@ -58,7 +58,7 @@ def status(
     if as_json:
         print_json(shown)
     else:
-        screen().print(screens.status_screen(shown), screens.task_screen(tree))
+        screen().print(screens.status_screen(shown), "", screens.health_screen(shown), "", screens.task_screen(tree))
 
 
 @errors_in_one_line()

@@ -22,6 +22,8 @@ STATUS_STYLES: Mapping[str, str] = {
 INDENT = 4
 _SIGNALS: Mapping[str, str] = {"keyword": "words", "vector": "meaning"}
 _PAST = ("superseded", "inactive", "retired")
+_TELLING = (*_PAST, "ineffective", "escalated", "archived", "summarized")
+"""Statuses that are shown beside a record; of those in the past the text is dim as well."""
 _DEAD_ENDS = ("failed", "abandoned")
 _LONG = ("text", "summary", "micro", "earlier", "details", "components", "omitted")
 """Fields that are shown by themselves, or not at all, below a record's short ones."""
@@ -45,8 +47,22 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         "Index": _index(status["index"]["mode"], status["index_directories"], store["revision"]),
         "Graph": f"{graph['entities']} entities, {graph['relations']} relations",
         "Tokens": f"{tokens['encoding']}{factor}",
+        "Contexts": _contexts(status["contexts"]),
     }
     return _fields(rows)
+
+
+def health_screen(status: Mapping[str, Any]) -> Table:
+    """Each figure with the band that it should lie in, and whether it does."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for title in ("Measure", "Value", "Target", ""):
+        table.add_column(title, style="dim" if title == "Measure" else "")
+    for name, figure in status["health"].items():
+        value, verdict = figure["value"], figure["verdict"] or ""
+        label = name.replace("_", " ").capitalize()
+        shown = "not known yet" if value is None else f"{value:g}"
+        table.add_row(label, shown, figure["target"] or "", Text(verdict, "green" if verdict == "inside" else "yellow"))
+    return table
 
 
 def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
@@ -54,13 +70,13 @@ def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
     score = f"{record['score']:.2f}" if "score" in record else ""
     shares: Mapping[str, float] = record.get("signals", {})
     why = ", ".join(f"{name} {shares[signal]:.2f}" for signal, name in _SIGNALS.items() if shares.get(signal))
-    status = record["status"] if record.get("status") in _PAST else ""
+    status = record["status"] if record.get("status") in _TELLING else ""
     heading = Text.assemble((score, "bold"), f" ({why})" if why else "", " " if score else "")
     heading.append(f"{record['id']} {record['kind']} {record['occurred_at'][:10]}", "dim")
     heading.append(f" {status}" if status else "", "yellow")
     speaker = f"{record['speaker']}: " if record.get("speaker") else ""
     line = visible(" ".join(f"{speaker}{record['text']}".split()))
-    return [heading, Padding(Text(line, "dim" if status else ""), (0, 0, 0, INDENT), expand=False)]
+    return [heading, Padding(Text(line, "dim" if status in _PAST else ""), (0, 0, 0, INDENT), expand=False)]
 
 
 def record_screen(record: Mapping[str, Any]) -> list[Table | Text]:
@@ -125,9 +141,21 @@ def _index(mode: str, directories: Sequence[Mapping[str, Any]], revision: int) -
     return f"{mode}, at change {newest} of {revision} (directories: {len(directories)}, {size:.1f} MB)"
 
 
+def _contexts(contexts: Mapping[str, Any]) -> str:
+    """How many were given lately, and by which strategies."""
+    if not contexts["given"]:
+        return f"none in {contexts['days']} days"
+    picked = f"; auto picked {_listed(contexts['picked'])}" if contexts["picked"] else ""
+    return f"{contexts['given']} in {contexts['days']} days: {_listed(contexts['strategies'])}{picked}"
+
+
 def _counts(counts: Mapping[str, int]) -> str:
-    parts = ", ".join(f"{number} {name}" for name, number in counts.items())
+    parts = _listed(counts)
     return f"{sum(counts.values())} ({parts})" if len(counts) > 1 else parts or "none"
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in counts.items())
 
 
 def _value(value: Any) -> str:

@@ -39,6 +39,38 @@ def test_status_counts_and_says_where_the_work_stands(run: "Run", memory: App) -
     assert "[planned] Open the tin" in screen
 
 
+def test_status_shows_figures_beside_their_targets(run: "Run", memory: App) -> None:
+    """C9.1, A7.2, S7.1: what is inside and what is not, and which strategies were used."""
+    screen = run("status").out
+    assert "none in 14 days" in screen
+    assert "not known yet" in screen
+    [used, ignored] = remember(memory, NewRecord(text="The cat sleeps"), NewRecord(text="Invoices are due"))
+    memory.revise(Revision(id=used, feedback="used"), memory.caller())
+    memory.revise(Revision(id=ignored, feedback="ignored"), memory.caller())
+    memory.assemble_context(ContextRequest(strategy="recent"), memory.caller())
+    screen = run("status").out
+    lines = [" ".join(line.split()) for line in screen.splitlines()]
+    assert "Contexts 1 in 14 days: 1 recent" in lines
+    assert "Used share 0.5 > 0.4 inside" in lines
+    assert "Fact confirmation rate 0 > 0.2 below" in lines
+    assert "Growth 7 days 2" in lines
+    memory.assemble_context(ContextRequest(query="Why does the test fail?"), memory.caller())
+    shown = run("status", "--json").json
+    assert shown["health"]["used_share"] == {"value": 0.5, "target": "> 0.4", "verdict": "inside"}
+    assert shown["contexts"]["strategies"] == {"auto": 1, "recent": 1}
+    [picked] = shown["contexts"]["picked"]
+    assert f"1 auto, 1 recent; auto picked 1 {picked}" in run("status").out
+
+
+def test_list_says_which_procedures_failed(run: "Run", memory: App) -> None:
+    """C8.3: flagged."""
+    [record_id] = remember(memory, NewRecord(text="Restart it", kind="procedure"))
+    assert "ineffective" not in run("list").out
+    for _ in range(5):
+        memory.revise(Revision(id=record_id, feedback="failed"), memory.caller())
+    assert "ineffective" in run("list").out
+
+
 @pytest.mark.parametrize("command", [["status"], ["list"], ["search", "x"], ["show", "r000001"]])
 def test_looking_where_there_is_no_memory_makes_none(run: "Run", settings: Settings, command: list[str]) -> None:
     """S7.1: a mistyped directory is named, not filled."""
