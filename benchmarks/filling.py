@@ -64,14 +64,15 @@ def _topic(item: NewRecord) -> str:
 
 
 def _record(record_id: str, item: NewRecord, caller: Caller, counter: TokenCounter) -> Record:
-    text = measured(item.text, counter.count, counter.truncate)
+    text = measured(item.text, counter.count, counter.truncate, kind=item.kind, outcome=item.outcome)
     at = item.occurred_at or 0.0
     return Record(
         id=record_id, scope=scope_key(item.visibility, caller.namespace, caller.agent), namespace=caller.namespace,
         visibility=item.visibility, agent=caller.agent, session_id=item.session_id or caller.session_id, task_id=None,
         branch_id=None, kind=item.kind, text=item.text, summary=text.summary, micro=text.micro,
         text_tokens=text.text_tokens, summary_tokens=text.summary_tokens, micro_tokens=text.micro_tokens,
-        importance=item.importance, confidence=None, status=first_status(item.kind), outcome=None, pinned=False,
+        importance=item.importance, confidence=item.confidence, status=first_status(item.kind), outcome=item.outcome,
+        pinned=item.pinned,
         tags=item.tags, details=item.details, speaker=item.speaker, role=item.role, tool=None, call_id=None,
         superseded_by=None, created_at=at, updated_at=at, accessed_at=at, occurred_at=at,
     )  # fmt: skip

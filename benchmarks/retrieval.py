@@ -2,41 +2,29 @@
 
     python -m benchmarks.retrieval DATA_DIR [--categories] [--cross-validate] [--misses 10]
 
-DATA_DIR holds `memories.jsonl` and `queries.jsonl`. Each group of memories is stored in a fresh memory, in its order,
-with speaker, session and time; adversarial questions, which have no answer, are left out. Prints tables in percent:
-recall at 1, 5, 10 and 20, nDCG at 10, the mean reciprocal rank, and the share of the evidence inside a context of 500
-to 4,000 word pieces packed from the ranking until the first text that does not fit (bare texts with their speaker).
+`benchmarks.groups` says what DATA_DIR holds. Prints tables in percent: recall at 1, 5, 10 and 20, nDCG at 10, the mean
+reciprocal rank, and the share of the evidence inside a context of 500 to 4,000 word pieces packed from the ranking
+until the first text that does not fit (bare texts with their speaker).
 """
 
 import argparse
-import json
-import sys
-import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import product
 from math import log2
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from tokenizers import Tokenizer
 
-from mcp_memory.app import App, open_app
+from benchmarks.groups import DEPTH, Group, packed, spoken, stored_groups
 from mcp_memory.domain.fusion import WEIGHTS, Weights, fuse
-from mcp_memory.domain.records import NewRecord
-from mcp_memory.encoders.embed_minilm import DATA, MiniLMEmbedder
+from mcp_memory.encoders.embed_minilm import DATA
 from mcp_memory.services.querying import Evidence
-from mcp_memory.settings import load_settings
 
-BATCH = 500
-DEPTH = 400
-"""Candidates per source: deep enough to fill 4,000 tokens from one leg alone."""
 CUTS = (1, 5, 10, 20)
 BUDGETS = (500, 1000, 2000, 4000)
 GRID = {
@@ -71,8 +59,6 @@ def main() -> None:
     parser.add_argument("--cross-validate", action="store_true", help="tune on all data sets but one, test on that one")
     parser.add_argument("--misses", type=int, default=0, metavar="N", help="print N questions a data set that fail")
     arguments = parser.parse_args()
-    if not (arguments.data / "queries.jsonl").exists():
-        sys.exit(f"{arguments.data} holds no queries.jsonl; name the folder of the retrieval data.")
     asked = ask_all(arguments.data)
     console = Console(width=150)
     rankers: dict[str, Ranker] = {"recall": ranked, "keyword leg": leg("keyword"), "vector leg": leg("vector")}
@@ -89,83 +75,25 @@ def main() -> None:
 
 def ask_all(data: Path) -> list[Asked]:
     """Every question that has an answer, with the evidence recall gathers for it."""
-    memories, queries = (
-        [json.loads(line) for line in (data / name).read_text("utf-8").splitlines()]
-        for name in ("memories.jsonl", "queries.jsonl")
-    )
-    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for memory in memories:
-        groups[memory["group"]].append(memory)
-    embedder = MiniLMEmbedder()
-    asked: list[Asked] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for number, (group, said) in enumerate(groups.items()):
-            settings = load_settings(data_dir=Path(folder) / str(number), namespace=group)
-            clock = _Clock()
-            app = open_app(settings, clock, embedder)
-            asked += _ask_group(app, clock, said, [query for query in queries if query["group"] == group])
-            app.close()
-    return asked
-
-
-class _Clock:
-    """Tells when the question was asked, so that "last week" is the week it meant."""
-
-    def __init__(self) -> None:
-        self._now = time.time()
-
-    def __call__(self) -> float:
-        return self._now
-
-    def at(self, text: str | None) -> None:
-        """Stand at that time, or at the present."""
-        self._now = _instant(text) if text else time.time()
-
-
-def _ask_group(
-    app: App, clock: _Clock, said: Sequence[dict[str, Any]], queries: Iterable[dict[str, Any]]
-) -> list[Asked]:
-    caller = app.caller()
-    items = [
-        NewRecord(
-            text=memory["text"],
-            kind="message" if "turn" in memory else "fact",
-            speaker=memory.get("speaker"),
-            session_id=memory.get("session"),
-            occurred_at=_instant(memory["ts"]) if memory.get("ts") else None,
-        )
-        for memory in said
-    ]
-    stored = [
-        done for start in range(0, len(items), BATCH) for done in app.remember(items[start : start + BATCH], caller)
-    ]
-    id_of = {memory["id"]: done.id for memory, done in zip(said, stored, strict=True)}
-    texts = {
-        id_of[memory["id"]]: f"{memory['speaker']}: {memory['text']}" if memory.get("speaker") else memory["text"]
-        for memory in said
-    }
     pieces = Tokenizer.from_file(str(DATA / "tokenizer.json"))
     pieces.no_truncation()
+    return [asked for group in stored_groups(data) for asked in _ask_group(group, pieces)]
+
+
+def _ask_group(group: Group, pieces: Tokenizer) -> Iterable[Asked]:
+    texts = {record_id: spoken(item) for record_id, item in group.items.items()}
     tokens = {record_id: len(pieces.encode(text, add_special_tokens=False).ids) for record_id, text in texts.items()}
-    asked: list[Asked] = []
-    for query in queries:
-        gold = frozenset(id_of[memory_id] for memory_id in query["gold"] if memory_id in id_of)
-        if query["category"] == "adversarial" or not gold:
-            continue
-        clock.at(query.get("ts"))
-        evidence = app.gather_evidence(query["query"], caller, DEPTH)
-        asked.append(
-            Asked(
-                dataset=query["dataset"],
-                category=query["category"],
-                text=query["query"],
-                gold=gold,
-                evidence=evidence,
-                texts=texts,
-                tokens=tokens,
-            )
+    for question in group.questions:
+        group.clock.at(question.asked_at)
+        yield Asked(
+            dataset=question.dataset,
+            category=question.category,
+            text=question.text,
+            gold=question.gold,
+            evidence=group.app.gather_evidence(question.text, group.app.caller(), DEPTH),
+            texts=texts,
+            tokens=tokens,
         )
-    return asked
 
 
 def ranked(asked: Asked, weights: Weights = WEIGHTS) -> Ranked:
@@ -220,8 +148,8 @@ def measures(ranking: Ranked, asked: Asked) -> list[float]:
     gain = sum(1 / log2(place + 2) for place, hit in enumerate(found[:10]) if hit)
     ideal = sum(1 / log2(place + 2) for place in range(min(10, len(gold))))
     first = next((1 / place for place, hit in enumerate(found, 1) if hit), 0.0)
-    packed = [len(gold & set(_packed(ranking, asked.tokens, budget))) / len(gold) for budget in BUDGETS]
-    return [*(sum(found[:cut]) / len(gold) for cut in CUTS), gain / ideal, first, *packed]
+    inside = [len(gold & set(packed(ranking, asked.tokens, budget))) / len(gold) for budget in BUDGETS]
+    return [*(sum(found[:cut]) / len(gold) for cut in CUTS), gain / ideal, first, *inside]
 
 
 def cross_validated(asked: Sequence[Asked]) -> Table:
@@ -269,14 +197,6 @@ def misses(asked: Sequence[Asked], count: int) -> Iterable[str]:
         yield "\n".join(lines)
 
 
-def _packed(ranking: Ranked, tokens: Mapping[str, int], budget: int) -> Iterable[str]:
-    for record_id in ranking:
-        budget -= tokens[record_id]
-        if budget < 0:
-            return
-        yield record_id
-
-
 def _recall_at_10(ranking: Ranked, asked: Asked) -> float:
     return len(asked.gold & set(ranking[:10])) / len(asked.gold)
 
@@ -288,10 +208,6 @@ def _by_score(scores: Mapping[str, float]) -> Ranked:
 def _scaled(scores: Mapping[str, float]) -> Mapping[str, float]:
     low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
     return {record_id: (score - low) / ((high - low) or 1.0) for record_id, score in scores.items()}
-
-
-def _instant(text: str) -> float:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How long the main things take, as ratios within one run: start, store, recall, assemble; and memory.
+"""How long the main things take, as ratios within one run: start, store, recall; and memory.
 
     python -m benchmarks.speed [--records 10000] [--starts 10]
 
@@ -26,7 +26,6 @@ from benchmarks.texts import sentences
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.services.assemble_context import ContextRequest
 from mcp_memory.services.recall import RecallRequest
 from mcp_memory.settings import load_settings
 
@@ -77,7 +76,7 @@ def measure_start(table: Table, data_dir: Path, starts: int) -> None:
 
 
 def measure_services(table: Table, data_dir: Path, size: int) -> None:
-    """Store, recall and assemble at the service level, in one process."""
+    """Store and recall at the service level, in one process."""
     embedder = MiniLMEmbedder()
     app = open_app(load_settings(data_dir=data_dir, namespace="benchmark"), embedder=embedder)
     app.warm()
@@ -85,7 +84,6 @@ def measure_services(table: Table, data_dir: Path, size: int) -> None:
     table.add_row("server after a recall, empty store", memory_of_server(data_dir, calls=1), "", "")
     texts = sentences(size + 1_200, seed=7)
     measure_store(table, app, embedder, texts[:400])
-    measure_assembly(table, data_dir)
     small = median_seconds(lambda query: app.recall(RecallRequest(query=query), app.caller()), texts[400:500])
     rest = texts[500 : size + 100]
     for begin in range(0, len(rest), BATCH):
@@ -108,19 +106,6 @@ def measure_store(table: Table, app: App, embedder: MiniLMEmbedder, texts: Seque
         stored.append(seconds(partial(app.remember, [NewRecord(text=text)], caller)))
     mine, alone = statistics.median(stored), statistics.median(embedded)
     table.add_row("acknowledged store", ms(mine), f"embedding its text {ms(alone)}", f"{mine / alone:.2f} x (<= 3)")
-
-
-def measure_assembly(table: Table, data_dir: Path) -> None:
-    """Assembling from 200 records, without a query and so without embedding."""
-    other = open_app(load_settings(data_dir=data_dir.with_name("assembly"), namespace="benchmark"))
-    caller = other.caller()
-    other.remember([NewRecord(text=text, importance=i % 11) for i, text in enumerate(sentences(200, seed=3))], caller)
-    for strategy in ("balanced", "recent", "important"):
-        request = ContextRequest(strategy=strategy)
-        other.assemble_context(request, caller)
-        taken = statistics.median(seconds(partial(other.assemble_context, request, caller)) for _ in range(30))
-        table.add_row(f"assembling from 200 records, {strategy}", ms(taken), "", "< 10 ms")
-    other.close()
 
 
 def seconds_to_initialize(command: list[str], data_dir: Path) -> float:

@@ -1,4 +1,4 @@
-"""Times the stages of a recall from outside: wraps the methods that each stage is, for as long as it is asked to."""
+"""Times the stages of a recall or an assembly from outside: wraps the methods that each stage is, while asked to."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from mcp_memory.retrieval.graph import GraphSource
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
-from mcp_memory.services import querying, recall
+from mcp_memory.services import assemble_context, querying, recall
+from mcp_memory.services.gathering import Gathering
 from mcp_memory.stores.graph_networkx import NetworkxGraphStore
 from mcp_memory.stores.keywords_information import InformationKeywordStore
 from mcp_memory.stores.records_sqlite import SqliteRecordStore
 from mcp_memory.stores.vectors_chroma import ChromaVectorStore
+from mcp_memory.stores.vectors_exact import ExactVectorStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,37 +34,49 @@ class Stage:
     name: str
 
 
-STAGES: Sequence[Stage] = tuple(
-    Stage(label=label, owner=owner, name=name)
-    for label, owner, name in (
-        ("what the caller sees", recall, "visible_to"),
-        ("gather: everything up to fusion", querying.Querying, "gather"),
-        ("  embed the query", MiniLMEmbedder, "embed_query"),
-        ("  count what is not embedded", SqliteRecordStore, "count_unembedded"),
-        ("  ids that pass a filter", SqliteRecordStore, "matching_ids"),
-        ("  source keyword, search", KeywordSource, "search"),
-        ("  source vector, search", VectorSource, "search"),
-        ("  source graph, search", GraphSource, "search"),
-        ("  source time, search", TimeSpanSource, "search"),
-        ("  source keyword, complete", KeywordSource, "scores"),
-        ("  source vector, complete", VectorSource, "scores"),
-        ("  source graph, complete", GraphSource, "scores"),
-        ("  source time, complete", TimeSpanSource, "scores"),
-        ("  outlines", SqliteRecordStore, "outlines"),
-        ("  rarity of the words", InformationKeywordStore, "rarity"),
-        ("  usual cosine", ChromaVectorStore, "usual_cosine"),
-        ("  neighbouring turns", InformationKeywordStore, "neighbours"),
-        ("fuse", querying, "fuse"),
-        ("successors", SqliteRecordStore, "successors"),
-        ("get the records shown", SqliteRecordStore, "get"),
-        ("fit into the budget", recall, "fit"),
-        ("note what was shown", SqliteRecordStore, "touch"),
-        ("(of these) graph: entities named", NetworkxGraphStore, "mentioned"),
-        ("(of these) graph: activation", NetworkxGraphStore, "activate"),
-        ("(of these) revision", SqliteRecordStore, "revision"),
-        ("(of these) count tokens", TiktokenCounter, "count"),
-    )
+def _stages(*rows: tuple[str, Any, str]) -> Sequence[Stage]:
+    return tuple(Stage(label=label, owner=owner, name=name) for label, owner, name in rows)
+
+
+STAGES = _stages(
+    ("what the caller sees", recall, "visible_to"),
+    ("gather: everything up to fusion", querying.Querying, "gather"),
+    ("  embed the query", MiniLMEmbedder, "embed_query"),
+    ("  count what is not embedded", SqliteRecordStore, "count_unembedded"),
+    ("  ids that pass a filter", SqliteRecordStore, "matching_ids"),
+    ("  source keyword, search", KeywordSource, "search"),
+    ("  source vector, search", VectorSource, "search"),
+    ("  source graph, search", GraphSource, "search"),
+    ("  source time, search", TimeSpanSource, "search"),
+    ("  source keyword, complete", KeywordSource, "scores"),
+    ("  source vector, complete", VectorSource, "scores"),
+    ("  source graph, complete", GraphSource, "scores"),
+    ("  source time, complete", TimeSpanSource, "scores"),
+    ("  outlines", SqliteRecordStore, "outlines"),
+    ("  rarity of the words", InformationKeywordStore, "rarity"),
+    ("  usual cosine", ChromaVectorStore, "usual_cosine"),
+    ("  neighbouring turns", InformationKeywordStore, "neighbours"),
+    ("fuse", querying, "fuse"),
+    ("successors", SqliteRecordStore, "successors"),
+    ("get the records shown", SqliteRecordStore, "get"),
+    ("fit into the budget", recall, "fit"),
+    ("note what was shown", SqliteRecordStore, "touch"),
+    ("(of these) graph: entities named", NetworkxGraphStore, "mentioned"),
+    ("(of these) graph: activation", NetworkxGraphStore, "activate"),
+    ("(of these) revision", SqliteRecordStore, "revision"),
+    ("(of these) count tokens", TiktokenCounter, "count"),
 )
+SCORING, FORMS, COMPOSING = "score and order", "the forms of each record", "place, render, count"
+ASSEMBLY_STAGES = _stages(
+    ("gather", Gathering, "__call__"),
+    (SCORING, assemble_context, "ordered"),
+    ("near-duplicates: cosines", ExactVectorStore, "alike"),
+    ("near-duplicates: texts", assemble_context, "repeated"),
+    (FORMS, assemble_context, "record_item"),
+    (COMPOSING, assemble_context, "compose"),
+    ("keep the account", SqliteRecordStore, "keep_context"),
+)
+"""Those of a context, none of them called so often that timing it counts; scoring and rendering are three of them."""
 
 
 class Clockwork:
@@ -80,7 +94,7 @@ class Clockwork:
             self._calls[label] += 1
 
     def round(self) -> None:
-        """One recall is over."""
+        """One recall, or one assembly, is over."""
         with self._lock:
             self.rounds.append((dict(self._now), dict(self._calls)))
             self._now.clear()

@@ -7,7 +7,8 @@ from functools import cache
 from itertools import accumulate
 from typing import TypeVar
 
-from mcp_memory.domain.records import Kind, NewRecord
+from mcp_memory.domain.details import checked_details
+from mcp_memory.domain.records import Kind, NewRecord, Outcome
 
 Thing = TypeVar("Thing")
 
@@ -80,6 +81,9 @@ _LIVED = """Tried to {verb} the {noun} in {path}; {identifier} raised after {num
 _HAPPENED = """{service} was deployed with build {number}.
 {person} closed ticket #{number} about the {noun}.
 The nightly {noun} of {service} failed in {path}."""
+_REFUSED = """Never {verb} the {noun} of {service} without asking {person}.
+Do not {verb} {path} while the {noun} is running.
+No {noun2} for the {noun}: {identifier} fails with it."""
 _PATTERNS: Mapping[Kind, Sequence[str]] = {
     "message": _SAID.splitlines(),
     "fact": _KNOWN.splitlines(),
@@ -87,7 +91,33 @@ _PATTERNS: Mapping[Kind, Sequence[str]] = {
     "procedure": _LEARNT.splitlines(),
     "episode": _LIVED.splitlines(),
     "event": _HAPPENED.splitlines(),
+    "censor": _REFUSED.splitlines(),
 }
+_SENTENCES: Mapping[Kind, tuple[int, int]] = {
+    "decision": (1, 4), "fact": (1, 3), "episode": (3, 8), "procedure": (3, 8), "censor": (1, 1),
+}  # fmt: skip
+_DETAILS: Mapping[Kind, Mapping[str, str]] = {
+    "fact": {},
+    "episode": {},
+    "decision": {
+        "reasons": "The {noun} of {service} is slow.\n{person} needs the {noun} to {verb} the {noun2}.",
+        "alternatives": "{verb} the {noun2} instead\nA {noun} without {service2}",
+    },
+    "procedure": {
+        "name": "{verb} the {noun} of {service}",
+        "description": "What to do when the {noun} of {service} has to change.",
+    },
+    "censor": {
+        "trigger": "{verb} the {noun}\nworking on {service}\n{identifier}",
+        "reason": "The last time the {noun} of {service} was lost.\n{person} has to be able to take it back.",
+        "action": "warn\nblock",
+        "domain": "code\ntesting\nsecurity\noperations\narchitecture\ndecision\nprivacy\ndebugging",
+    },
+}
+"""What a detail may say, one a line."""
+_OUTCOMES: Sequence[Outcome] = ("success", "success", "partial", "pending", "failure")
+KNOWLEDGE: Mapping[Kind, int] = {"decision": 2_000, "fact": 5_000, "episode": 1_500, "procedure": 200, "censor": 100}
+"""The store that all of assembly has to work at."""
 _ASKED = """What did {person} say about the {noun} of {service}?
 Why did we {verb} the {noun} with {service}?
 Where is {identifier} used?
@@ -128,6 +158,33 @@ def memories(count: int, seed: int) -> list[NewRecord]:
         if len(made) == count:
             break
     return list(made.values())
+
+
+def knowledge(counts: Mapping[Kind, int], seed: int) -> list[NewRecord]:
+    """So many distinct records of each kind, mixed, as an agent has them after years; the same for the same seed.
+
+    Longer than `memories`: decisions with reasons, alternatives and outcome, procedures of several numbered steps under
+    a name, episodes of several sentences, censors with trigger, reason, action and often a domain.
+    """
+    source = random.Random(seed)
+    wanted: list[Kind] = [kind for kind, count in counts.items() for _ in range(count)]
+    source.shuffle(wanted)
+    moments = _moments(source, _topics())
+    made: dict[str, NewRecord] = {}
+    for kind in wanted:
+        item = _learnt(source, kind, next(moments))
+        while item.text in made:
+            item = _learnt(source, kind, next(moments))
+        made[item.text] = item
+    return list(made.values())
+
+
+def shared_out(size: int) -> dict[Kind, int]:
+    """So many records in all, the kinds among them as in `KNOWLEDGE`."""
+    total = sum(KNOWLEDGE.values())
+    counts: dict[Kind, int] = {kind: size * count // total for kind, count in KNOWLEDGE.items()}
+    counts["fact"] += size - sum(counts.values())
+    return counts
 
 
 def questions(count: int, seed: int) -> list[str]:
@@ -178,8 +235,19 @@ def _identifier(source: random.Random, nouns: Sequence[str], verbs: Sequence[str
     return source.choice([f"{verb}_{noun}_{other}", f"{noun.capitalize()}{other.capitalize()}Error", f"{verb}_{noun}"])
 
 
-def _told(source: random.Random, topics: Sequence[_Topic]) -> Iterator[NewRecord]:
-    """One memory after the other, in the order of time, without end."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moment:
+    """When something was said or learnt, in which session and turn of it, on which topic and by whom."""
+
+    session_id: str
+    topic: _Topic
+    user: str
+    turn: int
+    at: float
+
+
+def _moments(source: random.Random, topics: Sequence[_Topic]) -> Iterator[_Moment]:
+    """One after the other, in the order of time, without end."""
     now, session = _START, 0
     while True:
         session += 1
@@ -187,20 +255,45 @@ def _told(source: random.Random, topics: Sequence[_Topic]) -> Iterator[NewRecord
         user = _drawn(source, topic.people)
         for turn in range(source.randint(2, 2 * _TURNS)):
             now += source.expovariate(1 / _PACE_SECONDS)
-            (kind,) = source.choices(list(_KINDS), list(_KINDS.values()))
-            is_turn = kind == "message"
-            role = ("user", "assistant")[turn % 2] if is_turn else None
-            yield NewRecord(
-                text=_filled(source.choice(_PATTERNS[kind]), topic, source),
-                kind=kind,
-                importance=float(source.randint(1, 10)),
-                tags=(topic.name, source.choice(AREAS)),
-                session_id=f"session-{session}",
-                occurred_at=now,
-                speaker=(user if role == "user" else "Assistant") if is_turn else None,
-                role=role,
-            )
+            yield _Moment(session_id=f"session-{session}", topic=topic, user=user, turn=turn, at=now)
         now += source.expovariate(1 / (20 * _PACE_SECONDS))
+
+
+def _told(source: random.Random, topics: Sequence[_Topic]) -> Iterator[NewRecord]:
+    """One memory after the other, in the order of time, without end."""
+    for moment in _moments(source, topics):
+        (kind,) = source.choices(list(_KINDS), list(_KINDS.values()))
+        is_turn = kind == "message"
+        role = ("user", "assistant")[moment.turn % 2] if is_turn else None
+        yield NewRecord(
+            text=_filled(source.choice(_PATTERNS[kind]), moment.topic, source),
+            kind=kind,
+            importance=float(source.randint(1, 10)),
+            tags=(moment.topic.name, source.choice(AREAS)),
+            session_id=moment.session_id,
+            occurred_at=moment.at,
+            speaker=(moment.user if role == "user" else "Assistant") if is_turn else None,
+            role=role,
+        )
+
+
+def _learnt(source: random.Random, kind: Kind, moment: _Moment) -> NewRecord:
+    """A record of that kind with the details that its kind has."""
+    topic = moment.topic
+    says = [_filled(source.choice(_PATTERNS[kind]), topic, source) for _ in range(source.randint(*_SENTENCES[kind]))]
+    details = {name: _filled(source.choice(each.splitlines()), topic, source) for name, each in _DETAILS[kind].items()}
+    is_numbered = kind == "procedure"
+    return NewRecord(
+        text="\n".join(f"{step}. {said}" for step, said in enumerate(says, 1)) if is_numbered else " ".join(says),
+        kind=kind,
+        importance=float(source.randint(1, 10)),
+        confidence=source.choice((0.5, 0.7, 0.9)) if kind == "decision" else None,
+        outcome=source.choice(_OUTCOMES) if kind in ("decision", "episode") else None,
+        tags=(topic.name, source.choice(AREAS)),
+        details=checked_details(kind, details),
+        session_id=moment.session_id,
+        occurred_at=moment.at,
+    )
 
 
 def _filled(pattern: str, topic: _Topic, source: random.Random) -> str:
