@@ -3,6 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from mcp_memory.domain.text import normal_hash
+
+NEAR_COSINE = 0.9
+"""From here on texts are looked at: case and punctuation alone may put two as far apart."""
 SAME_COSINE = 0.95
 """From here on two texts say the same thing in much the same words, unless a value differs."""
 CLUSTER_COSINE = 0.5
@@ -29,7 +33,9 @@ def repeated(texts: Mapping[str, str], pairs: Sequence[AlikePair]) -> Mapping[st
     repeats: dict[str, str] = {}
     for one, other, cosine in sorted(pairs, key=lambda pair: (places[pair[0]], places[pair[1]])):
         better, worse = sorted((one, other), key=places.__getitem__)
-        if cosine < SAME_COSINE or better in repeats or worse in repeats:
+        if cosine < NEAR_COSINE or better in repeats or worse in repeats:
+            continue
+        if cosine < SAME_COSINE and normal_hash(texts[better]) != normal_hash(texts[worse]):
             continue
         for record_id in (better, worse):
             if record_id not in values:

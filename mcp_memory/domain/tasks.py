@@ -184,13 +184,12 @@ def stack_at(task_id: str | None, tasks: Sequence[Task]) -> Stack:
 
 def _buried(completed: Sequence[Task], below: Mapping[str | None, Sequence[Task]]) -> Iterator[Task]:
     """The topmost dead ends below completed tasks: what did not work on the way to what did."""
-    waiting, seen = list(completed), {task.id for task in completed}
-    while waiting:
+    waiting = list(completed)
+    while waiting:  # It ends: each task has one parent.
         for task in below.get(waiting.pop(0).id, ()):
             if task.status in DEAD_ENDS:
                 yield task
-            elif task.id not in seen:
-                seen.add(task.id)
+            else:
                 waiting.append(task)
 
 

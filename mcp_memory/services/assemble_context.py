@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from mcp_memory.domain.alike import CLUSTER_COSINE, SAME_COSINE, clustered, repeated
+from mcp_memory.domain.alike import CLUSTER_COSINE, NEAR_COSINE, clustered, repeated
 from mcp_memory.domain.budget import Item
 from mcp_memory.domain.contexts import ContextReport, Omission
 from mcp_memory.domain.intents import pick_strategy
@@ -280,7 +280,7 @@ class AssembleContext:
         is_clustered = question.strategy.layout == "clustered"
         ids = [each.candidate.record.id for each in ranked]
         try:
-            least = CLUSTER_COSINE if is_clustered else SAME_COSINE
+            least = CLUSTER_COSINE if is_clustered else NEAR_COSINE
             pairs = self._vectors.alike(question.where.scopes, ids[:COMPARED], least)
         except StoreUnavailable as error:
             degraded = dict.fromkeys((*gathered.degraded, f"near-duplicates: {error}"))

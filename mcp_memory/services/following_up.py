@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.budget import Form, Item, Placed
@@ -154,9 +155,10 @@ class FollowingUp:
     ) -> tuple[Block, Mapping[str, Json]]:
         block = built.block
         if previous:
-            whole = compose(replace(built.draft, link=f' replaces="{previous}"'), measure)
-            report = replace(whole.report, strategy=block.report.strategy, truncated=block.report.truncated)
-            block = replace(whole, report=report)
+            with suppress(BudgetTooSmall):  # With no room to say what it replaces, it is the plain block.
+                whole = compose(replace(built.draft, link=f' replaces="{previous}"'), measure)
+                report = replace(whole.report, strategy=block.report.strategy, truncated=block.report.truncated)
+                block = replace(whole, report=report)
         self._note(caller, block, _Shown(built=built, forms=_forms(built), tokens=_tokens(block)))
         return block, {"follow_up": "rebuilt", "reason": reason}
 

@@ -105,13 +105,14 @@ class Gathering:
         pinned = self._pinned(where)
         focus = self._focus(question, pinned) if question.strategy.layout == "by_kind" else []
         apart = {candidate.record.id for candidate in (*always, *focus)}
+        elsewhere = {omission.id for omission in inactive}
         omitted = {omission.id: omission for omission in (*gathered.omitted, *inactive)}
         kept: dict[str, Candidate] = {}
         for candidate in (*self._inherited(stack, where), *pinned, *gathered.candidates):
             record = candidate.record
             if reason := _refused(record, question.strategy):
                 omitted[record.id] = Omission(id=record.id, reason=reason)
-            elif record.id not in apart:
+            elif record.id not in apart and record.id not in elsewhere:
                 kept.setdefault(record.id, candidate)
         left_out = [omission for omission in omitted.values() if omission.id not in kept.keys() | apart]
         entities, relations = self._known(question)

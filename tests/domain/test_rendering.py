@@ -264,3 +264,22 @@ def test_the_id_is_a_digest_of_text_and_request() -> None:
 def test_every_kind_has_a_section() -> None:
     """B6.1: nothing is rendered into a section that does not exist."""
     assert set(SECTION_OF_KIND.values()) <= set(SECTIONS)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "detail", "shown"),
+    [
+        (["it is one file", "it is tested"], "summary", "We take SQLite. (because: it is one file; it is tested)"),
+        ("it is one file", "summary", "We take SQLite. (because: it is one file)"),
+        (["it is one file"], "micro", "We take SQLite."),
+        ("SQLite", "summary", "We take SQLite."),
+        (3, "summary", "We take SQLite."),
+    ],
+)
+def test_a_decision_says_why_where_there_is_room(
+    make_record: Callable[..., Record], reasons: Any, detail: Detail, shown: str
+) -> None:
+    """C2.0, C6.1: unless its text says so itself; reasons that are no text are none."""
+    record = make_record("We take SQLite.", kind="decision", details={"reasons": reasons})
+    assert record_body(record, record.text, detail) == shown
+    assert shows_text_alone(make_record("We take SQLite.", kind="decision"))

@@ -225,3 +225,26 @@ def test_changes_keep_the_order_of_a_tree(make_task: MakeTask) -> None:
     one, two, three = (make_task(f"t00000{n}") for n in (1, 2, 3))
     ended = make_task("t000001", status="complete")
     assert with_changes([one, two], [three, ended]) == [ended, two, three]
+
+
+def test_a_dead_end_below_what_was_completed_is_still_one(make_task: MakeTask) -> None:
+    """T1.3: the way that did not work stays closed, however the step ended; below it nothing more is told."""
+    root = make_task("t000001")
+    now = make_task("t000002", root)
+    done = make_task("t000003", root, status="complete", result="by streaming")
+    within = make_task("t000004", done, status="complete", result="rows")
+    failed = make_task("t000005", within, status="failed", result="out of memory")
+    below = make_task("t000006", failed, status="abandoned", result="with its parent")
+    stack = stack_at(now.id, [root, now, done, within, failed, below])
+    assert stack.dead_ends == (failed,)
+    assert stack.done == (done,)
+
+
+def test_what_comes_next_goes_from_near_to_far(make_task: MakeTask) -> None:
+    """T4.1: subtasks, siblings, then what waits further up, each in the order planned."""
+    root = make_task("t000001")
+    middle = make_task("t000002", root)
+    now = make_task("t000003", middle)
+    planned = [make_task(f"t00001{n}", parent, status="planned") for n, parent in enumerate((root, root, middle, now))]
+    stack = stack_at(now.id, [root, middle, now, *planned])
+    assert [task.id for task in stack.planned] == ["t000013", "t000012", "t000010", "t000011"]
