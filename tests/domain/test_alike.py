@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.alike import CLUSTER_COSINE, SAME_COSINE, AlikePair, clustered, repeated
+from mcp_memory.domain.alike import CLUSTER_COSINE, NEAR_COSINE, SAME_COSINE, AlikePair, clustered, repeated
 
 
 def test_of_two_that_say_the_same_the_better_one_stays() -> None:

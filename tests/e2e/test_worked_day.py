@@ -135,7 +135,7 @@ def test_what_failed_is_a_dead_end_with_its_reason_and_no_fact(played: worked_da
 
 def test_the_next_steps_follow_what_is_done(played: worked_day.Played, later: "ServerProcess") -> None:
     """T1.1, C1.5."""
-    assert labels(played.resumed)[-1] == ("planned", LOAD)
+    assert labels(played.resumed)[-3:] == [("next", LOAD), ("next", BUTTON), ("next", ANNOUNCE)]
     popped = later.call("pop_task", result="Quoted.")["structuredContent"]
     assert [task["goal"] for task in popped["planned"]] == [LOAD, BUTTON, ANNOUNCE]
 
