@@ -77,7 +77,8 @@ def shared_frame(record: Record) -> tuple[str, str]:
 def record_body(record: Record, text: str, detail: Detail = "summary") -> str:
     """What a record says, in one of its forms: the text, or what its details make of it, safe to be shown."""
     if shows_text_alone(record):
-        return neutralise(text)
+        # A procedure without a name has none: what stands in bold at its beginning does not become a title.
+        return f"\\{neutralise(text)}" if record.kind == "procedure" and text.startswith("**") else neutralise(text)
     if record.kind == "event":
         return event_body(record, text, detail)
     if record.kind == "decision":
@@ -120,7 +121,7 @@ def render(lines: Sequence[Line], request_digest: str = "", link: str = "") -> t
     `link` is an attribute of the fence that says which block this one goes on from.
     """
     body = _body(lines)
-    digest = hashlib.blake2b(f"{request_digest}\n{body}".encode("utf-8", "replace"), digest_size=5).hexdigest()
+    digest = hashlib.blake2b(f"{request_digest}{link}\n{body}".encode("utf-8", "replace"), digest_size=5).hexdigest()
     context_id = f"c{digest}"
     inside = f"{body}\n" if body else ""
     return f'<memory-context id="{context_id}"{link}>\n{inside}</memory-context>', context_id

@@ -86,6 +86,13 @@ class RecordStore(Protocol):
         """Which (scope, text digest) pairs are stored at present."""
         ...
 
+    def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
+        """Which (scope, normalised text digest) pairs are known outside the log and the episodes, whatever the status.
+
+        Each with the branches it is known in; None is the trunk.
+        """
+        ...
+
     def matching_ids(self, where: RecordFilter) -> frozenset[str]:
         """Ids of every record that passes the filter."""
         ...
@@ -102,12 +109,26 @@ class RecordStore(Protocol):
         """Records that pass, newest or highest first, ties by newest."""
         ...
 
-    def list_ids(self, where: RecordFilter, order: RecordOrder, limit: int) -> Sequence[str]:
-        """Like `list`, the ids alone."""
+    def list_ids(
+        self,
+        where: RecordFilter,
+        order: RecordOrder | Literal["balanced"],
+        limit: int,
+        *,
+        at: Instant = 0.0,
+        decay_hours: float = 1.0,
+    ) -> Sequence[str]:
+        """Like `list`, the ids alone; also `balanced`: by importance / (1 + age / decay_hours), the age as it is then.
+
+        That order no index has: it reads all that pass.
+        """
         ...
 
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
-        """The sessions that the newest records that pass were stored in, the latest first; a bounded look back."""
+        """The sessions that the newest records that pass were stored in, the latest first; a bounded look back.
+
+        What maintenance extracted from an episode was stored in none.
+        """
         ...
 
     def best_of_sessions(self, where: RecordFilter, sessions: Sequence[str], each: int) -> Sequence[str]:
@@ -191,10 +212,11 @@ class RecordStore(Protocol):
         """Note that records were opened. Telemetry: may be lost, never waits, never advances the revision."""
         ...
 
-    def keep_context(self, report: ContextReport, caller: Caller, at: Instant) -> None:
+    def keep_context(self, report: ContextReport, caller: Caller, at: Instant, *, anew: bool = True) -> None:
         """Keep what was decided about an assembled context (ids and reasons, no text). Telemetry.
 
-        A context that is given again takes the place of its earlier account; that it was given again is counted.
+        A context that is given again takes the place of its earlier account; that it was given again is counted. Not
+        `anew`, it is counted alone: the account of what the client still shows stays as it is.
         """
         ...
 
@@ -209,7 +231,10 @@ class RecordStore(Protocol):
         ...
 
     def tally(self, where: RecordFilter, since: Instant) -> Tally:
-        """Counts over the records that pass; of `stored` only those that were stored since then."""
+        """Counts over the records that pass; of `stored` only those that were stored since then.
+
+        What maintenance extracted is not new to the store, and no part of `stored`.
+        """
         ...
 
     def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from mcp_memory.domain.records import Entity, Record, Relation
@@ -39,10 +39,27 @@ class Transaction(Protocol):
         """The records that this one superseded directly."""
         ...
 
+    def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
+        """As `RecordStore.find_learnt`."""
+        ...
+
+    def extracted_from(self, record_ids: Sequence[str]) -> Sequence[str]:
+        """Ids of what maintenance extracted from these episodes and still has the words it was extracted with."""
+        ...
+
     def insert(
-        self, record: Record, vectors: Vectors | None, entities: Iterable[Entity], relations: Iterable[Relation]
+        self,
+        record: Record,
+        vectors: Vectors | None,
+        entities: Iterable[Entity],
+        relations: Iterable[Relation],
+        *,
+        in_session: bool = True,
     ) -> None:
-        """Add a record. `vectors` is None where the embedder could not be asked; `add_vectors` brings them later."""
+        """Add a record. `vectors` is None where the embedder could not be asked; `add_vectors` brings them later.
+
+        Not `in_session`, its session is named for where the record comes from, and was not at work.
+        """
         ...
 
     def update(self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = ()) -> None:
@@ -52,12 +69,19 @@ class Transaction(Protocol):
         """
         ...
 
+    def index_anew(self, record: Record) -> None:
+        """Note that its details say something else to search: words follow at once, `add_vectors` brings the rest."""
+        ...
+
     def confirm(self, record: Record, session_id: str) -> bool:
         """Note that this session met the record again. False where the session had already been counted."""
         ...
 
     def erase(self, record_ids: Sequence[str]) -> None:
-        """Remove records and all that was derived from them, leaving tombstones without text."""
+        """Remove records and all that was derived from them, leaving tombstones without text.
+
+        What was extracted from one and corrected since stays, without the words that it was extracted with.
+        """
         ...
 
     def add_task(self, task: Task) -> None: ...

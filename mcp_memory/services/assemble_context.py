@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from mcp_memory.domain.alike import CLUSTER_COSINE, NEAR_COSINE, clustered, repeated
+from mcp_memory.domain.alike import CLUSTER_COSINE, clustered, repeated
 from mcp_memory.domain.budget import Item
 from mcp_memory.domain.contexts import ContextReport, Omission
 from mcp_memory.domain.intents import pick_strategy
@@ -51,8 +51,8 @@ CALLER_TEXT_SHARE = 4
 """The caller's own additional text takes at most a quarter of the budget."""
 LEAST_FORM_TOKENS = 20
 """No item is shorter: its frame alone takes about as much."""
-COMPARED = 200
-"""Of so many, the best, each is held against every other: what comes after them hardly finds room."""
+COMPARED = 400
+"""Of so many, the best, each is held against every other where like is to stand beside like."""
 USUAL_BUDGET = 8_000
 """The budget that a strategy's limits are meant for."""
 PLAIN = frozenset({"question", "conversation"})
@@ -155,26 +155,29 @@ class AssembleContext:
         is_cached = built is not None
         if built is None:
             built = self._build(request, caller, measure)
-            self._following.keep(key, built)
+            if not built.metadata["degraded"]:  # What could not be asked may be back at once.
+                self._following.keep(key, built)
         block, told = self._following.follow(request.previous, built, caller, measure)
         metadata = {**built.metadata, **self._told(factor, started), **told, "cached": is_cached}
         report = replace(block.report, metadata=metadata)
         self._given_out.note(caller, ((component.id, component.text) for component in report.components))
         # The query stays with the caller: an erased text may have been asked for in its own words.
         kept = {name: value for name, value in metadata.items() if name != "query"}
-        self._records.keep_context(replace(report, metadata=kept), caller, self._clock())
+        account = replace(report, metadata=kept)
+        self._records.keep_context(account, caller, self._clock(), anew="unchanged" not in told)
         return Context(text=block.text, report=report)
 
     def add_event(self, context_id: str, record_id: str, caller: Caller, factor: ModelFactor = EXACT) -> Context:
-        """A context assembled earlier by this process with one more record before all others, at the same budget.
+        """A context that this process assembled, with one more record, the first of its section, in the same budget.
 
-        The least wanted items give way until it fits.
+        What does not hold any more is left out, and the least wanted items give way until it fits.
 
         Raises:
             NotFound: this process knows no such context, or the caller no such record.
         """
         record = self._records.get([record_id], caller.scopes).get(record_id)
-        if record is None or record.branch_id in hidden_branches(self._records, caller):
+        is_hidden = record is None or record.branch_id in hidden_branches(self._records, caller)
+        if record is None or is_hidden or not record.is_live or record.status == "superseded":
             raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
         measure = Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor.factor)
         each = Scored(candidate=Candidate(record=record, source="added", relevance=1.0), score=1.0, parts={})
@@ -239,6 +242,7 @@ class AssembleContext:
             metadata=metadata,
             asked=asked,
             vector=read.query.vector if read else None,
+            where=replace(question.where, passing=None),
             strategy=str(chosen.told.get("picked", chosen.strategy.name)),
         )
 
@@ -276,22 +280,20 @@ class AssembleContext:
         )
 
     def _distinct(self, question: Question, ranked: list[Scored], gathered: Gathered) -> tuple[list[Scored], Gathered]:
-        """Candidates best first, without those that say what a better one says."""
-        is_clustered = question.strategy.layout == "clustered"
-        ids = [each.candidate.record.id for each in ranked]
-        try:
-            least = CLUSTER_COSINE if is_clustered else NEAR_COSINE
-            pairs = self._vectors.alike(question.where.scopes, ids[:COMPARED], least)
-        except StoreUnavailable as error:
-            degraded = dict.fromkeys((*gathered.degraded, f"near-duplicates: {error}"))
-            return ranked, replace(gathered, degraded=tuple(degraded))
-        repeats = repeated({each.candidate.record.id: each.candidate.record.text for each in ranked}, pairs)
+        """Candidates best first, without those that say what a better one says; in clusters where that is wanted."""
+        repeats = repeated([each.candidate.record for each in ranked])
         omitted = [Omission(id=i, reason=f"says the same as {better}") for i, better in repeats.items()]
         ranked = [each for each in ranked if each.candidate.record.id not in repeats]
-        if is_clustered:
-            places = {record_id: place for place, record_id in enumerate(clustered(ids, pairs))}
-            ranked.sort(key=lambda each: places[each.candidate.record.id])
-        return ranked, replace(gathered, omitted=[*gathered.omitted, *omitted])
+        gathered = replace(gathered, omitted=[*gathered.omitted, *omitted])
+        if question.strategy.layout != "clustered":
+            return ranked, gathered
+        ids = [each.candidate.record.id for each in ranked]
+        try:
+            pairs = self._vectors.alike(question.where.scopes, ids[:COMPARED], CLUSTER_COSINE)
+        except StoreUnavailable as error:
+            return ranked, replace(gathered, degraded=(*gathered.degraded, f"clusters: {error}"))
+        places = {record_id: place for place, record_id in enumerate(clustered(ids, pairs))}
+        return sorted(ranked, key=lambda each: places[each.candidate.record.id]), gathered
 
     def _items(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
 from mcp_memory.domain.calibration import calibration_note
 from mcp_memory.domain.constraints import is_active
@@ -23,10 +24,13 @@ from mcp_memory.services.querying import CANDIDATES_PER_SOURCE, Querying, Rankin
 PER_ORDER = 200
 LEAST_ITEM_TOKENS = 40
 """An item with its frame takes about this much or more: a budget of 8,000 holds 200 of them."""
+Order: TypeAlias = "RecordOrder | Literal['balanced']"
 CANDIDATE_TOKENS = 80
 """A budget of 8,000 takes 100 of each source, which together are more than it holds."""
 ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})
-ALWAYS_LIMIT = 100
+ALWAYS_LIMIT, LOOKED_AT = 100, 1_000
+"""Of a kind that is always there, or pinned: so many compete, of so many that are looked at."""
+TOO_MANY = "more of its kind than are looked at"
 SALIENT, RELATIONS = 10, 20
 DECIDED: frozenset[Kind] = frozenset({"decision"})
 LEARNT: frozenset[Kind] = frozenset({"decision", "fact", "procedure"})
@@ -39,13 +43,13 @@ EXCHANGE_SECONDS = 12 * 3_600
 """What was said before that belongs to another conversation."""
 ENOUGH = 3
 """Fewer of a kind among all the others say that it was not looked for."""
-_ORDERS: Mapping[Formula, Sequence[RecordOrder]] = {
+_ORDERS: Mapping[Formula, Sequence[Order]] = {
     "access": ("accessed",),
     "importance": ("important",),
-    "balanced": ("occurred", "important"),
-    "weighted": ("accessed", "occurred", "important"),
+    "balanced": ("balanced",),
+    "weighted": ("occurred", "important"),
 }
-"""For each formula the orders that between them hold whatever it ranks high."""
+"""For each formula the orders that between them hold what it ranks high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,8 +201,10 @@ class Gathering:
         limit = max(PER_ORDER, question.budget // LEAST_ITEM_TOKENS)
         found: dict[str, int] = {"recent": len(recent)}
         sources: dict[str, str] = dict(recent)
-        for order in _ORDERS[question.strategy.formula]:
-            ids = self._records.list_ids(question.where, order, limit)
+        for order in _orders(question.strategy):
+            ids = self._records.list_ids(
+                question.where, order, limit, at=question.now, decay_hours=question.strategy.decay_hours
+            )
             found[order] = len(ids)
             sources = {**dict.fromkeys(ids, order), **sources}
         records = self._records.get(sources, question.where.scopes)
@@ -207,17 +213,26 @@ class Gathering:
 
     def _always(self, question: Question) -> tuple[list[Candidate], list[Omission]]:
         """Identity and the constraints that apply here; those that block before those that warn."""
-        kinds = _among(question.where, ALWAYS_KINDS)
-        if not kinds:
-            return [], []
-        records = self._records.list(replace(question.where, kinds=kinds), "important", ALWAYS_LIMIT)
-        live = [record for record in records if record.status != "superseded"]
+        identity, censors = (self._holding(question.where, kind) for kind in ("identity", "censor"))
         terms = query_terms(question.text)
-        here = [r for r in live if r.kind != "censor" or is_active(r, terms, question.strategy.domains)]
-        here.sort(key=lambda record: (record.kind != "identity", record.details.get("action") != "block"))
-        active = {record.id for record in here}
-        elsewhere = [Omission(id=r.id, reason="does not apply here") for r in live if r.id not in active]
-        return [Candidate(record=record, source=record.kind) for record in here], elsewhere
+        active = [record for record in censors if is_active(record, terms, question.strategy.domains)]
+        active.sort(key=lambda record: record.details.get("action") != "block")
+        here = [*identity[:ALWAYS_LIMIT], *active[:ALWAYS_LIMIT]]
+        shown = {record.id for record in here}
+        applying = {record.id for record in (*identity, *active)}
+        omitted = [
+            Omission(id=record.id, reason=TOO_MANY if record.id in applying else "does not apply here")
+            for record in (*identity, *censors)
+            if record.id not in shown
+        ]
+        return [Candidate(record=record, source=record.kind) for record in here], omitted
+
+    def _holding(self, where: RecordFilter, kind: Kind) -> list[Record]:
+        """The most important of a kind that is always looked at, those that were replaced left out."""
+        if not _among(where, {kind}):
+            return []
+        records = self._records.list(replace(where, kinds=frozenset({kind})), "important", LOOKED_AT)
+        return [record for record in records if record.status != "superseded"]
 
     def _focus(self, question: Question, pinned: Sequence[Candidate]) -> list[Candidate]:
         """What is at hand: what was pinned in the tasks on the path, learnt in the current one, and said last."""
@@ -261,7 +276,7 @@ class Gathering:
         return self._chosen(named, "inherited", len(ids)) if ids else []
 
     def _pinned(self, where: RecordFilter) -> list[Candidate]:
-        return self._chosen(replace(where, pinned=True, isolated_tasks=frozenset()), "pinned", ALWAYS_LIMIT)
+        return self._chosen(replace(where, pinned=True, isolated_tasks=frozenset()), "pinned", LOOKED_AT)
 
     def _chosen(self, where: RecordFilter, source: str, limit: int) -> list[Candidate]:
         """What somebody put there by hand, which is relevant whatever is asked."""
@@ -301,6 +316,12 @@ def _candidate(hit: Fused, record: Record, question: Question, best: float, rece
         asked=len(terms),
         mentions="graph" in hit.raw,
     )
+
+
+def _orders(strategy: Strategy) -> Sequence[Order]:
+    """Opening a record changes what comes of it only where a strategy goes by that."""
+    orders = _ORDERS[strategy.formula]
+    return (*orders, "accessed") if "access" in strategy.weights else orders
 
 
 def _refused(record: Record, strategy: Strategy) -> str:

@@ -219,19 +219,21 @@ def test_what_says_the_same_is_there_once(app: App, remember: RememberOne) -> No
     assert f"1 says the same ({worse.id})" in explained.text
 
 
-def test_what_repeats_cannot_be_found_out_is_said(
+def test_what_belongs_together_cannot_be_found_out_is_said(
     app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S2.2: the block is there all the same, and names what could not be done."""
+    """S2.2: the block is there all the same, names what could not be done, and is not kept for the next request."""
     remember("The billing service is deployed on Tuesdays.")
 
     def unavailable(*_: object) -> object:
         raise StoreUnavailable("the vectors cannot be read")
 
-    monkeypatch.setattr(app.index, "alike", unavailable)
-    context = assemble(app, query="billing")
-    assert context.report.metadata["degraded"] == ["near-duplicates: the vectors cannot be read"]
+    with monkeypatch.context() as broken:
+        broken.setattr(app.index, "alike", unavailable)
+        context = assemble(app, query="billing", strategy="clustered")
+    assert context.report.metadata["degraded"] == ["clusters: the vectors cannot be read"]
     assert shown(context) == ["The billing service is deployed on Tuesdays."]
+    assert assemble(app, query="billing", strategy="clustered").report.metadata["degraded"] == []
 
 
 def test_a_fresh_process_builds_the_same_bytes(crowded: App, open_memory: Callable[..., App]) -> None:

@@ -12,11 +12,12 @@ from mcp_memory.stores.records_sqlite.statements import statement
 CONTEXTS_KEPT_SECONDS = 14 * 86_400
 
 
-def keep(connection: sqlite3.Connection, report: ContextReport, caller: Caller, at: Instant) -> None:
+def keep(connection: sqlite3.Connection, report: ContextReport, caller: Caller, at: Instant, *, anew: bool) -> None:
     """See `RecordStore.keep_context`. What became too old goes."""
     row = {"namespace": caller.namespace, "agent": caller.agent, "id": report.id, "at": at}
     row |= {"report": report_to_json(report)}
-    connection.execute(statement("put_context"), row)
+    if anew:
+        connection.execute(statement("put_context"), row)
     connection.execute(statement("add_assembly"), row)
     for name in ("prune_contexts", "prune_assemblies"):
         connection.execute(statement(name), (at - CONTEXTS_KEPT_SECONDS,))

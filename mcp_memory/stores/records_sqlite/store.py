@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
+from typing import Literal
 
 from mcp_memory.domain.contexts import ContextReport
 from mcp_memory.domain.health import Assembled, Tally
@@ -45,7 +46,7 @@ from mcp_memory.stores.records_sqlite.rows import (
     task_from_row,
 )
 from mcp_memory.stores.records_sqlite.statements import statement
-from mcp_memory.stores.records_sqlite.transaction import SqliteTransaction, advance
+from mcp_memory.stores.records_sqlite.transaction import SqliteTransaction, advance, learnt
 
 CONTEXT_PATIENCE_SECONDS = 2.0
 """An account is worth a short wait, never a late context."""
@@ -60,13 +61,14 @@ _ORDERS: Mapping[RecordOrder, str] = {
     "accessed": "r.accessed_at DESC, r.row DESC",
     "important": "r.importance DESC, r.occurred_at DESC, r.row DESC",
 }
-_ORDER_KEYS: Mapping[RecordOrder, Sequence[str]] = {
+_ORDER_KEYS: Mapping[str, Sequence[str]] = {
+    "balanced": ("rank", "occurred_at", "row"),
     "created": ("row",),
     "occurred": ("occurred_at", "row"),
     "accessed": ("accessed_at", "row"),
     "important": ("importance", "occurred_at", "row"),
 }
-"""The same orders, by what `list_ids` selects."""
+"""The orders of `list_ids`, by what it selects."""
 _log = logging.getLogger(__name__)
 
 
@@ -99,6 +101,10 @@ class SqliteRecordStore:
     def find_texts(self, texts: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         return {(row[0], row[1]) for row in self._all(statement("find_texts"), {"pairs": json.dumps(list(texts))})}
 
+    def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
+        with self._database.read() as connection:
+            return learnt(connection, said)
+
     def matching_ids(self, where: RecordFilter) -> frozenset[str]:
         clause, parameters = where_clause(where)
         rows = self._all(statement("matching_ids").replace("{where}", clause), parameters)
@@ -116,13 +122,24 @@ class SqliteRecordStore:
         sql = statement("list_records").replace("{where}", clause).replace("{order}", _ORDERS[order])
         return [record_from_row(row) for row in self._all(sql, {**parameters, "limit": limit, "offset": offset})]
 
-    def list_ids(self, where: RecordFilter, order: RecordOrder, limit: int) -> Sequence[str]:
+    def list_ids(
+        self,
+        where: RecordFilter,
+        order: RecordOrder | Literal["balanced"],
+        limit: int,
+        *,
+        at: Instant = 0.0,
+        decay_hours: float = 1.0,
+    ) -> Sequence[str]:
         # Scope by scope, so that each is read in the order of an index and none is sorted as a whole.
         found: list[sqlite3.Row] = []
+        given = {"limit": limit, "at": at, "decay_seconds": 3600 * decay_hours}
         for scope in dict.fromkeys(where.scopes):
             clause, parameters = where_clause(replace(where, scopes=(scope,)))
-            sql = statement("list_ids").replace("{where}", clause).replace("{order}", _ORDERS[order])
-            found += self._all(sql, {**parameters, "limit": limit})
+            sql = statement("list_balanced" if order == "balanced" else "list_ids").replace("{where}", clause)
+            if order != "balanced":
+                sql = sql.replace("{order}", _ORDERS[order])
+            found += self._all(sql, {**parameters, **given})
         found.sort(key=itemgetter(*_ORDER_KEYS[order]), reverse=True)
         return [row["id"] for row in found[:limit]]
 
@@ -262,10 +279,10 @@ class SqliteRecordStore:
         except StoreUnavailable as error:
             _log.warning("could not note %d accesses: %s", len(untold), type(error).__name__)
 
-    def keep_context(self, report: ContextReport, caller: Caller, at: Instant) -> None:
+    def keep_context(self, report: ContextReport, caller: Caller, at: Instant, *, anew: bool = True) -> None:
         try:
             with self._database.write(patience=CONTEXT_PATIENCE_SECONDS, durable=False) as connection:
-                assemblies.keep(connection, report, caller, at)
+                assemblies.keep(connection, report, caller, at, anew=anew)
         except StoreUnavailable as error:
             _log.warning("could not keep context %s: %s", report.id, type(error).__name__)
 

@@ -55,6 +55,28 @@ SELECT DISTINCT r.scope, r.content_hash FROM json_each(:pairs) AS p
 JOIN records AS r ON r.scope = json_extract(p.value, '$[0]') AND r.content_hash = json_extract(p.value, '$[1]')
 WHERE r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary');
 
+-- name: find_learnt
+-- Which (scope, normal digest) pairs records outside the log and the episodes say, of any status, and in which branches.
+SELECT DISTINCT r.scope, r.normal_hash, r.branch_id FROM json_each(:pairs) AS p
+JOIN records AS r ON r.scope = json_extract(p.value, '$[0]') AND r.normal_hash = json_extract(p.value, '$[1]')
+WHERE r.kind NOT IN ('episode', 'event', 'message', 'tool_call', 'tool_result', 'summary');
+
+-- name: extracted_from
+-- What maintenance made of these episodes, and still says the words it was made with.
+SELECT r.id FROM json_each(:ids) AS i
+JOIN records AS e ON e.id = i.value AND e.kind = 'episode'
+JOIN records AS r ON json_extract(r.details, '$.source') = e.id AND r.occurred_at = e.occurred_at
+WHERE r.kind IN ('fact', 'decision') AND r.normal_hash = coalesce(
+    (SELECT o.normal_hash FROM old_texts AS o WHERE o.record_id = r.id ORDER BY o.change LIMIT 1), r.normal_hash
+)
+ORDER BY r.row;
+
+-- name: empty_extracted_texts
+-- What was extracted from these and corrected since keeps what it once said for recognition only.
+UPDATE old_texts SET text = '' WHERE record_id IN (
+    SELECT id FROM records WHERE json_extract(details, '$.source') IN (SELECT value FROM json_each(:ids))
+);
+
 -- name: find_corrected
 -- Who said this before it was corrected: a record that was replaced or proven wrong, or one whose text was changed;
 -- not where the same is said by a record that holds.
@@ -149,9 +171,16 @@ SELECT r.id, r.row, r.occurred_at, r.accessed_at, r.importance FROM records AS r
 ORDER BY {order} LIMIT :limit;
 
 -- name: recent_sessions
--- By row, whatever other index there is: a bounded look back.
-SELECT r.session_id FROM records AS r NOT INDEXED
-WHERE r.row > (SELECT max(row) FROM records) - :look_back AND {where} ORDER BY r.row DESC;
+-- By row, whatever other index there is: a bounded look back over what sessions stored themselves, which leaves out
+-- what maintenance extracted from old episodes.
+WITH stored (row) AS (
+    SELECT s.row FROM records AS s NOT INDEXED
+    WHERE NOT EXISTS (
+        SELECT 1 FROM records AS e WHERE e.id = json_extract(s.details, '$.source') AND e.kind = 'episode'
+    )
+    ORDER BY s.row DESC LIMIT :look_back
+)
+SELECT r.session_id FROM stored CROSS JOIN records AS r ON r.row = stored.row WHERE {where} ORDER BY r.row DESC;
 
 -- name: best_of_sessions
 -- Summaries come first; one session's rows are next to each other, the best first.
@@ -161,6 +190,11 @@ SELECT * FROM (
     ) AS place
     FROM records AS r WHERE {where} AND r.session_id IN (SELECT value FROM json_each(:sessions))
 ) WHERE place <= :each;
+
+-- name: list_balanced
+-- A record of the future is as young as can be.
+SELECT r.id, r.row, r.occurred_at, r.importance / (1.0 + max(:at - r.occurred_at, 0.0) / :decay_seconds) AS rank
+FROM records AS r WHERE {where} ORDER BY rank DESC, r.occurred_at DESC, r.row DESC LIMIT :limit;
 
 -- name: outlines
 SELECT id, kind, role, superseded_by FROM records
