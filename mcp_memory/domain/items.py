@@ -9,11 +9,12 @@ from mcp_memory.domain.known import KnownEntity, KnownRelation
 from mcp_memory.domain.lifecycle import deepest_detail
 from mcp_memory.domain.rendering import (
     entity_line,
+    frame_in_group,
+    group_title,
     neutralise,
     record_body,
     record_frame,
     relation_line,
-    shared_frame,
     shows_text_alone,
 )
 from mcp_memory.domain.scoring import Scored
@@ -59,8 +60,9 @@ def record_item(
     """
     record = each.candidate.record
     before, after = record_frame(record, day_only=True)
-    group, among = shared_frame(record)
+    group = group_title(record)
     has_company = group in groups
+    among = frame_in_group(record) if has_company else ""
     frame_tokens = measure.count_raw((among if has_company else before) + after) + 1 + has_company * TITLE_PART
     told = f" → {record.outcome}"  # The frame says it as well, with how sure somebody was.
     whole = record.summary.removesuffix(told) == record.text
@@ -71,8 +73,8 @@ def record_item(
         body = record_body(record, text.removesuffix(told), detail)
         # Line breaks inside a text gain an indent each.
         raw = frame_tokens + (tokens + 2 * body.count("\n") if is_counted else measure.count_raw(body))
-        text = f"{before}{body}{after}"
-        return Form(detail=detail, text=text, tokens=measure.scaled(raw), short=f"{among}{body}{after}")
+        short = f"{among}{body}{after}" if has_company else ""
+        return Form(detail=detail, text=f"{before}{body}{after}", tokens=measure.scaled(raw), short=short)
 
     forms = [form(record.summary, record.summary_tokens)] if deepest_detail(record) != "micro" else []
     if not forms or record.micro_tokens < record.summary_tokens:

@@ -64,14 +64,17 @@ def record_frame(record: Record, *, day_only: bool = False) -> tuple[str, str]:
     return f"- [{record.id} {record.kind} {date}] {_opening(record)}", _ending(record)
 
 
-def shared_frame(record: Record) -> tuple[str, str]:
-    """The frame of a record of the log among others of its kind and day: those two as a title, and `- [id] speaker: `.
+def group_title(record: Record) -> str:
+    """What a record of the log has in common with others of its day and kind; empty for any other.
 
     Turns of one day come by the dozen, and what they have in common would take a third of their tokens.
     """
-    if record.kind not in LOG_KINDS:
-        return "", ""
-    return f"{iso_day(record.occurred_at)} {record.kind}", f"- [{record.id}] {_opening(record)}"
+    return f"{iso_day(record.occurred_at)} {record.kind}" if record.kind in LOG_KINDS else ""
+
+
+def frame_in_group(record: Record) -> str:
+    """What stands before a record's body below the title of its group: `- [id] speaker: `."""
+    return f"- [{record.id}] {_opening(record)}"
 
 
 def record_body(record: Record, text: str, detail: Detail = "summary") -> str:

@@ -23,7 +23,7 @@ from mcp_memory.domain.items import (
     text_item,
 )
 from mcp_memory.domain.records import Instant, Json, Kind
-from mcp_memory.domain.rendering import SECTION_OF_KIND, shared_frame
+from mcp_memory.domain.rendering import SECTION_OF_KIND, group_title
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.scoring import Candidate, Scored, ordered, scored
 from mcp_memory.domain.strategies import (
@@ -355,7 +355,7 @@ def _asked(query: str, stack: Stack) -> tuple[str, str, str]:
 
 def _groups(ranked: Sequence[Scored]) -> frozenset[str]:
     """Days of the log of which there are several candidates of one kind, to stand together under one title."""
-    sizes = Counter(shared_frame(each.candidate.record)[0] for each in ranked)
+    sizes = Counter(group_title(each.candidate.record) for each in ranked)
     return frozenset(title for title, size in sizes.items() if title and size > 1)
 
 

@@ -10,9 +10,14 @@ from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.ports import RecordStore, Transaction
 
 
+def recorded_place(places: Mapping[str, str], caller: Caller) -> str | None:
+    """The task the caller went to last, which somebody else may have ended since."""
+    return places.get(caller.session_id if caller.named_session else "")
+
+
 def place_of(places: Mapping[str, str], caller: Caller, tasks: Sequence[Task]) -> str | None:
     """The task the caller is in: its session's own place where it named one, else its agent's; open in any case."""
-    task = nearest_open(places.get(caller.session_id if caller.named_session else ""), tasks)
+    task = nearest_open(recorded_place(places, caller), tasks)
     return task.id if task else None
 
 

@@ -19,7 +19,7 @@ from mcp_memory.domain.tasks import (
 )
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.ports import Clock, RecordStore, Redactor, Transaction
-from mcp_memory.services.standing import place_of, require_task, stack_of
+from mcp_memory.services.standing import hidden_branches, place_of, recorded_place, require_task, stack_of
 
 NAMED = 5
 
@@ -73,8 +73,8 @@ class Tasks:
 
         Raises:
             InvalidRequest: what is given does not say one thing.
-            NotFound: an unknown task, parent or inherited record.
-            Conflict: the task to enter, or the parent, is finished.
+            NotFound: an unknown task or parent, or an inherited record that the caller does not see.
+            Conflict: the task to enter, or the parent, is finished; or one begun in the open is to become a branch.
         """
         _require_sense(request)
         self._require_records(request.inherit, caller)
@@ -98,15 +98,14 @@ class Tasks:
         Raises:
             InvalidRequest: the result is empty.
             NotFound: there is no task to pop.
-            Conflict: it has unfinished children and `cascade` is not set, it is finished, or two tasks could be meant.
+            Conflict: it has unfinished children and `cascade` is not set, it is finished, two tasks could be meant, or
+                somebody else ended the one that the caller was in.
         """
         if not request.result.strip():
             raise InvalidRequest("result is empty; say what the task came to, also when it failed or is given up.")
         with self._records.write() as transaction:
             tasks = transaction.tasks(caller.namespace)
-            task = self._current(request.task_id, "task_id", caller, tasks, transaction)
-            if task.is_finished:
-                raise Conflict(f"Task {task.id} is {task.status} already; push a new goal or enter another task.")
+            task = self._to_end(request, caller, tasks, transaction)
             popped = self._finish(task, request)
             cascaded = self._cascade(task, request, tasks)
             for each in (*cascaded, popped):
@@ -155,6 +154,9 @@ class Tasks:
     def _enter(self, request: PushRequest, task: Task, caller: Caller, transaction: Transaction) -> Task:
         if task.is_finished:
             raise Conflict(f"Task {task.id} is {task.status}; push its goal again to start over.")
+        if request.branch and not task.branch and task.status != "planned":
+            begun = f"Task {task.id} was begun in the open, and a branch would hide what others do in it"
+            raise Conflict(f"{begun}; enter it without branch, or push a new goal below it with branch.")
         entered = replace(
             self._taken_up(task, caller),
             success_criteria=self._safe(request.success_criteria) or task.success_criteria,
@@ -219,6 +221,20 @@ class Tasks:
             raise NotFound(f"You are in no task; call push_task with a goal first, or name a {argument}.")
         return require_task(own, tasks)
 
+    def _to_end(self, request: PopRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction) -> Task:
+        """The named task, else the caller's; refused where that is over: its result is not that of the task above."""
+        task = self._current(request.task_id, "task_id", caller, tasks, transaction)
+        if task.is_finished:
+            raise Conflict(f"Task {task.id} is {task.status} already; push a new goal or enter another task.")
+        stood = None if request.task_id else recorded_place(transaction.places(caller), caller)
+        ended = next((each for each in tasks if each.id == stood and each.is_finished), None)
+        if ended:
+            was = f"The task you were in, {_named([ended])}, is {ended.status} already"
+            raise Conflict(
+                f"{was}. To end the open {_named([task])} instead, call again with task_id; or push to go on."
+            )
+        return task
+
     def _finish(self, task: Task, request: PopRequest) -> Task:
         return replace(
             task,
@@ -251,7 +267,7 @@ class Tasks:
 
         Who stood nowhere and popped the one task that could be meant, a session's of its own agent, follows it out.
         """
-        place = transaction.places(caller).get(caller.session_id if caller.named_session else "")
+        place = recorded_place(transaction.places(caller), caller)
         here = nearest_open(place, tasks)
         ended = {popped.id, *(t.id for t in descendants(popped.id, tasks))}
         if place not in ended and (here or request.task_id):
@@ -260,7 +276,11 @@ class Tasks:
         return popped.parent_id
 
     def _require_records(self, record_ids: Sequence[str], caller: Caller) -> None:
-        missing = set(record_ids) - self._records.get(record_ids, caller.scopes).keys() if record_ids else set[str]()
+        if not record_ids:
+            return
+        hidden = hidden_branches(self._records, caller)
+        records = self._records.get(record_ids, caller.scopes)
+        missing = set(record_ids) - {each.id for each in records.values() if each.branch_id not in hidden}
         if missing:
             raise NotFound(f"inherit: no record {min(missing)!r}; call `recall` to find ids.")
 

@@ -9,11 +9,12 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.records import NewRecord
 from mcp_memory.domain.scopes import Caller
+from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.services.assemble_context import ContextRequest
 from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.standing import visible_to
 from mcp_memory.services.tasks import PushRequest
-from tests.services.moves import pop, push
+from tests.services.moves import goals, pop, push
 
 
 def texts(app: App, query: str, caller: Caller | None = None) -> set[str]:
@@ -39,6 +40,46 @@ def test_a_branch_keeps_its_records_from_the_trunk_until_it_is_popped(app: App) 
     assert app.recall(asked, app.caller()).results == ()
     pop(app, "worth it", task_id=branch.id)
     assert len(app.recall(asked, app.caller()).results) == 1
+
+
+def test_a_task_begun_in_the_open_does_not_become_a_branch(app: App, open_memory: Callable[..., App]) -> None:
+    """T4.3: nor a blocked one; what was said in it is still seen, and nobody has moved."""
+    task = push(app, "ship").path[0]
+    app.remember([NewRecord(text="Numpy is quick.")], app.caller())
+    bob = open_memory(agent="bob")
+    for _ in ("active", "blocked"):
+        with pytest.raises(
+            Conflict, match=f"{task.id} was begun in the open.*without branch, or push a new goal below"
+        ):
+            push(bob, task_id=task.id, branch=True)
+        assert [(each.agent, each.branch) for each in app.tasks.tree(app.caller())] == [("default", False)]
+        assert goals(bob.tasks.stack(bob.caller())) == []
+        assert texts(bob, "numpy") == {"Numpy is quick."}
+        pop(app, "no wheel yet", task_id=task.id, status="blocked")
+
+
+def test_a_step_that_still_waits_is_begun_as_a_branch_and_entered_again_as_one(app: App) -> None:
+    """T4.3, T4.1: whether the branch is named again or not."""
+    step = push(app, "ship", plan=("experiment",)).planned[0]
+    for branch in (True, True, False):
+        stack = push(app, task_id=step.id, branch=branch)
+        assert stack.branch_id == step.id
+
+
+def test_a_task_inherits_nothing_out_of_a_branch_that_its_caller_does_not_see(
+    app: App, open_memory: Callable[..., App]
+) -> None:
+    """T4.1, T4.3: nothing is made; from inside the branch, and once it has ended, it does."""
+    push(app, "experiment", branch=True)
+    (record,) = app.remember([NewRecord(text="Numpy three is quick.")], app.caller())
+    bob = open_memory(agent="bob")
+    with pytest.raises(NotFound, match=f"inherit: no record '{record.id}'"):
+        push(bob, "measure", inherit=(record.id,))
+    assert [task.goal for task in bob.tasks.tree(bob.caller())] == ["experiment"]
+    assert push(app, "look closer", inherit=(record.id,)).path[1].inherit == (record.id,)
+    pop(app)
+    pop(app)
+    assert push(bob, "measure", inherit=(record.id,)).path[0].inherit == (record.id,)
 
 
 def test_a_session_that_stands_nowhere_stores_where_its_agent_stands(app: App) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ def test_whatever_is_moved_by_whom_the_tree_hangs_together(history: Sequence[Mov
             caller, before = CALLERS[move[1]], list(store.tasks("test"))
             places = [store.places(each) for each in CALLERS]
             try:
-                make(service, move, before)
+                make(service, move, before, store.places(caller))
             except (Conflict, InvalidRequest, NotFound):
                 assert list(store.tasks("test")) == before
                 assert [store.places(each) for each in CALLERS] == places
@@ -68,8 +68,8 @@ def test_whatever_is_moved_by_whom_the_tree_hangs_together(history: Sequence[Mov
         store.close()
 
 
-def make(service: Tasks, move: Move, before: Sequence[Task]) -> None:
-    """One move, and what it promises its caller."""
+def make(service: Tasks, move: Move, before: Sequence[Task], places: Mapping[str, str]) -> None:
+    """One move, and what it promises its caller, whose agent stood in these places."""
     what, who_moves, number, fields = move
     caller = CALLERS[who_moves]
     named = before[number % len(before)] if number is not None and before else None
@@ -78,6 +78,8 @@ def make(service: Tasks, move: Move, before: Sequence[Task]) -> None:
     if what == "pop":
         popped = service.pop(PopRequest(result="came to this", task_id=named_id, **fields), caller)
         assert popped.popped.status == fields["status"]
+        stood_in = places.get(caller.session_id if caller.named_session else "")
+        assert named or stood_in == popped.popped.id or (stood_in is None and not caller.named_session)
         assert popped.stack == service.stack(caller)
         assert not {popped.popped.id, *(task.id for task in popped.cascaded)} & {task.id for task in popped.stack.path}
         assert all(task.status == "abandoned" for task in popped.cascaded)
@@ -89,6 +91,7 @@ def make(service: Tasks, move: Move, before: Sequence[Task]) -> None:
         stack = service.push(PushRequest(task_id=named_id, **fields), caller)
         assert stack == service.stack(caller)
         assert all(task.status != "planned" for task in stack.path)
+        assert (stack.branch_id == named.id) == (named.branch or (fields["branch"] and named.status == "planned"))
     elif what == "push":
         stack = service.push(PushRequest(goal="goal", parent_id=named_id, **fields), caller)
         assert stack == service.stack(caller)

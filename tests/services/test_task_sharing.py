@@ -95,6 +95,54 @@ def test_after_another_agent_ended_ones_task_one_stands_in_the_nearest_open_one(
     assert goals(push(app, "test")) == ["ship", "test"]
 
 
+def test_a_pop_meant_for_a_task_that_another_agent_ended_does_not_end_the_one_above(
+    app: App, open_memory: Callable[..., App]
+) -> None:
+    """T3.2, T1.2: refused with both named, as often as it is tried, until it says which or one moves on."""
+    ann = open_memory(agent="ann")
+    root = push(ann, "ship").path[0]
+    task = push(ann, "build").path[1]
+    push(app, task_id=task.id)
+    pop(ann, "built")
+    for _ in range(2):
+        with pytest.raises(
+            Conflict, match=rf"{task.id} \(build\), is complete already\. .*{root.id} \(ship\) .* with task_id"
+        ):
+            pop(app, "no compiler", status="failed", cascade=True)
+    assert statuses(app) == {"ship": "active", "build": "complete"}
+    assert [(each.goal, each.result) for each in app.tasks.stack(app.caller()).children] == [("build", "built")]
+    assert goals(push(app, "test")) == ["ship", "test"]
+    assert goals(pop(app).stack) == ["ship"]
+    assert pop(app, "shipped").stack == Stack()
+
+
+def test_the_task_above_one_that_another_agent_ended_is_popped_by_its_id(
+    app: App, open_memory: Callable[..., App]
+) -> None:
+    """T3.2: then one stands where that leads; a plan goes below it without being asked which."""
+    push(app, "quarter")
+    middle = push(app, "ship").path[1]
+    task = push(app, "build").path[2]
+    pop(open_memory(agent="bob"), task_id=task.id)
+    assert [step.goal for step in push(app, plan=("test",)).planned] == ["test"]
+    with pytest.raises(Conflict, match="call again with task_id"):
+        pop(app)
+    assert goals(pop(app, task_id=middle.id, cascade=True).stack) == ["quarter"]
+    assert pop(app).popped.goal == "quarter"
+
+
+def test_a_pop_meant_for_a_task_that_has_ended_does_not_end_that_of_another_session(
+    app: App, open_memory: Callable[..., App]
+) -> None:
+    """T3.2: though it is the only one that is open."""
+    task = push(app, "ship").path[0]
+    pop(open_memory(agent="bob"), task_id=task.id, status="abandoned")
+    push(app, "code it", app.caller("code"))
+    with pytest.raises(Conflict, match=r"\(ship\), is abandoned already\. To end the open t\w+ \(code it\)"):
+        pop(app)
+    assert statuses(app) == {"ship": "abandoned", "code it": "active"}
+
+
 def test_a_session_that_names_itself_does_not_end_what_another_session_is_in(app: App) -> None:
     """T3.2: it stands nowhere until it pushes."""
     app.tasks.push(PushRequest(goal="mine"), app.caller("a"))

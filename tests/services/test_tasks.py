@@ -129,8 +129,8 @@ def test_what_a_task_inherits_adds_up_when_it_is_entered_again(app: App) -> None
     """T4.1: named at the push, or later."""
     first, second = (each.id for each in app.remember([NewRecord(text="One."), NewRecord(text="Two.")], app.caller()))
     task = push(app, "ship", inherit=(first,)).path[0]
-    entered = push(app, task_id=task.id, inherit=(second, first), success_criteria="green", branch=True).path[0]
-    assert (entered.inherit, entered.success_criteria, entered.branch) == ((first, second), "green", True)
+    entered = push(app, task_id=task.id, inherit=(second, first), success_criteria="green").path[0]
+    assert (entered.inherit, entered.success_criteria) == ((first, second), "green")
     assert push(app, task_id=task.id).path[0].success_criteria == "green"
 
 
