@@ -1,6 +1,7 @@
 """Makes a sentence shorter so that what remains is still a sentence, and still true. Knows no tokens.
 
-Only whole stretches are left out; no word is added. What limits a statement (not, never, only, unless, if …) stays.
+Only whole stretches are left out; no word is added. What limits a statement (not, never, only, unless, if …), excepts
+from it (excluding, apart from …) or takes it back (rolled back, turned out false …) stays.
 """
 
 import re
@@ -8,13 +9,28 @@ from collections.abc import Callable, Iterator
 
 from mcp_memory.domain.text import UNSPACED
 
-_DENIALS = frozenset("not never no without unless only cannot except neither nor none nobody nothing".split())
-_LIMITING = _DENIALS | frozenset(
-    "but however although though if until when provided instead rather fail fails failed hardly barely avoid".split()
+_DENIED = (
+    "not|never|no|without|unless|only|cannot|neither|nor|none|nobody|nothing|[a-z]+n['’]t"
+    "|(?:do|does|did|ca|could|wo|would|is|are|was|were|should|must|need|has|have|had)nt"
 )
+_EXCEPTED = (
+    r"except(?:ing|s|ions?)?|exclud(?:es?|ed|ing)|exclusions?|exempt(?:s|ed|ing|ions?)?|barring|besides|minus"
+    r"|skip(?:s|ped|ping)?|save for|(?:apart|aside) from|other than|omit(?:s|ted|ting)?"
+)
+_REVERSED = (
+    r"revert(?:s|ed|ing)?|roll(?:s|ed|ing)?[ -]?backs?|undo(?:es|ing|ne)?|cancel(?:s|l?ed|l?ing)?|withdr[ae]wn?"
+    r"|retracted|rescinded|abandon(?:s|ed|ing)?"
+)
+_LIMITED = (
+    r"but|however|although|though|if|until|when|provided|instead|rather|fail(?:s|ed|ing|ures?)?|hardly|barely"
+    r"|avoid(?:s|ed|ing)?|reject(?:s|ed|ing|ions?)?|forb(?:ids?|idden|idding|ade)|ban(?:s|ned|ning)?"
+    r"|prohibit(?:s|ed|ing)?|prevent(?:s|ed|ing)?|refus(?:es?|ed|ing|al)|den(?:y|ies|ied|ying|ials?)"
+    r"|disabl(?:es?|ed|ing)|lack(?:s|ed|ing)?|stop(?:s|ped|ping)?|broken?|false(?:ly)?|untrue|wrong(?:ly)?|incorrect(?:ly)?"
+)
+_DENIAL = re.compile(rf"(?<![a-z])(?:{_DENIED}|{_EXCEPTED})(?![a-z])", re.IGNORECASE)
+_LIMIT = re.compile(rf"(?<![a-z])(?:{_DENIED}|{_EXCEPTED}|{_REVERSED}|{_LIMITED})(?![a-z])", re.IGNORECASE)
 _DENIAL_UNSPACED = re.compile(r"[不没無无非未别勿莫禁]|除了|只|ない|ません|だけ|しか")
 _LIMIT_UNSPACED = re.compile(r"[不没無无非未别勿莫禁但]|除了|只|如果|ない|ません|ず[にが、。]|だけ|しか|もし|場合")
-_WORD = re.compile(r"[A-Za-z]+(?:['’]t\b)?")
 _WEIGHTY = re.compile(r"\d|\w_\w|[a-z][A-Z]|`|(?<=[\w,;(] )[A-Z]\w|\b(?:because|since|due to)\b|因为|由于|ため|ので")
 """Numbers, identifiers, names and reasons: left out only where nothing else can be."""
 
@@ -81,7 +97,8 @@ _DANGLES = re.compile(
     re.IGNORECASE,
 )
 _COMMA = re.compile(r",\s|，")
-_TURN = re.compile(r"\b(?:but|except|unless|however|only|until|never|if)\b", re.IGNORECASE)
+_TURN = re.compile(rf"\b(?:but|unless|however|only|until|never|if|{_EXCEPTED}|{_REVERSED})\b", re.IGNORECASE)
+_REASON_END = re.compile(r"[,;:—–，；]")
 _REASON = re.compile(r"[,;]?\s(?:because|since|due to|so that|in order to|(?:even )?though|although)\s")
 _KANA = re.compile("[\u3040-\u30ff]")
 _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
@@ -176,25 +193,24 @@ def ended(text: str, limit: int, count: Callable[[str], int], cut: Cut) -> str:
 
 def _limits_beyond_reason(text: str) -> bool:
     """The same, but that a reason or concession may deny what it likes: without it the statement holds as it did."""
-    if not _REASON.match(text):
+    reason = _REASON.match(text)
+    if not reason:
         return _limits(text)
-    return bool(_TURN.search(text))
+    end = _REASON_END.search(text, reason.end())
+    return bool(_TURN.search(text)) or bool(end and _limits(text[end.start() :]))
 
 
 def _limits(text: str) -> bool:
     """Whether a text limits or denies what is said around it."""
-    words = {word.lower().replace("’", "'") for word in _WORD.findall(text)}
-    is_limiting = not words.isdisjoint(_LIMITING) or any(word.endswith("n't") for word in words)
-    return is_limiting or (not text.isascii() and bool(_LIMIT_UNSPACED.search(text)))
+    return bool(_LIMIT.search(text)) or (not text.isascii() and bool(_LIMIT_UNSPACED.search(text)))
 
 
 def _first_denial(text: str, start: int) -> int | None:
-    """Where a text first denies or restricts something; None where it does not."""
-    for match in _WORD.finditer(text, start):
-        if match.group().lower() in _DENIALS or match.group().endswith(("n't", "n’t")):
-            return match.start()
-    unspaced = None if text.isascii() else _DENIAL_UNSPACED.search(text, start)
-    return unspaced.start() if unspaced else None
+    """Where a text first denies something or excepts from it; None where it does not."""
+    found = _DENIAL.search(text, start)
+    if not found and not text.isascii():
+        found = _DENIAL_UNSPACED.search(text, start)
+    return found.start() if found else None
 
 
 def _begun(text: str, limit: int, cut: Cut) -> str:

@@ -8,8 +8,10 @@ from typing import Literal
 from mcp_memory.domain.records import (
     LOG_KINDS,
     MAX_IMPORTANCE,
+    OUT_OF_SEARCH,
     Counters,
     Detail,
+    Details,
     Instant,
     Kind,
     NewRecord,
@@ -34,6 +36,9 @@ USED_RANGE, USED_SCALE = 0.5, 5.0
 
 PAST: tuple[Status, ...] = ("superseded", "inactive", "retired")
 """Where every life may end, and from where it may be restored."""
+_BY_HAND: frozenset[Status] = frozenset({"core", *PAST})
+_ARCHIVED, _BEFORE_ESCALATION = "archived", "action_before_escalation"
+"""Details that outlive the status: that an episode was archived once, and what its escalation did to a censor."""
 _STAGES: Mapping[Kind, Moves] = {
     "fact": {
         "new": {"confirmed": "met again in another session", "core": "3 confirmations, or by hand"},
@@ -67,6 +72,7 @@ _RESTORED: Mapping[Kind, tuple[Status, ...]] = {
     "fact": ("new", "confirmed", "core"),
     "procedure": ("active", "effective", "ineffective"),
     "decision": ("recorded", "pending", "reviewed"),
+    "episode": ("active", "archived"),
 }
 """Where its history may call for more than the first stage."""
 _RETIRED: Mapping[Kind, str] = {"censor": "forgotten, or more than 50 % of 5 triggers or more were false"}
@@ -121,7 +127,9 @@ def first_status(kind: Kind, outcome: Outcome | None = None) -> Status:
 
 
 def moved_to(record: Record, status: Status) -> Record:
-    """The record in another status. An escalated censor blocks; one that is no longer retired counts anew.
+    """The record in another status.
+
+    An escalated censor blocks; one that comes back into search does what it did before, and counts anew.
 
     Raises:
         Conflict: the table does not allow it for this record, or a decision has no outcome to be reviewed by.
@@ -136,11 +144,31 @@ def moved_to(record: Record, status: Status) -> Record:
     if status == "reviewed" and record.outcome in (None, "pending"):
         raise Conflict(f"Decision {record.id} has no outcome; give one (success, partial or failure) to review it.")
     successor = record.superseded_by if status in PAST else None
-    counters = record.counters
-    if record.kind == "censor" and record.status == "retired":
-        counters = replace(counters, activated=0, false_positives=0)
-    details = {**record.details, "action": "block"} if status == "escalated" else record.details
-    return replace(record, status=status, superseded_by=successor, counters=counters, details=details)
+    moved = replace(record, status=status, superseded_by=successor)
+    if status == "escalated":
+        return _escalated(moved)
+    if status == "archived":
+        return replace(moved, details={**moved.details, _ARCHIVED: True})
+    is_back = record.status in OUT_OF_SEARCH and status not in OUT_OF_SEARCH
+    return _begun_anew(moved) if is_back and record.kind == "censor" else moved
+
+
+def moved_by_hand(record: Record, status: Status) -> Record:
+    """The record in a status that somebody chose: core, out of what holds, or restored.
+
+    Raises:
+        Conflict: another brings it there: its outcome, feedback, being met again, or its age.
+    """
+    if status == record.status:
+        return record
+    back = _evident(record) if record.status in PAST else None
+    allowed = [each for each in LIFECYCLES[record.kind][stage_of(record)] if each in _BY_HAND or each == back]
+    if status not in allowed:
+        raise Conflict(
+            f"This {record.kind} is {record.status} and cannot be set to {status} by hand; it can be"
+            f" {', '.join(sorted(allowed))}. Its outcome, feedback, being met again and its age do the rest."
+        )
+    return moved_to(record, status)
 
 
 def restored(record: Record) -> Record:
@@ -234,6 +262,21 @@ def aged(record: Record, now: Instant) -> Record:
     return record
 
 
+def _escalated(censor: Record) -> Record:
+    """It blocks, and knows what it did before where that was something else."""
+    before = censor.details.get("action", "warn")
+    kept: Details = {} if before == "block" else {_BEFORE_ESCALATION: before}
+    return replace(censor, details={**censor.details, **kept, "action": "block"})
+
+
+def _begun_anew(censor: Record) -> Record:
+    """Without the counts that would judge it at once, or the action that they had brought about."""
+    details = dict(censor.details)
+    if _BEFORE_ESCALATION in details:
+        details["action"] = details.pop(_BEFORE_ESCALATION)
+    return replace(censor, counters=replace(censor.counters, activated=0, false_positives=0), details=details)
+
+
 def success_rate(counters: Counters) -> float:
     """The share of applications that succeeded, in [0, 1]; one half where there was none."""
     return counters.succeeded / counters.activated if counters.activated else NEUTRAL_RATE
@@ -275,6 +318,8 @@ def _evident(record: Record) -> Status:
         return "core" if confirmed >= CORE_CONFIRMATIONS else "confirmed" if confirmed else "new"
     if record.kind == "procedure":
         return _rated(record)
+    if record.kind == "episode" and record.details.get(_ARCHIVED):
+        return "archived"  # What it states was extracted once, and is not again.
     return first_status(record.kind, record.outcome)
 
 

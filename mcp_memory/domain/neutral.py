@@ -7,7 +7,7 @@ LINE_CHARACTERS = 160
 
 _UNSEEN = r"\s\u200b-\u200f\u2060-\u2064\ufeff"
 """Space, and characters that show as nothing."""
-_FENCE = re.compile(rf"<(?=[{_UNSEEN}]*/?[{_UNSEEN}]*memory-context)", re.IGNORECASE)
+_FENCE = re.compile(rf"<(?=[{_UNSEEN}]*(?:/[{_UNSEEN}]*)?memory-context)", re.IGNORECASE)
 _LOOKS_LIKE_OURS = re.compile(
     rf"^([{_UNSEEN}]*)"
     r"(#{1,6}(?=\s)|-(?=\s*\[|\s*\*\*|[^\[]{0,40}\[t[0-9a-z]{6}|[^\[]*--\[)|\[(?=r[0-9a-z]))"

@@ -21,6 +21,8 @@ MAX_HEAD, MAX_TAIL = 8_000, 2_000
 MAX_PIECES = 400
 MAX_PIECE = 2_000
 """Characters; what is longer was not written to be read."""
+MOST_UNSPOKEN = 6
+"""Words: a line of output may have so many and still end like a sentence."""
 MIN_WRAPPED = 40
 """Characters: a shorter line was ended on purpose, a longer one may be wrapped."""
 
@@ -34,7 +36,7 @@ _LINE = re.compile(
     r"""(?P<blank>\s*$)
     |(?P<fence>\s{0,3}(?:```|~~~+\s*\w*$))
     |(?P<diff>diff\ --git\s|\+\+\+\ |---\ (?:a/|/dev/null)|@@\s|index\ [0-9a-f]{7})
-    |(?P<rule>\s*[-=*_~+^#|:.\s]{3,}$|<!--|[=_]{3,}.*[=_]{3,}$|[.FEsxX]{4,}\s+\[\s*\d+%\]$
+    |(?P<rule>[-=*_~+^#|:.\s]{3,}$|<!--|[=_]{3}.*[=_]{3}$|[.FEsxX]{4,}\s+\[\s*\d+%\]$
         |\s*\.\.\.\ \d+\ more$|During\ handling\ of\ the\ above
         |The\ above\ exception\ was)
     |(?P<heading>\#{1,6}\s+\S)
@@ -56,7 +58,7 @@ _LINE = re.compile(
     |(?P<comment>\s*(?://|/\*\*?|\#!?|--)\s*\S|\s*(?:r?\"\"\"|''')\S)
     |(?P<pair>\s*[A-Za-z_][\w.-]*\s*=\s*[^\s=({\[]\S*(?:\s[^=;(]*)?$)
     |(?P<code>\s*(?:import\s+[\w{*]|from\s+\S+\s+import\b|return\b.*[;)\]]$|elif\b|(?:else|try|finally)\s*[:{]
-        |(?:if|for|while|with)\b.*[:{]$|const\s|let\s+\w+\s*=|var\s+\w+\s*=|\#include|@\w+|[}\])]+[;,)]*$)
+        |(?:if|for|while|with)\b.*[:{]$|const\s|let\s+\w+\s*=|var\s+\w+\s*=|\#include|@\w+|[}\])]+(?:[;,][;,)]*)?$)
         |[^\s].*[;{]$|\s*[\w.]+\(.*\)\s*;?$|\s*[\w.\[\]'"]+(?:,\s*\w+)*\s*(?:[-+*|]?=|:=)\s*\S)""",
     re.VERBOSE,
 )
@@ -64,10 +66,10 @@ _MARK = re.compile(r"^\s*(?:#{1,6}\s+(?:\d{1,3}\.\s+)?|>\s?|(?:[-*+•]|\d{1,3}[
 _TITLE = re.compile(r"(?:\S+ ){2,}\S*[^\s.!?:;,。！？：，][ \t]*\n\s*\n")
 """A first line without a full stop, and a blank one, as in a commit's message."""
 _LABEL = re.compile(r"^(\*\*|__)([^*_]{1,40})[.:]\1:?\s+")
-_EMPHASIS = re.compile(r"(?<![\w*])(\*\*|__)(?=\S)(.+?)(?<=\S)\1(?![\w*])")
-_LINK = re.compile(r"(?<!\w)!?\[([^\]\n]{1,200})\]\((?:https?:|/|\.|#)[^)\s]*\)(?!\w)")
+_EMPHASIS = re.compile(r"(?<![\w*])(\*\*|__)(?=\S)(.{1,300}?)(?<=\S)\1(?![\w*])")
+_LINK = re.compile(r"(?<!\w)!?\[([^\]\n]{1,200})\]\((?:https?:|/|\.|#)[^)\s]{0,500}\)(?!\w)")
 _FAILED_ASSERTION = re.compile(r"^E {3,}")
-_COMMENT_SIGNS = re.compile(r"^(?://+!?|/\*+|\*+|#+!?|--|\"\"\"|''')\s*|\s*(?:\*/|\"\"\"|''')$")
+_COMMENT_SIGNS = re.compile(r"^(?://+!?|/\*+|\*+|#+!?|--|\"\"\"|''')\s*|(?:(?<!\s)\s+)?(?:\*/|\"\"\"|''')$")
 _PYTHON_FRAME = re.compile(r'\s+File "(.*)", line (\d+)(?:, (in) (\S+))?')
 _FOREIGN = re.compile(
     r"site-packages|dist-packages|/lib/python|<frozen|node_modules|node:|\(internal|\binternal/"
@@ -81,8 +83,8 @@ _ERROR_WORD = re.compile(
 )
 _LEVEL = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|PANIC)\b")
 _TALLY = re.compile(r"\b(?:\d+|no|without) (?:errors?|fail(?:ed|ures?))\b(?=[,.;]|\s+in\b|$)", re.IGNORECASE)
-_SPOKEN = re.compile(r"[A-Z][^$>|]*\s\S+\s.*\s.*\s.*\s.*\s.*[a-z][.!?]$")
-"""A sentence of some length: output is over."""
+_SPOKEN_END = re.compile(r"[a-z][.!?]$")
+_PROMPT_SIGNS = frozenset("$>|")
 _PAIR = re.compile(r'"([^"\\\n]{1,80})"\s*:\s*("(?:[^"\\\n]|\\.){0,300}"|-?\d[\d.eE+-]*|true|false)')
 _PATH = re.compile(r"(?:\+\+\+ (?:b/)?|diff --git a/)(\S+)")
 
@@ -171,11 +173,19 @@ def _family(look: str, line: str, now: str, fenced: bool) -> str:
         return "output"
     is_loose = look in ("prose", "blank", "heading", "item", "rule", "row", "quote")
     # Most lines of output have no mark of their own.
-    if now == "output" and (fenced or look != "heading") and not _SPOKEN.match(line):
+    if now == "output" and (fenced or look != "heading") and not _is_spoken(line):
         return "output"
     if look in _CODE or (is_loose and fenced) or (now == "code" and line[:1] in " \t" and look != "blank"):
         return "code"
     return "prose"
+
+
+def _is_spoken(line: str) -> bool:
+    """Whether a line is a sentence of some length: output is over."""
+    if not line[:1].isupper() or not _SPOKEN_END.search(line[-2:]):
+        return False
+    words = line.split()
+    return len(words) > MOST_UNSPOKEN and _PROMPT_SIGNS.isdisjoint(words[0])
 
 
 def _read_prose(lines: Sequence[_Line]) -> Iterator[Piece]:

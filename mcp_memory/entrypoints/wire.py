@@ -191,7 +191,7 @@ class ContextArguments(Arguments):
     order: Order | None = None
     decay_hours: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     previous: Annotated[
-        OptionalId, Field(description="Your last context's id; answers 'unchanged' if it still holds")
+        OptionalId, Field(description="Your last context's id: answers 'unchanged', or what is new")
     ] = ""
     compress: bool = False
     explain: bool = False

@@ -16,10 +16,14 @@ Mode = Literal["retire", "erase", "restore"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgotten:
-    """Ids that were retired, erased or restored, and those that do not exist here."""
+    """Ids that were retired, erased or restored, and those that do not exist here.
+
+    `extracted` are records that were erased with the episodes whose words they are.
+    """
 
     done: tuple[str, ...]
     not_found: tuple[str, ...]
+    extracted: tuple[str, ...] = ()
 
 
 class Forget:
@@ -33,8 +37,8 @@ class Forget:
     def __call__(self, record_ids: Sequence[str], mode: Mode, caller: Caller) -> Forgotten:
         """Retire, erase or restore, all in one atomic write.
 
-        Erasing also purges the text from the store's files, and the vectors from every index; backups made earlier
-        keep both.
+        Erasing an episode erases what was extracted from it and still says so in its words. It also purges the text
+        from the store's files, and the vectors from every index; backups made earlier keep both.
 
         Raises:
             Conflict: a record belongs to a namespace that is only read here.
@@ -44,15 +48,18 @@ class Forget:
         with self._records.write() as transaction:
             found = [record for i in wanted if (record := _own(i, caller, transaction))]
             done = tuple(record.id for record in found)
+            extracted: tuple[str, ...] = ()
             if mode == "erase":
-                transaction.erase(done)
+                extracted = tuple(i for i in transaction.extracted_from(done) if i not in done)
+                transaction.erase((*done, *extracted))
             else:
                 for record in found:
                     self._move(record, mode, transaction)
         if mode == "erase":
-            self._erase_derived(done)
+            self._erase_derived((*done, *extracted))
             self._records.purge()  # Also what an earlier call, or a process that was killed, could not purge.
-        return Forgotten(done=done, not_found=tuple(i for i in wanted if i not in done))
+        not_found = tuple(i for i in wanted if i not in done)
+        return Forgotten(done=done, not_found=not_found, extracted=extracted)
 
     def _move(self, record: Record, mode: Mode, transaction: Transaction) -> None:
         now = self._clock()

@@ -153,7 +153,7 @@ class Remember:
             if existing := transaction.find_text(draft.scope, content_hash(item.text)):
                 existing = self._shared_with(caller, existing, transaction)
                 if item.reassert and (existing.superseded_by or not existing.is_live):
-                    return self._reassert(existing, item, caller, redacted, transaction)
+                    return self._revive(existing, item, caller, redacted, transaction)
                 return self._meet_again(existing, item, caller, redacted, transaction)
             shown = self._given_out.find(caller, item.text)
             if shown and (known := _visible([shown], caller, transaction)):
@@ -178,8 +178,7 @@ class Remember:
         if existing.status == "inactive" or (existing.superseded_by and self._holding(existing, transaction)):
             return self._superseded(existing, redacted, transaction)
         if existing.status in ("retired", "superseded"):
-            transaction.update(replace(restored(existing), updated_at=now))
-            return Remembered(id=existing.id, status="stored", redacted=redacted)
+            return self._revive(existing, item, caller, redacted, transaction)
         supersede(item.supersedes, existing, caller, now, transaction)
         merged = with_more_said(existing, item)
         if merged.outcome != existing.outcome:
@@ -203,13 +202,19 @@ class Remember:
         similar = (newer,) if newer else ()
         return Remembered(id=old.id, status="superseded", similar=similar, redacted=redacted, superseded_by=newer)
 
-    def _reassert(
+    def _revive(
         self, existing: Record, item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
     ) -> Remembered:
-        """The caller insists: the old value holds again."""
+        """What was forgotten is said again, or the caller insists: it holds again, with all that is said of it now."""
         now = self._clock()
-        revived = replace(restored(existing), updated_at=now, accessed_at=now)
+        revived = with_more_said(restored(existing), item)
+        details = {**revived.details, **item.details}
+        revived = replace(revived, details=details, updated_at=now, accessed_at=now)
+        if revived.outcome != existing.outcome:
+            revived = remeasured(revived, self._counter.count, self._counter.truncate)
         transaction.update(revived)
+        if revived.searchable_text != existing.searchable_text:
+            transaction.index_anew(revived)
         supersede(item.supersedes, revived, caller, now, transaction)
         return Remembered(id=existing.id, status="stored", redacted=redacted)
 

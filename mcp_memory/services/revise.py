@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.detail import remeasured
-from mcp_memory.domain.lifecycle import Feedback, after_feedback, after_outcome, moved_to
+from mcp_memory.domain.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand
 from mcp_memory.domain.mentions import found_entities
 from mcp_memory.domain.records import Entity, Outcome, Record, Status, Visibility, searchable_text
 from mcp_memory.domain.scopes import Caller, scope_key
@@ -60,7 +60,7 @@ class Revise:
         Raises:
             NotFound: no such record for this caller.
             InvalidRequest: the new text is empty, or nothing is to change.
-            Conflict: the status is not allowed, or another record has this text already.
+            Conflict: the status is not to be had by hand, or another record has this text already.
         """
         if revision == Revision(id=revision.id):
             raise InvalidRequest("Nothing to change; give text, outcome, feedback or another field beside id.")
@@ -100,7 +100,7 @@ class Revise:
         if text is not None or revision.outcome:
             changed = remeasured(changed, self._counter.count, self._counter.truncate)
         if revision.status:
-            changed = moved_to(changed, revision.status)
+            changed = moved_by_hand(changed, revision.status)
         if revision.visibility and revision.visibility != record.visibility:
             scope = scope_key(revision.visibility, caller.namespace, caller.agent)
             changed = replace(changed, visibility=revision.visibility, scope=scope, namespace=caller.namespace)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.condensing import condensed, condensed_line, shortened, shorter_forms
+from mcp_memory.domain.condensing import MAX_SENTENCE, condensed, condensed_line, shortened, shorter_forms
+from mcp_memory.domain.detail import short_forms
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 COUNTER = TiktokenCounter()
@@ -145,3 +146,109 @@ def test_each_form_is_shorter_than_the_one_before(sentence: str) -> None:
     """C2.1: whatever the text; so it ends."""
     lengths = [len(form) for form in shorter_forms(sentence)]
     assert lengths == sorted(lengths, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kept"),
+    [
+        (
+            "All customer data may be shared with the analytics team and the partner agencies, excluding the medical "
+            "records of European patients.",
+            "excluding",
+        ),
+        (
+            "Deploy every service to the production cluster automatically after the tests pass (apart from billing and "
+            "payments service).",
+            "apart from",
+        ),
+        (
+            "Delete all stale accounts from the production database every night at two o'clock, barring those of "
+            "administrators and auditors.",
+            "barring",
+        ),
+        (
+            "You can run the migration on all of the shards during the day in parallel, other than shard seven and the "
+            "shard of the archive.",
+            "other than",
+        ),
+        (
+            "The nightly job cleans the whole bucket and its replicas in every region we run, save for the compliance "
+            "folder of the bank.",
+            "save for",
+        ),
+        (
+            "We decided to use the new gateway for all of the traffic of our clients, as dont trust the old one, and "
+            "the old one is stopped.",
+            "dont",
+        ),
+        (
+            "Restart the workers in every region after each change to the configuration, skipping the primary node of "
+            "the database cluster.",
+            "skipping",
+        ),
+        (
+            "The feature is enabled for all of the users in every country of the union, being disabled in Germany and "
+            "also in Austria.",
+            "…",
+        ),
+        (
+            "The API accepts uploads of any size from every client that we have signed, rejecting executables and "
+            "archives of any sort.",
+            "…",
+        ),
+        (
+            "The build should use the shared cache of the whole team on every runner we own, while release builds are "
+            "forbidden to touch it.",
+            "…",
+        ),
+        (
+            "Everyone on the team may merge to main after one review of the change, lacking permission to merge to "
+            "release branches.",
+            "…",
+        ),
+        (
+            "The new scheduler was rolled out to all of the clusters in the spring, which broke and was rolled back "
+            "after two hours.",
+            "…",
+        ),
+        (
+            "He said the plan to migrate all of the services to Rust by the end of June was approved, which turned out "
+            "to be false.",
+            "…",
+        ),
+    ],
+)
+def test_exceptions_denials_and_reversals_do_not_go_unseen(sentence: str, kept: str) -> None:
+    """C2.1: no form without them passes for the whole; a micro tells them or breaks off with an ellipsis."""
+    assert within(sentence) is None or kept in (within(sentence) or "")
+    micro = short_forms(sentence, COUNTER.count, COUNTER.truncate).micro
+    assert kept in micro
+    assert COUNTER.count(micro) <= 20
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "besides the one in Oslo", "minus the oldest one", "banning all others", "lacking a lock of its own",
+        "which we reverted in May", "which was denied by the board", "which is wrong", "which isnt so",
+        "since it was fast, which was denied", "because it was fast, and was rolled back",
+        "because it was fast; it is disabled now",
+    ],
+)  # fmt: skip
+def test_no_cut_turns_a_statement_round(end: str) -> None:
+    """C2.1: whatever the word; also behind a reason, which may go by itself."""
+    sentence = f"We moved the queue to Redis, {end}."
+    assert end in shortest(sentence)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["word ", " ", ",", "a,", "a, ", '"', "(", " (a", "`", "` ", "[1", " — a", " that a", "an a b ", "、因为", "the "],
+)
+def test_no_sentence_takes_long_to_shorten(unit: str) -> None:
+    """C2.1: one that was read again and again for each of its signs would hang here."""
+    for size in (MAX_SENTENCE, 20_000):
+        sentence = f"The {unit * (size // len(unit))}"[:size]
+        assert next(iter(shorter_forms(sentence))) == sentence
+        assert condensed_line(sentence, lambda form: False) is None
+        assert COUNTER.count(shortened(sentence, 18, COUNTER.count, COUNTER.truncate)) <= 18

@@ -25,6 +25,7 @@ from mcp_memory.domain.lifecycle import (
     judged,
     learned_importance,
     lifecycle_weight,
+    moved_by_hand,
     moved_to,
     refuse_hidden_successor,
     restored,
@@ -49,6 +50,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 FEEDBACK: tuple[Feedback, ...] = get_args(Feedback)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 NOON, DAY = 1_795_176_000.0, 86_400.0
+MANY = Counters(activated=6, false_positives=5)
 MakeRecord = Callable[..., Record]
 Event = Callable[[Record], Record]
 EVENTS: dict[str, Event] = {
@@ -61,7 +63,7 @@ EVENTS: dict[str, Event] = {
     "90 days": lambda record: aged(record, NOON + 90 * DAY),
     "looked at": judged,
 }
-MOVES: dict[str, Event] = {**EVENTS, **{f"by hand {each}": partial(moved_to, status=each) for each in STATUSES}}
+MOVES: dict[str, Event] = {**EVENTS, **{f"by hand {each}": partial(moved_by_hand, status=each) for each in STATUSES}}
 """What happens, and what somebody asks for."""
 
 
@@ -297,9 +299,53 @@ def test_a_censor_restored_begins_anew(make_record: MakeRecord) -> None:
         censor = after_feedback(censor, "false_positive")
     assert censor.status == "retired"
     assert after_feedback(censor, "triggered").status == "retired"
-    back = restored(censor)
-    assert (back.status, judged(back)) == ("created", back)
-    assert back.counters == Counters()
+    for past in (censor, moved_to(make_record(kind="censor", status="escalated", counters=MANY), "inactive")):
+        back = restored(past)
+        assert (back.status, judged(back)) == ("created", back)
+        assert back.counters == Counters()
+
+
+@pytest.mark.parametrize(("action", "after"), [("warn", "warn"), ("block", "block"), (None, "warn")])
+def test_a_censor_restored_does_what_it_did_before_its_escalation(
+    make_record: MakeRecord, action: str | None, after: str
+) -> None:
+    """C8.4, C8.6: one that was made to block goes on blocking; what only a newer one replaced keeps its counts."""
+    details = {"trigger": "rm"} | ({"action": action} if action else {})
+    censor = make_record(kind="censor", status="active", details=details)
+    for _ in range(3):
+        censor = after_feedback(censor, "triggered")
+    assert (censor.status, censor.details["action"]) == ("escalated", "block")
+    for past in (after_feedback(censor, "wrong"), moved_to(censor, "retired")):
+        assert restored(past).details == {"trigger": "rm", "action": after}
+    replaced = restored(moved_to(censor, "superseded"))
+    assert (judged(replaced).status, judged(replaced).details) == ("escalated", censor.details)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("before", STATUSES)
+def test_by_hand_a_record_is_only_ended_restored_or_made_core(
+    make_record: MakeRecord, kind: Kind, before: Status
+) -> None:
+    """C8.6: what its use, its outcome and its age decide is not for anybody to say."""
+    record = make_record(kind=kind, status=before, counters=Counters(confirmed=1), outcome="success")
+    chosen = {*PAST, *(["core"] if kind == "fact" else [])}
+    chosen |= {restored(record).status} if before in PAST else set()
+    for after in STATUSES:
+        if after == before:
+            assert moved_by_hand(record, after) is record
+        elif after in chosen & LIFECYCLES[kind][stage_of(record)].keys():
+            assert moved_by_hand(record, after) == moved_to(record, after)
+        else:
+            with pytest.raises(Conflict, match=f"This {kind} is {before} and cannot be set to {after} by hand; it can"):
+                moved_by_hand(record, after)
+
+
+def test_an_archived_episode_is_restored_as_such(make_record: MakeRecord) -> None:
+    """C8.2, C8.6: what it states was extracted; one that was not archived is active, and ages again."""
+    young = make_record(kind="episode", status="summarized")
+    old = moved_to(young, "archived")
+    for end in PAST:
+        assert [restored(moved_to(each, end)).status for each in (young, old)] == ["active", "archived"]
 
 
 def test_a_decision_is_reviewed_with_its_outcome(make_record: MakeRecord) -> None:

@@ -185,3 +185,38 @@ def test_overlap_is_the_share_of_words_in_common() -> None:
     assert overlap(set[str](), {"a"}) == 0
     assert weighed([Piece(text="!")], "fact")[0].words == frozenset()
     assert weighed([], "fact") == []
+
+
+def test_a_spoken_sentence_ends_output_and_a_line_of_output_does_not() -> None:
+    """C2.1: what begins with a capital, has seven words or more and ends like a sentence is spoken."""
+    spoken = "The server was out of memory again."
+    for line, role in (
+        (spoken, "sentence"),
+        ("The server was out of memory.", "output"),
+        (spoken[:-1], "output"),
+        (spoken.lower(), "output"),
+        (f"PS> {spoken}", "output"),
+    ):
+        assert parts(f"Traceback (most recent call last):\nloaded\n{line}")[-1] == (role, line)
+
+
+def test_marks_of_a_comment_and_closing_brackets_are_known() -> None:
+    """C2.1: the signs around a comment go, with the blanks before them; a line of closing brackets is code."""
+    assert parts('/* The port is 80.   */\n// """') == [("comment", "The port is 80.")]
+    assert parts("x = {\n}]);\nf(a);")[-1] == ("code", "f(a);")
+
+
+HOSTILE = [
+    "word ", " ", "\t", ",", "a,", '"', "'", "(", ")", "[", "]", "{", "}", "`", "\n", "\n ", "-", "=", "_", " -=*_~",
+    "=_x", "**a ", "__a ", "[a](/", "[a](", '"a" ', '{"a":', "```\n", "```x\n", "~~~ ", "| a ", "a=", "a.b,c ",
+    " at a(", "export ", "PS a", "a@a:", "A. ", "🙂 ", "🙂", ".", "数", "、因为", "//", "*/", "Error", "aError ", "1 ",
+    "id ", "ok ", "#", "- a\n", "The Word ", "\u200b", "C:\\a ", "a/b.", "a_", "《a", "<", "</",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_no_text_takes_long_to_take_apart(unit: str) -> None:
+    """C2.1: nor to weigh; one that was read again and again for each of its signs would hang here."""
+    long = unit * (20_000 // len(unit))
+    for text in (long, f"ERROR: x\nThe {long[:7_900]}and so on,", f"// a{long[:7_900]}b"):
+        assert len(weighed(pieces_of(text), "fact")) <= MAX_PIECES

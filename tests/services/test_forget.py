@@ -1,16 +1,21 @@
 """Forgetting: for a while, or for good."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.records import Entity, Kind
+from mcp_memory.domain.scopes import RecordFilter
 from mcp_memory.services.assemble_context import ContextRequest
 from mcp_memory.services.forget import Forgotten, Mode
 from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.remember import Remembered
 from mcp_memory.services.revise import Revision
+
+if TYPE_CHECKING:
+    from tests.conftest import Clock
 
 RememberOne = Callable[..., Remembered]
 
@@ -77,6 +82,46 @@ def test_a_forgotten_old_value_comes_back_as_an_old_value(app: App, remember: Re
         app.forget([old.id], mode, app.caller())
     assert found(app, "which port") == [new.id, old.id]
     assert [c.id for c in app.assemble_context(ContextRequest(), app.caller()).report.components] == [new.id]
+
+
+def test_what_an_erased_episode_stated_is_erased_with_it(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """R9, R8: its words are in no file; what was made of them since stays, and so does what names it otherwise."""
+    episode = remember(
+        "We met.\nThe code word is Zanzibar.\nThe vault word is Quetzalcoatl.\nThe gate word is Xylophone.",
+        kind="episode",
+    )
+    clock.advance(days=91)
+    app.maintain.step()
+    where = RecordFilter(scopes=app.caller().scopes)
+    ids = {each.text: each.id for each in app.records.list(where, "created", 9)}
+    code, vault, gate = (
+        ids[f"The {text}."]
+        for text in ("code word is Zanzibar", "vault word is Quetzalcoatl", "gate word is Xylophone")
+    )
+    app.revise(Revision(id=vault, text="The vault has no word."), app.caller())
+    app.revise(Revision(id=code, feedback="used"), app.caller())
+    app.revise(Revision(id=gate, text="The gate."), app.caller())
+    app.revise(Revision(id=gate, text="The gate word is Xylophone."), app.caller())
+    noted = remember("I was there.", details={"source": episode.id})
+    assert app.forget([episode.id, code], "erase", app.caller()) == Forgotten(
+        done=(episode.id, code), not_found=(), extracted=(gate,)
+    )
+    assert app.records.matching_ids(where) == {vault, noted.id}
+    assert remember("The vault word is Quetzalcoatl.").status == "superseded"
+    app.close()
+    words = [b"zanzibar", b"quetzalcoatl", b"xylophone"]
+    for path in (path for path in app.settings.data_dir.rglob("*") if path.is_file()):
+        content = path.read_bytes().lower()
+        assert not [word for word in words if word in content]
+
+
+def test_a_retired_episode_keeps_what_it_stated(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """R9: only what is erased takes its words along."""
+    episode = remember("We met.\nThe port is 5432.", kind="episode")
+    clock.advance(days=91)
+    app.maintain.step()
+    assert app.forget([episode.id], "retire", app.caller()).extracted == ()
+    assert len(found(app, "port")) == 1
 
 
 def test_forgetting_on_an_empty_store_finds_nothing(app: App) -> None:

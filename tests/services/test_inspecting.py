@@ -124,7 +124,7 @@ def test_no_figure_tells_of_what_others_keep_for_themselves(
     assert figures_of(app) == before
 
 
-def test_a_status_that_tells_something_is_shown(app: App, remember: RememberOne) -> None:
+def test_a_status_that_tells_something_is_shown(app: App, remember: RememberOne, clock: "Clock") -> None:
     """C8.2, C8.3, C8.4: what failed, what blocks and what is old; the usual course of a life is not."""
     procedure = remember("Restart it.", kind="procedure")
     assert "status" not in app.recall(RecallRequest(ids=(procedure.id,)), app.caller()).results[0]
@@ -134,10 +134,12 @@ def test_a_status_that_tells_something_is_shown(app: App, remember: RememberOne)
     for _ in range(3):
         app.revise(Revision(id=censor.id, feedback="triggered"), app.caller())
     episode = remember("We met.", kind="episode")
-    app.revise(Revision(id=episode.id, status="summarized"), app.caller())
+    clock.advance(days=31)
+    app.maintain.step()
     for record, status in ((procedure, "ineffective"), (censor, "escalated"), (episode, "summarized")):
         assert app.recall(RecallRequest(ids=(record.id,)), app.caller()).results[0]["status"] == status
-    app.revise(Revision(id=episode.id, status="archived"), app.caller())
+    clock.advance(days=60)
+    app.maintain.step()
     assert app.recall(RecallRequest(ids=(episode.id,)), app.caller()).results[0]["status"] == "archived"
     context = app.assemble_context(ContextRequest(query="How do I restart it?"), app.caller())
     assert "Restart it. (ineffective)" in context.text

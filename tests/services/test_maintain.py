@@ -1,7 +1,10 @@
 """Maintenance: what time and counts make of records, once, whoever does it."""
 
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 from mcp_memory.app import App
 from mcp_memory.domain.records import Counters, NewRecord, Record, Status
 from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.tasks import FinalStatus
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.ports import Vectors
@@ -18,6 +22,7 @@ from mcp_memory.services.maintain import STEP_RECORDS, Maintained
 from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.remember import Remembered
 from mcp_memory.services.revise import Revision
+from mcp_memory.services.tasks import PopRequest, PushRequest
 
 if TYPE_CHECKING:
     from tests.conftest import Clock
@@ -69,6 +74,11 @@ def everything(app: App) -> dict[str, Record]:
 
 def status(app: App, record_id: str) -> Status:
     return everything(app)[record_id].status
+
+
+def sources(app: App) -> dict[str, object]:
+    """What was extracted, with where it comes from."""
+    return {each.text: each.details["source"] for each in everything(app).values() if "source" in each.details}
 
 
 def judge(app: App, record_id: str, counters: Counters) -> None:
@@ -154,6 +164,127 @@ def test_what_is_known_or_was_corrected_is_not_extracted(app: App, remember: Rem
     clock.advance(days=91)
     assert run(app) == Maintained(archived=4, extracted=1)
     assert [each.text for each in everything(app).values() if "source" in each.details] == ["The port is 5432."]
+
+
+def test_an_episode_of_one_sentence_states_it(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """C8.2: it is not what makes its own statement known; nor is another episode."""
+    episode = remember("We decided to use SQLite for invoices.", kind="episode")
+    clock.advance(days=91)
+    assert run(app) == Maintained(archived=1, extracted=1)
+    assert sources(app) == {"We decided to use SQLite for invoices.": episode.id}
+
+
+def test_nothing_is_taken_from_what_failed(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """T1.3, T2.2: a failed episode, a dead end, and what lies in one; a task that was completed counts."""
+    remember(EPISODE, kind="episode", outcome="failure")
+    ends: list[FinalStatus] = ["failed", "abandoned", "complete"]
+    for port, end in enumerate(ends, start=1):
+        app.tasks.push(PushRequest(goal=f"try {end}"), app.caller())
+        app.tasks.push(PushRequest(goal="a part of it"), app.caller())
+        remember(f"It was long.\nThe port is {port}.", kind="episode")
+        app.tasks.pop(PopRequest(result="done"), app.caller())
+        app.tasks.pop(PopRequest(result="so it went", status=end), app.caller())
+    clock.advance(days=91)
+    assert app.maintain.due() == Maintained(archived=4, extracted=1)
+    assert run(app) == Maintained(archived=4, extracted=1)
+    assert list(sources(app)) == ["The port is 3."]
+
+
+def test_nothing_is_taken_from_what_fails_meanwhile(
+    app: App, remember: RememberOne, clock: "Clock", embedder: Meddling
+) -> None:
+    """T1.3: what was made ready is not stored."""
+    episode = remember(EPISODE, kind="episode")
+    clock.advance(days=91)
+    embedder.meanwhile = lambda: app.revise(Revision(id=episode.id, outcome="failure"), app.caller())
+    assert run(app) == Maintained(archived=1)
+    assert sources(app) == {}
+
+
+@pytest.mark.parametrize("visibility", ["shared", "private", "user"])
+def test_what_was_corrected_for_its_readers_does_not_come_back(
+    app: App, remember: RememberOne, clock: "Clock", visibility: str
+) -> None:
+    """R8: a private episode's reader also reads what is shared and what is the person's."""
+    old = remember("The port is 5432.", visibility="user")
+    remember("The port is 6543.", visibility="user", supersedes=(old.id,))
+    remember("It was long.\nThe port is 5432.", kind="episode", visibility=visibility)
+    clock.advance(days=91)
+    assert run(app) == Maintained(archived=1)
+
+
+def test_what_only_a_branch_knows_becomes_known_outside_of_it(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """T4.3, R2: it is stored once; inside the branch it is known."""
+    remember("It was long.\nThe port is 5432.", kind="episode")
+    app.tasks.push(PushRequest(goal="try", branch=True), app.caller("inside"))
+    known = remember("The port is 5432.", caller=app.caller("inside"))
+    remember("The host is db1.", caller=app.caller("inside"))
+    remember("It was long.\nThe host is db1.", caller=app.caller("inside"), kind="episode")
+    found = app.recall(RecallRequest(query="port"), app.caller("outside")).results
+    assert known.id not in [each["id"] for each in found]
+    clock.advance(days=91)
+    assert app.maintain.due() == Maintained(archived=2, extracted=1)
+    assert run(app) == Maintained(archived=2, extracted=1)
+    found = app.recall(RecallRequest(query="port"), app.caller("outside")).results
+    assert [each["id"] for each in found if each["text"] == "The port is 5432."] == [known.id]
+    assert sources(app) == {}
+
+
+@pytest.mark.parametrize("mode", ["retire", "wrong"])
+def test_what_was_extracted_and_erased_is_not_extracted_again(
+    app: App, remember: RememberOne, clock: "Clock", mode: str
+) -> None:
+    """R9, C8.2: an archived episode is restored as such."""
+    episode = remember(EPISODE, kind="episode")
+    clock.advance(days=91)
+    run(app)
+    extracted = [each.id for each in everything(app).values() if "source" in each.details]
+    app.forget(extracted, "erase", app.caller())
+    if mode == "retire":
+        app.forget([episode.id], "retire", app.caller())
+    else:
+        app.revise(Revision(id=episode.id, feedback="wrong"), app.caller())
+    app.forget([episode.id], "restore", app.caller())
+    assert status(app, episode.id) == "archived"
+    assert run(app) == Maintained()
+    assert list(everything(app)) == [episode.id]
+
+
+def test_old_sessions_are_not_the_latest_for_being_maintained(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """A2.1, C9.1: nor is what was extracted growth; not even where it is all that the store got lately."""
+    for number in range(60):
+        text = "It was long.\n" + "\n".join(f"The port {number}-{port} is open." for port in range(10))
+        remember(text, caller=app.caller(f"old{number}"), kind="episode")
+    clock.advance(days=91)
+    remember("Today it rains.", caller=app.caller("new"))
+    where = RecordFilter(scopes=app.caller().scopes)
+    latest, grown = app.records.recent_sessions(where, 6), app.records.tally(where, clock.now - 1).stored
+    before = app.status(app.caller())["sessions"]
+    assert run(app).extracted == 600
+    assert latest[0] == "new"
+    assert app.records.recent_sessions(where, 6) == latest
+    assert app.records.tally(where, clock.now - 1).stored == grown == 1
+    assert app.status(app.caller())["sessions"] == before
+
+
+def test_another_embedders_store_is_maintained(app: App, remember: RememberOne, clock: "Clock", tmp_path: Path) -> None:
+    """S2.2: what is extracted waits for its vectors, as all do."""
+    remember(EPISODE, kind="episode")
+    with closing(sqlite3.connect(tmp_path / "data" / "memory.db")) as connection:
+        connection.execute("UPDATE meta SET value = 'another' WHERE name = 'embedder'")
+        connection.commit()
+    clock.advance(days=91)
+    assert run(app) == Maintained(archived=1, extracted=3)
+    assert len(sources(app)) == 3
+
+
+def test_what_is_due_counts_each_statement_once(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """C8.7: however many episodes say so, in whatever spelling."""
+    remember("We met.\nThe port is 5432.\nthe PORT is 5432!", kind="episode")
+    remember("We met again.\nThe port is  5432.", kind="episode")
+    clock.advance(days=91)
+    assert app.maintain.due() == Maintained(archived=2, extracted=1)
+    assert run(app) == Maintained(archived=2, extracted=1)
 
 
 def test_procedures_and_censors_are_judged_anew(app: App, remember: RememberOne) -> None:

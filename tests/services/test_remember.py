@@ -165,6 +165,29 @@ def test_reassert_brings_a_corrected_value_back(app: App, remember: RememberOne)
     assert (stored(app, new.id).status, stored(app, new.id).superseded_by) == ("superseded", old.id)
 
 
+@pytest.mark.parametrize("reassert", [False, True])
+def test_what_is_remembered_again_after_it_was_forgotten_says_all_that_it_says_now(
+    app: App, remember: RememberOne, reassert: bool
+) -> None:
+    """R2, R9: importance, a pin, tags, its outcome, in the short forms too, what it replaces, and its details."""
+    old, other = remember("We use MongoDB.", kind="decision", tags=("db",)), remember("We use Redis.", kind="decision")
+    app.forget([old.id], "retire", app.caller())
+    again = remember(
+        "We use MongoDB.", kind="decision", reassert=reassert, importance=9.0, pinned=True, tags=("store",),
+        outcome="failure", details={"reasons": ["Zanzibar insists"]}, supersedes=(other.id,),
+    )  # fmt: skip
+    assert (again.id, again.status) == (old.id, "stored")
+    record = stored(app, old.id)
+    assert (record.importance, record.pinned, record.tags) == (9.0, True, ("db", "store"))
+    assert (record.outcome, record.status, record.details) == (
+        "failure", "reviewed", {"reasons": ["Zanzibar insists"]},
+    )  # fmt: skip
+    assert "fail" in record.micro
+    assert stored(app, other.id).superseded_by == old.id
+    assert found(app, "zanzibar")[0].startswith("We use MongoDB.")
+    assert (app.records.stale_terms(), app.records.count_unembedded()) == ([], 0)
+
+
 def test_reassert_stores_an_old_wording_anew(app: App, remember: RememberOne) -> None:
     """R8: where the record itself has moved on."""
     fact = remember("The port is 5432.")

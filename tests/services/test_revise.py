@@ -96,7 +96,7 @@ def test_feedback_is_counted(app: App, remember: RememberOne, feedback: Feedback
     assert stored(app, fact.id).status == "new"
 
 
-@pytest.mark.parametrize("status", ["new", "confirmed", "core", "superseded", "inactive"])
+@pytest.mark.parametrize("status", ["new", "core", "superseded", "inactive"])
 def test_what_is_wrong_leaves_search_whatever_it_was(app: App, remember: RememberOne, status: Status) -> None:
     """C8.1: inactive; saying so twice is no error, and by hand it can be set back."""
     fact = remember("The moon is cheese.")
@@ -111,7 +111,7 @@ def test_what_is_wrong_leaves_search_whatever_it_was(app: App, remember: Remembe
 def test_a_status_that_does_not_fit_is_refused(app: App, remember: RememberOne) -> None:
     """C8.6: nothing changed, and the message lists what is possible."""
     decision = remember("We use SQLite.", kind="decision")
-    with pytest.raises(Conflict, match="it can be inactive, pending, retired, reviewed, superseded"):
+    with pytest.raises(Conflict, match=r"it can be inactive, retired, superseded\. Its outcome, feedback"):
         revise(app, decision.id, status="core", importance=9.0)
     assert stored(app, decision.id).importance == 1.0
     assert revise(app, decision.id, status="retired").status == "retired"
@@ -158,8 +158,15 @@ def test_an_outcome_reviews_a_decision(app: App, remember: RememberOne) -> None:
     assert stored(app, decision.id).status == "reviewed"
     assert app.records.judged_confidences(where) == [(0.8, "success")]
     assert revise(app, decision.id, outcome="failure", status="retired").status == "retired"
-    with pytest.raises(Conflict, match="give one"):
+    with pytest.raises(Conflict, match="Its outcome"):
         revise(app, remember("We use Redis.", kind="decision").id, status="reviewed")
+
+
+@pytest.mark.parametrize("status", ["summarized", "archived"])
+def test_an_episode_does_not_age_by_hand(app: App, remember: RememberOne, status: Status) -> None:
+    """C8.2, C8.6: its facts would never be extracted."""
+    with pytest.raises(Conflict, match="cannot be set"):
+        revise(app, remember("We met.", kind="episode").id, status=status)
 
 
 def test_a_procedure_is_flagged_by_its_failures(app: App, remember: RememberOne) -> None:
@@ -175,7 +182,7 @@ def test_a_censor_that_is_triggered_blocks_until_it_errs(app: App, remember: Rem
     censor = remember("Never drop the table.", kind="censor", details={"trigger": "drop"})
     assert stored(app, censor.id).status == "created"
     assert [revise(app, censor.id, feedback="triggered").status for _ in range(3)] == ["active", "active", "escalated"]
-    assert stored(app, censor.id).details == {"trigger": "drop", "action": "block"}
+    assert stored(app, censor.id).details["action"] == "block"
     assert [revise(app, censor.id, feedback="false_positive").status for _ in range(5)][-2:] == ["escalated", "retired"]
     assert found(app, "drop the table") == []
     app.forget([censor.id], "restore", app.caller())

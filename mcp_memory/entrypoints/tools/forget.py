@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from mcp.types import CallToolResult
 
+from mcp_memory.domain.records import Json
 from mcp_memory.entrypoints.strict_tool import StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.wire import ForgetArguments
 
@@ -22,7 +23,13 @@ def build(app: "App") -> StrictTool:
 
     def answer(arguments: ForgetArguments, client: str) -> CallToolResult:
         forgotten = app.forget(arguments.ids, arguments.mode, app.caller(None, client))
-        return structured({_DONE[arguments.mode]: list(forgotten.done), "not_found": list(forgotten.not_found)})
+        told: dict[str, Json] = {
+            _DONE[arguments.mode]: list(forgotten.done),
+            "not_found": list(forgotten.not_found),
+        }
+        if forgotten.extracted:
+            told["extracted_from_them"] = list(forgotten.extracted)
+        return structured(told)
 
     return make_tool(
         "forget", "Forget", DESCRIPTION, ForgetArguments, answer, annotations(destructive=True, idempotent=True)

@@ -151,8 +151,7 @@ class SqliteRecordStore:
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
         clause, parameters = where_clause(where)
         sql = statement("recent_sessions").replace("{where}", clause)
-        rows = self._all(sql, {**parameters, "look_back": LOOK_BACK})
-        return list(dict.fromkeys(row[0] for row in rows))[:limit]
+        return list(dict.fromkeys(row[0] for row in self._all(sql, {**parameters, "look_back": LOOK_BACK})))[:limit]
 
     def best_of_sessions(self, where: RecordFilter, sessions: Sequence[str], each: int) -> Sequence[str]:
         clause, parameters = where_clause(where)

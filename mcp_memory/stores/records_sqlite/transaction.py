@@ -57,8 +57,20 @@ class SqliteTransaction:
     def replaced_by(self, record_id: str) -> Sequence[Record]:
         return [record_from_row(row) for row in self._run("replaced_by", (record_id,)).fetchall()]
 
+    def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
+        return learnt(self._db, said)
+
+    def extracted_from(self, record_ids: Sequence[str]) -> Sequence[str]:
+        return [row["id"] for row in self._run("extracted_from", {"ids": json.dumps(record_ids)})]
+
     def insert(
-        self, record: Record, vectors: Vectors | None, entities: Iterable[Entity], relations: Iterable[Relation]
+        self,
+        record: Record,
+        vectors: Vectors | None,
+        entities: Iterable[Entity],
+        relations: Iterable[Relation],
+        *,
+        in_session: bool = True,
     ) -> None:
         self._run("insert_record", record_to_columns(record, self._next_change()))
         self._run("put_tags", (record.id,))
@@ -69,8 +81,9 @@ class SqliteTransaction:
         for relation in relations:
             self._relate(record, relation, names)
         self._add_found(record, entities, names)
-        at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent, "at": self._clock()}
-        self._run("meet_session", at)
+        if in_session:
+            at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent, "at": self._clock()}
+            self._run("meet_session", at)
 
     def update(self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = ()) -> None:
         change = self._next_change()
@@ -85,6 +98,11 @@ class SqliteTransaction:
         self._run("put_tags", (record.id,))
         self._take_mentions_along(record)
 
+    def index_anew(self, record: Record) -> None:
+        self._run("put_terms", {"id": record.id, "terms": packed_terms(record.searchable_text)})
+        self._run("delete_vectors", (record.id,))
+        self._put_vectors(record.id, None)
+
     def confirm(self, record: Record, session_id: str) -> bool:
         return self._run("confirm", (record.id, session_id)).rowcount > 0
 
@@ -92,6 +110,7 @@ class SqliteTransaction:
         if not record_ids:
             return
         mentioned = self._mentioned(record_ids)
+        self._run("empty_extracted_texts", {"ids": json.dumps(record_ids)})
         for record_id in record_ids:
             self._run("add_tombstone", {"id": record_id, "change": self._next_change()})
             self._run("unlink_successor", {"id": record_id, "change": self._next_change()})
@@ -216,6 +235,16 @@ class SqliteTransaction:
 def place_name(caller: Caller) -> str:
     """A session that names itself has its own place; all others share their agent's."""
     return caller.session_id if caller.named_session else ""
+
+
+def learnt(
+    connection: sqlite3.Connection, said: Collection[tuple[str, str]]
+) -> Mapping[tuple[str, str], Collection[str | None]]:
+    """Which of the (scope, digest) pairs are known, and in which branches; None stands for the trunk."""
+    known: dict[tuple[str, str], set[str | None]] = {}
+    for scope, digest, branch in connection.execute(statement("find_learnt"), {"pairs": json.dumps(list(said))}):
+        known.setdefault((scope, digest), set()).add(branch)
+    return known
 
 
 def advance(connection: sqlite3.Connection, record_ids: Sequence[str]) -> None:

@@ -14,3 +14,14 @@ CREATE TABLE assemblies (
     milliseconds REAL
 );
 CREATE INDEX assemblies_by_age ON assemblies (at);
+
+-- What was extracted from an episode, to be found by it.
+CREATE INDEX records_by_source ON records (json_extract(details, '$.source'))
+    WHERE json_extract(details, '$.source') IS NOT NULL;
+
+-- Until now decisions and censors began as `active`; both have stages of their own.
+UPDATE records
+SET status = CASE WHEN outcome = 'pending' THEN 'pending' WHEN outcome IS NULL THEN 'recorded' ELSE 'reviewed' END
+WHERE kind = 'decision' AND status = 'active';
+UPDATE records SET status = 'created'
+WHERE kind = 'censor' AND status = 'active' AND activated = 0 AND false_positives = 0;

@@ -45,8 +45,12 @@ SELECT picked, count(*) FROM assemblies
 WHERE namespace = :namespace AND agent = :agent AND at >= :since AND picked IS NOT NULL GROUP BY picked ORDER BY picked;
 
 -- name: tally
--- Of the records that pass: how many were stored lately, which facts were met again, and what feedback says of use.
-SELECT count(*) FILTER (WHERE r.created_at >= :stored_since) AS stored,
+-- Of the records that pass: how many were stored lately (and not extracted from what was stored before), which facts were met again, and what feedback says of use.
+SELECT count(*) FILTER (
+        WHERE r.created_at >= :stored_since AND NOT EXISTS (
+            SELECT 1 FROM records AS e WHERE e.id = json_extract(r.details, '$.source') AND e.kind = 'episode'
+        )
+    ) AS stored,
     count(*) FILTER (WHERE r.kind = 'fact') AS facts,
     count(*) FILTER (WHERE r.kind = 'fact' AND r.confirmed > 0) AS confirmed_facts,
     coalesce(sum(r.used), 0) AS used, coalesce(sum(r.ignored), 0) AS ignored
