@@ -29,6 +29,9 @@ TITLE_PART = 2
 """What each of a group pays, in tokens, for the title they share."""
 
 
+ENDING = (".", "!", "?", ":", ")")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
     """A counter in the client's tokens: counted tokens times the factor of its model family, rounded up."""
@@ -63,7 +66,7 @@ def record_item(
     group = group_title(record)
     has_company = group in groups
     among = frame_in_group(record) if has_company else ""
-    frame_tokens = measure.count_raw((among if has_company else before) + after) + 1 + has_company * TITLE_PART
+    frame_tokens = measure.count_raw((among if has_company else before) + after) + has_company * TITLE_PART
     told = f" → {record.outcome}"  # The frame says it as well, with how sure somebody was.
     whole = record.summary.removesuffix(told) == record.text
     is_counted = shows_text_alone(record)
@@ -73,6 +76,7 @@ def record_item(
         body = record_body(record, text.removesuffix(told), detail)
         # Line breaks inside a text gain an indent each.
         raw = frame_tokens + (tokens + 2 * body.count("\n") if is_counted else measure.count_raw(body))
+        raw += not body.endswith(ENDING)  # Behind a full stop a line break is part of its token.
         short = f"{among}{body}{after}" if has_company else ""
         return Form(detail=detail, text=f"{before}{body}{after}", tokens=measure.scaled(raw), short=short)
 

@@ -59,7 +59,8 @@ def compose(draft: Draft, measure: Measure) -> Block:
     tried = _tried(draft, measure, draft.budget)
     for _ in range(REFINEMENTS):
         spare = draft.budget - tried.most
-        if not tried.left_out or spare < draft.budget * SPARE_SHARE:
+        # A flexible part is not there to be used up, whatever the budget leaves.
+        if not tried.left_out or draft.flexible is not None or spare < draft.budget * SPARE_SHARE:
             break
         again = _tried(draft, measure, tried.aimed * draft.budget // tried.most)
         if again.most <= tried.most:
