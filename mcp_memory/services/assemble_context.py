@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field, replace
 from mcp_memory.domain.alike import CLUSTER_COSINE, clustered, repeated
 from mcp_memory.domain.budget import Item
 from mcp_memory.domain.contexts import ContextReport, Omission
-from mcp_memory.domain.intents import pick_strategy
 from mcp_memory.domain.items import (
     Measure,
     approach_item,
@@ -27,19 +26,17 @@ from mcp_memory.domain.rendering import SECTION_OF_KIND, group_title
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.scoring import Candidate, Scored, ordered, scored
 from mcp_memory.domain.strategies import (
-    AUTO,
     SECTION_SHARES,
     Override,
     Share,
     Strategies,
     Strategy,
-    blended,
-    named_strategy,
 )
 from mcp_memory.domain.tasks import Stack
 from mcp_memory.domain.tokens import EXACT, ModelFactor
 from mcp_memory.errors import NotFound, StoreUnavailable
 from mcp_memory.ports import Clock, FilterIndex, GraphStore, RecordStore, TokenCounter, VectorStore
+from mcp_memory.services.choosing import Choosing
 from mcp_memory.services.composing import FLAT_SECTION, Block, Draft, Order, compose
 from mcp_memory.services.following_up import Built, FollowingUp
 from mcp_memory.services.gathering import Gathered, Gathering, Question
@@ -53,10 +50,6 @@ LEAST_FORM_TOKENS = 20
 """No item is shorter: its frame alone takes about as much."""
 COMPARED = 400
 """Of so many, the best, each is held against every other where like is to stand beside like."""
-USUAL_BUDGET = 8_000
-"""The budget that a strategy's limits are meant for."""
-PLAIN = frozenset({"question", "conversation"})
-"""Ways of working whose questions `auto` leaves out: who asks something wants the answer, not advice."""
 SHARE_OF_KIND: Mapping[Kind, Share] = {
     "decision": "decisions", "fact": "facts", "procedure": "procedures", "episode": "episodes", "summary": "episodes",
 }  # fmt: skip
@@ -99,14 +92,6 @@ class Context:
     report: ContextReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Chosen:
-    """The strategy to work by, and what the answer says of how it came about."""
-
-    strategy: Strategy
-    told: Mapping[str, Json]
-
-
 class AssembleContext:
     """Assembles contexts. Thread-safe; never calls a language model."""
 
@@ -131,8 +116,7 @@ class AssembleContext:
         self._counter = counter
         self._given_out = given_out
         self._clock = clock
-        self._strategies = strategies
-        self._overridden = overridden
+        self._choosing = Choosing(strategies, overridden)
         self._default_max_tokens = default_max_tokens
         self._following = FollowingUp(records, clock)
 
@@ -196,14 +180,17 @@ class AssembleContext:
         """The whole block for a request, as if nothing had been shown before."""
         now = self._clock()
         stack = stack_of(self._records, caller, request.task_id)
-        chosen, asked = self._choose(request, stack)
         budget = request.max_tokens or self._default_max_tokens
-        read = self._querying.read(asked) if asked else None
+        overrides = dict(request.overrides)
+        if request.decay_hours is not None:
+            overrides["decay_hours"] = request.decay_hours
+        chosen = self._choosing(request.strategy, request.query, overrides, stack, budget)
+        read = self._querying.read(chosen.asked) if chosen.asked else None
         question = Question(
             read=read,
             where=self._filter(request, caller, stack),
             stack=stack,
-            strategy=_within(chosen.strategy, budget),
+            strategy=chosen.strategy,
             session_id=caller.session_id,
             budget=budget,
             now=now,
@@ -240,31 +227,11 @@ class AssembleContext:
             draft=draft,
             block=replace(block, report=report),
             metadata=metadata,
-            asked=asked,
+            asked=chosen.asked,
             vector=read.query.vector if read else None,
             where=replace(question.where, passing=None),
-            strategy=str(chosen.told.get("picked", chosen.strategy.name)),
+            strategy=chosen.name,
         )
-
-    def _choose(self, request: ContextRequest, stack: Stack) -> tuple[_Chosen, str]:
-        """The named strategy with the call's own fields, and what is asked: without a query, in a task, its goal.
-
-        By default `auto` where something is asked, else `balanced`. A strategy that goes by one thing alone, and is
-        asked nothing, orders everything.
-        """
-        asked, picked, why = _asked(request.query.strip(), stack)
-        name = request.strategy or (AUTO if asked else "balanced")
-        strategy = named_strategy(self._strategies, name)
-        told: dict[str, Json] = {}
-        if name == AUTO:
-            strategy = blended(strategy, named_strategy(self._strategies, picked))
-            strategy = replace(strategy, questions=()) if picked in PLAIN else strategy
-            told = {"picked": picked, "why": why}
-        overrides = dict(request.overrides)
-        if request.decay_hours is not None:
-            overrides["decay_hours"] = request.decay_hours
-        strategy = self._overridden(strategy, overrides) if overrides else strategy
-        return _Chosen(strategy=strategy, told=told), asked if strategy.formula == "weighted" else request.query.strip()
 
     def _filter(self, request: ContextRequest, caller: Caller, stack: Stack) -> RecordFilter:
         since, until = self._querying.between(request.since, request.until)
@@ -341,18 +308,6 @@ class AssembleContext:
         }
 
 
-def _asked(query: str, stack: Stack) -> tuple[str, str, str]:
-    """What is asked, the strategy that `auto` picks for it, and why.
-
-    Without a query, or with one that names no subject ("what next?"), it is the goals that the caller works towards.
-    """
-    picked, why = pick_strategy(query)
-    if not stack.path or (query and picked != "recent"):
-        return query, picked, why
-    goals = dict.fromkeys(task.goal for task in (*stack.path[:-3:-1], stack.path[0]))
-    return "\n".join([query, *goals] if query else goals), "balanced", "the current task's goals are asked"
-
-
 def _groups(ranked: Sequence[Scored]) -> frozenset[str]:
     """Days of the log of which there are several candidates of one kind, to stand together under one title."""
     sizes = Counter(group_title(each.candidate.record) for each in ranked)
@@ -364,13 +319,6 @@ def _with_room(ranked: list[Scored], budget: int) -> tuple[list[Scored], list[st
     ranked.sort(key=lambda each: each.candidate.source not in ("inherited", "pinned"))  # Stable: these go first.
     most = max(budget // LEAST_FORM_TOKENS, 1)
     return ranked[:most], [each.candidate.record.id for each in ranked[most:]]
-
-
-def _within(strategy: Strategy, budget: int) -> Strategy:
-    """The strategy with its limits as wide as a larger budget than the usual allows."""
-    if budget <= USUAL_BUDGET:
-        return strategy
-    return replace(strategy, limits={kind: most * budget // USUAL_BUDGET for kind, most in strategy.limits.items()})
 
 
 def _flexible(request: ContextRequest, strategy: Strategy, measure: Measure) -> int | None:
