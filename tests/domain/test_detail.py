@@ -213,3 +213,11 @@ def test_a_summary_gives_way_until_it_fits() -> None:
 def test_a_micro_is_the_sentence_that_carries_the_point(text: str, micro: str) -> None:
     """C2.1: made shorter without a word of its own."""
     assert micro_of(text) == micro
+
+
+def test_a_line_of_output_too_long_for_a_micro_ends_early() -> None:
+    """C2.1: where no line of it is short enough to be shown whole."""
+    line = "ERROR " + "0123456789abcdef" * 40
+    micro = short_forms("\n".join([f"$ make {line}", line, line]), COUNTER.count, COUNTER.truncate).micro
+    assert micro.endswith("…")
+    assert COUNTER.count(micro) <= MICRO_TOKENS
