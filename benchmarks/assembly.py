@@ -39,7 +39,8 @@ from mcp_memory.app import App, token_counter
 from mcp_memory.domain.contexts import ContextReport
 from mcp_memory.domain.records import Kind, NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.services.assemble_context import USUAL_BUDGET, ContextRequest
+from mcp_memory.services.assemble_context import ContextRequest
+from mcp_memory.services.choosing import USUAL_BUDGET
 from mcp_memory.services.gathering import LEAST_ITEM_TOKENS
 
 ENCODING = "o200k_base"
