@@ -41,7 +41,7 @@ def test_a_tenth_of_the_memories_is_of_each_area_and_a_tenth_are_decisions() -> 
 
 
 def test_the_store_that_assembly_has_to_work_at_holds_so_many_of_each_kind() -> None:
-    """C1.4: the store itself; `benchmarks.assembly` tells how fast it is there and how much fits."""
+    """C1.4, C9.2: the store itself; `benchmarks.assembly` tells how fast it is there and how much fits."""
     made = knowledge(KNOWLEDGE, seed=5)
     kinds = Counter(item.kind for item in made)
     assert kinds == {"decision": 2_000, "fact": 5_000, "episode": 1_500, "procedure": 200, "censor": 100}

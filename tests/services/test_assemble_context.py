@@ -674,3 +674,20 @@ def test_planned_tasks_that_are_not_shown_are_accounted_for(app: App) -> None:
     assert context.report.truncated
     assert len([o for o in context.report.omitted if o.reason == "more tasks in memory://tasks"]) == 25
     assert "25 more tasks in memory://tasks" in context.text
+
+
+def test_a_compressed_context_shortens_the_least_wanted_and_keeps_the_order(app: App) -> None:
+    """B7.1: more of them stand, the lowest scores at their shortest; the selection is in the same order."""
+    texts = [f"Fact {n} about the billing service. " + "It is explained here at some length. " * 8 for n in range(12)]
+    app.remember([NewRecord(text=text, importance=10 - n / 2) for n, text in enumerate(texts)], app.caller())
+    usual, compressed = (
+        app.assemble_context(ContextRequest(strategy="important", max_tokens=700, compress=compress), app.caller())
+        for compress in (False, True)
+    )
+    assert len(compressed.report.components) > len(usual.report.components)
+    assert compressed.report.token_count <= 700
+    ids = [component.id for component in compressed.report.components]
+    assert ids == sorted(ids)
+    details = [component.detail for component in compressed.report.components]
+    assert details[-1] == "micro"
+    assert details == sorted(details, key=["full", "summary", "micro"].index)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 from mcp_memory.app import App
 from mcp_memory.domain.queries import Query
@@ -32,11 +33,41 @@ class GivesWay:
         raise StoreUnavailable("The index is gone.")
 
 
+class WaitsForTheOthers:
+    """A source that answers only once all of them have been asked."""
+
+    def __init__(self, name: str, all_asked: Barrier) -> None:
+        self.name = name
+        self._all_asked = all_asked
+
+    def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
+        self._all_asked.wait(timeout=30)
+        return {}
+
+    def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
+        return {}
+
+
 class Weightless(InformationKeywordStore):
     """A keyword store that finds, and then cannot tell how rare anything is."""
 
     def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
         raise StoreUnavailable("The disk is gone.")
+
+
+def test_sources_are_asked_side_by_side(app: App, embedder: MiniLMEmbedder) -> None:
+    """B3.1: one that waits holds up no other; asked one after the other, these would never answer."""
+    with ThreadPoolExecutor(2) as pool:
+        keywords = InformationKeywordStore(app.records)
+        vectors = ExactVectorStore(app.records, embedder.id, embedder_mismatch)
+        filters = BitmapFilterIndex(app.records)
+        all_asked = Barrier(2)
+        sources = tuple(WaitsForTheOthers(name, all_asked) for name in ("keyword", "vector"))
+        querying = Querying(
+            app.records, vectors, keywords, filters, embedder, DateParserReader(), sources, pool, lambda: 0.0
+        )
+        ranking = querying.rank("port", RecordFilter(scopes=app.caller().scopes))
+    assert (ranking.hits, ranking.found) == ((), {"keyword": 0, "vector": 0})
 
 
 def test_what_cannot_be_weighed_is_found_all_the_same(
