@@ -13,7 +13,10 @@ class FilterIndex(Protocol):
     """Resolves filters without reading the truth again. Complete up to the newest committed change at the call."""
 
     def passing(self, where: RecordFilter) -> RecordSet:
-        """The records that pass, as `RecordStore.matching_ids` names them. May raise StoreUnavailable."""
+        """The records that pass, as `RecordStore.matching_ids` names them; those of `where.passing` where it has them.
+
+        May raise StoreUnavailable.
+        """
         ...
 
     def newest(self, among: RecordSet, limit: int) -> Sequence[str]:

@@ -25,4 +25,4 @@ def eligible(where: RecordFilter, records: RecordStore, filters: FilterIndex) ->
     exclude = where.exclude | hidden
     if not where.is_selective:
         return Eligible(only=None, exclude=exclude)
-    return Eligible(only=filters.passing(where) if where.passing is None else where.passing, exclude=exclude)
+    return Eligible(only=filters.passing(where), exclude=exclude)

@@ -33,5 +33,4 @@ class TimeSpanSource:
         return dict.fromkeys(filter(within.__contains__, record_ids), self._information(within, where))
 
     def _information(self, within: RecordSet, where: RecordFilter) -> float:
-        among = self._filters.passing(where) if where.passing is None else where.passing
-        return log((len(among) + 1) / (len(within) + 1))
+        return log((len(self._filters.passing(where)) + 1) / (len(within) + 1))

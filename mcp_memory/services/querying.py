@@ -248,5 +248,4 @@ class Querying:
         """Successors that pass the same filter as everything else."""
         if not record_ids:
             return frozenset()
-        allowed = self._filters.passing(where) if where.passing is None else where.passing
-        return frozenset(filter(allowed.__contains__, record_ids))
+        return frozenset(filter(self._filters.passing(where).__contains__, record_ids))

@@ -36,6 +36,8 @@ class BitmapFilterIndex:
         self._lock = threading.Lock()
 
     def passing(self, where: RecordFilter) -> RecordSet:
+        if where.passing is not None:
+            return where.passing
         with self._lock:
             self._catch_up()
             flags = self._columns.passing(where)

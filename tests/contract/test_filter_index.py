@@ -141,3 +141,15 @@ def test_few_and_many_isolated_tasks_keep_out_the_same_kinds(
     passing = make(store).passing(where)
     assert set(filter(passing.__contains__, known)) == store.matching_ids(where)
     assert len(known) - len(passing) == len(ISOLATED_KINDS)
+
+
+def test_what_was_found_to_pass_is_not_looked_up_again(make: Make, open_store: Callable[..., RecordStore]) -> None:
+    """S1.2: one recall asks several times, and shall get one answer, whatever is stored meanwhile."""
+    store = open_store()
+    index = make(store)
+    known: list[str] = []
+    apply(store, known, ("add", 0, BLANK))
+    here = RecordFilter(scopes=("shared/here",))
+    found = replace(here, passing=index.passing(here))
+    apply(store, known, ("add", 0, BLANK))
+    assert [record_id in index.passing(found) for record_id in known] == [True, False]
