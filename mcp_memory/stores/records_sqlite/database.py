@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mcp_memory.errors import McpMemoryError, SchemaTooNew, StoreBusy, StoreUnavailable
+from mcp_memory.stores.file_identity import file_identity
 from mcp_memory.stores.records_sqlite.statements import migrations
 
 FILE_NAME = "memory.db"
@@ -51,7 +52,7 @@ class Database:
         with translated_errors(self.path):
             _create_private(folder, self.path)
             self._writer = self._connect()
-            self._identity = _identity(self.path)
+            self._identity = file_identity(self.path)
             self._migrate()
 
     @property
@@ -146,7 +147,7 @@ class Database:
 
     def _check_identity(self) -> None:
         """A file that was moved or replaced takes our writes with it: better none is acknowledged."""
-        if _identity(self.path) != self._identity:
+        if file_identity(self.path) != self._identity:
             raise StoreUnavailable(f"{self.path} was moved or replaced while in use; restart the server.")
 
     def _refuse_draft(self) -> None:
@@ -182,15 +183,6 @@ def translated_errors(path: Path) -> Generator[None]:
         raise StoreUnavailable(f"{path.parent} may not be written; {_CHOOSE_FOLDER}") from error
     except OSError as error:
         raise StoreUnavailable(f"{path.parent}: {error.strerror}; {_CHOOSE_FOLDER}") from error
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Device and number of the file; None where there is none."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 _CHOOSE_FOLDER = "make it writable or set MCP_MEMORY_DATA_DIR to a local folder that is."

@@ -17,6 +17,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from mcp_memory.stores.file_identity import file_identity
 from mcp_memory.stores.vectors_chroma.failure import IndexFailure
 from mcp_memory.stores.vectors_chroma.place import FORMAT
 
@@ -78,7 +79,7 @@ class Slot:
         if state is None or not is_kept:
             self._start_anew(stamp, erased)
             return None
-        self._identity = _identity(self.path)
+        self._identity = file_identity(self.path)
         self._write(replace(state, clean=False))
         return state
 
@@ -93,7 +94,7 @@ class Slot:
 
     def check(self) -> None:
         """Raises IndexFailure where the directory is no longer the one that was opened."""
-        if self._identity is None or _identity(self.path) != self._identity:
+        if self._identity is None or file_identity(self.path) != self._identity:
             raise IndexFailure("The index directory was deleted.")
 
     def release(self) -> None:
@@ -104,7 +105,7 @@ class Slot:
             if self.path.exists():
                 shutil.rmtree(self.path)
             self.path.mkdir(mode=0o700)
-            self._identity = _identity(self.path)
+            self._identity = file_identity(self.path)
             self._write(SlotState(stamp=stamp, clean=False, erased=erased, applied=0, used_at=time.time()))
 
     def _write(self, state: SlotState) -> None:
@@ -233,14 +234,6 @@ def write_json(path: Path, content: object) -> None:
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 @contextmanager
