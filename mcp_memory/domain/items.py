@@ -23,13 +23,10 @@ from mcp_memory.domain.tasks import Stack, Task
 
 GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20
 FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5
-
-
 TITLE_PART = 2
 """What each of a group pays, in tokens, for the title they share."""
-
-
 ENDING = (".", "!", "?", ":", ")")
+"""What a line break behind it makes one token with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +73,7 @@ def record_item(
         body = record_body(record, text.removesuffix(told), detail)
         # Line breaks inside a text gain an indent each.
         raw = frame_tokens + (tokens + 2 * body.count("\n") if is_counted else measure.count_raw(body))
-        raw += not body.endswith(ENDING)  # Behind a full stop a line break is part of its token.
+        raw += not body.endswith(ENDING)
         short = f"{among}{body}{after}" if has_company else ""
         return Form(detail=detail, text=f"{before}{body}{after}", tokens=measure.scaled(raw), short=short)
 

@@ -158,3 +158,8 @@ class Record:
     def is_live(self) -> bool:
         """True where recall may return the record without being asked for inactive ones."""
         return self.status not in OUT_OF_SEARCH
+
+    @property
+    def holds(self) -> bool:
+        """True where it is live and nothing has taken its place."""
+        return self.is_live and self.status != "superseded"

@@ -133,12 +133,12 @@ class AssembleContext:
             StoreUnavailable: nothing could be read.
         """
         started = time.perf_counter()
-        measure = Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor.factor)
-        key = (_request_digest(request), request.explain, caller, factor, self._records.revision())
+        measure, digest = self._measure(factor), _request_digest(request)
+        key = (digest, request.explain, caller, factor, self._records.revision())
         built = self._following.built(key)
         is_cached = built is not None
         if built is None:
-            built = self._build(request, caller, measure)
+            built = self._build(request, caller, measure, digest)
             if not built.metadata["degraded"]:  # What could not be asked may be back at once.
                 self._following.keep(key, built)
         block, told = self._following.follow(request.previous, built, caller, measure)
@@ -161,9 +161,9 @@ class AssembleContext:
         """
         record = self._records.get([record_id], caller.scopes).get(record_id)
         is_hidden = record is None or record.branch_id in hidden_branches(self._records, caller)
-        if record is None or is_hidden or not record.is_live or record.status == "superseded":
+        if record is None or is_hidden or not record.holds:
             raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
-        measure = Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor.factor)
+        measure = self._measure(factor)
         each = Scored(candidate=Candidate(record=record, source="added", relevance=1.0), score=1.0, parts={})
         item = record_item(each, measure, section=SECTION_OF_KIND[record.kind], share="rest")
         block = self._following.with_first(context_id, item, caller, measure)
@@ -176,7 +176,7 @@ class AssembleContext:
         """Drop what was kept of built blocks: something that stands in them was erased."""
         self._following.forget()
 
-    def _build(self, request: ContextRequest, caller: Caller, measure: Measure) -> Built:
+    def _build(self, request: ContextRequest, caller: Caller, measure: Measure, digest: str) -> Built:
         """The whole block for a request, as if nothing had been shown before."""
         now = self._clock()
         stack = stack_of(self._records, caller, request.task_id)
@@ -204,8 +204,10 @@ class AssembleContext:
             items=items,
             omitted=[*gathered.omitted, *beyond],
             budget=budget,
-            digest=_request_digest(request),
+            digest=digest,
+            strategy=chosen.strategy.name,
             crowded_out=crowded_out,
+            is_cut=bool(beyond),
             order=request.order,
             shares={**OF_WHAT_IS_NAMED, **question.strategy.shares},
             flexible=_flexible(request, question.strategy, measure),
@@ -213,19 +215,18 @@ class AssembleContext:
             explain=request.explain,
         )
         block = compose(draft, measure)
-        report = replace(block.report, strategy=chosen.strategy.name, truncated=block.report.truncated or bool(beyond))
         metadata: dict[str, Json] = {
             "query": request.query,
             **chosen.told,
             "candidates": dict(gathered.found),
             "degraded": list(gathered.degraded),
             "order": request.order,
-            "utilisation": round(report.token_count / budget, 3),
+            "utilisation": round(block.report.token_count / budget, 3),
             "relevance": _mean_relevance(ranked, block),
         }
         return Built(
             draft=draft,
-            block=replace(block, report=report),
+            block=block,
             metadata=metadata,
             asked=chosen.asked,
             vector=read.query.vector if read else None,
@@ -296,6 +297,9 @@ class AssembleContext:
         items += [entity_item(entity, measure) for entity in gathered.entities]
         items += [relation_item(each, measure) for each in gathered.relations]
         return items
+
+    def _measure(self, factor: ModelFactor) -> Measure:
+        return Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor.factor)
 
     def _told(self, factor: ModelFactor, started: float) -> dict[str, Json]:
         return {

@@ -15,24 +15,26 @@ FLAT_SECTION = "Relevant Content"
 """Where a strategy keeps one order across kinds."""
 EXPLAINED = 5
 NOTE_TOKENS = 80
-REFINEMENTS, SPARE_SHARE = 1, 0.015
-"""Estimates err on the safe side; where they leave more than that share unused, it is tried again for that more."""
+SPARE_SHARE = 0.015
+"""Estimates err on the safe side; where they leave more than that share unused, it is tried once for that more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """Everything that competes for a block, best first within each share, and how it is to be put together.
 
-    `crowded_out` are candidates behind more items than could ever fit. `digest` tells requests apart in the block's id;
-    `link` stands in the fence, naming the block this one goes on from.
+    `crowded_out` are candidates behind more items than could ever fit; `is_cut` says that others were left out before.
+    `digest` tells requests apart in the block's id; `link` stands in the fence, naming the block this one goes on from.
     """
 
     items: Sequence[Item]
     omitted: Sequence[Omission]
     budget: int
     digest: str
+    strategy: str
     link: str = ""
     crowded_out: Sequence[str] = ()
+    is_cut: bool = False
     order: Order = "best_first"
     shares: Mapping[str, float] = field(default_factory=dict[str, float])
     flexible: int | None = None
@@ -57,17 +59,14 @@ def compose(draft: Draft, measure: Measure) -> Block:
     """
     _require_least(draft, measure)
     tried = _tried(draft, measure, draft.budget)
-    for _ in range(REFINEMENTS):
-        spare = draft.budget - tried.most
-        # A flexible part is not there to be used up, whatever the budget leaves.
-        if not tried.left_out or draft.flexible is not None or spare < draft.budget * SPARE_SHARE:
-            break
-        again = _tried(draft, measure, tried.aimed * draft.budget // tried.most)
-        if again.most <= tried.most:
-            break
-        tried = again
+    # A flexible part is not there to be used up, whatever the budget leaves.
+    is_flexible, spare = draft.flexible is not None, draft.budget - tried.most
+    if tried.left_out and not is_flexible and spare >= draft.budget * SPARE_SHARE:
+        again = _tried(draft, measure, draft.budget * draft.budget // tried.most)
+        tried = max(tried, again, key=lambda each: each.most)
     report = ContextReport(
-        id=tried.id, token_count=tried.tokens, truncated=bool(tried.left_out or draft.crowded_out), strategy="",
+        id=tried.id, token_count=tried.tokens, strategy=draft.strategy,
+        truncated=bool(tried.left_out or draft.crowded_out or draft.is_cut),
         components=tuple(_component(each) for each in tried.placed), omitted=tuple(_omitted(draft, tried.left_out)),
     )  # fmt: skip
     return Block(text=tried.text, report=report, placed=tried.placed)
@@ -81,13 +80,12 @@ def unchanged(context_id: str, measure: Measure) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tried:
-    """One block that holds. `aimed` is the budget that its estimates were made for, `most` what it may cost at most."""
+    """One block that holds; it costs `most` at the most."""
 
     text: str
     id: str
     tokens: int
     most: int
-    aimed: int
     placed: Sequence[Placed]
     left_out: Sequence[Item]
 
@@ -103,7 +101,7 @@ def _tried(draft: Draft, measure: Measure, aimed: int) -> _Tried:
         most = measure.scaled(raw + _margin(context_id, measure))
         if most <= draft.budget:
             return _Tried(
-                text=text, id=context_id, tokens=measure.scaled(raw), most=most, aimed=aimed, placed=placed,
+                text=text, id=context_id, tokens=measure.scaled(raw), most=most, placed=placed,
                 left_out=left_out,
             )  # fmt: skip
         if explain and all(each.item.required for each in placed):

@@ -130,12 +130,13 @@ class FollowingUp:
         before = shown.block.report
         omitted = [omission for omission in before.omitted if omission.id != item.id]
         omitted += [Omission(id=each, reason="does not hold any more") for each in sorted(false)]
-        draft = replace(shown.built.draft, items=items, omitted=omitted, crowded_out=(), shares={}, flexible=None)
+        draft = replace(
+            shown.built.draft, items=items, omitted=omitted, crowded_out=(), is_cut=before.truncated, shares={},
+            flexible=None,
+        )  # fmt: skip
         block = compose(draft, measure)
-        is_cut = block.report.truncated or before.truncated
         metadata = {**shown.built.metadata, "added": item.id}
-        report = replace(block.report, strategy=before.strategy, truncated=is_cut, metadata=metadata)
-        block = replace(block, report=report)
+        block = replace(block, report=replace(block.report, metadata=metadata))
         return self._whole(replace(shown.built, draft=draft, block=block), block, caller)
 
     def _outdated(self, earlier: _Shown, built: Built, caller: Caller, measure: Measure) -> str:
@@ -181,9 +182,8 @@ class FollowingUp:
     ) -> tuple[Block, Mapping[str, Json]]:
         block = built.block
         with suppress(BudgetTooSmall):  # With no room to say what it replaces, it is the plain block.
-            whole = compose(replace(built.draft, link=f' replaces="{previous}"'), measure)
-            is_cut = whole.report.truncated or block.report.truncated
-            block = replace(whole, report=replace(whole.report, strategy=block.report.strategy, truncated=is_cut))
+            link, is_cut = f' replaces="{previous}"', block.report.truncated
+            block = compose(replace(built.draft, link=link, is_cut=is_cut), measure)
         return self._whole(built, block, caller), {"follow_up": "rebuilt", "reason": reason}
 
     def _whole(self, built: Built, block: Block, caller: Caller) -> Block:
@@ -217,7 +217,7 @@ def _unchanged(block: Block, measure: Measure) -> tuple[Block, Mapping[str, Json
 
 def _still(record: Record, item: Item, where: RecordFilter, measure: Measure) -> bool:
     """Whether the record may be shown, and would be shown in the same words."""
-    if not record.is_live or record.status == "superseded" or record.branch_id in where.hidden_branches:
+    if not record.holds or record.branch_id in where.hidden_branches:
         return False
     each = Scored(candidate=Candidate(record=record, source=item.source), score=0.0, parts={})
     return set(_texts(item)) <= set(_texts(record_item(each, measure, section=item.section, share=item.share)))
@@ -247,6 +247,7 @@ def _added(earlier: _Shown, built: Built, new: Sequence[Placed], previous: str, 
         items=items,
         omitted=[*built.block.report.omitted, *(Omission(id=each, reason="shown already") for each in known)],
         crowded_out=(),
+        is_cut=False,
         budget=built.draft.budget - earlier.tokens,
         link=f' adds-to="{previous}"',
         shares={},
@@ -256,9 +257,7 @@ def _added(earlier: _Shown, built: Built, new: Sequence[Placed], previous: str, 
         with suppress(BudgetTooSmall):
             block = compose(replace(draft, explain=explain), measure)
             if not block.report.truncated:
-                whole = built.block.report
-                report = replace(block.report, strategy=whole.strategy, truncated=whole.truncated)
-                return replace(block, report=report)
+                return replace(block, report=replace(block.report, truncated=built.block.report.truncated))
     return None
 
 

@@ -17,7 +17,6 @@ from mcp_memory.domain.scopes import RecordFilter
 from mcp_memory.domain.scoring import Candidate
 from mcp_memory.domain.strategies import Formula, Strategy
 from mcp_memory.domain.tasks import Stack
-from mcp_memory.domain.text import query_terms
 from mcp_memory.ports import FilterIndex, GraphStore, RecordOrder, RecordStore
 from mcp_memory.services.querying import CANDIDATES_PER_SOURCE, Querying, Ranking, Read
 
@@ -67,6 +66,10 @@ class Question:
     @property
     def text(self) -> str:
         return self.read.query.text if self.read else ""
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return self.read.query.terms if self.read else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,8 +217,7 @@ class Gathering:
     def _always(self, question: Question) -> tuple[list[Candidate], list[Omission]]:
         """Identity and the constraints that apply here; those that block before those that warn."""
         identity, censors = (self._holding(question.where, kind) for kind in ("identity", "censor"))
-        terms = query_terms(question.text)
-        active = [record for record in censors if is_active(record, terms, question.strategy.domains)]
+        active = [record for record in censors if is_active(record, question.terms, question.strategy.domains)]
         active.sort(key=lambda record: record.details.get("action") != "block")
         here = [*identity[:ALWAYS_LIMIT], *active[:ALWAYS_LIMIT]]
         shown = {record.id for record in here}
@@ -232,7 +234,7 @@ class Gathering:
         if not _among(where, {kind}):
             return []
         records = self._records.list(replace(where, kinds=frozenset({kind})), "important", LOOKED_AT)
-        return [record for record in records if record.status != "superseded"]
+        return [record for record in records if record.holds]
 
     def _focus(self, question: Question, pinned: Sequence[Candidate]) -> list[Candidate]:
         """What is at hand: what was pinned in the tasks on the path, learnt in the current one, and said last."""
@@ -306,14 +308,13 @@ def _at_the_door(
 
 
 def _candidate(hit: Fused, record: Record, question: Question, best: float, recent: Mapping[str, str]) -> Candidate:
-    terms = question.read.query.terms if question.read else ()
     return Candidate(
         record=record,
         source=recent.get(hit.id, "recall") if "recent" in question.strategy.shares else "recall",
         relevance=min(max(hit.score / best, 0.0), 1.0),
         cosine=hit.raw.get("vector"),
-        hits=coverage(terms, record.searchable_text) if "boost" in question.strategy.weights else 0.0,
-        asked=len(terms),
+        hits=coverage(question.terms, record.searchable_text) if "boost" in question.strategy.weights else 0.0,
+        asked=len(question.terms),
         mentions="graph" in hit.raw,
     )
 

@@ -10,10 +10,10 @@ from mcp_memory.domain.scopes import RecordFilter
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.language.dates_dateparser import DateParserReader
-from mcp_memory.ports import Rarity
+from mcp_memory.ports import FilterIndex, KeywordStore, Rarity, Source, VectorStore
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.vector import VectorSource
-from mcp_memory.services.querying import Querying
+from mcp_memory.services.querying import Querying, Ranking
 from mcp_memory.services.remember import Remembered
 from mcp_memory.stores.filters_bitmap import BitmapFilterIndex
 from mcp_memory.stores.keywords_information import InformationKeywordStore
@@ -55,18 +55,29 @@ class Weightless(InformationKeywordStore):
         raise StoreUnavailable("The disk is gone.")
 
 
+Sources = Callable[[KeywordStore, VectorStore, FilterIndex], Sequence[Source]]
+
+
+def ranked(app: App, embedder: MiniLMEmbedder, keywords: KeywordStore, sources: Sources) -> Ranking:
+    """What comes of asking for "port" by these sources."""
+    vectors = ExactVectorStore(app.records, embedder.id, embedder_mismatch)
+    filters = BitmapFilterIndex(app.records)
+    asked = sources(keywords, vectors, filters)
+    with ThreadPoolExecutor(2) as pool:
+        querying = Querying(
+            app.records, vectors, keywords, filters, embedder, DateParserReader(), asked, pool, lambda: 0.0
+        )
+        return querying.rank("port", RecordFilter(scopes=app.caller().scopes))
+
+
 def test_sources_are_asked_side_by_side(app: App, embedder: MiniLMEmbedder) -> None:
     """B3.1: one that waits holds up no other; asked one after the other, these would never answer."""
-    with ThreadPoolExecutor(2) as pool:
-        keywords = InformationKeywordStore(app.records)
-        vectors = ExactVectorStore(app.records, embedder.id, embedder_mismatch)
-        filters = BitmapFilterIndex(app.records)
-        all_asked = Barrier(2)
-        sources = tuple(WaitsForTheOthers(name, all_asked) for name in ("keyword", "vector"))
-        querying = Querying(
-            app.records, vectors, keywords, filters, embedder, DateParserReader(), sources, pool, lambda: 0.0
-        )
-        ranking = querying.rank("port", RecordFilter(scopes=app.caller().scopes))
+    all_asked = Barrier(2)
+
+    def waiting(_: KeywordStore, __: VectorStore, ___: FilterIndex) -> Sequence[Source]:
+        return [WaitsForTheOthers(name, all_asked) for name in ("keyword", "vector")]
+
+    ranking = ranked(app, embedder, InformationKeywordStore(app.records), waiting)
     assert (ranking.hits, ranking.found) == ((), {"keyword": 0, "vector": 0})
 
 
@@ -75,15 +86,11 @@ def test_what_cannot_be_weighed_is_found_all_the_same(
 ) -> None:
     """R5, S2.2: and the answer says so."""
     record = remember("The port is 5432.")
-    with ThreadPoolExecutor(2) as pool:
-        keywords = Weightless(app.records)
-        vectors = ExactVectorStore(app.records, embedder.id, embedder_mismatch)
-        filters = BitmapFilterIndex(app.records)
-        sources = (KeywordSource(app.records, filters, keywords), VectorSource(app.records, filters, vectors))
-        querying = Querying(
-            app.records, vectors, keywords, filters, embedder, DateParserReader(), sources, pool, lambda: 0.0
-        )
-        ranking = querying.rank("port", RecordFilter(scopes=app.caller().scopes))
+
+    def both(keywords: KeywordStore, vectors: VectorStore, filters: FilterIndex) -> Sequence[Source]:
+        return KeywordSource(app.records, filters, keywords), VectorSource(app.records, filters, vectors)
+
+    ranking = ranked(app, embedder, Weightless(app.records), both)
     assert [hit.id for hit in ranking.hits] == [record.id]
     assert ranking.degraded == ("weighing: The disk is gone.",)
 
@@ -93,15 +100,11 @@ def test_a_source_that_gives_way_half_way_is_named_and_the_others_answer(
 ) -> None:
     """R5: `degraded`, never a failed call."""
     record = remember("The port is 5432.")
-    with ThreadPoolExecutor(2) as pool:
-        keywords = InformationKeywordStore(app.records)
-        vectors = ExactVectorStore(app.records, embedder.id, embedder_mismatch)
-        filters = BitmapFilterIndex(app.records)
-        sources = (KeywordSource(app.records, filters, keywords), GivesWay())
-        querying = Querying(
-            app.records, vectors, keywords, filters, embedder, DateParserReader(), sources, pool, lambda: 0.0
-        )
-        ranking = querying.rank("port", RecordFilter(scopes=app.caller().scopes))
+
+    def one_gives_way(keywords: KeywordStore, _: VectorStore, filters: FilterIndex) -> Sequence[Source]:
+        return KeywordSource(app.records, filters, keywords), GivesWay()
+
+    ranking = ranked(app, embedder, InformationKeywordStore(app.records), one_gives_way)
     assert [hit.id for hit in ranking.hits] == [record.id]
     assert ranking.degraded == ("vector: The index is gone.",)
 
