@@ -40,6 +40,7 @@ from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.assemble_context import AssembleContext, Context, ContextRequest
+from mcp_memory.services.drafting import Drafting
 from mcp_memory.services.examining import Examining
 from mcp_memory.services.forget import Forget, Forgotten, Mode
 from mcp_memory.services.given_out import GivenOut
@@ -75,6 +76,7 @@ class App:
         self._counter = TiktokenCounter(settings.encoding)
         self._dates = DateParserReader()
         self._redactor = SecretRedactor() if settings.redact_secrets else NoRedactor()
+        self._drafting = Drafting(self._embedder, self._counter, self._redactor)
         self._given_out = GivenOut()
         self._session = settings.session or f"s{uuid.uuid4().hex[:12]}"
         self._making = threading.Lock()
@@ -240,7 +242,7 @@ class App:
             keywords=keywords,
             filters=filters,
             querying=querying,
-            remember=Remember(records, vectors, self._embedder, counter, self._redactor, self._given_out, clock),
+            remember=Remember(records, vectors, self._drafting, counter, self._given_out, clock),
             recall=Recall(records, querying, counter, self._given_out, clock),
             assemble_context=AssembleContext(
                 records,

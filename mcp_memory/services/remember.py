@@ -6,22 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mcp_memory.domain.detail import MeasuredText, measured, remeasured
-from mcp_memory.domain.details import checked_details
-from mcp_memory.domain.echoes import strip_recalled, without_blocks
-from mcp_memory.domain.ids import RECORD
-from mcp_memory.domain.lifecycle import after_confirmation, first_status, restored, with_more_said
-from mcp_memory.domain.mentions import found_entities
-from mcp_memory.domain.records import LOG_KINDS, Instant, NewRecord, Record, searchable_text
-from mcp_memory.domain.redaction import redacted_record
-from mcp_memory.domain.scopes import Caller, RecordFilter, scope_key
-from mcp_memory.domain.tasks import innermost_branch, path_to
+from mcp_memory.domain.detail import remeasured
+from mcp_memory.domain.lifecycle import after_confirmation, restored, with_more_said
+from mcp_memory.domain.records import LOG_KINDS, NewRecord, Record
+from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.text import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
-from mcp_memory.ports import Clock, Embedder, RecordStore, Redactor, TokenCounter, Transaction, Vectors, VectorStore
-from mcp_memory.services.embedding import embedded_each
+from mcp_memory.ports import Clock, RecordStore, TokenCounter, Transaction, VectorStore
+from mcp_memory.services.drafting import Draft, Drafting, record_of
 from mcp_memory.services.given_out import GivenOut
-from mcp_memory.services.standing import hidden_branches, require_task, storing_place
+from mcp_memory.services.standing import hidden_branches
 from mcp_memory.services.succession import successors, supersede
 
 SIMILAR_COSINE = 0.95
@@ -43,26 +37,6 @@ class Remembered:
     degraded: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Made:
-    """`vectors` is None where the embedder could not be asked, and `failure` says why."""
-
-    vectors: Vectors | None
-    text: MeasuredText
-    failure: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
-    """An item made ready outside the transaction. `made` is None where the text is known already."""
-
-    item: NewRecord
-    scope: str
-    redacted: int
-    recalled: tuple[str, ...]
-    made: _Made | None
-
-
 class Remember:
     """Stores records. Everything slow (redaction, embedding) happens before the write lock is taken."""
 
@@ -70,17 +44,15 @@ class Remember:
         self,
         records: RecordStore,
         vectors: VectorStore,
-        embedder: Embedder,
+        drafting: Drafting,
         counter: TokenCounter,
-        redactor: Redactor,
         given_out: GivenOut,
         clock: Clock,
     ) -> None:
         self._records = records
         self._vectors = vectors
-        self._embedder = embedder
+        self._drafting = drafting
         self._counter = counter
-        self._redactor = redactor
         self._given_out = given_out
         self._clock = clock
 
@@ -101,48 +73,20 @@ class Remember:
             outcomes = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
         return [self._with_similar(draft, outcome, caller) for draft, outcome in zip(drafts, outcomes, strict=True)]
 
-    def _prepare(self, items: Sequence[NewRecord], caller: Caller) -> list[_Draft]:
-        cleaned = [self._clean(item, caller) for item in items]
+    def _prepare(self, items: Sequence[NewRecord], caller: Caller) -> list[Draft]:
+        cleaned = [self._drafting.clean(item, caller) for item in items]
         texts = {(draft.scope, content_hash(draft.item.text)) for draft in cleaned if draft.item.kind not in LOG_KINDS}
         known = self._records.find_texts(texts) if texts else set[tuple[str, str]]()
         new = [
             draft.item.kind in LOG_KINDS or (draft.scope, content_hash(draft.item.text)) not in known
             for draft in cleaned
         ]
-        made = iter(self._make([draft.item for draft, is_new in zip(cleaned, new, strict=True) if is_new]))
+        made = iter(self._drafting.make([draft.item for draft, is_new in zip(cleaned, new, strict=True) if is_new]))
         return [
             replace(draft, made=next(made)) if is_new else draft for draft, is_new in zip(cleaned, new, strict=True)
         ]
 
-    def _clean(self, item: NewRecord, caller: Caller) -> _Draft:
-        """Cut out secrets and what this server itself handed back, and find what the rest mentions."""
-        text, recalled = strip_recalled(item.text)
-        if item.kind in LOG_KINDS:  # The log says what was said: nothing in it is an echo, only blocks are left out.
-            text, recalled = without_blocks(item.text), ()
-        if not text.strip() and not recalled:
-            raise InvalidRequest("text is empty; say what to remember in one or more words.")
-        item, redacted = redacted_record(replace(item, text=text.strip()), self._redactor.redact)
-        item = replace(item, details=checked_details(item.kind, item.details))
-        found = found_entities(item.text, item.speaker, item.details, item.entities)
-        item = replace(item, entities=(*item.entities, *found))
-        scope = scope_key(item.visibility, caller.namespace, caller.agent)
-        return _Draft(item=item, scope=scope, redacted=redacted, recalled=recalled, made=None)
-
-    def _make(self, items: Sequence[NewRecord]) -> list[_Made]:
-        """What takes time: the vectors, the short forms and the counts."""
-        texts = [self._measured(item) for item in items]
-        outcomes = embedded_each(self._embedder, [searchable_text(i.text, i.speaker, i.details) for i in items])
-        return [
-            _Made(vectors=None, text=text, failure=f"vector: {outcome}")
-            if isinstance(outcome, StoreUnavailable)
-            else _Made(vectors=outcome, text=text)
-            for outcome, text in zip(outcomes, texts, strict=True)
-        ]
-
-    def _measured(self, item: NewRecord) -> MeasuredText:
-        return measured(item.text, self._counter.count, self._counter.truncate, kind=item.kind, outcome=item.outcome)
-
-    def _store(self, draft: _Draft, caller: Caller, transaction: Transaction) -> Remembered:
+    def _store(self, draft: Draft, caller: Caller, transaction: Transaction) -> Remembered:
         item, redacted = draft.item, draft.redacted
         labelled = _visible(draft.recalled, caller, transaction)
         if labelled and item.text in ("", labelled[0].text, labelled[0].summary, labelled[0].micro):
@@ -218,29 +162,23 @@ class Remember:
         supersede(item.supersedes, revived, caller, now, transaction)
         return Remembered(id=existing.id, status="stored", redacted=redacted)
 
-    def _insert(self, draft: _Draft, caller: Caller, transaction: Transaction) -> Remembered:
+    def _insert(self, draft: Draft, caller: Caller, transaction: Transaction) -> Remembered:
         item, now = draft.item, self._clock()
-        tasks = transaction.tasks(caller.namespace)
-        task_id = item.task_id or storing_place(transaction.places(caller), caller, tasks)
-        if item.task_id:
-            require_task(item.task_id, tasks)
-        branch_id = innermost_branch(path_to(task_id, tasks))
-        record_id = transaction.next_id(RECORD)
         # Known when it was looked up, gone by now: rare enough to wait for.
-        made = draft.made or self._make([item])[0]
-        record = _record(record_id, draft, made.text, caller, now, task_id, branch_id)
+        made = draft.made or self._drafting.make([item])[0]
+        record = record_of(draft, made.text, caller, now, transaction)
         alike = transaction.find_alike(draft.scope, normal_hash(item.text)) if item.kind not in LOG_KINDS else ()
         transaction.insert(record, made.vectors, item.entities, item.relations)
         supersede(item.supersedes, record, caller, now, transaction)
         return Remembered(
-            id=record_id,
+            id=record.id,
             status="stored",
             similar=tuple(alike)[:SIMILAR_SHOWN],
             redacted=draft.redacted,
             degraded=made.failure,
         )
 
-    def _with_similar(self, draft: _Draft, outcome: Remembered, caller: Caller) -> Remembered:
+    def _with_similar(self, draft: Draft, outcome: Remembered, caller: Caller) -> Remembered:
         """Add near-duplicates by meaning. They are advice: a search that fails does not undo an acknowledged write."""
         vectors = draft.made.vectors if draft.made else None
         if outcome.status != "stored" or vectors is None or draft.item.kind in LOG_KINDS:
@@ -276,27 +214,3 @@ def _corrected(text: str, scope: str, caller: Caller, transaction: Transaction) 
     digest = normal_hash(text)
     scopes = dict.fromkeys((scope, *caller.scopes))
     return next((found for each in scopes if (found := transaction.find_corrected(each, digest))), None)
-
-
-def _record(
-    record_id: str,
-    draft: _Draft,
-    text: MeasuredText,
-    caller: Caller,
-    now: Instant,
-    task_id: str | None,
-    branch_id: str | None,
-) -> Record:
-    item = draft.item
-    occurred = item.occurred_at if item.occurred_at is not None else now
-    return Record(
-        id=record_id, scope=draft.scope, namespace=caller.namespace, visibility=item.visibility,
-        agent=caller.agent, session_id=caller.session_id, task_id=task_id, branch_id=branch_id,
-        kind=item.kind, text=item.text, summary=text.summary, micro=text.micro, text_tokens=text.text_tokens,
-        summary_tokens=text.summary_tokens, micro_tokens=text.micro_tokens,
-        importance=item.importance, confidence=item.confidence,
-        status=first_status(item.kind, item.outcome),
-        outcome=item.outcome, pinned=item.pinned, tags=item.tags, details=item.details, speaker=item.speaker,
-        role=item.role, tool=item.tool, call_id=item.call_id, superseded_by=None, created_at=now,
-        updated_at=now, accessed_at=min(occurred, now), occurred_at=occurred,
-    )  # fmt: skip

@@ -462,3 +462,11 @@ def test_the_reasons_of_a_decision_are_found(app: App, remember: RememberOne) ->
     decision = remember("The limit is sixty a minute.", kind="decision", details={"reasons": ["upstream throttles us"]})
     remember("Lunch is at one.")
     assert app.recall(RecallRequest(query="throttles"), app.caller()).results[0]["id"] == decision.id
+
+
+def test_what_was_said_is_kept_to_the_byte(app: App, remember: Callable[..., Remembered]) -> None:
+    """D3.2: undoing a compaction gives back what was said, indentation and line ends included."""
+    said = "\n    def f():\n        return 1\n\n"
+    stored = remember(said, kind="tool_result")
+    (shown,) = app.recall(RecallRequest(ids=(stored.id,), detail="full"), app.caller()).results
+    assert shown["text"] == said
