@@ -1,6 +1,10 @@
-"""Facts and decisions that a text states outright, found by the shape of its sentences. Knows no model and no store."""
+"""Facts, decisions and dead ends that a text states outright, found by the shape of its sentences.
+
+Knows no model and no store, and not who said it.
+"""
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -66,13 +70,62 @@ _INSTRUCTION = re.compile(
     re.IGNORECASE,
 )
 """How a text addresses its reader: what it demands is neither a fact nor decided."""
+_TRIED = re.compile(r"\b(?:tried|attempted|experimented)\b|试过|試過|试了|試了|尝试|嘗試|試し|試み", re.IGNORECASE)
+_TURN = re.compile(
+    r"\b(?:but|however|yet|though|although|only to|which|still|and (?:it|that|this|they|got))\b|[;:—–]"
+    r"|但|却|卻|可是|不过|不過|结果|結果|が、|けど|けれど|ものの|ところ",
+    re.IGNORECASE,
+)
+"""Where a sentence turns from what was tried to what came of it."""
+_FAILED = re.compile(
+    r"\b(?:fail(?:s|ed|ing|ure)?|broke|broken|breaks|crash(?:es|ed)?|errors?|hangs|hung|timed out|times out|timeouts?"
+    r"|deadlock(?:s|ed)?|worse|slower|refused|rejected|unable|impossible|nothing (?:changed|happened|worked|helped)"
+    r"|no (?:effect|difference|luck|improvement)|too (?:slow|large|big|long|many|fragile|complicated|expensive))\b"
+    r"|(?:\bnot|n['’]t) (?:\w+ )?(?:work|help|fix|solve|compile|build|start|run|pass|change|load|connect|match|apply"
+    r"|scale|support|install|resolve|reproduce|improve|finish|respond|fit|possible|supported|enough|available)\b"
+    r"|失败|失敗|不行|没用|沒用|无效|無效|报错|報錯|不起作用|没有效果|エラー|動かな|動作しな|だめ|ダメ|駄目|うまくいかな",
+    re.IGNORECASE,
+)
+_NOT_SO = re.compile(
+    r"(?:\b(?:not|never|nothing|none|no|nobody|without|zero|0)|n['’]t) (?:\w+ ){0,2}$|[没沒]有?$", re.IGNORECASE
+)
+"""What stands before "failed" where it did not."""
+_NOWHERE = re.compile(
+    r"\b(?:(?P<verb>(?:did|does)(?: not|n['’]t) (?:\w+ )?(?:help|fix|solve|pan out|make (?:a|any) difference)\b"
+    r"|did(?: not|n['’]t) (?:\w+ )?work\b(?! (?:on|at)\b))|(?:does not|doesn['’]t|won['’]t|will not) work,?"
+    r" (?:because|since|as|due to)\b"
+    r"|made no difference\b|had no effect\b|without success\b|to no avail\b|in vain\b|no luck (?:with|using)\b"
+    r"|(?:was|were|proved) (?:unsuccessful|fruitless|futile)\b"
+    r"|(?:a|another|the same) (?:\w+ )?(?:dead[ -]end|blind alley|red herring)\b"
+    r"|(?:was|were|been|had to be) (?:reverted|rolled back|backed out|abandoned|ruled out)\b"
+    r"|(?P<deed>(?:reverted|rolled back|backed out|abandoned|ruled out|gave up on)"
+    r"(?= )(?! (?:it|this|that|them|these|those|to)\b(?: \w+)?[.,;!]?$))"
+    r"|(?:the|this|our|my|first|second|third|last|other|another|every|both) (?:attempt|approach|workaround)(?:e?s)?"
+    r"(?: (?!never\b|not\b)\S+){0,4}? failed\b)",
+    re.IGNORECASE,
+)
+_NOWHERE_UNSPACED = re.compile(
+    r"行不通|走不通|不起作用|没起作用|没有效果|毫无效果|死胡同|死路|以失败告终|排除了|回滚了|撤回了|放弃了"
+    r"|うまく(?:いか|行か)な|動かなかった|動作しなかった|効果[がはも]?なかった|役に立たなかった|解決しなかった|行き止まり"
+    r"|失敗に終わ|元に戻した|差し戻した|巻き戻した|除外した|断念した|諦めた|あきらめた"
+)
+"""What led nowhere: by its `verb`, where not somebody is meant who did not; by our own `deed`; or in any case."""
+_SOMEBODY = re.compile(r"\b(?:i|we|you|they) $", re.IGNORECASE)
+_BY_US = re.compile(r"(?:^|\b(?:we|i|then|and) )(?:have |had )?$", re.IGNORECASE)
+_UNTOLD = re.compile(
+    r"\b(?:if|unless|until|whether|in case|should|not|never|cannot|hardly|neither)\b|n['’]t\b|如果|是否|もし|[没沒未]",
+    re.IGNORECASE,
+)
+"""What stands before a dead end that was none, or that was only thought of."""
+_ASKING = re.compile(r"(?:ですか|ますか|たか|吗|嗎|かもしれない|かもしれません|と思う|と思います)[。.]?$")
+_LEANING_KANA = re.compile(r"^(?:これ|それ|あれ|この|その|あの|しかし|でも|だから|なぜ|もし|そこで)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One sentence that stands alone."""
+    """One sentence that stands alone. An episode is a dead end: what was tried or thought of, and led nowhere."""
 
-    kind: Literal["fact", "decision"]
+    kind: Literal["fact", "decision", "episode"]
     text: str
 
 
@@ -82,13 +135,34 @@ def statements(text: str) -> list[Statement]:
     Questions, guesses, code, what is past or undecided, what tells the reader to do something, and what leans on the
     sentence before it are left out: better a few that hold than all.
     """
+    return _each_once(text, _statement)
+
+
+def dead_ends(text: str) -> list[Statement]:
+    """What the text says was tried and led nowhere, in its order, each once and at most 20; their kind is episode.
+
+    "Tried … but …", "… did not help", "… was a dead end", "reverted …", "ruled out …", in Chinese and Japanese as well.
+    What `statements` leaves out is left out, but for what is past. A decision may give a dead end as its reason: it is
+    told by both.
+    """
+    return _each_once(text, _dead_end)
+
+
+def _each_once(text: str, read: Callable[[str], Statement | None]) -> list[Statement]:
     found: dict[str, Statement] = {}
-    for piece in _END.split(_unfenced(text[:MAX_READ])):
-        sentence = _BULLET.sub("", " ".join(piece.split()))
-        statement = _statement(sentence) if _is_whole(sentence) else None
-        if statement:
+    for sentence in _sentences(text):
+        statement = read(sentence)
+        if statement and _is_vouched_for(sentence):  # Few come this far, and this takes longest.
             found.setdefault(normal_hash(statement.text), statement)
     return list(found.values())[:MAX_STATEMENTS]
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """The whole sentences of a text, without code."""
+    for piece in _END.split(_unfenced(text[:MAX_READ])):
+        sentence = _BULLET.sub("", " ".join(piece.split()))
+        if _is_whole(sentence):
+            yield sentence
 
 
 def _unfenced(text: str) -> str:
@@ -111,11 +185,15 @@ def _unfenced(text: str) -> str:
 
 
 def _is_whole(sentence: str) -> bool:
-    """A sentence of some length that asserts something."""
+    """A sentence of some length that is not asked."""
     words = len(sentence.split())
     fits = LEAST_CHARACTERS <= len(sentence) <= MOST_CHARACTERS and words <= MOST_WORDS
-    is_said = (words >= LEAST_WORDS or not sentence.isascii()) and not sentence.endswith(_UNSAID)
-    return fits and is_said and not _HEDGE.search(sentence) and not _INSTRUCTION.search(sentence)
+    return fits and (words >= LEAST_WORDS or not sentence.isascii()) and not sentence.endswith(_UNSAID)
+
+
+def _is_vouched_for(sentence: str) -> bool:
+    """True where it neither guesses nor tells its reader what to do."""
+    return not _HEDGE.search(sentence) and not _INSTRUCTION.search(sentence)
 
 
 def _statement(sentence: str) -> Statement | None:
@@ -127,8 +205,41 @@ def _statement(sentence: str) -> Statement | None:
             if is_open or _LEANING.search(decided)
             else Statement(kind="decision", text=decided[0].upper() + decided[1:])
         )
-    if _LEANING.search(sentence) or _PAST.search(sentence):
+    is_fact = _RULE.search(sentence) or _USE.search(sentence) or _STATE.search(sentence)
+    if not is_fact or _LEANING.search(sentence) or _PAST.search(sentence):
         return None
-    if _RULE.search(sentence) or _USE.search(sentence) or _STATE.search(sentence):
-        return Statement(kind="fact", text=sentence)
-    return None
+    return Statement(kind="fact", text=sentence)
+
+
+def _dead_end(sentence: str) -> Statement | None:
+    told = _CONNECTIVE.sub("", sentence)
+    is_told = _came_to_nothing(told) or _led_nowhere(told)
+    if not is_told or _LEANING.search(told) or _LEANING_KANA.search(told) or _ASKING.search(told):
+        return None
+    return Statement(kind="episode", text=told[0].upper() + told[1:])
+
+
+def _came_to_nothing(sentence: str) -> bool:
+    """True for something tried, a turn, and behind it a failure that is not denied."""
+    tried = _TRIED.search(sentence)
+    turn = _TURN.search(sentence, tried.end()) if tried else None
+    if not tried or not turn or _UNTOLD.search(sentence, 0, tried.start()):
+        return False
+    failures = _FAILED.finditer(sentence, turn.start())
+    return any(not _NOT_SO.search(sentence[max(0, each.start() - 40) : each.start()]) for each in failures)
+
+
+def _led_nowhere(sentence: str) -> bool:
+    """True for something that came to nothing by itself, or that was undone."""
+    unspaced = _NOWHERE_UNSPACED.search(sentence)
+    ends = [*_NOWHERE.finditer(sentence), *([unspaced] if unspaced else [])]
+    return any(_is_nowhere(each, sentence[: each.start()]) for each in ends)
+
+
+def _is_nowhere(end: re.Match[str], before: str) -> bool:
+    if _UNTOLD.search(before):
+        return False
+    said = end.groupdict()
+    if said.get("verb"):
+        return bool(before) and not _SOMEBODY.search(before)
+    return not said.get("deed") or bool(_BY_US.search(before))

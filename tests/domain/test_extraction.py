@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.extraction import MAX_READ, MAX_STATEMENTS, MOST_CHARACTERS, statements
+from mcp_memory.domain.extraction import MAX_READ, MAX_STATEMENTS, MOST_CHARACTERS, dead_ends, statements
 
 MEETING = """\
 # Storage
@@ -19,6 +19,16 @@ the y is 2
 ```
 const x = {};
 We decided to use SQLite, since one file is easy to back up!
+"""
+TRIED = """\
+So we tried a pool of 40 connections, but the server refused more than 30.
+But raising the timeout didn't help. Would a queue not work? It did not work.
+- DNS was ruled out.
+We tried the new driver, and it works. Raising the timeout didn't help!
+```
+The script did not help.
+```
+We decided to drop Redis because it made no difference.
 """
 
 
@@ -66,13 +76,13 @@ def test_of_a_long_text_a_few_statements_are_kept() -> None:
     assert statements("The list is " + "long " * 100) == []
 
 
-@given(st.text() | st.lists(st.sampled_from(MEETING.split()), max_size=60).map(" ".join))
+@given(st.text() | st.lists(st.sampled_from([*MEETING.split(), *TRIED.split()]), max_size=60).map(" ".join))
 def test_statements_are_short_and_taken_from_the_text(text: str) -> None:
-    """C8.2: nothing is invented."""
+    """C8.2, D4.1: nothing is invented."""
     said = " ".join(text.split()).casefold()
-    found = statements(text)
-    assert len(found) <= MAX_STATEMENTS
-    for each in found:
+    for read in (statements, dead_ends):
+        assert len(read(text)) <= MAX_STATEMENTS
+    for each in (*statements(text), *dead_ends(text)):
         assert len(each.text) <= MOST_CHARACTERS + 2
         assert each.text.casefold() in said
 
@@ -152,10 +162,108 @@ def test_what_stands_between_fences_is_code(code: str) -> None:
     assert [each.text for each in statements("```x``` is the name of it.")] == ["```x``` is the name of it."]
 
 
+def test_dead_ends_are_found_and_nothing_else() -> None:
+    """D4.1, E4.1: in their order, each once, in words that stand alone; also where they are a decision's reason."""
+    assert [(each.kind, each.text) for each in dead_ends(TRIED)] == [
+        ("episode", "We tried a pool of 40 connections, but the server refused more than 30."),
+        ("episode", "Raising the timeout didn't help."),
+        ("episode", "DNS was ruled out."),
+        ("episode", "We decided to drop Redis because it made no difference."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Tried the pool of 40 connections but it failed because the server caps at 30.",
+        "I tried raising the timeout and it made no difference.",
+        "Tried `pip install foo`: failed with a compiler error.",
+        "We tried asyncpg, but the tests did not even start.",
+        "We experimented with mmap, which was slower.",
+        "We attempted to vendor the parser without success.",
+        "The first attempt failed because the port was taken.",
+        "A second workaround with symlinks did not fix the build.",
+        "Disabling the cache doesn’t help.",
+        "Patching the loader doesn't work because it is frozen.",
+        "The Redis route turned out to be a dead end.",
+        "Reverted the pool change because it broke login.",
+        "I reverted that change to the pool.",
+        "We have abandoned the plugin idea.",
+        "We ruled out DNS as the cause.",
+        "The parser that he abandoned was reverted.",
+        "试过增加超时时间，但还是失败。",
+        "缓存方案行不通，因为数据太大。",
+        "我们排除了网络问题。",
+        "タイムアウトを延ばしてみたが、効果がなかった。",
+        "キャッシュを試したが、エラーになった。",
+        "接続プールの変更は元に戻した。",
+    ],
+)
+def test_a_sentence_tells_of_a_dead_end(sentence: str) -> None:
+    """D4.1: in whatever way it was put."""
+    assert [each.text for each in dead_ends(sentence)] == [sentence]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Did the change of the pool not work, or was it a dead end?",
+        "Maybe the change of the pool did not work.",
+        "If the flag did not help, restart the server.",
+        "Restart the server if the flag did not help.",
+        "We never said that we tried it but failed.",
+        "If we tried the flag but it failed, restart.",
+        "You can see that the flag did not help.",
+        "Please note that the flag did not help.",
+        "That didn't help.",
+        "Did not work.",
+        "Did not help the build at all.",
+        "The admin reverted the change.",
+        "We reverted it.",
+        "I did not work on Monday.",
+        "We did not fix the bug.",
+        "The login page does not work.",
+        "I tried the old driver, which never failed.",
+        "I tried it and the tests no longer failed: all is well.",
+        "We tried the new build and it works.",
+        "Tried the new cache but not the old one.",
+        "We tried hard.",
+        "DNS cannot be ruled out.",
+        "The queue is not a dead end.",
+        "The first attempt never failed.",
+        "これは効果がなかった。",
+        "この方法はうまくいかなかったですか。",
+        "如果试过但是失败了就重启。",
+        "试过新的驱动，但没有失败。",
+    ],
+)
+def test_what_may_have_come_to_something_is_no_dead_end(sentence: str) -> None:
+    """D4.1: nor is what was only thought of, asked or told to do, or leans on the sentence before it."""
+    assert dead_ends(sentence) == []
+
+
+def test_of_many_dead_ends_a_few_are_kept() -> None:
+    """D4.1: the first ones."""
+    many = " ".join(f"Port {number} did not work." for number in range(100))
+    assert [each.text for each in dead_ends(many)] == [f"Port {n} did not work." for n in range(MAX_STATEMENTS)]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["Never push to main.", "Always use tabs.", "Never touch prod!", "Commits must be signed.", "必须用简体中文回答。"],
+)
+def test_a_rule_that_holds_beyond_the_session_is_a_fact(rule: str) -> None:
+    """D4.1: however short."""
+    assert [(each.kind, each.text) for each in statements(f"Thanks!\n{rule} Go on.")] == [("fact", rule)]
+
+
 @pytest.mark.parametrize(
     "unit",
-    ["```x\n", "```\n", "~~~\na\n", "`", "\n", " ", "\n ", " \n```", '.")', "a, ", "We have ", "not decided ", "> "],
-)
+    ["```x\n", "```\n", "~~~\na\n", "`", "\n", " ", "\n ", " \n```", '.")', "a, ", "We have ", "not decided ", "> ",
+     "tried but ", "tried but not not not. ", "the first attempt ", "and had ", "did not ", "error ", "x", "试但"],
+)  # fmt: skip
 def test_no_text_takes_long_to_look_through(unit: str) -> None:
-    """C8.2: each is read to its end once; one that was read again and again would hang here."""
-    assert len(statements("The list " + unit * (MAX_READ // len(unit)) + " x")) <= 1
+    """C8.2, D4.1: each is read to its end once; one that was read again and again would hang here."""
+    text = "The list " + unit * (MAX_READ // len(unit)) + " x"
+    assert len(statements(text)) <= 1
+    assert dead_ends(text) == []

@@ -62,11 +62,11 @@ JOIN records AS r ON r.scope = json_extract(p.value, '$[0]') AND r.normal_hash =
 WHERE r.kind NOT IN ('episode', 'event', 'message', 'tool_call', 'tool_result', 'summary');
 
 -- name: extracted_from
--- What maintenance made of these episodes, and still says the words it was made with.
+-- What was extracted from these episodes and messages, and still says the words it was extracted with.
 SELECT r.id FROM json_each(:ids) AS i
-JOIN records AS e ON e.id = i.value AND e.kind = 'episode'
-JOIN records AS r ON json_extract(r.details, '$.source') = e.id AND r.occurred_at = e.occurred_at
-WHERE r.kind IN ('fact', 'decision') AND r.normal_hash = coalesce(
+CROSS JOIN records AS e ON e.id = i.value AND e.kind IN ('episode', 'message')
+CROSS JOIN records AS r ON json_extract(r.details, '$.source') = e.id AND r.occurred_at = e.occurred_at
+WHERE (r.kind IN ('fact', 'decision') OR r.kind = 'episode' AND e.kind = 'message') AND r.normal_hash = coalesce(
     (SELECT o.normal_hash FROM old_texts AS o WHERE o.record_id = r.id ORDER BY o.change LIMIT 1), r.normal_hash
 )
 ORDER BY r.row;
@@ -172,11 +172,12 @@ ORDER BY {order} LIMIT :limit;
 
 -- name: recent_sessions
 -- By row, whatever other index there is: a bounded look back over what sessions stored themselves, which leaves out
--- what maintenance extracted from old episodes.
+-- what was extracted from old episodes and messages.
 WITH stored (row) AS (
     SELECT s.row FROM records AS s NOT INDEXED
     WHERE NOT EXISTS (
-        SELECT 1 FROM records AS e WHERE e.id = json_extract(s.details, '$.source') AND e.kind = 'episode'
+        SELECT 1 FROM records AS e
+        WHERE e.id = json_extract(s.details, '$.source') AND e.kind IN ('episode', 'message')
     )
     ORDER BY s.row DESC LIMIT :look_back
 )
