@@ -44,5 +44,9 @@ class TextRefused(StoreUnavailable):
     """The embedder takes other texts, but not this one, however often it is asked."""
 
 
+class SummaryFailed(StoreUnavailable):
+    """Nobody could summarise the span; the log is as it was."""
+
+
 class EmbedderMismatch(StoreUnavailable):
     """The store's vectors were made by another embedder than the one configured."""

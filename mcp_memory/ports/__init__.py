@@ -12,12 +12,25 @@ from mcp_memory.ports.indexes import Finding, IndexDifference, IndexDirectory, I
 from mcp_memory.ports.keywords import KeywordStore, Rarity
 from mcp_memory.ports.language import Clock, DateReader, Redactor
 from mcp_memory.ports.records import Mention, Outline, RecordOrder, RecordStore, Statement, StoreSummary
+from mcp_memory.ports.session_logs import (
+    Compaction,
+    LogSize,
+    PassRun,
+    PassTally,
+    Said,
+    SessionLogStore,
+    StandIn,
+    Trigger,
+    Undone,
+)
 from mcp_memory.ports.source import Source
+from mcp_memory.ports.summarizers import Summarized, Summarizer, SummaryRequest
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.ports.vectors import UsualCosine, VectorStore
 
 __all__ = [
     "Clock",
+    "Compaction",
     "Connection",
     "DateReader",
     "Embedder",
@@ -33,19 +46,30 @@ __all__ = [
     "IndexState",
     "KeywordStore",
     "LinkChange",
+    "LogSize",
     "Mention",
     "Outline",
+    "PassRun",
+    "PassTally",
     "Rarity",
     "RecordOrder",
     "RecordStore",
     "Redactor",
+    "Said",
+    "SessionLogStore",
     "Source",
+    "StandIn",
     "Statement",
     "StoreSummary",
+    "Summarized",
+    "Summarizer",
+    "SummaryRequest",
     "TaskLink",
     "TermChange",
     "TokenCounter",
     "Transaction",
+    "Trigger",
+    "Undone",
     "UsualCosine",
     "VectorChange",
     "VectorIndex",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from mcp_memory.domain.records import Entity, Record, Relation
+from mcp_memory.domain.compaction import PassName, Replacement
+from mcp_memory.domain.records import Entity, Instant, Record, Relation
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tasks import Task
 from mcp_memory.ports.encoders import Vectors
+from mcp_memory.ports.session_logs import Trigger, Undone
 
 
 class Transaction(Protocol):
@@ -44,7 +46,11 @@ class Transaction(Protocol):
         ...
 
     def extracted_from(self, record_ids: Sequence[str]) -> Sequence[str]:
-        """Ids of what maintenance extracted from these episodes and still has the words it was extracted with."""
+        """Ids of the records whose words are those of these: what has to be erased with them.
+
+        They are what maintenance extracted from an episode and still has the words it was extracted with, and summaries
+        of what any of these says, also of compactions undone since.
+        """
         ...
 
     def insert(
@@ -80,7 +86,44 @@ class Transaction(Protocol):
     def erase(self, record_ids: Sequence[str]) -> None:
         """Remove records and all that was derived from them, leaving tombstones without text.
 
-        What was extracted from one and corrected since stays, without the words that it was extracted with.
+        What was extracted from one and corrected since stays, without the words that it was extracted with. Of the
+        replacements in session logs those that say anything of one go; what they had replaced stands again. Summaries
+        that are records go where `extracted_from` of these is erased with them.
+        """
+        ...
+
+    def begin_compaction(self, caller: Caller, trigger: Trigger, at: Instant, before: int) -> int:
+        """Open the next compaction of the caller's session, whose log has so many tokens; its number there, from 1.
+
+        What replaces what may be committed by this and by later transactions, under this number.
+        """
+        ...
+
+    def replace_entries(
+        self,
+        replacements: Sequence[Replacement],
+        compaction: int,
+        pass_name: PassName,
+        caller: Caller,
+        at: Instant,
+        record_ids: Mapping[str, str],
+    ) -> None:
+        """Put each replacement in the place of the live entries that it replaces, in the caller's log.
+
+        `record_ids` names, by the ids of replacements, records stored already that say the same.
+
+        Raises:
+            Conflict: an entry is no longer live there, or the compaction is undone or no longer the latest.
+        """
+        ...
+
+    def undo_compaction(self, caller: Caller, at: Instant) -> Undone:
+        """Take the latest compaction of the caller's session back that is not undone: what it replaced stands again.
+
+        The records that said the same stay, and are named. What was said since stays where it is.
+
+        Raises:
+            Conflict: there is none.
         """
         ...
 

@@ -10,6 +10,7 @@ from mcp_memory.domain.scopes import Caller
 from mcp_memory.errors import NotFound
 from mcp_memory.ports import Clock, RecordStore, Transaction
 from mcp_memory.services.standing import require_own
+from mcp_memory.services.succession import reinstate
 
 Mode = Literal["retire", "erase", "restore"]
 
@@ -18,7 +19,8 @@ Mode = Literal["retire", "erase", "restore"]
 class Forgotten:
     """Ids that were retired, erased or restored, and those that do not exist here.
 
-    `extracted` are records that were erased with the episodes whose words they are.
+    `extracted` are records that were erased with the episodes and messages whose words they are: what was extracted
+    from them, and summaries that say anything of them.
     """
 
     done: tuple[str, ...]
@@ -37,8 +39,10 @@ class Forget:
     def __call__(self, record_ids: Sequence[str], mode: Mode, caller: Caller) -> Forgotten:
         """Retire, erase or restore, all in one atomic write.
 
-        Erasing an episode erases what was extracted from it and still says so in its words. It also purges the text
-        from the store's files, and the vectors from every index; backups made earlier keep both.
+        Erasing an episode or a message erases what was extracted from it and still says so in its words, and every
+        summary that says anything of it: what those stood for in the session's log, and was not erased, stands there
+        again. It also purges the text from the store's files, and the vectors from every index; backups made earlier
+        keep both.
 
         Raises:
             Conflict: a record belongs to a namespace that is only read here.
@@ -51,7 +55,7 @@ class Forget:
             extracted: tuple[str, ...] = ()
             if mode == "erase":
                 extracted = tuple(i for i in transaction.extracted_from(done) if i not in done)
-                transaction.erase((*done, *extracted))
+                self._erase((*done, *extracted), transaction)
             else:
                 for record in found:
                     self._move(record, mode, transaction)
@@ -60,6 +64,13 @@ class Forget:
             self._records.purge()  # Also what an earlier call, or a process that was killed, could not purge.
         not_found = tuple(i for i in wanted if i not in done)
         return Forgotten(done=done, not_found=not_found, extracted=extracted)
+
+    def _erase(self, record_ids: Sequence[str], transaction: Transaction) -> None:
+        for record_id in record_ids:
+            record = transaction.get(record_id)
+            if record and record.kind == "summary":  # The log shows the one before again, so that has to hold as well.
+                reinstate(record_id, self._clock(), transaction)
+        transaction.erase(record_ids)
 
     def _move(self, record: Record, mode: Mode, transaction: Transaction) -> None:
         now = self._clock()

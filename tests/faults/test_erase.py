@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from mcp_memory.app import App, open_app
+from mcp_memory.domain.compaction import replacing
 from mcp_memory.domain.records import Entity, NewRecord, Record, Relation
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.text import packed_terms
@@ -169,6 +170,40 @@ def test_what_a_killed_process_left_is_purged_by_the_next(app: App, tmp_path: Pa
     assert traces(tmp_path / "data", wanted)
     app.warm()
     assert traces(tmp_path / "data", wanted) == []
+
+
+def summarize(app: App, me: Caller, ids: Sequence[str], text: str) -> tuple[str, str]:
+    """A compaction of the session's log that puts one summary, which is a record as well, in the place of these."""
+    assert isinstance(app.records, SqliteRecordStore)
+    log = app.records.session_logs().log(me)
+    made = replacing(
+        tuple(entry for entry in log.entries if entry.id in ids), "summary", lambda own: f"{text} {own}", len
+    )
+    (said,) = app.remember([NewRecord(text=text, kind="summary")], me)
+    with app.records.write() as transaction:
+        number = transaction.begin_compaction(me, "call", 1.0, log.tokens)
+        transaction.replace_entries([made], number, "threshold", me, 1.0, {made.entry.id: said.id})
+    return made.entry.id, said.id
+
+
+def test_what_summaries_say_of_an_erased_message_is_in_no_file(app: App, tmp_path: Path) -> None:
+    """R9, D3.2: in the log and as records, standing, merged into another or undone; the rest stands again."""
+    me = app.caller()
+    told = ["Good morning.", SECRET, "It is noon.", "Good night."]
+    ids = [each.id for each in app.remember([NewRecord(text=text, kind="message", role="user") for text in told], me)]
+    first, said_first = summarize(app, me, ids[2:3], "Noon was told.")
+    second, said_second = summarize(app, me, [ids[1], first], f"{SECRET}, said at noon")
+    _, said_third = summarize(app, me, [ids[0], second], f"A greeting, and {SECRET}")
+    assert isinstance(app.records, SqliteRecordStore)
+    with app.records.write() as transaction:
+        assert transaction.undo_compaction(me, 2.0).record_ids == (said_third,)
+    wanted = needles(app, SECRET, f"{SECRET}, said at noon", f"A greeting, and {SECRET}")
+    assert traces(tmp_path / "data", wanted)
+    forgotten = app.forget([ids[1]], "erase", me)
+    assert (forgotten.done, forgotten.extracted) == ((ids[1],), (said_second, said_third))
+    assert traces(tmp_path / "data", wanted) == []
+    assert [entry.id for entry in app.records.session_logs().log(me).entries] == [ids[0], first, ids[3]]
+    assert app.records.get([said_first, said_second, said_third], me.scopes).keys() == {said_first}
 
 
 def test_erasing_nothing_costs_nothing(app: App, tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 """Forgetting: for a while, or for good."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.compaction import replacing
 from mcp_memory.domain.records import Entity, Kind
 from mcp_memory.domain.scopes import RecordFilter
 from mcp_memory.services.assemble_context import ContextRequest
@@ -13,6 +14,7 @@ from mcp_memory.services.forget import Forgotten, Mode
 from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.remember import Remembered
 from mcp_memory.services.revise import Revision
+from mcp_memory.stores.records_sqlite import SqliteRecordStore
 
 if TYPE_CHECKING:
     from tests.conftest import Clock
@@ -122,6 +124,33 @@ def test_a_retired_episode_keeps_what_it_stated(app: App, remember: RememberOne,
     app.maintain.step()
     assert app.forget([episode.id], "retire", app.caller()).extracted == ()
     assert len(found(app, "port")) == 1
+
+
+def test_what_a_summary_says_of_an_erased_message_goes_and_the_earlier_one_holds_again(
+    app: App, remember: RememberOne
+) -> None:
+    """R9, D3.2: in the log and as a record; what does not say it stays in both."""
+    me = app.caller()
+    assert isinstance(app.records, SqliteRecordStore)
+    logs = app.records.session_logs()
+    messages = [remember(text, kind="message", role="user").id for text in ("Hello.", "It is Zanzibar.", "Well.")]
+
+    def summarize(ids: Sequence[str], record_id: str) -> str:
+        entries = tuple(entry for entry in logs.log(me).entries if entry.id in ids)
+        made = replacing(entries, "summary", lambda own: f"Said so: {own}", len)
+        with app.records.write() as transaction:
+            number = transaction.begin_compaction(me, "call", 1.0, 100)
+            transaction.replace_entries([made], number, "threshold", me, 1.0, {made.entry.id: record_id})
+        return made.entry.id
+
+    earlier = remember("They greeted.", kind="summary")
+    standing = summarize(messages[:1], earlier.id)
+    later = remember("They greeted, and said Zanzibar.", kind="summary", supersedes=(earlier.id,))
+    summarize([standing, messages[1]], later.id)
+    assert app.forget([messages[1]], "erase", me) == Forgotten(done=(messages[1],), not_found=(), extracted=(later.id,))
+    assert [entry.id for entry in logs.log(me).entries] == [standing, messages[2]]
+    (held,) = app.records.get([earlier.id, later.id], me.scopes).values()
+    assert (held.id, held.status, held.superseded_by) == (earlier.id, "active", None)
 
 
 def test_forgetting_on_an_empty_store_finds_nothing(app: App) -> None:

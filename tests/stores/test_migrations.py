@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from mcp_memory.app import App
+from mcp_memory.domain.compaction import replacing
 from mcp_memory.domain.contexts import ContextReport
 from mcp_memory.domain.records import Kind, NewRecord, Outcome, Status
 from mcp_memory.domain.scopes import Caller
@@ -22,6 +23,12 @@ OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
     ("censor", "escalated", None, 3),
     ("procedure", "active", None, 0),
 ]
+
+WITHOUT_COMPACTIONS = """
+DROP TABLE pass_runs; DROP TABLE undone_summaries; DROP TABLE covered; DROP TABLE replacements; DROP TABLE compactions;
+DROP INDEX records_in_log;
+"""
+"""What takes a store back to the second schema."""
 
 
 def test_a_store_of_the_first_schema_counts_contexts_from_now_on(tmp_path: Path) -> None:
@@ -54,8 +61,34 @@ def test_decisions_and_censors_of_the_first_schema_have_their_own_stages(
             row = (status, outcome, activated, record_id)
             connection.execute("UPDATE records SET status = ?, outcome = ?, activated = ? WHERE id = ?", row)
         connection.commit()
-        connection.executescript("DROP TABLE assemblies; DROP INDEX records_by_source; PRAGMA user_version = 1")
+        connection.executescript(f"{WITHOUT_COMPACTIONS} DROP TABLE assemblies; DROP INDEX records_by_source;")
+        connection.execute("PRAGMA user_version = 1")
     memory = open_memory()
     assert [each.status for each in memory.records.get(ids, memory.caller().scopes).values()] == [
         "recorded", "pending", "reviewed", "retired", "created", "active", "escalated", "active",
     ]  # fmt: skip
+
+
+def test_sessions_of_the_second_schema_have_logs_that_can_be_compacted(
+    open_memory: Callable[..., App], tmp_path: Path
+) -> None:
+    """S2.3, E2.4: what was said before is their log, in its order; nothing in it is compacted yet."""
+    memory = open_memory()
+    items = [NewRecord(text=f"Said {number}.", kind="message", role="user") for number in range(3)]
+    ids = [each.id for each in memory.remember([*items, NewRecord(text="A fact.")], memory.caller())]
+    caller = memory.caller()
+    memory.close()
+    with closing(sqlite3.connect(tmp_path / "data" / FILE_NAME)) as connection:
+        connection.executescript(f"{WITHOUT_COMPACTIONS} PRAGMA user_version = 2")
+    store = SqliteRecordStore(tmp_path / "data", "e")
+    logs = store.session_logs()
+    log = logs.log(caller)
+    assert [entry.id for entry in log.entries] == ids[:3]
+    assert (logs.size(caller).tokens, list(logs.compactions(caller))) == (log.tokens, [])
+    made = replacing(log.entries[:2], "summary", lambda own: f"Two. {own}", len)
+    with store.write() as transaction:
+        number = transaction.begin_compaction(caller, "call", 1.0, log.tokens)
+        transaction.replace_entries([made], number, "threshold", caller, 1.0, {})
+    assert [entry.id for entry in logs.log(caller).entries] == [made.entry.id, ids[2]]
+    assert store.defects() == []
+    store.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import secrets
 import sqlite3
 import threading
@@ -36,8 +35,8 @@ from mcp_memory.ports import (
     VectorChange,
     Vectors,
 )
-from mcp_memory.stores.records_sqlite import assemblies, examining, late_vectors, links, purging
-from mcp_memory.stores.records_sqlite.database import WRITE_PATIENCE_SECONDS, Database, translated_errors
+from mcp_memory.stores.records_sqlite import assemblies, copying, examining, late_vectors, links, purging
+from mcp_memory.stores.records_sqlite.database import WRITE_PATIENCE_SECONDS, Database
 from mcp_memory.stores.records_sqlite.filters import where_clause
 from mcp_memory.stores.records_sqlite.rows import (
     filter_change_from_row,
@@ -45,6 +44,7 @@ from mcp_memory.stores.records_sqlite.rows import (
     record_from_row,
     task_from_row,
 )
+from mcp_memory.stores.records_sqlite.session_logs import SqliteSessionLogs
 from mcp_memory.stores.records_sqlite.statements import statement
 from mcp_memory.stores.records_sqlite.transaction import SqliteTransaction, advance, learnt
 
@@ -325,6 +325,10 @@ class SqliteRecordStore:
             rows = self._all(statement("get_meta"), (IDENTITY,))
         return rows[0]["value"]
 
+    def session_logs(self) -> SqliteSessionLogs:
+        """The logs of sessions in the same database."""
+        return SqliteSessionLogs(self._database)
+
     def embedder_id(self) -> str | None:
         with self._database.read() as connection:
             return late_vectors.embedder_of(connection)
@@ -333,25 +337,7 @@ class SqliteRecordStore:
         purging.purge(self._database)
 
     def backup(self, target: str) -> None:
-        path = Path(target)
-        if path.exists():
-            raise StoreUnavailable(f"{path} exists already; name a new file.")
-        with translated_errors(path):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.touch(mode=0o600)
-            try:
-                with self._database.read() as connection:
-                    # One snapshot, without the slack that may still hold what was erased.
-                    connection.execute("PRAGMA query_only = OFF")
-                    try:
-                        connection.execute("VACUUM INTO ?", (str(path),))
-                    finally:
-                        connection.execute("PRAGMA query_only = ON")
-                with path.open("rb+") as copy:
-                    os.fsync(copy.fileno())
-            except BaseException:
-                path.unlink()
-                raise
+        copying.back_up(self._database, Path(target))
 
     def unembedded(self, embedder: str, limit: int) -> Sequence[tuple[str, int, str]]:
         with self._database.read() as connection:

@@ -6,14 +6,16 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from mcp_memory.domain.compaction import PassName, Replacement
 from mcp_memory.domain.ids import make_id
 from mcp_memory.domain.mentions import aliases_of, entity_key
-from mcp_memory.domain.records import Entity, Record, Relation
+from mcp_memory.domain.records import Entity, Instant, Record, Relation
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tasks import Task
 from mcp_memory.domain.text import packed_terms
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.ports import Clock, Vectors
+from mcp_memory.ports import Clock, Trigger, Undone, Vectors
+from mcp_memory.stores.records_sqlite import replacing
 from mcp_memory.stores.records_sqlite.rows import record_from_row, record_to_columns, task_from_row, task_to_columns
 from mcp_memory.stores.records_sqlite.statements import statement
 
@@ -61,7 +63,8 @@ class SqliteTransaction:
         return learnt(self._db, said)
 
     def extracted_from(self, record_ids: Sequence[str]) -> Sequence[str]:
-        return [row["id"] for row in self._run("extracted_from", {"ids": json.dumps(record_ids)})]
+        extracted = [row["id"] for row in self._run("extracted_from", {"ids": json.dumps(record_ids)})]
+        return [*extracted, *replacing.summaries_of(self._db, record_ids)]
 
     def insert(
         self,
@@ -111,12 +114,34 @@ class SqliteTransaction:
             return
         mentioned = self._mentioned(record_ids)
         self._run("empty_extracted_texts", {"ids": json.dumps(record_ids)})
+        replacing.drop_saying(self._db, record_ids)
         for record_id in record_ids:
             self._run("add_tombstone", {"id": record_id, "change": self._next_change()})
             self._run("unlink_successor", {"id": record_id, "change": self._next_change()})
             self._run("delete_record", (record_id,))
         self._run("drop_unmentioned_entities", (json.dumps(mentioned),))
         self._run("put_meta", (UNPURGED, str(self._change)))
+
+    def begin_compaction(self, caller: Caller, trigger: Trigger, at: Instant, before: int) -> int:
+        return replacing.begin(self._db, caller, trigger, at, before)
+
+    def replace_entries(
+        self,
+        replacements: Sequence[Replacement],
+        compaction: int,
+        pass_name: PassName,
+        caller: Caller,
+        at: Instant,
+        record_ids: Mapping[str, str],
+    ) -> None:
+        replacing.require_latest(self._db, caller, compaction)
+        making = replacing.Making(caller=caller, compaction=compaction, pass_name=pass_name, at=at)
+        for one in replacements:
+            replacing.put(self._db, one, making, self._next_change(), record_ids.get(one.entry.id))
+
+    def undo_compaction(self, caller: Caller, at: Instant) -> Undone:
+        self._next_change()
+        return replacing.undo(self._db, caller, at)
 
     def add_task(self, task: Task) -> None:
         self._tasks.clear()

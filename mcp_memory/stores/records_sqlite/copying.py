@@ -1,0 +1,29 @@
+"""Copies the database while it is in use. Knows no record."""
+
+import os
+from pathlib import Path
+
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.stores.records_sqlite.database import Database, translated_errors
+
+
+def back_up(database: Database, path: Path) -> None:
+    """See `RecordStore.backup`."""
+    if path.exists():
+        raise StoreUnavailable(f"{path} exists already; name a new file.")
+    with translated_errors(path):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        try:
+            with database.read() as connection:
+                # One snapshot, without the slack that may still hold what was erased.
+                connection.execute("PRAGMA query_only = OFF")
+                try:
+                    connection.execute("VACUUM INTO ?", (str(path),))
+                finally:
+                    connection.execute("PRAGMA query_only = ON")
+            with path.open("rb+") as copy:
+                os.fsync(copy.fileno())
+        except BaseException:
+            path.unlink()
+            raise

@@ -1,0 +1,174 @@
+-- Queries over the logs of sessions. An original is live where nothing covers it, a replacement where nothing replaced it.
+
+-- name: live_originals
+SELECT r.id, r.kind, r.role, r.text, r.text_tokens, r.occurred_at, r.summary, r.micro, r.tool, r.call_id,
+    r.outcome IS 'failure', r.pinned, r.importance
+FROM records AS r INDEXED BY records_in_log
+WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
+    AND r.kind IN ('message', 'tool_call', 'tool_result')
+    AND NOT EXISTS (SELECT 1 FROM covered AS c WHERE c.record_id = r.id)
+ORDER BY r.row;
+
+-- name: live_replacements
+SELECT p.* FROM replacements AS p INDEXED BY replacements_live
+WHERE p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id AND p.replaced_by IS NULL;
+
+-- name: replacements_of
+-- Live or replaced.
+SELECT p.* FROM replacements AS p
+WHERE p.id IN (SELECT value FROM json_each(:ids)) AND p.namespace = :namespace AND p.agent = :agent;
+
+-- name: covers
+-- Ids sort by time; longer ones are later.
+SELECT c.replacement, c.record_id FROM covered AS c
+WHERE c.replacement IN (SELECT value FROM json_each(?)) ORDER BY c.replacement, length(c.record_id), c.record_id;
+
+-- name: originals
+SELECT r.id, r.kind, r.role, r.content_hash, r.call_id,
+    CASE json_type(r.details, '$.message_id') WHEN 'text' THEN json_extract(r.details, '$.message_id') END
+FROM records AS r INDEXED BY records_in_log
+WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
+    AND r.kind IN ('message', 'tool_call', 'tool_result')
+ORDER BY r.row;
+
+-- name: log_size
+SELECT count(*) FILTER (WHERE is_live) AS entries, coalesce(sum(tokens) FILTER (WHERE is_live), 0) AS tokens,
+    coalesce(max(stored_at), 0.0) AS last_at
+FROM (
+    SELECT r.text_tokens AS tokens, r.created_at AS stored_at,
+        NOT EXISTS (SELECT 1 FROM covered AS c WHERE c.record_id = r.id) AS is_live
+    FROM records AS r INDEXED BY records_in_log
+    WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
+        AND r.kind IN ('message', 'tool_call', 'tool_result')
+    UNION ALL
+    SELECT tokens, NULL, 1 FROM replacements INDEXED BY replacements_live
+    WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id AND replaced_by IS NULL
+);
+
+-- name: agents_at_work
+-- Whose logs grew since then, found by the few sessions that were at work since.
+SELECT r.namespace, r.agent, r.session_id
+FROM sessions AS s CROSS JOIN records AS r INDEXED BY records_in_log ON r.namespace = s.namespace AND r.session_id = s.id
+WHERE s.last_at >= :since AND r.kind IN ('message', 'tool_call', 'tool_result')
+GROUP BY r.namespace, r.session_id, r.agent HAVING max(r.created_at) >= :since;
+
+-- name: list_compactions
+SELECT number, at, asked_by, tokens_before, tokens_after, undone_at FROM compactions
+WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id ORDER BY number;
+
+-- name: add_compaction
+-- Numbers of undone ones are not used again.
+INSERT INTO compactions (namespace, agent, session_id, number, at, asked_by, tokens_before, tokens_after)
+SELECT :namespace, :agent, :session_id, coalesce(max(number), 0) + 1, :at, :asked_by, :before, :before FROM compactions
+WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
+RETURNING number;
+
+-- name: latest_compaction
+SELECT max(number) FROM compactions
+WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id AND undone_at IS NULL;
+
+-- name: note_saving
+UPDATE compactions SET tokens_after = tokens_after - :saved
+WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id AND number = :compaction;
+
+-- name: live_originals_among
+SELECT r.id, r.text_tokens FROM json_each(:ids) AS i CROSS JOIN records AS r ON r.id = i.value
+WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
+    AND r.kind IN ('message', 'tool_call', 'tool_result')
+    AND NOT EXISTS (SELECT 1 FROM covered AS c WHERE c.record_id = r.id);
+
+-- name: live_replacements_among
+SELECT p.row, p.tokens FROM json_each(:ids) AS i CROSS JOIN replacements AS p ON p.id = i.value
+WHERE p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id AND p.replaced_by IS NULL;
+
+-- name: add_replacement
+INSERT INTO replacements (
+    id, change, namespace, agent, session_id, compaction, pass_name, made_at, form, kind, role, text, tokens,
+    original_tokens, level, tool, call_id, failed, pinned, importance, at, record_id
+) VALUES (
+    :id, :change, :namespace, :agent, :session_id, :compaction, :pass_name, :made_at, :form, :kind, :role, :text,
+    :tokens, :original_tokens, :level, :tool, :call_id, :failed, :pinned, :importance, :at, :record_id
+)
+ON CONFLICT DO NOTHING RETURNING row;
+
+-- name: cover_originals
+INSERT INTO covered (record_id, replacement) SELECT value, :replacement FROM json_each(:ids);
+
+-- name: cover_what_those_cover
+INSERT INTO covered (record_id, replacement)
+SELECT record_id, :replacement FROM covered WHERE replacement IN (SELECT value FROM json_each(:replaced));
+
+-- name: put_successor
+UPDATE replacements SET replaced_by = :replacement WHERE row IN (SELECT value FROM json_each(:replaced));
+
+-- name: keep_sources
+-- Of the summaries of this compaction that are records: what they cover, and the earlier summaries that they took up.
+INSERT OR IGNORE INTO undone_summaries (record_id, source_id)
+SELECT p.record_id, c.record_id FROM replacements AS p CROSS JOIN covered AS c ON c.replacement = p.row
+WHERE p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id AND p.compaction = :compaction
+    AND p.record_id IS NOT NULL
+UNION
+SELECT p.record_id, earlier.record_id
+FROM replacements AS p CROSS JOIN replacements AS earlier ON earlier.replaced_by = p.row
+WHERE p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id AND p.compaction = :compaction
+    AND p.record_id IS NOT NULL AND earlier.record_id IS NOT NULL;
+
+-- name: drop_compacted
+-- What they had replaced is live again, by its foreign key, and what they covered is not covered by them.
+DELETE FROM replacements
+WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id AND compaction = :compaction
+RETURNING record_id;
+
+-- name: note_undone
+UPDATE compactions SET undone_at = :at
+WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id AND number = :compaction;
+
+-- name: saying_the_same
+-- From records to replacements that say anything of them, to what replaced those, to the records that say the same.
+WITH RECURSIVE telling (record_id, replacement) AS (
+    SELECT value, NULL FROM json_each(?)
+    UNION
+    SELECT NULL, c.replacement FROM telling CROSS JOIN covered AS c ON c.record_id = telling.record_id
+    UNION
+    SELECT NULL, p.row FROM telling CROSS JOIN replacements AS p ON p.record_id = telling.record_id
+    UNION
+    SELECT NULL, p.replaced_by FROM telling CROSS JOIN replacements AS p ON p.row = telling.replacement
+    WHERE p.replaced_by IS NOT NULL
+    UNION
+    SELECT p.record_id, NULL FROM telling CROSS JOIN replacements AS p ON p.row = telling.replacement
+    WHERE p.record_id IS NOT NULL
+    UNION
+    SELECT u.record_id, NULL FROM telling CROSS JOIN undone_summaries AS u ON u.source_id = telling.record_id
+)
+SELECT record_id, replacement FROM telling ORDER BY length(record_id), record_id;
+
+-- name: drop_replacements
+DELETE FROM replacements WHERE row IN (SELECT value FROM json_each(?));
+
+-- name: add_pass_run
+INSERT INTO pass_runs (
+    namespace, agent, session_id, compaction, at, name, revision, ran, reason, tokens_before, tokens_after, replaced,
+    milliseconds, spent, error
+) VALUES (
+    :namespace, :agent, :session_id, :compaction, :at, :name, :revision, :ran, :reason, :tokens_before, :tokens_after,
+    :replaced, :milliseconds, :spent, :error
+);
+
+-- name: prune_pass_runs
+DELETE FROM pass_runs WHERE at < ?;
+
+-- name: tally_passes
+SELECT name, count(*) FILTER (WHERE ran) AS ran, count(error) AS failed, sum(milliseconds) AS milliseconds,
+    sum(tokens_before - tokens_after) AS saved, sum(spent) AS spent
+FROM pass_runs WHERE namespace = :namespace AND agent = :agent AND at >= :since GROUP BY name ORDER BY name;
+
+-- name: skipped_passes
+-- The commonest reasons first.
+SELECT name, reason, count(*) FROM pass_runs
+WHERE namespace = :namespace AND agent = :agent AND at >= :since AND NOT ran GROUP BY name, reason
+ORDER BY count(*) DESC, max(at) DESC, reason;
+
+-- name: fruitless_passes
+SELECT DISTINCT name FROM pass_runs
+WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id AND revision = :revision
+    AND (ran OR error IS NOT NULL) AND tokens_after >= tokens_before;
