@@ -1,0 +1,194 @@
+"""The sections of a session's summary, and how they are found in a text, whoever wrote it. Knows no session."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Literal, TypeAlias, get_args
+
+Section: TypeAlias = Literal[
+    "goal", "constraints", "instructions", "facts", "state", "completed", "in_progress", "next_steps", "decisions",
+    "dead_ends", "files", "commands", "identifiers", "values",
+]  # fmt: skip
+SECTIONS: tuple[Section, ...] = get_args(Section)
+TITLES: Mapping[Section, str] = {
+    "goal": "Goal",
+    "constraints": "Constraints",
+    "instructions": "User instructions",
+    "facts": "Key facts",
+    "state": "Current state",
+    "completed": "Completed",
+    "in_progress": "In progress",
+    "next_steps": "Next steps",
+    "decisions": "Decisions",
+    "dead_ends": "Dead ends",
+    "files": "Files",
+    "commands": "Commands",
+    "identifiers": "Identifiers",
+    "values": "Exact values",
+}
+LISTED: tuple[Section, ...] = ("files", "commands", "identifiers", "values")
+"""Sections that are the ledger's: to the letter, whoever writes the rest."""
+
+_Heading: TypeAlias = Section | Literal["artifacts", "other"]
+_OTHER_TITLES: Mapping[_Heading, str] = {
+    "goal": "goals|objective|user goal|primary goal|overall goal|task",
+    "constraints": "constraint|constraints and rules|rules|requirements",
+    "instructions": "user instructions verbatim|instructions|user messages|all user messages|user's instructions",
+    "facts": "facts|key fact|context|background|key findings|findings",
+    "state": "state|status|current status|where things stand",
+    "completed": "done|completed work|completed tasks|completed steps|what was done",
+    "in_progress": "current work|ongoing|work in progress|doing",
+    "next_steps": "next|next step|pending|pending tasks|todo|to do|remaining|open items",
+    "decisions": "decision|key decisions|decisions with reasons|decisions and reasons",
+    "dead_ends": "dead end|failed attempts|what did not work|errors and dead ends",
+    "files": "file|files touched|relevant files|file paths",
+    "commands": "command|commands run",
+    "identifiers": "identifier|ids|names",
+    "values": "values|exact value|ledger|ledger of exact values|numbers",
+    "artifacts": "artifacts|artefacts|artifact ledger",
+}
+"""What else writers call them."""
+_TITLED: dict[str, _Heading] = {title.lower(): section for section, title in TITLES.items()}
+_TITLED.update((title, section) for section, titles in _OTHER_TITLES.items() for title in titles.split("|"))
+
+_HASHES = re.compile(r"\s{0,3}#{1,6}\s*(?P<title>[^\s:][^:]{0,80})(?::(?P<rest>.*))?$")
+_BOLD = re.compile(r"\s{0,3}(?:\*\*|__)(?P<title>[^*_\n]{1,60})(?:\*\*|__)(?P<rest>.*)$")
+_PLAIN = re.compile(r"\s{0,3}(?P<title>(?:\d{1,2}[.)]\s?)?[A-Za-z][A-Za-z' /-]{1,40}):(?P<rest>.*)$")
+_NUMBERED = re.compile(r"\s{0,3}\d{1,2}[.)]\s+(?P<title>[A-Za-z][A-Za-z' /-]{1,40})(?P<rest>)$")
+_AROUND_TITLE = re.compile(r"^[\d.)*_\s]+|\s*\([^)]*\)\s*$|[*_:\s]+$")
+_ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])(?:\s+|$)")
+_TICKED = re.compile(r"`([^`]+)`")
+_NOTHING = (
+    "|none|nothing|n/a|none yet|not applicable|nothing yet|none so far|none mentioned|keine|nichts|aucun|无|没有|なし"
+)
+_QUOTES = frozenset({"“”", "„“", "«»", "「」", '""'})
+
+
+def says_none(line: str) -> bool:
+    """Whether a line only says that there is nothing to say."""
+    return len(line) < 30 and line.strip("()[]*_.。- ").casefold() in _NOTHING.split("|")
+
+
+def unticked(line: str) -> str:
+    """A value, an identifier or the like without the marks of code around it."""
+    ticked = _TICKED.fullmatch(line)
+    return ticked[1].strip() if ticked else line
+
+
+def quote(instruction: str) -> str:
+    """The user's words to the byte, in a form that stands in any block: `> ` before each of their lines.
+
+    Behind it stands a line without that sign, and no other line of the block begins with ">".
+    """
+    return "\n".join(f"> {line}" for line in instruction.split("\n"))
+
+
+def quoted_instructions(text: str) -> tuple[str, ...]:
+    """What was quoted in a block, to the byte, in order."""
+    return tuple("\n".join(run) for is_quoted, run in _runs(text.split("\n")) if is_quoted)
+
+
+def stated(text: str) -> dict[Section, list[str]]:
+    """The sections that a text has, with their lines as they stand: also those that say "none", or nothing.
+
+    What stands before the first heading is left out; what stands under one that is none of ours is a fact.
+    """
+    return _gathered(_blocks(text, with_items=False)) or _gathered(_blocks(text, with_items=True))
+
+
+def _gathered(blocks: Iterable[tuple[_Heading, list[str]]]) -> dict[Section, list[str]]:
+    found: dict[Section, list[str]] = {}
+    for heading, lines in blocks:
+        if heading == "artifacts":
+            for section, line in _artifacts(lines):
+                found.setdefault(section, []).append(line)
+        elif heading == "instructions":
+            found.setdefault("instructions", []).extend(_instructions(lines))
+        else:
+            found.setdefault("facts" if heading == "other" else heading, []).extend(_items(lines))
+    return found
+
+
+def _blocks(text: str, *, with_items: bool) -> Iterator[tuple[_Heading, list[str]]]:
+    """Each heading with the lines under it; an item may be one `with_items`."""
+    now: _Heading | None = None
+    lines: list[str] = []
+    for line in text.split("\n"):
+        title, rest = _heading(_ITEM.sub("", line, count=1) if with_items else line)
+        if title is None or (title == "other" and now is None):
+            lines.append(line)
+            continue
+        if now:
+            yield now, lines
+        now, lines = title, [rest] if rest else []
+    if now:
+        yield now, lines
+
+
+def _heading(line: str) -> tuple[_Heading | None, str]:
+    """The section that a line begins and what else it says; None where it is no heading."""
+    hashes = _HASHES.match(line)
+    match = hashes or _BOLD.match(line) or _PLAIN.match(line) or _NUMBERED.match(line)
+    if match is None:
+        return None, ""
+    title = _AROUND_TITLE.sub("", _AROUND_TITLE.sub("", match["title"])).casefold()
+    section = _TITLED.get(title)
+    if section is None and hashes:
+        section = "other"
+    return section, (match["rest"] or "").strip(" \t:*_")
+
+
+def _items(lines: Sequence[str]) -> Iterator[str]:
+    """Items without their marks; a line set in goes on with the one before."""
+    item = ""
+    for line in lines:
+        shown = line.strip()
+        goes_on = line[:1].isspace() and shown and not _ITEM.match(line)
+        if goes_on and item:
+            item = f"{item} {shown}"
+            continue
+        if item:
+            yield item
+        item = "" if shown.startswith("```") else _ITEM.sub("", line, count=1).strip()
+    if item:
+        yield item
+
+
+def _instructions(lines: Sequence[str]) -> Iterator[str]:
+    """What is quoted, to the byte; what is not, as items are read."""
+    for is_quoted, run in _runs(lines):
+        if is_quoted:
+            yield "\n".join(run)
+        else:
+            yield from (_unquoted(item) for item in _items(run) if not says_none(item))
+
+
+def _runs(lines: Iterable[str]) -> Iterator[tuple[bool, list[str]]]:
+    """Lines that are quoted, without the sign, and lines that are not, in turn."""
+    for is_quoted, run in groupby(lines, key=lambda line: line.startswith(">")):
+        yield is_quoted, [line.removeprefix(">").removeprefix(" ") if is_quoted else line for line in run]
+
+
+def _unquoted(item: str) -> str:
+    return item[1:-1] if len(item) > 2 and item[0] + item[-1] in _QUOTES else item
+
+
+def _artifacts(lines: Sequence[str]) -> Iterator[tuple[Section, str]]:
+    """What a section of several sorts holds; an item that does not say of which is an identifier, or a file by form."""
+    now: Section | None = None
+    for item in _items([line.strip() for line in lines]):
+        title, rest = _heading(item)
+        if title not in ("files", "commands", "identifiers", "values"):
+            yield now or _sort_of(item), item
+            continue
+        now = title
+        for part in rest.split(", "):
+            if part.strip():
+                yield now, part.strip()
+
+
+def _sort_of(item: str) -> Section:
+    bare = unticked(item)
+    if " " in bare:
+        return "commands" if bare != item else "values"
+    return "files" if "/" in bare or "." in bare else "identifiers"
