@@ -1,0 +1,167 @@
+"""The ceiling pass: where nothing else helped, the preserved part gives way as well, the user's words last.
+
+One entry stands for one, so that what was said when, and by whom, stays to be seen; only where that is too much, one
+for many. Each names the id that opens it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from mcp_memory.compaction.mask_tool_output import mask
+from mcp_memory.domain.compaction import (
+    PRESERVED_ENTRIES,
+    Count,
+    Options,
+    PassName,
+    Plan,
+    Replacement,
+    replacing,
+    saved,
+)
+from mcp_memory.domain.session_log import Entry, Places, SessionLog
+from mcp_memory.domain.times import iso_minute
+from mcp_memory.domain.tool_lines import one_line
+from mcp_memory.domain.tool_outputs import kept_line, remains_of
+
+MARK = "[MESSAGE ARCHIVED"
+WORDS_CHARACTERS = (80, 0)
+"""How much of a message is shown where it stood; at first, and where that was not enough."""
+MANY, FEW = 100, 3
+"""How many entries are put away together at most, where a line for each is too much; fewer than a few never are."""
+MAX_ERRORS, ERROR_CHARACTERS = 3, 160
+
+_Step: TypeAlias = tuple[Places, Callable[[], Replacement | None]]
+"""Places, and what would stand for them; None where nothing can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """Masks outputs, then puts messages away, from the ceiling down to the threshold."""
+
+    count: Count
+
+    @property
+    def name(self) -> PassName:
+        return "ceiling"
+
+    def plan(self, log: SessionLog, options: Options) -> Plan:
+        """As few as will do, the oldest first: outputs, assistants' words and calls, pinned, users' words, system's.
+
+        The newest message of the user's is the last to go.
+        """
+        full = f"{int(100 * options.share(log.tokens))} % of {options.window:,} tokens"
+        if log.tokens <= options.tokens(options.ceiling):
+            return Plan(reason=f"{full}, not above {100 * options.ceiling:.0f} %")
+        made = self._made(log, options.tokens(min(options.threshold, options.ceiling)))
+        left = log.tokens - saved(log, made)
+        reason = f"{full}, above {100 * options.ceiling:.0f} %"
+        if left > options.tokens(options.ceiling):
+            reason += f"; no shorter than {left:,} tokens: the newest entries keep a line each"
+        return Plan(reason=reason, replacements=tuple(made))
+
+    def _made(self, log: SessionLog, goal: int) -> list[Replacement]:
+        """What brings the log to the goal, or as near as may be. A later step takes the place of an earlier one's."""
+        made: dict[int, Replacement] = {}
+        tokens = [entry.tokens for entry in log.entries]
+        left = log.tokens
+        for places, shorten in self._steps(log):
+            if left <= goal:
+                break
+            now = sum(tokens[place] for place in places)
+            shorter = shorten()
+            if shorter is None or shorter.entry.tokens >= now:
+                continue
+            left -= now - shorter.entry.tokens
+            for place in places:
+                made.pop(place, None)
+                tokens[place] = 0
+            made[places[0]], tokens[places[0]] = shorter, shorter.entry.tokens
+        return [made[place] for place in sorted(made)]
+
+    def _steps(self, log: SessionLog) -> Iterator[_Step]:
+        """What can be made shorter, in the order in which it may go."""
+        outputs = [
+            place for place, entry in enumerate(log.entries) if entry.kind == "tool_result" and entry.form == "original"
+        ]
+        for place in sorted(outputs, key=lambda place: log.entries[place].pinned):
+            yield (place,), lambda place=place: mask(log, place, self.count, at_most=log.entries[place].tokens - 1)
+        newest = max((place for place, entry in enumerate(log.entries) if entry.is_users), default=None)
+        dearness = [_dearness(entry, place == newest) for place, entry in enumerate(log.entries)]
+        places = sorted(range(len(log.entries)), key=lambda place: dearness[place])
+        dear = [place for place in places if dearness[place] >= _USERS]
+        yield from self._lines(log, [place for place in places if dearness[place] < _USERS])
+        for many in _many(log, frozenset(place for place in places if dearness[place] < _PINNED)):
+            yield many, lambda many=many: _put_away_together(log.at(many), self.count)
+        yield from self._lines(log, dear)
+
+    def _lines(self, log: SessionLog, places: Sequence[int]) -> Iterator[_Step]:
+        """A line for each of the places."""
+        for characters in WORDS_CHARACTERS:
+            for place in places:
+                yield (place,), lambda place=place, most=characters: _put_away(log.entries[place], most, self.count)
+
+
+_OUTPUT, _PINNED, _USERS, _SYSTEMS, _NEWEST = range(1, 6)
+
+
+def _dearness(entry: Entry, is_newest: bool) -> int:
+    """What goes first is lowest. Summaries and batches, which quote the user, go with the user's words."""
+    if is_newest:
+        return _NEWEST
+    if entry.role in ("user", "system"):
+        return _SYSTEMS if entry.role == "system" else _USERS
+    if entry.pinned:
+        return _PINNED
+    return _OUTPUT if entry.kind == "tool_result" else 0
+
+
+def _many(log: SessionLog, free: frozenset[int]) -> Iterator[Places]:
+    """Free places to be put away together, oldest first: neighbours, exchanges whole, none of the last entries.
+
+    A call whose results have not come keeps its line, so that they find it.
+    """
+    own = log.within(place for place in free - log.unanswered if place < len(log.entries) - PRESERVED_ENTRIES)
+    together: set[int] = set()
+    for place in range(len(log.entries)):
+        if place in own:
+            together |= log.closed((place,))
+        if together and (place not in own or len(together) >= MANY):
+            yield from [tuple(sorted(together))] if len(together) >= FEW else []
+            own -= together
+            together = set()
+
+
+def _put_away_together(entries: tuple[Entry, ...], count: Count) -> Replacement:
+    """One block for calls, results and messages: how many, when, with which tools, and the last errors."""
+    tools = Counter(one_line(entry.tool, 40) for entry in entries if entry.kind == "tool_call" and entry.tool)
+    errors = dict.fromkeys(error for entry in entries if entry.failed for error in remains_of(entry).errors)
+    said = [f"{len(entries)} messages, calls and results put away, {iso_minute(entries[0].at)} to "]
+    said[0] += iso_minute(max(entry.at for entry in entries))
+    if tools:
+        said.append("calls: " + ", ".join(f"{tool} {times}" for tool, times in tools.most_common(5)))
+    if errors:
+        shown = [one_line(error, ERROR_CHARACTERS) for error in list(errors)[-MAX_ERRORS:]]
+        said.append("failed: " + "; ".join(shown))
+    text = ". ".join(said)
+    return replacing(entries, "tools", lambda entry_id: f"[SUMMARIZED] {text}. (open {entry_id})", count)
+
+
+def _put_away(entry: Entry, characters: int, count: Count) -> Replacement:
+    text = _archived(entry, characters)
+    return replacing((entry,), "external", lambda _: text, count)
+
+
+def _archived(entry: Entry, characters: int) -> str:
+    """`[MESSAGE ARCHIVED id=… role=… tokens=…] first words`; the id is the original's, or that of a block for many."""
+    if entry.form == "external":
+        head, _, words = entry.text.partition("]")
+    else:
+        entry_id = entry.covers[0] if len(entry.covers) == 1 else entry.id
+        head, words = f"{MARK} id={entry_id} role={entry.role} tokens={entry.original_tokens:,}", entry.text
+    if not characters:
+        return f"{head}]"
+    if entry.kind == "tool_result" and entry.form in ("original", "mask"):
+        words = kept_line(remains_of(entry), 0, len)
+    return f"{head}] {one_line(words, characters)}".rstrip()

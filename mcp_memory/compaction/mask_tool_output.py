@@ -1,0 +1,86 @@
+"""Puts tool outputs away: a line says whose they were and how to get them back, two more what they said.
+
+Calls and their arguments stay as they are. Knows no store.
+"""
+
+from dataclasses import dataclass
+
+from mcp_memory.domain.compaction import Count, Options, PassName, Plan, Replacement, preserved, replacing
+from mcp_memory.domain.session_log import Entry, SessionLog
+from mcp_memory.domain.times import iso
+from mcp_memory.domain.tool_lines import NAME_CHARACTERS, arguments_line, line_count, one_line
+from mcp_memory.domain.tool_outputs import FIRST, KEPT, Remains, first_line, kept_line, remains_of
+
+ARGUMENT_CHARACTERS, FIRST_LINE_CHARACTERS = 100, 120
+KEPT_TOKENS = 40
+"""What the exact values of a long output may take; of a short one it is a tenth of it."""
+FAILED_FACTOR = 2
+"""An output that failed is put away when it is so many times longer than others: it says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskToolOutput:
+    """Masks every output that is long enough and outside the preserved part."""
+
+    count: Count
+
+    @property
+    def name(self) -> PassName:
+        return "mask"
+
+    def plan(self, log: SessionLog, options: Options) -> Plan:
+        """A mask for each, where it is at least a third shorter."""
+        stays = preserved(log, options)
+        long = [
+            place for place in range(len(log.entries)) if place not in stays and _is_long(log.entries[place], options)
+        ]
+        if not long:
+            return Plan(reason=f"no output of {options.least_output:,} tokens or more outside the preserved part")
+        masks = [
+            made
+            for place in long
+            if (made := mask(log, place, self.count, at_most=2 * log.entries[place].tokens // 3)) is not None
+        ]
+        if not masks:
+            return Plan(reason="no output outside the preserved part that a mask would make a third shorter")
+        before, after = sum(one.entry.original_tokens for one in masks), sum(one.entry.tokens for one in masks)
+        outputs = "1 output" if len(masks) == 1 else f"{len(masks):,} outputs"
+        return Plan(reason=f"{outputs} of {before:,} tokens put away, {after:,} left", replacements=tuple(masks))
+
+
+def mask(log: SessionLog, place: int, count: Count, *, at_most: int) -> Replacement | None:
+    """What stands for the output at this place: the fullest mask of at most so many tokens, or None.
+
+    Errors are in all of them; point and exact values only where there is room.
+    """
+    output = log.entries[place]
+    answers = log.exchange_of.get(place)
+    call = log.entries[answers[0]] if answers else None
+    remains = remains_of(output)
+    for terse in (False, True):
+        text = _mask_text(output, call, remains, count, terse=terse)
+        if count(text) <= at_most:
+            return replacing((output,), "mask", lambda _, text=text: text, count)
+    return None
+
+
+def _mask_text(output: Entry, call: Entry | None, remains: Remains, count: Count, *, terse: bool) -> str:
+    """`[TOOL OUTPUT ARCHIVED id=… tool=… args=… tokens=… lines=… at=…]`, the first line, and what is kept."""
+    shorter = 2 if terse else 1
+    first = first_line(output, FIRST_LINE_CHARACTERS // shorter)
+    kept = kept_line(remains, min(KEPT_TOKENS, output.tokens // 10), count, said=first, terse=terse)
+    said = [
+        f"id={output.covers[0]}",
+        f"tool={one_line(output.tool or (call.tool if call else None) or 'unknown', NAME_CHARACTERS)}",
+        *([f"args={arguments_line(call, ARGUMENT_CHARACTERS // shorter)}"] if call else []),
+        f"tokens={output.tokens:,}",
+        f"lines={line_count(output.text):,}",
+        *(["outcome=failure"] if output.failed else []),
+        f"at={iso(output.at)}",
+    ]
+    return "\n".join([f"[TOOL OUTPUT ARCHIVED {' '.join(said)}]", FIRST + first, *([KEPT + kept] if kept else [])])
+
+
+def _is_long(entry: Entry, options: Options) -> bool:
+    least = options.least_output * (FAILED_FACTOR if entry.failed else 1)
+    return entry.kind == "tool_result" and entry.form == "original" and entry.tokens >= least
