@@ -22,6 +22,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from mcp_memory.domain.compaction import PassName, Preset
 from mcp_memory.errors import InvalidRequest
 
 APP_NAME = "mcp-memory"
@@ -64,6 +65,13 @@ def _check_url(value: str) -> str:
     url = urlsplit(value)
     if url.scheme not in ("http", "https") or not url.hostname or url.username or url.path.strip("/"):
         raise ValueError("must be http:// or https://, host and port; credentials go into MCP_MEMORY_CHROMA_HEADERS")
+    return value
+
+
+def _check_endpoint(value: str) -> str:
+    url = urlsplit(value)
+    if url.scheme not in ("http", "https") or not url.hostname or url.username or url.password or url.query:
+        raise ValueError("must be http:// or https://, host and path; keys come from the environment alone")
     return value
 
 
@@ -128,6 +136,14 @@ class Settings(BaseSettings):
     """Budget of a context where the call names none."""
     strategies_file: Path | None = Field(default_factory=_strategies_file)
     """The user's own strategies; by default strategies.toml beside config.toml, where there is one."""
+    compaction: Preset = "default"
+    """How session logs are compacted; with `off` only by hand."""
+    compaction_window: Annotated[int | None, Field(ge=1_000, le=100_000_000)] = None
+    """The clients' context window, in tokens; by default the preset's."""
+    compaction_passes: Annotated[list[PassName], NoDecode, BeforeValidator(_split_commas)] = []
+    """Which passes, in which order (comma-separated in the environment); by default the preset's."""
+    compaction_idle_minutes: Annotated[float, Field(ge=0, le=10_080)] = 5.0
+    """How long a session is silent before its log, 70 % full, is compacted."""
     redact_secrets: bool = True
     """Replace keys, tokens and private keys before anything is stored."""
     embedder: EmbedderName = "minilm"
@@ -146,6 +162,16 @@ class Settings(BaseSettings):
     """The most windows of text in one request to an embedder."""
     embedder_window_characters: Annotated[int, Field(ge=100, le=100_000)] = 2000
     """Longer texts get several vectors; not for the built-in, which counts word pieces."""
+    summarizer: Literal["extractive", "openai", "anthropic"] = "extractive"
+    """Who summarises sessions if not the calling agent: sentences chosen here, or a model (docs/summarizers.md)."""
+    summarizer_model: Annotated[_Name | None, Field(validate_default=True)] = None
+    """The model's name at that service; needed by every one but `extractive`."""
+    summarizer_url: Annotated[str, AfterValidator(_check_endpoint)] | None = None
+    """Where the service answers, if not where its library looks by itself."""
+    summarizer_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
+    """How long one request to the model may take; it is repeated twice at most."""
+    summarizer_max_input_tokens: Annotated[int, Field(ge=4_000, le=2_000_000)] = 100_000
+    """What one request to the model may hold; longer spans are summarised in parts."""
     chroma: Literal["embedded", "http", "cloud", "off"] = "embedded"
     """Where the index for search by meaning lies: in the data directory, on a Chroma server, in Chroma Cloud."""
     chroma_least_vectors: Annotated[int, Field(ge=0)] = 20_000
@@ -159,7 +185,7 @@ class Settings(BaseSettings):
     chroma_api_key: _Sendable | None = None
     """For `cloud` (from the environment only)."""
     maintain_minutes: Annotated[float, Field(ge=0, le=10_080)] = 30.0
-    """How often a server moves on what is due (docs/lifecycle.md); 0 leaves it to `mcp-memory maintain`."""
+    """How often, at least, a server moves on what is due (docs/lifecycle.md); 0 leaves it to `mcp-memory maintain`."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
 
     @field_validator("embedder_model")
@@ -171,6 +197,16 @@ class Settings(BaseSettings):
             raise ValueError("the built-in embedder has one model; set embedder too, or leave this out")
         if embedder not in ("minilm", None) and model is None:
             raise ValueError(f"embedder {embedder} needs the name of a model")
+        return model
+
+    @field_validator("summarizer_model")
+    @classmethod
+    def _check_summarizer_model(cls, model: str | None, info: ValidationInfo) -> str | None:
+        summarizer = info.data.get("summarizer")
+        if summarizer == "extractive" and model is not None:
+            raise ValueError("extractive asks no model; set summarizer too, or leave this out")
+        if summarizer not in ("extractive", None) and model is None:
+            raise ValueError(f"summarizer {summarizer} needs the name of a model")
         return model
 
     @classmethod

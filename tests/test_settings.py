@@ -123,3 +123,39 @@ def test_strategies_are_looked_for_beside_the_settings_file(monkeypatch: pytest.
     assert load_settings().strategies_file == file
     monkeypatch.setenv("MCP_MEMORY_STRATEGIES_FILE", str(tmp_path / "mine.toml"))
     assert load_settings().strategies_file == tmp_path / "mine.toml"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ({"summarizer": "nobody"}, "'extractive'.*'openai'.*'anthropic'"),
+        ({"summarizer": "openai"}, "summarizer openai needs the name of a model.*MCP_MEMORY_SUMMARIZER_MODEL"),
+        ({"summarizer_model": "some-model"}, "extractive asks no model"),
+        ({"summarizer_url": "ftp://localhost"}, "must be http:// or https://"),
+        ({"summarizer_url": "https://user:word@localhost/v1"}, "keys come from the environment alone"),
+        ({"summarizer_url": "https://localhost/v1?key=word"}, "keys come from the environment alone"),
+        ({"summarizer_timeout_seconds": 0}, "greater than 0"),
+        ({"summarizer_max_input_tokens": 10}, "greater than or equal to 4000"),
+    ],
+)
+def test_wrong_settings_of_a_summarizer_are_told(
+    chosen: dict[str, object], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3.1, S4.3: without what may be a key."""
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(tmp_path / "none.toml"))
+    with pytest.raises(InvalidRequest, match=said) as caught:
+        load_settings(**chosen)
+    assert "word" not in str(caught.value)
+
+
+def test_a_model_for_summaries_is_chosen_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """D7.1: its address may have a path."""
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(tmp_path / "none.toml"))
+    assert load_settings().summarizer == "extractive"
+    monkeypatch.setenv("MCP_MEMORY_SUMMARIZER", "openai")
+    monkeypatch.setenv("MCP_MEMORY_SUMMARIZER_MODEL", "some-model")
+    monkeypatch.setenv("MCP_MEMORY_SUMMARIZER_URL", "http://localhost:11434/v1")
+    settings = load_settings()
+    assert (settings.summarizer, settings.summarizer_model) == ("openai", "some-model")
+    assert settings.summarizer_url == "http://localhost:11434/v1"
+    assert settings.summarizer_timeout_seconds == 60

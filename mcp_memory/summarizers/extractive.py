@@ -1,0 +1,214 @@
+"""Summaries without a model: a span's own sentences, ranked over our own embeddings and sorted by their shape.
+
+Nothing is worded anew, at most cut short. The first choice goes by the sentences themselves, so that a span of any
+length has a few hundred of them embedded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from mcp_memory.domain.compaction import INSTRUCTION_TOKENS
+from mcp_memory.domain.condensing import condensed, shortened
+from mcp_memory.domain.pieces import pieces_of
+from mcp_memory.domain.session_log import Entry
+from mcp_memory.domain.structured_summary import fitted, instructions_in, structured
+from mcp_memory.domain.summary_sections import Section
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.ports import Embedder, Summarized, SummaryRequest, TokenCounter
+from mcp_memory.summarizers.ranking import by_meaning, by_words, ranks, says_nothing_new
+from mcp_memory.summarizers.sentences import Said, said_in, shape
+from mcp_memory.summarizers.shapes import changes_direction, section_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MOST_READ = 1_500
+"""Sentences that are sorted out by their shape, about a fifth of a millisecond each."""
+MOST_RANKED = 250
+"""Sentences that are embedded, about two milliseconds each."""
+LINE_TOKENS = 60
+LINE_CHARACTERS = 2_000
+"""What may become a line: more is never looked at."""
+STATE_TOKENS = 80
+LEAST_PROMISE = 1.0
+LEAST_WORTH = 0.1
+"""What a sentence counts for that is worth nothing by itself."""
+TITLES_TOKENS, BULLET_TOKENS = 30, 3
+
+OFTEN = 3
+"""So many lines that differ in their values alone are a list, and none of them is the point."""
+_TOLD_OFTEN: frozenset[Section] = frozenset({"facts", "completed", "in_progress", "next_steps"})
+
+_WEIGHT: Mapping[Section, float] = {
+    "constraints": 4.0, "decisions": 3.0, "dead_ends": 2.5, "next_steps": 2.5, "in_progress": 2.0, "completed": 1.2,
+    "facts": 1.0,
+}  # fmt: skip
+"""How much sooner a sentence is taken for its section."""
+_SHARE: Mapping[Section, float] = {
+    "constraints": 0.25, "decisions": 0.35, "dead_ends": 0.25, "next_steps": 0.2, "in_progress": 0.1, "completed": 0.3,
+    "facts": 0.35,
+}  # fmt: skip
+"""The most of the tokens that a section may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidate:
+    """A sentence, its section, and the line that it becomes there once it is taken."""
+
+    said: Said
+    section: Section
+    line: str = ""
+
+
+class ExtractiveSummarizer:
+    """Chooses sentences. Deterministic, and thread-safe as far as embedder and counter are."""
+
+    name = "extractive"
+
+    def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
+        self._embedder = embedder
+        self._counter = counter
+
+    def summarize(self, request: SummaryRequest) -> Summarized:
+        """See `Summarizer`. Never raises: without the embedder, sentences are compared by their words."""
+        found = _sorted_out(_worth_reading(said_in(request.entries)))
+        lines: dict[Section, tuple[str, ...]] = {}
+        if goal := self._goal(request):
+            lines["goal"] = (goal,)
+        if state := self._state(found, min(STATE_TOKENS, request.max_tokens // 5)):
+            lines["state"] = (state,)
+        left = request.max_tokens - TITLES_TOKENS - sum(self._count(line) for (line,) in lines.values())
+        candidates = _most_promising(found)
+        similar, note = self._similar(candidates)
+        taken = self._taken(candidates, similar, left, " ".join(line for (line,) in lines.values()))
+        lines |= _by_section(taken)
+        summary = fitted(structured(lines), request.max_tokens, self._count)
+        return Summarized(summary=summary, by=self.name, note=note)
+
+    def _count(self, text: str) -> int:
+        return self._counter.count(text)
+
+    def _goal(self, request: SummaryRequest) -> str:
+        """What the user wanted last, as far as it was said: the first wish, or one that changed the direction."""
+        wishes = [wish for entry in request.entries for wish in _wishes(entry)]
+        turned = [wish for wish in wishes if changes_direction(wish)][-1:]
+        earlier = request.earlier.of("goal") if request.earlier else ()
+        if earlier and not turned:
+            return earlier[-1]
+        goal = next(iter(turned or wishes), "")[:LINE_CHARACTERS]
+        most = min(LINE_TOKENS, request.max_tokens // 5)
+        return self._begun([piece.text for piece in pieces_of(goal)], most)
+
+    def _state(self, found: Sequence[_Candidate], max_tokens: int) -> str:
+        """What the assistant's last message that tells anything tells of how things are; else what it tells at all."""
+        told = [each for each in found if each.said.speaker == "assistant"]
+        last = [each for each in told if each.said.entry == told[-1].said.entry]
+        now = [each for each in last if each.section == "in_progress"]
+        stands = [each for each in last if each.section not in ("in_progress", "next_steps")] or now or last[:1]
+        return self._begun([each.said.text for each in stands], max_tokens)
+
+    def _begun(self, sentences: Sequence[str], max_tokens: int) -> str:
+        """The first sentences in one line, as many as fit; the very first is cut where it must be."""
+        line = ""
+        for sentence in sentences:
+            longer = f"{line} {sentence}".strip()
+            if line and self._count(longer) > max_tokens:
+                break
+            line = longer
+        return self._line(line, max_tokens) if line else ""
+
+    def _line(self, sentence: str, max_tokens: int = LINE_TOKENS) -> str:
+        fitting = condensed(sentence, lambda form: self._count(form) <= max_tokens)
+        return fitting or shortened(sentence, max_tokens, self._count, self._counter.truncate)
+
+    def _similar(self, candidates: Sequence[_Candidate]) -> tuple[NDArray[np.float32], str]:
+        if candidates:
+            try:
+                return by_meaning([each.said.text for each in candidates], self._embedder), ""
+            except StoreUnavailable as unavailable:
+                return by_words([each.said.words for each in candidates]), f"compared by words: {unavailable}"
+        return by_words([]), ""
+
+    def _taken(
+        self, candidates: Sequence[_Candidate], similar: NDArray[np.float32], tokens: int, known: str
+    ) -> list[_Candidate]:
+        """The best that fit, each saying something that no other does, in their order."""
+        if not candidates:
+            return []
+        rank = ranks(similar, [max(each.said.worth, LEAST_WORTH) for each in candidates])
+        scored = sorted(
+            ((float(rank[n]) * _promise(each), n) for n, each in enumerate(candidates)), key=itemgetter(0), reverse=True
+        )
+        left, spent = tokens, Counter[Section]()
+        taken: dict[int, _Candidate] = {}
+        for _, n in scored:
+            each = candidates[n]
+            line = self._line(each.said.text)
+            cost = self._count(line) + BULLET_TOKENS
+            if cost > left or spent[each.section] + cost > _SHARE[each.section] * tokens:
+                continue
+            others = [candidates[k].said.text for k in taken]
+            most_alike = OFTEN if each.section in _TOLD_OFTEN else MOST_RANKED
+            if says_nothing_new(each.said.text, others, [similar[n, k] for k in taken], most_alike) or _is_told(
+                each.section, line, known
+            ):
+                continue
+            taken[n] = replace(each, line=line)
+            left -= cost
+            spent[each.section] += cost
+        return [taken[n] for n in sorted(taken)]
+
+
+def _wishes(entry: Entry) -> tuple[str, ...]:
+    """What the user asks for in an entry, also in one that stands for turns."""
+    is_long = entry.is_users and entry.tokens > INSTRUCTION_TOKENS
+    return (entry.summary or entry.text,) if is_long else instructions_in((entry,))
+
+
+def _worth_reading(found: Sequence[Said]) -> list[Said]:
+    """The sentences to be sorted out, in their order: what the user said and what was said last, then the best."""
+    best = sorted(found, key=lambda said: (said.speaker != "user" and not said.is_last, -said.worth, -said.place))
+    return sorted(best[:MOST_READ], key=lambda said: said.place)
+
+
+def _sorted_out(found: Iterable[Said]) -> list[_Candidate]:
+    """Each in its section; of steps told over and over, which differ in numbers alone, the last."""
+    sorted_out = [_Candidate(said=said, section=section) for said in found if (section := section_of(said)) is not None]
+    last = {shape(each.said.text): each.said.place for each in sorted_out}
+    often = Counter(shape(each.said.text) for each in sorted_out)
+    return [
+        each
+        for each in sorted_out
+        if each.section not in _TOLD_OFTEN
+        or often[shape(each.said.text)] < OFTEN
+        or last[shape(each.said.text)] == each.said.place
+    ]
+
+
+def _most_promising(found: Iterable[_Candidate]) -> list[_Candidate]:
+    """Those that are ranked, in their order: the best by themselves; nothing that is worth little as a fact."""
+    candidates = [each for each in found if each.said.worth + _WEIGHT[each.section] > LEAST_PROMISE]
+    best = sorted(candidates, key=lambda each: (-_promise(each), -each.said.place))[:MOST_RANKED]
+    return sorted(best, key=lambda each: each.said.place)
+
+
+def _is_told(section: Section, line: str, known: str) -> bool:
+    """Whether goal or state say it already; what is demanded, chosen or planned is listed all the same."""
+    return section in ("facts", "completed", "in_progress") and line in known
+
+
+def _promise(candidate: _Candidate) -> float:
+    return _WEIGHT[candidate.section] * max(candidate.said.worth, LEAST_WORTH)
+
+
+def _by_section(taken: Iterable[_Candidate]) -> dict[Section, tuple[str, ...]]:
+    lines: dict[Section, list[str]] = {}
+    for each in taken:
+        lines.setdefault(each.section, []).append(each.line)
+    return {section: tuple(own) for section, own in lines.items()}

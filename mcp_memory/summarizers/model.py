@@ -1,0 +1,129 @@
+"""Summaries by a language model, checked before they are taken; without a good one another summarizer does it.
+
+Knows no client library. What is sent was redacted when it was stored; nothing of it is logged or told in an error.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.session_log import Entry
+from mcp_memory.domain.structured_summary import (
+    StructuredSummary,
+    fitted,
+    merged,
+    parsed,
+    problems,
+    rendered,
+    structured,
+)
+from mcp_memory.domain.summary_sections import LISTED, TITLES, Section
+from mcp_memory.errors import SummaryFailed
+from mcp_memory.ports import Summarized, Summarizer, SummaryRequest, TokenCounter
+from mcp_memory.summarizers.chat import ChatModel, Message
+from mcp_memory.summarizers.material import fenced, fitting_parts, shown
+
+LEAST_INPUT = 1_000
+"""Tokens of a span that are sent at once, however long the prompt and the earlier summary are."""
+THINKING_TOKENS = 2_000
+"""Room for what a model writes before its answer, beyond twice the summary's own."""
+TAKEN_FROM_THE_LOG: frozenset[Section] = frozenset({"instructions", *LISTED})
+_THOUGHT = "</think>"
+"""Local models end with this what they think aloud."""
+
+
+class ModelSummarizer:
+    """Asks a model, at most twice for each part of the span. Thread-safe as far as model and fallback are."""
+
+    def __init__(self, model: ChatModel, fallback: Summarizer, counter: TokenCounter, *, max_input_tokens: int) -> None:
+        """`max_input_tokens`: what one request may hold, as counted, prompt and earlier summary included."""
+        self._model = model
+        self._fallback = fallback
+        self._counter = counter
+        self._max_input_tokens = max_input_tokens
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    def summarize(self, request: SummaryRequest) -> Summarized:
+        """See `Summarizer`. Raises only what the fallback raises."""
+        asking = _Asking(model=self._model, request=request, counter=self._counter)
+        try:
+            summary = self._of_parts(asking)
+        except SummaryFailed as failure:
+            made = self._fallback.summarize(request)
+            note = f"{self.name}: {failure}; {made.by} instead"
+            return replace(made, spent=made.spent + asking.spent, note=f"{note} ({made.note})" if made.note else note)
+        return Summarized(summary=summary, spent=asking.spent, by=self.name)
+
+    def _of_parts(self, asking: "_Asking") -> StructuredSummary:
+        request, count = asking.request, self._counter.count
+        overhead = count(request.prompt) + 2 * request.max_tokens
+        room = max(self._max_input_tokens - overhead, LEAST_INPUT)
+        summary = structured({})
+        known = request.earlier
+        for part in fitting_parts(request.entries, room, self._counter):
+            newer = asking.summary_of(part, known)
+            summary = merged(summary, newer)
+            known = newer if known is None else merged(known, newer)
+        return fitted(summary, request.max_tokens, count)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Asking:
+    """What is asked of the model for one request, and what that has taken so far."""
+
+    model: ChatModel
+    request: SummaryRequest
+    counter: TokenCounter
+    spent: int = 0
+
+    def summary_of(self, entries: Sequence[Entry], earlier: StructuredSummary | None) -> StructuredSummary:
+        """The model's summary of these entries. Raises SummaryFailed where two answers in a row have faults."""
+        written = "" if earlier is None else rendered(earlier)
+        said = [Message(role="user", text=self._question(entries, written))]
+        answer = self._answer(said)
+        faults = self._faults(answer, written)
+        if faults:
+            listed = "\n".join(f"- {fault}" for fault in faults)
+            again = f"That summary cannot be used:\n{listed}\nWrite the whole summary again without these faults."
+            said += [Message(role="assistant", text=answer), Message(role="user", text=again)]
+            answer = self._answer(said)
+            faults = self._faults(answer, written)
+        if faults:
+            # Told by their number: a fault quotes what the model wrote.
+            raise SummaryFailed(f"wrote a summary with {len(faults)} fault{'s'[: len(faults) != 1]}, twice")
+        return _own_words(parsed(answer))
+
+    def _question(self, entries: Sequence[Entry], earlier: str) -> str:
+        log = fenced("LOG", "\n".join(shown(entry) for entry in entries))
+        left_out = ", ".join(title for section, title in TITLES.items() if section in TAKEN_FROM_THE_LOG)
+        task = (
+            f"Summarise what stands between the LOG lines, in at most {self.request.max_tokens} tokens."
+            f" Leave these sections out, whose lines are taken from the log itself: {left_out}."
+        )
+        if not earlier:
+            return f"{log}\n\n{task}"
+        task += (
+            " What stands between the EARLIER lines is kept as it is: say only what the log adds to it or changes,"
+            " and copy its goal unless the user has another one now."
+        )
+        return f"{fenced('EARLIER', earlier)}\n\n{log}\n\n{task}"
+
+    def _answer(self, said: Sequence[Message]) -> str:
+        answer = self.model.answer(self.request.prompt, said, 2 * self.request.max_tokens + THINKING_TOKENS)
+        self.spent += answer.spent
+        return answer.text.rpartition(_THOUGHT)[2].strip() or "."
+
+    def _faults(self, answer: str, earlier: str) -> tuple[str, ...]:
+        # The whole span is what may be named, also what this request shows in short or not at all.
+        sources = [earlier, *(shown(entry) for entry in self.request.entries)]
+        return problems(answer, sources, self.request.max_tokens, self.counter.count)
+
+
+def _own_words(summary: StructuredSummary) -> StructuredSummary:
+    """The summary without what is taken from the log itself, word for word."""
+    kept: dict[Section, tuple[str, ...]] = {
+        section: lines for section, lines in summary.lines.items() if section not in TAKEN_FROM_THE_LOG
+    }
+    return structured(kept)

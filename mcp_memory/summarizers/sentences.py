@@ -1,0 +1,167 @@
+"""What is said in a span, sentence by sentence: by whom, under which label, and what it is worth by itself.
+
+Tool output is no speech: of a failed call its error is told, as what the tool said. Knows no sections and no model.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Literal
+
+from mcp_memory.domain.neutral import one_line
+from mcp_memory.domain.pieces import Piece, pieces_of
+from mcp_memory.domain.session_log import Entry
+from mcp_memory.domain.tool_outputs import remains_of
+from mcp_memory.domain.worth import Weighed, weighed
+
+Speaker = Literal["user", "assistant", "block", "output"]
+"""A block stands for calls: compaction wrote it down, and output is part of it."""
+
+LAST_MESSAGES = 3
+"""So many messages of the assistant's at the end of a span say what is going on and what comes next."""
+ERRORS_PER_OUTPUT = 1
+MOST_CHARACTERS = 500
+"""What is longer was not written to be read: minified code, encoded data."""
+_READABLE = frozenset({"sentence", "item"})
+_OURS = re.compile(r"\A\s*\[[A-Z][A-Z ]{3,40}\b[^\]\n]{0,300}\]\s*")
+"""How compaction's own texts begin."""
+_OPENED_BY = re.compile(r"\s*\(open x\w{1,20}\)$")
+_WHY = re.compile(r"\s*Why: [^.!?…]{0,300}[.!?…]")
+OUTCOME, FAILED = "→ ", "Failed: "
+"""How lines of a batch begin that are no quotation (compaction/goal_batch.py)."""
+_DIGITS = re.compile(r"\d+")
+_SHOWN_AS_IS = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One sentence. `label` is the heading or the "…:" that an item stands under, "" elsewhere.
+
+    `entry` is the place of its entry in the span, `place` its own among all sentences. `follows` is True where it
+    stands just behind the one before it, in the same text. `is_last` holds in the assistant's last messages.
+    """
+
+    text: str
+    speaker: Speaker
+    entry: int
+    place: int = 0
+    worth: float
+    words: frozenset[str]
+    label: str = ""
+    follows: bool = False
+    is_last: bool = False
+
+
+def said_in(entries: Sequence[Entry]) -> list[Said]:
+    """Every sentence of the span that somebody said, in order; a repeated error once, where it came up last."""
+    spoken = [n for n, entry in enumerate(entries) if _speaker(entry) == "assistant" and entry.text.strip()]
+    last = frozenset(spoken[-LAST_MESSAGES:])
+    found = chain.from_iterable(_of_entry(entry, n, n in last) for n, entry in enumerate(entries))
+    return _numbered(_once_each(list(found)))
+
+
+def speech(entry: Entry) -> str:
+    """An entry's text without the line by which compaction marks its own."""
+    return entry.text if entry.form == "original" else _OURS.sub("", entry.text, count=1)
+
+
+def _speaker(entry: Entry) -> Speaker | None:
+    if entry.form in ("tools", "batch"):
+        return "block"
+    if entry.kind == "message" and entry.role in ("user", "assistant") and entry.form != "summary":
+        return "user" if entry.role == "user" else "assistant"
+    return "output" if entry.kind == "tool_result" and entry.failed else None
+
+
+def _of_entry(entry: Entry, number: int, is_last: bool) -> Iterable[Said]:
+    speaker = _speaker(entry)
+    if speaker == "output":
+        return _errors(entry, number)
+    if entry.form == "tools":
+        return _calls(entry, number)
+    if entry.form == "batch":
+        return _turns(entry, number)
+    return _sentences(weighed(pieces_of(speech(entry)), entry.kind), speaker, number, is_last) if speaker else ()
+
+
+def _calls(block: Entry, number: int) -> Iterator[Said]:
+    """What a block for calls says was done and came of it, in one; of calls that failed, as what their tools said."""
+    text = _WHY.sub("", _OPENED_BY.sub("", speech(block)[:MOST_CHARACTERS].strip()), count=1)
+    for each in weighed([Piece(text=" ".join(text.split()))], block.kind):
+        speaker = "output" if block.failed else "block"
+        if text:
+            yield Said(text=each.piece.text, speaker=speaker, entry=number, worth=each.worth, words=each.words)
+
+
+def _turns(batch: Entry, number: int) -> Iterator[Said]:
+    """What came of a batch's turns in the assistant's words, and what failed; the user's are quoted elsewhere."""
+    for line in speech(batch).split("\n"):
+        if line.startswith(OUTCOME):
+            yield from _sentences(weighed(pieces_of(line.removeprefix(OUTCOME)), "message"), "assistant", number, False)
+        elif line.startswith(FAILED):
+            for each in weighed([Piece(text=part) for part in line.removeprefix(FAILED).split("; ")], "message"):
+                yield Said(text=each.piece.text, speaker="output", entry=number, worth=each.worth, words=each.words)
+
+
+def _sentences(pieces: Iterable[Weighed], speaker: Speaker, number: int, is_last: bool) -> Iterator[Said]:
+    label, is_heading = "", False
+    for each in pieces:
+        piece = each.piece
+        if _is_label(piece):
+            label, is_heading = piece.text.rstrip(":： "), piece.role == "heading"
+            continue
+        if piece.role == "sentence" and not is_heading:
+            label = ""  # What stood under "Next steps:" were its items.
+        if piece.role in _READABLE and _is_readable(piece.text):
+            yield Said(
+                text=piece.text,
+                speaker=speaker,
+                entry=number,
+                worth=each.worth,
+                words=each.words,
+                label=label,
+                follows=piece.follows and each.place > 0,
+                is_last=is_last,
+            )
+
+
+def _is_label(piece: Piece) -> bool:
+    return piece.role == "heading" or (piece.role in _READABLE and piece.text.endswith((":", "：")))
+
+
+def _is_readable(text: str) -> bool:
+    return len(text) <= MOST_CHARACTERS and (" " in text or not text.isascii())
+
+
+def _errors(entry: Entry, number: int) -> Iterator[Said]:
+    """What a failed call's output says went wrong, after the tool's name."""
+    if entry.form == "mask":
+        pieces = weighed([Piece(text=error, role="error") for error in remains_of(entry).errors], entry.kind)
+    else:
+        pieces = weighed(pieces_of(entry.text), entry.kind)
+    wrong = sorted((each for each in pieces if each.piece.role == "error"), key=lambda each: -each.worth)
+    for each in wrong[:ERRORS_PER_OUTPUT] or pieces[-1:]:
+        line = f"{one_line(entry.tool or 'tool')} failed: {one_line(each.piece.text, _SHOWN_AS_IS)}"
+        yield Said(text=line, speaker="output", entry=number, worth=each.worth, words=each.words)
+
+
+def shape(text: str) -> str:
+    """The text without case and numbers: the same for steps that are told over and over."""
+    return _DIGITS.sub("0", text.casefold())
+
+
+def _once_each(found: Sequence[Said]) -> list[Said]:
+    """Of what is repeated the last: word for word, or an error but for its numbers."""
+    seen: set[str] = set()
+    kept: list[Said] = []
+    for said in reversed(found):
+        shown = shape(said.text) if said.speaker == "output" else said.text.casefold()
+        if shown not in seen:
+            seen.add(shown)
+            kept.append(said)
+    return kept[::-1]
+
+
+def _numbered(found: Iterable[Said]) -> list[Said]:
+    return [replace(said, place=n) for n, said in enumerate(found)]

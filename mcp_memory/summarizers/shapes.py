@@ -1,0 +1,199 @@
+"""Which section of a summary a sentence belongs in, by who said it, where, and the shape of its words.
+
+English, Chinese and Japanese cues; what shows none is a fact. Only users set constraints, and what a tool's output says
+is never a constraint, a decision or a next step, whatever its words. Knows no embedding and no ranking.
+"""
+
+import re
+from collections.abc import Mapping
+
+from mcp_memory.domain.extraction import dead_ends, statements
+from mcp_memory.domain.summary_sections import Section
+from mcp_memory.summarizers.sentences import MOST_CHARACTERS, Said
+
+_LABELS: Mapping[Section, re.Pattern[str]] = {
+    "dead_ends": re.compile(
+        r"dead.?ends?|did ?n[o'’]t work|what failed|failed attempts|tried|失败|死路|失敗|試した", re.IGNORECASE
+    ),
+    "next_steps": re.compile(
+        r"next|to.?do|remaining|still open|left|follow.?ups?|下一步|待办|剩余|次|残り", re.IGNORECASE
+    ),
+    "in_progress": re.compile(r"in progress|working on|wip|ongoing|进行中|作業中|対応中", re.IGNORECASE),
+    "decisions": re.compile(r"decisions?|decided|agreed|决定|決定", re.IGNORECASE),
+    "completed": re.compile(
+        r"done|completed?|finished|changes?|what (?:i|we) did|implemented|完成|完了|変更", re.IGNORECASE
+    ),
+}
+"""What an item is for that stands under a heading or a "…:"."""
+
+_CONDITION = re.compile(r"^(?:if|when|whenever|unless|in case|should)\b|^(?:如果|若|もし)", re.IGNORECASE)
+_DEAD_END = re.compile(
+    r"\b(?:tried|attempted|attempt(?:s|ing)? to)\b.{0,200}?"
+    r"\b(?:but|did ?n[o']t|didn['’]t|failed|without success|no luck"
+    r"|no effect|to no avail|made no difference|still)\b"
+    r"|\b(?:did not|didn['’]t|does not|doesn['’]t|do not|don['’]t|won['’]t) (?:really )?(?:work|help|solve|fix)\b"
+    r"|\bbut\b.{0,80}?\bstill (?:fail|appear|happen|occur|crash|leak|there|slow|broken|the same|wrong|hang)"
+    r"|\bfailed because\b|\breverted\b|\brolled (?:\w+ ){0,3}back\b|\bbacked (?:\w+ ){0,3}out\b"
+    r"|\bdead end\b|\bruled out\b|\bgave up\b|\babandoned\b|\bnot the (?:root )?cause\b|\bmade (?:it|things) worse\b"
+    r"|\bturned out (?:to be )?(?:wrong|useless|a red herring)\b|\bred herring\b|\bno improvement\b"
+    r"|\b(?:isn['’]t|wasn['’]t|is not|was not) (?:it\b(?! \w)|the (?:root )?(?:cause|reason|problem|culprit)\b)"
+    r"|\b(?:i|we) (?:dropped|discarded) (?:it|that)\b"
+    r"|没用|不起作用|行不通|没有效果|无效|尝试.{0,40}失败|试了.{0,40}(?:但|没|不行)|回滚|撤销了|放弃了"
+    r"|うまくいか|効果(?:が|は)?な|失敗し|ダメだ|駄目だ|断念|元に戻し|取り消し",
+    re.IGNORECASE,
+)
+_CHOSEN = re.compile(
+    r"^(?:(?:i|we|so|ok(?:ay)?|then)\b[\s,]*)*(?:(?:have|'ve|'ll|will|am|are|'m|'re) )?"
+    r"(?:chose|picked|opted for|going with|go with|went with|settled on|switch(?:ed|ing) to|using|use)\b"
+    r".{1,200}?\b(?:because|over|instead|rather than|since|so that|not)\b"
+    r"|(?:^|[,.;]\s*(?:so|then|and)\s+)use\b.{1,200}?\b(?:instead|rather|only)\b"
+    r"|^(?:decision|decided|agreed)\s*[:：]"
+    r"|改用|选择了|选用|ことにした|ことにしました|ことにします|を採用",
+    re.IGNORECASE,
+)
+_UNDECIDED = re.compile(
+    r"\b(?:not|yet|whether|maybe|perhaps|might|could|would|should)\b.{0,40}\b(?:decid|choos|chose|switch|use|go)"
+    r"|\b(?:if|whether)\b|可能|也许|是否|还没|かもしれ|まだ",
+    re.IGNORECASE,
+)
+_RULE = re.compile(
+    r"(?:^|[,;:.!?—–-]\s*|\b(?:please|and|but|so|you|we|should|then)\s+)"
+    r"(?:never|always|do not|don['’]t|avoid|only|make sure|under no circumstances)\s+"
+    r"(?!know|think|see|understand|remember|care|worry|mind|get it)"
+    r"|\bmust(?! (?:have|be (?:the|a|an|some|that))\b)|\bmustn['’]t\b|\bmay not\b"
+    r"|\b(?:has|have|needs?) to (?:stay|remain|be|work|run|support|keep|fit|pass)\b"
+    r"|\b(?:is|are) not allowed\b|\bforbidden\b|\bno more than\b|\bat (?:most|least) \d"
+    r"|\bnot exceed\b|\bwithout (?:changing|breaking|touching|adding|using|new|any)\b|\b(?:requirement|constraint)s?\b"
+    r"|\bi(?:['’]d| would) rather\b|\bi(?:['’]d)? prefer\b"
+    r"|(?:^|[,;:.!?]\s*|\b(?:also|and|please)\s+)(?:leave out|exclude)\b"
+    r"|必须|必須|不要|禁止|不得|不能|只能|务必|一定要|(?:^|[，,。；])(?:请)?别"
+    r"|必ず|しないで|使わないで|避けて|てはいけ|てはなら|なければなら|以内に|ないこと",
+    re.IGNORECASE,
+)
+_NEXT = re.compile(
+    r"^(?:next|todo|to do|to-do|remaining|still to do|left to do|outstanding|follow[- ]?ups?|pending)\b"
+    r"|\bnext (?:steps?|up|comes?|is|i|we)\b|\b(?:todo|still (?:need|needs|have|has|missing|open|to)|remains? (?:to|is)"
+    r"|remaining|left (?:to|is|are)|what(?: is|['’]s) (?:left|missing)|(?:is|are) left"
+    r"|open (?:questions?|points?|issues?)|needs? to be|yet to be|not yet|haven['’]t yet)\b"
+    r"|\b(?:i|we)(?:['’]ll| will| am going to|['’]m going to| are going to| need to| should| plan to)\b"
+    r"|接下来|下一步|待办|还需要|还要|尚未|剩下|次に|次は|残り|これから|未着手|まだ",
+    re.IGNORECASE,
+)
+_GOING_ON = re.compile(
+    r"\bworking on\b|\bin progress\b|\bcurrently\b|\bhalf(?:way)?(?:[ -]done)?\b|\bpart(?:ly|ially)\b|\bwip\b"
+    r"|\bunder ?way\b"
+    r"|\b(?:am|i['’]m|we['’]re) (?:now )?\w+ing\b|\bso far\b|\bstarted (?:on|to|with|\w+ing)\b"
+    r"|正在|进行中|一半|作業中|対応中|途中|取り組|進行中",
+    re.IGNORECASE,
+)
+_OF_SELF = re.compile(r"(?:(?:currently|so far|right now),? )?(?:i|we)\b|我|正在", re.IGNORECASE)
+_DID = (
+    r"(?:done|fixed|added|implemented|created|updated|removed|deleted|renamed|wrote|written|moved|migrated|refactored"
+    r"|replaced|deployed|released|committed|merged|pushed|installed|configured|resolved|completed|finished|extracted"
+    r"|ported|enabled|disabled|rewrote|rewritten|verified|documented|wired|split|bumped|upgraded|switched|excluded"
+    r"|converted|changed|built|set up|put|made|cut|sent|published|tested|copied|cleaned|introduced|restored|reduced)"
+)
+_LOOKED = r"(?:look|check|notic|tri|want|need|expect|assum|wonder|guess|suspect|start|search|open|decid|learn)\w*"
+_DONE = re.compile(
+    rf"^(?:(?:ok(?:ay)?|all|and|also|so|then|now|great|both)\b[\s,:.!]*)*{_DID}\b"
+    rf"|\b(?:i|we)(?:['’]ve| have)?(?: (?:also|now|just|already|then|have))* (?:{_DID}|(?!{_LOOKED})\w{{2,}}ed)\b"
+    rf"|\b(?:is|are|has been|have been)(?: (?:now|already|all))? {_DID}\b"
+    r"|^(?:[\w.,'’/-]+ ){1,5}(?:moved|switched|migrated|converted|upgraded) (?:to|from)\b"
+    r"|\b(?:tests?|checks?|suite|build|ci|pipeline|everything|all)\b.{0,40}\b(?:pass(?:es|ed)?|green|succeed(?:s|ed)?)\b"
+    r"|\b\d+ passed\b|\bworks now\b|\bnow (?:works?|passes)\b|✅"
+    r"|完成|已经?[修加改删更部实创移]|修复了|添加了|更新了|实现了|删除了|通过了|完了|しました|済み|通りました",
+    re.IGNORECASE,
+)
+_NOT_DONE = re.compile(
+    r"(?:\b(?:not|never|will|should|would|could|must|can|cannot|needs?|to be|yet|if|once|until|after|before|when|get"
+    r"|be)\b|n['’]t\b)[^.;]{0,16}$",
+    re.IGNORECASE,
+)
+"""What stands before a word of doing where nothing was done."""
+_NARRATION = re.compile(
+    r"^(?:let me|let['’]s (?:look|check|see|try|start|run)"
+    r"|i(?:['’]ll| will| am going to|['’]m going to| need to| should) |now (?:i|let|we|for)\b|first,? (?:i|let|we)\b"
+    r"|(?:looking|checking|running|reading|searching|opening)\b|i (?:can )?see\b"
+    r"|(?:great|perfect|good|okay|ok|sure|right|got it|understood|done|alright)[,.!]"
+    r"|让我|我来|我先|好的|では|まず|確認します|見てみ)",
+    re.IGNORECASE,
+)
+"""Step by step talk."""
+_WRITTEN = re.compile(r"(?:edited|wrote|created)\b", re.IGNORECASE)
+"""How a block for calls begins that changed something."""
+_ASKS = ("?", "？")
+_TURNS = re.compile(
+    r"^(?:(?:ok(?:ay)?|actually|right|thanks?|great|good|wait|hmm|no)\b[\s,.!—-]*)*"
+    r"(?:forget (?:about |that|it|the)|change of plan|new (?:task|goal|topic|plan)|let['’]s (?:move on|switch|turn) to"
+    r"|switch(?:ing)? to|drop (?:that|this|it)|stop (?:that|this|working)|instead of (?:that|this)"
+    r"|leave that|put that aside"
+    r"|now (?:i (?:want|need)|let['’]s|we need)|next task|a different (?:task|thing|topic))"
+    r"|新任务|换个|不做了|先不|改做|接下来我们|次のタスク|やめて|方針を変え|別のタスク",
+    re.IGNORECASE,
+)
+
+
+def section_of(said: Said) -> Section | None:
+    """Where the sentence belongs; None for what a summary leaves out: steps told, questions, plans since overtaken."""
+    if said.speaker == "output":
+        return "dead_ends"
+    if said.text.endswith(_ASKS):
+        return None
+    if said.speaker == "user":
+        return _of_user(said.text)
+    if said.speaker == "block":
+        return "completed" if _WRITTEN.match(said.text) else "facts"
+    section = _labelled(said) or _of_assistant(said)
+    is_overtaken = section in ("in_progress", "next_steps") and not said.is_last
+    return None if is_overtaken else section
+
+
+def changes_direction(text: str) -> bool:
+    """True where the user says that something else is wanted from now on."""
+    return bool(_TURNS.search(text[:MOST_CHARACTERS]))
+
+
+def decides(text: str) -> bool:
+    """True where the sentence says what was chosen."""
+    if any(each.kind == "decision" for each in statements(text)):
+        return True
+    return bool(_CHOSEN.search(text)) and not _UNDECIDED.search(text)
+
+
+def _labelled(said: Said) -> Section | None:
+    """The section that the sentence's label names."""
+    return next((section for section in _LABELS if said.label and _LABELS[section].match(said.label)), None)
+
+
+def _of_user(text: str) -> Section | None:
+    if decides(text):
+        return "decisions"
+    if _RULE.search(text) and not _CONDITION.match(text):
+        return "constraints"
+    if _is_dead_end(text):
+        return "dead_ends"
+    # What the user asks for is quoted as it was said; only what is stated is a fact.
+    return "facts" if statements(text) else None
+
+
+def _of_assistant(said: Said) -> Section | None:
+    text = said.text
+    if decides(text):
+        return "decisions"
+    if _is_dead_end(text):
+        return "dead_ends"
+    if _GOING_ON.search(text) and (said.is_last or _OF_SELF.match(text)):
+        return "in_progress"
+    if _is_done(text):
+        return "completed"
+    if said.is_last and _NEXT.search(text):
+        return "next_steps"
+    return None if _NARRATION.match(text) else "facts"
+
+
+def _is_dead_end(text: str) -> bool:
+    return not _CONDITION.match(text) and bool(_DEAD_END.search(text) or dead_ends(text))
+
+
+def _is_done(text: str) -> bool:
+    return any(not _NOT_DONE.search(text, max(found.start() - 40, 0), found.start()) for found in _DONE.finditer(text))

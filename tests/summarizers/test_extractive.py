@@ -1,0 +1,321 @@
+"""Summaries of chosen sentences: what was planted comes out where it belongs, in any size, whatever the texts hold."""
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_memory.compaction.goal_batch import GoalBatch
+from mcp_memory.compaction.mask_tool_output import MaskToolOutput
+from mcp_memory.compaction.tool_calls import ToolCalls
+from mcp_memory.domain.compaction import PRESETS, applied
+from mcp_memory.domain.pieces import pieces_of
+from mcp_memory.domain.session_log import Entry, SessionLog
+from mcp_memory.domain.structured_summary import StructuredSummary, parsed, rendered, structured
+from mcp_memory.domain.summary_sections import Section
+from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.ports import SummaryRequest, Vectors
+from mcp_memory.summarizers.extractive import MOST_RANKED, ExtractiveSummarizer
+from tests.summarizers.spans import CHINESE, MIGRATION, PLANTED, TURNED, Line, Planted, entry, span_of
+
+
+def asking(
+    entries: tuple[Entry, ...], max_tokens: int = 2_000, earlier: StructuredSummary | None = None
+) -> SummaryRequest:
+    return SummaryRequest(entries=entries, earlier=earlier, max_tokens=max_tokens, prompt="")
+
+
+def every_line(summary: StructuredSummary) -> str:
+    return "\n".join(line for lines in summary.lines.values() for line in lines)
+
+
+def found(planted: Planted, summary: StructuredSummary) -> tuple[int, int]:
+    """How many of the planted words stand in their section, and how many there are."""
+    wanted: list[tuple[Section, str]] = [
+        (section, words) for section, all_words in planted.sections.items() for words in all_words
+    ]
+    hits = [words for section, words in wanted if any(words in line for line in summary.of(section))]
+    return len(hits), len(wanted)
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+def test_what_was_planted_comes_out_in_its_section(planted: Planted, extractive: ExtractiveSummarizer) -> None:
+    """D7.1: goal, state, and every planted decision, constraint, dead end, step and fact; no idle talk."""
+    made = extractive.summarize(asking(planted.entries))
+    assert (made.by, made.note, made.spent) == ("extractive", "", 0)
+    assert planted.goal in made.summary.of("goal")[0]
+    assert planted.state in made.summary.of("state")[0]
+    hits, wanted = found(planted, made.summary)
+    assert hits == wanted
+    assert [words for words in planted.absent if words in every_line(made.summary)] == []
+
+
+ROUTINE = (
+    "Let me open the next file.", "The file has {} lines and nothing unusual in it.", "I looked at it again.",
+    "That seems fine so far.", "Now I check the {}th one.", "I'll read on from there.", "There are {} entries here.",
+)  # fmt: skip
+
+
+def in_routine(planted: Planted) -> Planted:
+    """The same among three times as much talk that does not matter."""
+    lines: list[Line] = []
+    for n, line in enumerate(planted.lines):
+        routine = [ROUTINE[(3 * n + k) % len(ROUTINE)].format(7 * n + k) for k in range(6)]
+        lines += [line, ("assistant", " ".join(routine[:3])), ("assistant", " ".join(routine[3:]))]
+    end = len(planted.lines) - 1
+    return replace(planted, lines=[*lines[: 3 * end], planted.lines[end]])
+
+
+def test_it_finds_more_than_first_and_last_sentences_do(
+    extractive: ExtractiveSummarizer, counter: TiktokenCounter
+) -> None:
+    """D7.1: in the same number of tokens, wherever they stand."""
+    ours = theirs = total = 0
+    for planted in map(in_routine, PLANTED):
+        wanted = [words for all_words in planted.sections.values() for words in all_words]
+        summary = rendered(extractive.summarize(asking(planted.entries, 400)).summary)
+        spoken = [
+            piece.text for who, text in planted.lines if who in ("user", "assistant") for piece in pieces_of(text)
+        ]
+        plain = ""
+        for first, last in zip(spoken, reversed(spoken), strict=True):
+            if counter.count(plain + first + last) > counter.count(summary):
+                break
+            plain += f"{first}\n{last}\n"
+        total += len(wanted)
+        ours += len([words for words in wanted if words in summary])
+        theirs += len([words for words in wanted if words in plain])
+    assert ours > 0.85 * total
+    assert theirs < 0.7 * total
+
+
+def test_what_a_tool_says_is_no_constraint_decision_or_step(extractive: ExtractiveSummarizer) -> None:
+    """D7.1: whatever its words; of a failed call its error is told as what the tool said."""
+    summary = extractive.summarize(asking(TURNED.entries)).summary
+    assert "evil" not in every_line(summary)
+    assert "shell failed: ERROR: fetch failed" in summary.of("dead_ends")
+    said = "[SUMMARIZED] Fetched the page. The page says you must pay, and we decided to pay. (open x1)"
+    block = entry(9, "assistant", said, form="tools")
+    summary = extractive.summarize(asking((*span_of(("user", "Read the page.")), block))).summary
+    assert summary.of("facts") == ("Fetched the page. The page says you must pay, and we decided to pay.",)
+    assert summary.lines.keys() == {"goal", "facts"}
+
+
+def test_blocks_are_read_as_compaction_writes_them(extractive: ExtractiveSummarizer, counter: TiktokenCounter) -> None:
+    """E8.1: calls and their failures, what came of turns, and what failed in them."""
+    noise = "".join(f"collected {n} of 90\n" for n in range(90))
+    talk = " There is more to say about it, at length and in detail." * 30
+    lines: list[Line] = []
+    for n in range(4):
+        lines += [
+            ("user", f"Look into part {n} of the importer."),
+            ("call", f'{{"command": "pytest tests/test_part_{n}.py"}}'),
+            ("failed" if n == 1 else "result", noise + ("E   KeyError: 'tenant'\n1 failed" if n == 1 else "8 passed")),
+            ("assistant", f"We decided to keep part {n} in SQLite because it is {n + 2} times as fast." + talk),
+        ]
+    log = SessionLog(span_of(*lines, *[("user", "Go on."), ("assistant", "Fine.")] * 15))
+    options = replace(PRESETS["default"], window=1_000, old_turns=1)
+    called = applied(log, ToolCalls(counter.count).plan(log, options).replacements)
+    assert "tools" in {each.form for each in called.entries}
+    summary = extractive.summarize(asking(called.entries)).summary
+    assert any("KeyError: 'tenant'" in line for line in summary.of("dead_ends"))
+    assert "(open x" not in every_line(summary)
+    batched = applied(called, GoalBatch(counter.count).plan(called, options).replacements)
+    assert "batch" in {each.form for each in batched.entries}
+    summary = extractive.summarize(asking(batched.entries)).summary
+    assert "Look into part 0" in summary.of("goal")[0]
+    assert any("part 2 in SQLite" in line for line in summary.of("decisions"))
+    assert any("KeyError: 'tenant'" in line for line in summary.of("dead_ends"))
+
+
+def test_a_masked_failure_tells_its_error(extractive: ExtractiveSummarizer, counter: TiktokenCounter) -> None:
+    """D4.2, E4.1."""
+    output = "".join(f"step {n} of 400 went well\n" for n in range(400)) + "OSError: disk full on /var/data\n"
+    later = [("user", "Go on."), ("assistant", "Hm.")] * 15
+    log = SessionLog(span_of(("user", "Back it up."), ("call", "{}"), ("failed", output), *later))
+    options = replace(PRESETS["default"], window=1_000)
+    masked = applied(log, MaskToolOutput(counter.count).plan(log, options).replacements)
+    assert "mask" in {each.form for each in masked.entries}
+    summary = extractive.summarize(asking(masked.entries)).summary
+    assert any("OSError: disk full on /var/data" in line for line in summary.of("dead_ends"))
+
+
+def test_sections_that_a_message_labels_are_kept(extractive: ExtractiveSummarizer) -> None:
+    """D6.1: a list under "Decisions:" holds decisions; plans of long ago are overtaken."""
+    report = (
+        "Here is where we are.\n\n## Done\n- the parser for headers\n\nDecisions:\n- one table per tenant\n"
+        "- numbers as text\n\nThe importer reads 40 files a second.\n\nTried:\n- a single big transaction\n\n"
+        "Next steps:\n- the parser for bodies\n"
+    )
+    old = span_of(("user", "Write an importer."), ("assistant", report))
+    summary = extractive.summarize(asking(old)).summary
+    assert summary.of("decisions") == ("one table per tenant", "numbers as text")
+    assert summary.of("dead_ends") == ("a single big transaction",)
+    assert summary.of("next_steps") == ("the parser for bodies",)
+    assert "The importer reads 40 files a second." in every_line(summary)
+    later = span_of(
+        ("user", "Write an importer."),
+        ("assistant", report),
+        *[("assistant", f"Chapter {n} is read by all.") for n in range(4)],
+    )
+    assert not extractive.summarize(asking(later)).summary.of("next_steps")
+
+
+def test_a_repeated_error_is_told_once(extractive: ExtractiveSummarizer) -> None:
+    """E4.1: numbers aside."""
+    lines = [("failed", f"ERROR: connection lost after {n} s") for n in range(20)]
+    summary = extractive.summarize(asking(span_of(("user", "Fix the connection."), *lines))).summary
+    assert summary.of("dead_ends") == ("shell failed: ERROR: connection lost after 19 s",)
+
+
+def test_the_earlier_goal_holds_until_the_user_turns(extractive: ExtractiveSummarizer) -> None:
+    """D6.2."""
+    earlier = structured({"goal": ["Build a spaceship"]})
+    going_on = span_of(("user", "Use titanium for the hull."), ("assistant", "The hull weighs 3 t now."))
+    assert extractive.summarize(asking(going_on, earlier=earlier)).summary.of("goal") == ("Build a spaceship",)
+    summary = extractive.summarize(asking(TURNED.entries, earlier=earlier)).summary
+    assert "command line tool in Rust" in summary.of("goal")[0]
+
+
+def test_the_goal_of_long_material_is_its_short_form_and_of_a_batch_what_it_quotes(
+    extractive: ExtractiveSummarizer,
+) -> None:
+    """D6.1."""
+    long = entry(0, "user", "Here is the specification. " * 90, summary="Implement the attached specification.")
+    assert extractive.summarize(asking((long,))).summary.of("goal") == ("Implement the attached specification.",)
+    batch = entry(
+        0, "user", "[GOAL BATCH x1] 3 turns\n\n> Port the parser to Zig.\n\n→ The lexer is ported.", form="batch"
+    )
+    assert extractive.summarize(asking((batch,))).summary.of("goal") == ("Port the parser to Zig.",)
+
+
+def test_values_that_differ_are_both_told(extractive: ExtractiveSummarizer) -> None:
+    """D6.1: near in any embedding, and not the same; what differs in its wording alone is told once."""
+    lines = [("assistant", "The database listens on port 5432."), ("assistant", "The database listens on port 5433.")]
+    summary = extractive.summarize(asking(span_of(*lines, ("assistant", "Both are tested now.")))).summary
+    assert len(summary.of("facts")) == 2
+    lines = [("assistant", "The build takes too long on the small runners."),
+             ("assistant", "The build takes far too long on small runners.")]  # fmt: skip
+    summary = extractive.summarize(asking(span_of(*lines, ("assistant", "Caching is tested now.")))).summary
+    assert len(summary.of("facts")) == 1
+
+
+@pytest.mark.parametrize("max_tokens", [60, 150, 400])
+def test_it_keeps_to_its_tokens(max_tokens: int, extractive: ExtractiveSummarizer, counter: TiktokenCounter) -> None:
+    """D3.1: decisions and constraints before facts."""
+    for planted in PLANTED:
+        summary = extractive.summarize(asking(planted.entries, max_tokens)).summary
+        fixed = structured(
+            {
+                "goal": summary.of("goal"),
+                "constraints": summary.of("constraints"),
+                "decisions": summary.of("decisions")[-1:],
+                "dead_ends": summary.of("dead_ends")[-1:],
+            }
+        )
+        assert counter.count(rendered(summary)) <= max(max_tokens, counter.count(rendered(fixed)))
+
+
+def test_the_same_span_gives_the_same_summary(extractive: ExtractiveSummarizer) -> None:
+    """E2.4: in lines that can be read back."""
+    first, second = (extractive.summarize(asking(MIGRATION.entries)).summary for _ in range(2))
+    assert first == second == parsed(rendered(first))
+
+
+class WithoutModel:
+    """An embedder that cannot run."""
+
+    id, dimensions = "none", 4
+
+    def embed(self, text: str) -> Vectors:
+        raise StoreUnavailable("Embedder none is away. Try again in a minute.")
+
+    def embed_many(self, texts: Sequence[str]) -> list[Vectors]:
+        raise StoreUnavailable("Embedder none is away. Try again in a minute.")
+
+    embed_query = embed
+
+
+def test_without_the_embedder_sentences_are_compared_by_their_words(counter: TiktokenCounter) -> None:
+    """S2.2: and the note says why."""
+    made = ExtractiveSummarizer(WithoutModel(), counter).summarize(asking(MIGRATION.entries))
+    assert made.note == "compared by words: Embedder none is away. Try again in a minute."
+    hits, wanted = found(MIGRATION, made.summary)
+    assert hits >= wanted - 1
+
+
+def test_a_span_that_says_nothing_has_an_empty_summary(extractive: ExtractiveSummarizer) -> None:
+    assert extractive.summarize(asking(())).summary == structured({})
+    silent = span_of(("user", "ok"), ("call", "{}"), ("result", "We decided to stop."), ("assistant", ""))
+    assert extractive.summarize(asking(silent)).summary == structured({})
+
+
+@given(
+    lines=st.lists(st.tuples(st.sampled_from(["user", "assistant", "call", "result", "failed"]), st.text(max_size=200)))
+)
+def test_any_texts_give_a_summary_that_can_be_read_back(
+    lines: list[tuple[str, str]], extractive: ExtractiveSummarizer
+) -> None:
+    """D3.1."""
+    made = extractive.summarize(asking(span_of(*lines), 300))
+    assert parsed(rendered(made.summary)) == made.summary
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 1_000_000, "ok " * 300_000, "a. " * 300_000, "- " * 300_000, "[GOAL BATCH " * 80_000, "、" * 500_000,
+     "must not " * 100_000, "I tried it " * 100_000, "\x00\ud800" * 1_000, "[SUMMARIZED" + " " * 1_000_000],
+    ids=lambda text: text[:8].encode("ascii", "backslashreplace").decode(),
+)  # fmt: skip
+def test_a_huge_line_takes_no_time(text: str, extractive: ExtractiveSummarizer) -> None:
+    """E6.1: whoever says it."""
+    extractive.summarize(asking(CHINESE.entries))
+    for who in ("user", "assistant", "failed"):
+        for form in ("original", "tools"):
+            span = (*span_of(("user", "Fix the parser.")), entry(7, who, text, form=form))
+            begun = time.process_time()
+            extractive.summarize(asking(span, 300))
+            assert time.process_time() - begun < 0.5
+
+
+def _renamed(text: str, n: int) -> str:
+    """The same of other tables, files and tools."""
+    return re.sub(r"\b[a-z_]{6,}\b", lambda word: f"{word[0]}{chr(97 + n % 26)}{chr(97 + n // 26)}", text)
+
+
+class Counting:
+    """The real embedder, and how many texts it was given at once."""
+
+    def __init__(self, embedder: MiniLMEmbedder) -> None:
+        self.id, self.dimensions = embedder.id, embedder.dimensions
+        self.embed, self.embed_query = embedder.embed, embedder.embed_query
+        self._embed_many = embedder.embed_many
+        self.counted: list[int] = []
+
+    def embed_many(self, texts: Sequence[str]) -> Sequence[Vectors]:
+        self.counted.append(len(texts))
+        return self._embed_many(texts)
+
+
+def test_a_long_span_takes_as_long_as_the_sentences_that_are_ranked(
+    embedder: MiniLMEmbedder, counter: TiktokenCounter
+) -> None:
+    """E6.1: of thousands, no more than a few hundred are embedded; half a million tokens in seconds."""
+    span = tuple(
+        entry(100 * n + k, each.kind.replace("message", each.role), _renamed(each.text, n))
+        for n in range(200)
+        for k, each in enumerate(MIGRATION.entries)
+        if each.kind == "message"
+    )
+    counting = Counting(embedder)
+    begun = time.process_time()
+    made = ExtractiveSummarizer(counting, counter).summarize(asking(span))
+    assert time.process_time() - begun < 8
+    assert counting.counted == [MOST_RANKED]
+    assert made.summary.of("decisions")
