@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,14 +15,19 @@ from mcp_memory.domain.intents import pick_strategy
 from mcp_memory.domain.records import Instant, Json, NewRecord, Record
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.tokens import ModelFactor
-from mcp_memory.encoders.chroma_functions import ChosenFunction
-from mcp_memory.encoders.embed_chroma import ChromaEmbedder
-from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.token_factors import factor_for
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.language.dates_dateparser import DateParserReader
 from mcp_memory.language.secrets_detect import NoRedactor, SecretRedactor
+from mcp_memory.making import (
+    INDEX_FOLDER,
+    make_embedder,
+    make_index_place,
+    make_passes,
+    make_stores,
+    make_summarizers,
+)
 from mcp_memory.ports import (
     Clock,
     Embedder,
@@ -30,7 +35,6 @@ from mcp_memory.ports import (
     GraphStore,
     IndexExaminer,
     KeywordStore,
-    RecordStore,
     TokenCounter,
     VectorIndex,
     VectorStore,
@@ -40,11 +44,18 @@ from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.assemble_context import AssembleContext, Context, ContextRequest
+from mcp_memory.services.committing import Committing
+from mcp_memory.services.compact import Compact, Compacted, CompactRequest, Tell
 from mcp_memory.services.drafting import Drafting
 from mcp_memory.services.examining import Examining
+from mcp_memory.services.extracting import Extracting
+from mcp_memory.services.feeding import Fed, Feeding
 from mcp_memory.services.forget import Forget, Forgotten, Mode
 from mcp_memory.services.given_out import GivenOut
+from mcp_memory.services.giving_way import GivingWay
+from mcp_memory.services.idle_compaction import IdleCompaction
 from mcp_memory.services.inspecting import Inspecting
+from mcp_memory.services.log_standing import log_standing, pass_tallies
 from mcp_memory.services.maintain import Maintain
 from mcp_memory.services.querying import Evidence, Querying
 from mcp_memory.services.recall import Recall, RecallAnswer, RecallRequest
@@ -52,18 +63,20 @@ from mcp_memory.services.reindex import Reindex
 from mcp_memory.services.remember import Remember, Remembered
 from mcp_memory.services.revise import Revise, Revision
 from mcp_memory.services.standing import visible_to
+from mcp_memory.services.summing_up import SummingUp
 from mcp_memory.services.tasks import Tasks
 from mcp_memory.settings import Settings
 from mcp_memory.stores.graph_networkx import NetworkxGraphStore
-from mcp_memory.stores.records_sqlite import FILE_NAME, SqliteRecordStore, restore
+from mcp_memory.stores.records_sqlite import FILE_NAME, restore
 from mcp_memory.stores.records_sqlite.transaction import embedder_mismatch
 from mcp_memory.strategies import overridden, read_strategies
 
 if TYPE_CHECKING:
-    from mcp_memory.stores.vectors_chroma import Place
+    pass
 
 SOURCE_THREADS = 4
-INDEX_FOLDER = "index"
+EMBEDDED_AT_ONCE = 8
+"""Records that waited for the embedder, and get their vectors with the next one; more than that is upkeep's."""
 
 
 class App:
@@ -72,29 +85,45 @@ class App:
     def __init__(self, settings: Settings, clock: Clock = time.time, embedder: Embedder | None = None) -> None:
         self.settings = settings
         self._clock = clock
-        self._embedder = embedder or _embedder(settings)
+        self._embedder = embedder or make_embedder(settings)
         self._counter = TiktokenCounter(settings.encoding)
         self._dates = DateParserReader()
         self._redactor = SecretRedactor() if settings.redact_secrets else NoRedactor()
         self._drafting = Drafting(self._embedder, self._counter, self._redactor)
         self._given_out = GivenOut()
+        self._giving_way = GivingWay()
+        self._client = ""
         self._session = settings.session or f"s{uuid.uuid4().hex[:12]}"
         self._making = threading.Lock()
         self._made: _Services | None = None
         self._pool: Executor = ThreadPoolExecutor(SOURCE_THREADS, thread_name_prefix="sources")
-        self.records: RecordStore = SqliteRecordStore(settings.data_dir, self._embedder.id, clock)
+        self.records, self.logs = make_stores(settings, self._embedder, clock)
         self.tasks = Tasks(self.records, self._redactor, clock)
         self.graph: GraphStore = NetworkxGraphStore(self.records)
-        self.inspect = Inspecting(self.records, self.graph, clock)
+        self.inspect = Inspecting(self.records, self.logs, self.graph, clock)
         self.reindex = Reindex(self.records, self._embedder)
         self.examine = Examining(self.records, self.reindex, self._embedder.id, self.index_examiner)
         self.maintain = Maintain(self.records, self._embedder, self._counter, clock)
+        self.stirred = threading.Event()
+        """Set when there may be something for `keep_up` to do: a log has grown, or the embedder answers again."""
+        self._feeding = Feeding(self.records, self.logs, self._drafting, clock, self._giving_way.pause)
+        self._compact = self._make_compact()
+        idle_seconds = 60 * settings.compaction_idle_minutes
+        self.idle_compaction = IdleCompaction(
+            self._compact, self.logs, idle_seconds, lambda: self.factor(self.caller()), clock
+        )
         self._forget = Forget(self.records, self._erase_derived, clock)
         self._revise = Revise(self.records, self._embedder, self._counter, self._redactor, clock)
+
+    @property
+    def counter(self) -> TokenCounter:
+        """Counts tokens as the store does."""
+        return self._counter
 
     def caller(self, session_id: str | None = None, client: str = "") -> Caller:
         """Who asks through this process, in the session named by the call, the settings, or the process itself."""
         settings = self.settings
+        self._client = client = client or self._client  # One process serves one client; upkeep counts as it does.
         mine = Caller(
             namespace=settings.namespace,
             agent=settings.agent,
@@ -106,24 +135,48 @@ class App:
         return mine.in_session(session_id)
 
     def remember(self, items: Sequence[NewRecord], caller: Caller) -> list[Remembered]:
-        remembered = self._services.remember(items, caller)
+        with self._giving_way.ahead():
+            remembered = self._services.remember(items, caller)
+        self.stirred.set()
         if not any(one.degraded for one in remembered):
             with contextlib.suppress(StoreUnavailable):  # What waits for its vectors goes on waiting.
-                self.reindex.catch_up()
+                if self.records.count_unembedded() <= EMBEDDED_AT_ONCE:
+                    self.reindex.catch_up()
         return remembered
 
     def recall(self, request: RecallRequest, caller: Caller) -> RecallAnswer:
-        return self._services.recall(request, caller, self.factor(caller))
+        with self._giving_way.ahead():
+            return self._services.recall(request, caller, self.factor(caller))
 
     def gather_evidence(self, query: str, caller: Caller, limit: int) -> Evidence:
         """What recall weighs to rank records for a query, for whoever measures how it does."""
         return self._services.querying.gather(query, visible_to(self.records, caller), limit)
 
     def assemble_context(self, request: ContextRequest, caller: Caller) -> Context:
-        return self._services.assemble_context(request, caller, self.factor(caller))
+        with self._giving_way.ahead():
+            return self._services.assemble_context(request, caller, self.factor(caller))
 
     def add_event(self, context_id: str, record_id: str, caller: Caller) -> Context:
         return self._services.assemble_context.add_event(context_id, record_id, caller, self.factor(caller))
+
+    def feed(self, told: Iterable[NewRecord], caller: Caller) -> Fed:
+        """Add what is new of a conversation to the log of the caller's session."""
+        fed = self._feeding(told, caller)
+        if fed.stored:
+            self.stirred.set()
+        return fed
+
+    def compact(self, request: CompactRequest, caller: Caller, tell: Tell = lambda step: None) -> Compacted:
+        return self._compact(request, caller, self.factor(caller), tell)
+
+    def keep_up(self, *, maintains: bool = True) -> bool:
+        """One small step of what is due without being asked; False where nothing is. Raises StoreUnavailable.
+
+        Where it `maintains`, old records are moved on; logs are compacted, and what waits for its vectors is embedded.
+        """
+        is_busy = maintains and self.maintain.step(patiently=False).records > 0
+        is_busy = is_busy or self.idle_compaction.step()
+        return is_busy or self.reindex.catch_up() > 0
 
     def revise(self, revision: Revision, caller: Caller) -> Record:
         return self._revise(revision, caller)
@@ -141,13 +194,20 @@ class App:
             "known_error": factor.known_error,
         }
         index: dict[str, Json] = asdict(self.index.state())
-        return self.inspect.status(caller) | {"tokens": tokens, "index": index}
+        options = self._compact.options(None, None, factor)
+        log = log_standing(self.logs, caller, options, factor.factor)
+        log["passes"] = pass_tallies(self.logs, caller, self._clock(), factor.factor)
+        return self.inspect.status(caller) | {"tokens": tokens, "index": index, "session_log": log}
 
     def describe(self, record_id: str, caller: Caller) -> dict[str, Json]:
         return self.inspect.record(record_id, caller)
 
     def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
-        return self.inspect.session_log(session_id, caller)
+        factor = self.factor(caller)
+        standing = log_standing(
+            self.logs, caller.in_session(session_id), self._compact.options(None, None, factor), factor.factor
+        )
+        return self.inspect.session_log(session_id, caller) | {"log": standing}
 
     def context_report(self, context_id: str, caller: Caller) -> dict[str, Json]:
         return self.inspect.context(context_id, caller)
@@ -194,7 +254,7 @@ class App:
         from mcp_memory.stores.vectors_exact import ExactVectorStore
 
         exact = ExactVectorStore(self.records, self._embedder.id, embedder_mismatch)
-        return ChromaExaminer(self.records, exact, _index_place(self.settings, self._embedder.id))
+        return ChromaExaminer(self.records, exact, make_index_place(self.settings, self._embedder.id))
 
     def _erase_derived(self, record_ids: Collection[str]) -> None:
         """Made with the services, which are made late."""
@@ -223,7 +283,7 @@ class App:
 
         records, counter, clock = self.records, self._counter, self._clock
         exact = ExactVectorStore(records, self._embedder.id, embedder_mismatch)
-        place = _index_place(self.settings, self._embedder.id)
+        place = make_index_place(self.settings, self._embedder.id)
         vectors = ChromaVectorStore(exact, place, records.identity, least_vectors=self.settings.chroma_least_vectors)
         keywords = InformationKeywordStore(records)
         filters = BitmapFilterIndex(records)
@@ -243,7 +303,7 @@ class App:
             filters=filters,
             querying=querying,
             remember=Remember(records, vectors, self._drafting, counter, self._given_out, clock),
-            recall=Recall(records, querying, counter, self._given_out, clock),
+            recall=Recall(records, self.logs, querying, counter, self._given_out, clock),
             assemble_context=AssembleContext(
                 records,
                 vectors,
@@ -259,6 +319,27 @@ class App:
             ),
         )
 
+    def _count_patiently(self, text: str) -> int:
+        """Tokens of a text, for long work: this is what all of it does again and again."""
+        self._giving_way.pause()
+        return self._counter.count(text)
+
+    def _make_compact(self) -> Compact:
+        settings, counter = self.settings, self._counter
+        extracting = Extracting(self.records, self._embedder, counter)
+        summarizers = make_summarizers(settings, self._embedder, counter)
+        return Compact(
+            self.records,
+            self.logs,
+            Committing(self.records, self.logs, self._drafting, extracting, self._clock),
+            SummingUp(self.records, summarizers, counter),
+            lambda write: make_passes(self._count_patiently, write),
+            settings.compaction,
+            settings.compaction_window,
+            settings.compaction_passes,
+            self._clock,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Services:
@@ -270,41 +351,6 @@ class _Services:
     remember: Remember
     recall: Recall
     assemble_context: AssembleContext
-
-
-def _embedder(settings: Settings) -> Embedder:
-    """The embedder that the settings name; nothing is loaded or asked yet."""
-    if settings.embedder_model is None:
-        return MiniLMEmbedder()
-    function = ChosenFunction(
-        name=settings.embedder,
-        model=settings.embedder_model,
-        url=settings.embedder_url,
-        options=settings.embedder_options,
-    )
-    return ChromaEmbedder(
-        function,
-        timeout_seconds=settings.embedder_timeout_seconds,
-        batch=settings.embedder_batch,
-        window_characters=settings.embedder_window_characters,
-    )
-
-
-def _index_place(settings: Settings, embedder: str) -> "Place":
-    """Where the settings want the index behind search by meaning."""
-    from mcp_memory.stores.vectors_chroma import Place
-
-    key = settings.chroma_api_key
-    return Place(
-        mode=settings.chroma,
-        root=str(settings.data_dir / INDEX_FOLDER),
-        embedder=embedder,
-        url=settings.chroma_url,
-        tenant=settings.chroma_tenant,
-        database=settings.chroma_database,
-        headers={name: value.get_secret_value() for name, value in settings.chroma_headers.items()},
-        api_key=key.get_secret_value() if key else "",
-    )
 
 
 def memory_exists(settings: Settings) -> bool:

@@ -23,7 +23,7 @@ _DECISION = re.compile(
     r"\b(?:(?:we|i|team)(?:\s+(?:have|has|had|'ve|all|both|finally|then|also|now))*"
     r"\s+(?:decided|chose|agreed|opted|settled)\b|was decided\b|decided (?:to|on|against|not to)\b|decision (?:is|was)"
     r"|(?:we(?:'ll| will| are going to|'re going to)|let's|let us)\s+(?:use|go with|keep|drop|switch|stay)\b"
-    r"|went with\b|settled on\b)|决定|決定|决议",
+    r"|went with\b|settled on\b)|^decision:\s|决定|決定|决议",
     re.IGNORECASE,
 )
 _RULE = re.compile(r"\b(?:must(?:\s+not|n't)?|never|always)\b|必须|必須|禁止|不得", re.IGNORECASE)

@@ -23,6 +23,8 @@ _ROLES: Mapping[str, Role] = {
     "human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool",
 }  # fmt: skip
 STANDS_FOR_MANY: frozenset[Form] = frozenset({"tools", "batch", "summary"})
+IMPORTANT = 5.0
+"""Of 10: an original of that importance stays in its log until the log is at its ceiling."""
 Places: TypeAlias = tuple[int, ...]
 """Places of entries in their log, ascending."""
 
@@ -53,6 +55,11 @@ class Entry:
     importance: float = 1.0
     form: Form = "original"
     level: int = 0
+
+    @property
+    def is_kept(self) -> bool:
+        """True for what is kept longest: somebody pinned it, or called it important."""
+        return self.pinned or (self.form == "original" and self.importance >= IMPORTANT)
 
     @property
     def is_users(self) -> bool:

@@ -9,19 +9,21 @@ from mcp_memory.domain.records import Json
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.times import iso
 from mcp_memory.errors import NotFound
-from mcp_memory.ports import Clock, GraphStore, RecordStore
+from mcp_memory.ports import Clock, GraphStore, RecordStore, SessionLogStore
 from mcp_memory.services.neighbourhood import neighbourhood
-from mcp_memory.services.showing import shown_record
+from mcp_memory.services.showing import shown_record, shown_stand_in
 from mcp_memory.services.standing import hidden_branches, visible_to
 
 LOG_SHOWN = 500
+SUMMARIES_SHOWN = 100
 
 
 class Inspecting:
     """Read-only views as JSON objects. Thread-safe."""
 
-    def __init__(self, records: RecordStore, graph: GraphStore, clock: Clock) -> None:
+    def __init__(self, records: RecordStore, logs: SessionLogStore, graph: GraphStore, clock: Clock) -> None:
         self._records = records
+        self._logs = logs
         self._graph = graph
         self._clock = clock
 
@@ -98,7 +100,22 @@ class Inspecting:
         if not records:
             raise NotFound(f"No session {session_id!r} here; memory://status shows the present one.")
         entries: list[Json] = [shown_record(record, "summary") for record in reversed(records)]
-        return {"session_id": session_id, "records": entries}
+        mine = caller.in_session(session_id)
+        compactions: list[Json] = [
+            {"number": one.number, "at": iso(one.at), "trigger": one.trigger, "before": one.before, "after": one.after}
+            | ({"undone_at": iso(one.undone_at)} if one.undone_at else {})
+            for one in self._logs.compactions(mine)
+        ]
+        stand_ins: list[Json] = [
+            shown_stand_in(each.entry) | {"compaction": each.compaction, "compacted_at": iso(each.made_at)}
+            for each in self._logs.stand_ins(mine)
+        ]
+        return {
+            "session_id": session_id,
+            "compactions": compactions,
+            "summaries": stand_ins[-SUMMARIES_SHOWN:],
+            "records": entries,
+        }
 
     def context(self, context_id: str, caller: Caller) -> dict[str, Json]:
         """The account of an assembled context: every candidate's fate. Raises NotFound."""

@@ -4,17 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from mcp_memory.domain.compaction import REPLACEMENT
 from mcp_memory.domain.contexts import ContextReport
 from mcp_memory.domain.fusion import Fused
 from mcp_memory.domain.ids import CONTEXT, TASK
 from mcp_memory.domain.records import Detail, Json, Kind, Record
 from mcp_memory.domain.scopes import Caller, RecordFilter
+from mcp_memory.domain.session_log import Entry
 from mcp_memory.domain.tokens import EXACT, ModelFactor
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.ports import Clock, RecordStore, TokenCounter
+from mcp_memory.ports import Clock, RecordStore, SessionLogStore, TokenCounter
 from mcp_memory.services.given_out import GivenOut
 from mcp_memory.services.querying import CANDIDATES_PER_SOURCE, Querying
-from mcp_memory.services.showing import cut, fit, shown_record, shown_task
+from mcp_memory.services.showing import cut, fit, shown_record, shown_stand_in, shown_task
 from mcp_memory.services.standing import hidden_branches, visible_to
 
 FLOOR_COSINE = 0.1
@@ -25,7 +27,7 @@ ENVELOPE_TOKENS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRequest:
-    """A query, or ids to open: of records and tasks, or of one assembled context.
+    """A query, or ids to open: of records and tasks, of one assembled context, or of one summary of a session's log.
 
     `since` and `until` are times or phrases.
     """
@@ -68,12 +70,14 @@ class Recall:
     def __init__(
         self,
         records: RecordStore,
+        logs: SessionLogStore,
         querying: Querying,
         counter: TokenCounter,
         given_out: GivenOut,
         clock: Clock,
     ) -> None:
         self._records = records
+        self._logs = logs
         self._querying = querying
         self._counter = counter
         self._given_out = given_out
@@ -132,7 +136,11 @@ class Recall:
         if is_account(request):
             report = self._records.context(request.ids[0], caller)
             return self._context_page(report, request, budget) if report else _nothing(request.ids)
+        stand_ins = self._logs.entries([each for each in request.ids if each.startswith(REPLACEMENT)], caller)
+        if len(request.ids) == 1 and stand_ins:
+            return self._covered_page(stand_ins[request.ids[0]], request, caller, budget)
         found = {**self._records_by_id(request, caller), **self._tasks_by_id(request, caller)}
+        found |= {each: shown_stand_in(entry) for each, entry in stand_ins.items()}
         missing = tuple(each for each in request.ids if each not in found)
         opened = [found[each] for each in dict.fromkeys(request.ids) if each in found]
         if len(opened) == 1 and request.detail == "full":
@@ -171,6 +179,17 @@ class Recall:
         end = request.offset + len(results)
         more = end < len(fates)
         return RecallAnswer(results=results, truncated=more, next_offset=end if more and results else None)
+
+    def _covered_page(self, entry: Entry, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
+        """The originals that something in a session's log stands for, in their order."""
+        end = request.offset + request.limit
+        wanted = replace(request, ids=entry.covers[request.offset : end])
+        records = self._records_by_id(wanted, caller)
+        results = fit((records[each] for each in wanted.ids if each in records), budget, self._counter)
+        if records and len(results) < len(records):  # The next page begins with the first one that did not fit.
+            end = request.offset + wanted.ids.index(str(results[-1]["id"])) + 1
+        more = end < len(entry.covers)
+        return RecallAnswer(results=results, truncated=more, next_offset=end if more else None)
 
     def _filter(self, request: RecallRequest, caller: Caller) -> RecordFilter:
         since, until = self._querying.between(request.since, request.until)

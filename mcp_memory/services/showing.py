@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from mcp_memory.domain.records import Detail, Json, Record, Status
+from mcp_memory.domain.session_log import Entry
 from mcp_memory.domain.tasks import DEAD_ENDS, Task
 from mcp_memory.domain.times import iso
 from mcp_memory.ports import TokenCounter
@@ -52,6 +53,25 @@ def shown_task(task: Task) -> dict[str, Json]:
         ("artifacts", list(task.artifacts)),
     )
     return shown | {name: value for name, value in optional if value}
+
+
+def shown_stand_in(entry: Entry) -> dict[str, Json]:
+    """What stands in a session's log for some of it, and how much that was; `covers` opens by its id."""
+    shown: dict[str, Json] = {
+        "id": entry.id,
+        "kind": "summary",
+        "form": entry.form,
+        "role": entry.role,
+        "text": entry.text,
+        "occurred_at": iso(entry.at),
+        "level": entry.level,
+        "first": entry.covers[0],
+        "last": entry.covers[-1],
+        "compacted_count": len(entry.covers),
+        "original_token_count": entry.original_tokens,
+        "summary_token_count": entry.tokens,
+    }
+    return shown | {name: value for name, value in (("tool", entry.tool), ("call_id", entry.call_id)) if value}
 
 
 def tokens_of(value: object, counter: TokenCounter) -> int:

@@ -49,6 +49,7 @@ def test_facts_and_decisions_are_found_and_nothing_else() -> None:
         ("We chose Postgres for the reports.", "decision"),
         ("Let's go with the second design.", "decision"),
         ("It was decided to wait.", None),
+        ("Decision: amounts are kept in cents.", "decision"),
         ("The team agreed on trunk-based development.", "decision"),
         ("我们决定使用SQLite。", "decision"),
         ("端口必须是5432。", "fact"),

@@ -57,7 +57,8 @@ def test_what_was_told_without_ids_is_known_by_content_as_often_as_it_was_said()
 
 
 def test_a_line_without_an_id_among_some_with_one_is_known_by_content() -> None:
-    assert new_places([Line(content="a"), Line(content="b", id="1")], _lines("a"), "a") == [1]
+    told = [Line(content="a"), Line(content="a"), Line(content="b", id="1")]
+    assert new_places(told, _lines("a"), "a") == [1, 2]
 
 
 @given(st.text("ab", max_size=12), st.text("ab", max_size=12))

@@ -1,0 +1,143 @@
+"""Commits what passes plan for a session's log, with what must not be lost of it, and takes it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.compaction import PassName, Plan, Replacement
+from mcp_memory.domain.detail import MeasuredText
+from mcp_memory.domain.lifecycle import after_succession, moved_to
+from mcp_memory.domain.records import Details, Instant, NewRecord, Record
+from mcp_memory.domain.scopes import Caller
+from mcp_memory.domain.session_log import Entry, SessionLog
+from mcp_memory.domain.times import iso
+from mcp_memory.ports import Clock, RecordStore, SessionLogStore, Transaction, Trigger, Undone
+from mcp_memory.services.drafting import Draft, Drafting, record_of
+from mcp_memory.services.extracting import Extracting
+from mcp_memory.services.succession import reinstate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """The compaction that commits belong to: its number once the first one was made."""
+
+    caller: Caller
+    trigger: Trigger
+    tokens_before: int
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """The compaction after a commit, and the records made of what was about to go."""
+
+    begun: Begun
+    extracted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Summary:
+    """A summary's entry, made ready to be a record; `earlier` are the records of the summaries it grew from."""
+
+    entry: Entry
+    draft: Draft
+    text: MeasuredText
+    earlier: tuple[str, ...]
+
+
+class Committing:
+    """Writes whole plans or nothing. Thread-safe; what is slow happens before the lock is taken."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        logs: SessionLogStore,
+        drafting: Drafting,
+        extracting: Extracting,
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._logs = logs
+        self._drafting = drafting
+        self._extracting = extracting
+        self._clock = clock
+
+    def __call__(self, plan: Plan, pass_name: PassName, log: SessionLog, begun: Begun) -> Committed:
+        """Put the plan into effect, after the facts, decisions and dead ends of what goes became records.
+
+        Raises:
+            Conflict: what it replaces has been replaced meanwhile; nothing was changed.
+            StoreUnavailable: nothing was changed; the message names the remedy.
+        """
+        gone = {entry_id for made in plan.replacements for entry_id in made.replaces}
+        drafts = self._extracting.drafts(self._messages(log, gone, begun.caller), embedded=False)
+        summaries = [self._summary(made, begun.caller) for made in plan.replacements if made.entry.form == "summary"]
+        with self._records.write() as transaction:
+            now = self._clock()
+            number = begun.number or transaction.begin_compaction(begun.caller, begun.trigger, now, begun.tokens_before)
+            said = (self._extracting.store(draft, now, transaction) for draft in drafts)
+            extracted = tuple(record_id for record_id in said if record_id)
+            record_ids = {each.entry.id: _store(each, begun.caller, now, transaction) for each in summaries}
+            transaction.replace_entries(plan.replacements, number, pass_name, begun.caller, now, record_ids)
+        return Committed(begun=replace(begun, number=number), extracted=extracted)
+
+    def undo(self, caller: Caller) -> Undone:
+        """Take the latest compaction back: the log stands again as it was, with what was said since.
+
+        What was extracted stays known; the summary's record is put away, and an earlier one holds again. Raises
+        Conflict where nothing is left to undo.
+        """
+        with self._records.write() as transaction:
+            now = self._clock()
+            undone = transaction.undo_compaction(caller, now)
+            for record_id in undone.record_ids:
+                reinstate(record_id, now, transaction)
+                summary = transaction.get(record_id)
+                if summary and summary.status != "retired":
+                    transaction.update(replace(moved_to(summary, "retired"), updated_at=now))
+        return undone
+
+    def _messages(self, log: SessionLog, gone: set[str], caller: Caller) -> Sequence[Record]:
+        """The records of the users' and assistants' words that are about to go. Masks take no words away."""
+        ids = [entry.id for entry in log.entries if entry.id in gone and _speaks(entry)]
+        return [*self._records.get(ids, caller.scopes).values()] if ids else []
+
+    def _summary(self, made: Replacement, caller: Caller) -> _Summary:
+        """The summary as a record, made ready: whoever works on later finds the session by it."""
+        details = summary_details(made.entry, self._clock())
+        item = NewRecord(text=made.entry.text, kind="summary", role="user", details=details)
+        draft = self._drafting.clean(item, caller)
+        (text,) = self._drafting.make([draft.item], embedded=False)
+        earlier = [each.record_id for each in self._logs.stand_ins(caller) if each.entry.id in made.replaces]
+        return _Summary(entry=made.entry, draft=draft, text=text.text, earlier=tuple(filter(None, earlier)))
+
+
+def _store(summary: _Summary, caller: Caller, now: Instant, transaction: Transaction) -> str:
+    """Store a summary's record, in the place of the one it grew from; its id."""
+    draft = summary.draft
+    record = record_of(draft, summary.text, caller, now, transaction)
+    transaction.insert(record, None, draft.item.entities, (), in_session=False)
+    for record_id in summary.earlier:
+        old = transaction.get(record_id)
+        # One of another branch holds there still: who sees it does not see this one.
+        if old and old.holds and old.branch_id == record.branch_id:
+            transaction.update(after_succession(old, record.id, now))
+    return record.id
+
+
+def summary_details(entry: Entry, made_at: Instant) -> Details:
+    """What a summary says of itself, in whole numbers of tokens and messages."""
+    return {
+        "type": "context_summary" if entry.form == "summary" else entry.form,
+        "compacted_count": len(entry.covers),
+        "compacted_at": iso(made_at),
+        "original_token_count": entry.original_tokens,
+        "summary_token_count": entry.tokens,
+        "level": entry.level,
+        "replacement": entry.id,
+    }
+
+
+def _speaks(entry: Entry) -> bool:
+    return entry.kind == "message" and entry.form == "original" and entry.role in ("user", "assistant")

@@ -1,0 +1,360 @@
+"""Compact: a session's log made shorter, pass by pass, without losing anything of it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from mcp_memory.domain.compaction import (
+    PRESETS,
+    Options,
+    Pass,
+    PassName,
+    Plan,
+    Preset,
+    Span,
+    applied,
+    with_window,
+)
+from mcp_memory.domain.pressure import Pressure, adapted, makeup, pressure, warnings
+from mcp_memory.domain.records import Instant, Record
+from mcp_memory.domain.scopes import Caller
+from mcp_memory.domain.session_log import Entry, SessionLog
+from mcp_memory.domain.tokens import EXACT, ModelFactor
+from mcp_memory.errors import Conflict, InvalidRequest, McpMemoryError, StoreUnavailable
+from mcp_memory.ports import Clock, PassRun, RecordStore, SessionLogStore, Trigger
+from mcp_memory.services.committing import Begun, Committing
+from mcp_memory.services.standing import visible_to
+from mcp_memory.services.summing_up import Asked, SummingUp, Writer, Written
+
+ATTEMPTS = 3
+"""Plans made for one pass, where others change the log meanwhile."""
+JUDGED_SUMMARIES, LEAST_JUDGED = 50, 3
+Who = Literal["extractive", "model", "caller"]
+"""Who summarises: the server by itself, a configured model, or the caller in two steps."""
+PassesOf = Callable[[Callable[[Span], str]], Mapping[PassName, Pass]]
+"""Makes the passes, for whoever writes a span's summary."""
+
+_CEILING: PassName = "ceiling"
+_SUMMARISE: frozenset[PassName] = frozenset({"tool_calls", "threshold", "goal_batch"})
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactRequest:
+    """What is asked. `window` is in the client's tokens; None, "" and () leave a choice to the settings.
+
+    With `summary` and the `span` it was asked for, that summary is put in the span's place. `force` summarises below
+    the threshold too, and where masks alone would do. `instructions` are added to the summary's prompt; `prompt` takes
+    its place.
+    """
+
+    window: int | None = None
+    preset: Preset | None = None
+    passes: tuple[PassName, ...] = ()
+    summarizer: Who | None = None
+    summary: str = ""
+    span: str = ""
+    instructions: str = ""
+    prompt: str = ""
+    force: bool = False
+    undo: bool = False
+    trigger: Trigger = "call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Something that happened to a pass, told as it happens. Tokens are as counted, `total` those of the window."""
+
+    event: Literal["start", "complete", "error"]
+    name: PassName
+    at: Instant
+    number: int
+    passes: int
+    tokens: int
+    total: int
+    run: PassRun | None = None
+
+
+Tell = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """What became of the log. Tokens are as counted, and `factor` times as many of the client's.
+
+    `made` are the entries that stand in it since, in its order, `extracted` ids of records made of what went. `asked`
+    is what the caller is to summarise. `undone` is the number of the compaction that was taken back.
+    """
+
+    session_id: str
+    preset: Preset
+    factor: float
+    before: Pressure
+    after: Pressure
+    entries: int
+    number: int | None = None
+    compactions: int = 0
+    runs: tuple[PassRun, ...] = ()
+    made: tuple[Entry, ...] = ()
+    extracted: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    adapted: str = ""
+    written: Written | None = None
+    asked: Asked | None = None
+    undone: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Course:
+    """Where a compaction has come to. What `begun` and `extracted` say grows with each pass that is committed."""
+
+    caller: Caller
+    options: Options
+    log: SessionLog
+    begun: Begun
+    writer: Writer
+    tell: Tell
+    runs: list[PassRun] = field(default_factory=list[PassRun])
+    extracted: list[str] = field(default_factory=list[str])
+    made: set[str] = field(default_factory=set[str])
+    is_forced: bool = False
+    masked_enough: bool = False
+
+
+class Compact:
+    """Compacts the log of the session that its caller speaks for. Thread-safe, and safe beside other processes.
+
+    Each pass is committed by itself: ended half-way, the log is sound, and the next call goes on from there.
+    """
+
+    def __init__(
+        self,
+        records: RecordStore,
+        logs: SessionLogStore,
+        committing: Committing,
+        summing_up: SummingUp,
+        passes_of: PassesOf,
+        preset: Preset,
+        window: int | None,
+        passes: Sequence[PassName],
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._logs = logs
+        self._committing = committing
+        self._summing_up = summing_up
+        self._passes_of = passes_of
+        self._preset: Preset = preset
+        self._window = window
+        self._passes = tuple(passes)
+        self._clock = clock
+
+    def __call__(
+        self, request: CompactRequest, caller: Caller, factor: ModelFactor = EXACT, tell: Tell = lambda step: None
+    ) -> Compacted:
+        """Make the log shorter as far as its passes see a reason to, or take the latest compaction back.
+
+        Raises:
+            InvalidRequest: a given summary is not good enough, and why; or the request contradicts itself.
+            Conflict: the log changed meanwhile, or there is nothing to undo.
+            StoreUnavailable: the log can be neither read nor written; what was committed stays.
+        """
+        options = self.options(request.preset, request.window, factor)
+        if request.undo:
+            return self._undo(request, caller, options, factor)
+        log = self._logs.log(caller)
+        options, note = adapted(options, makeup(log), self._wanting(caller))
+        options = self._with_passes(options, request)
+        begun = Begun(caller=caller, trigger=request.trigger, tokens_before=log.tokens)
+        writer = self._summing_up.writer(request.summarizer, request.prompt, request.instructions)
+        course = _Course(
+            caller=caller,
+            options=options,
+            log=log,
+            begun=begun,
+            writer=writer,
+            tell=tell,
+            is_forced=request.force,
+        )
+        asked = None
+        if request.summary:
+            self._put(course, request)
+        else:
+            self._run_all(course, request)
+            if request.summarizer == "caller" and not course.masked_enough:
+                at = 0.0 if request.force else course.options.threshold
+                asked = self._summing_up.ask(course.log, course.options, at, request.prompt, request.instructions)
+        self._logs.keep_pass_runs(course.runs, caller, self._clock(), course.begun.number)
+        return replace(
+            self._compacted(request, caller, options, factor, log.tokens),
+            number=course.begun.number,
+            runs=tuple(course.runs),
+            made=tuple(entry for entry in course.log.entries if entry.id in course.made),
+            extracted=tuple(course.extracted),
+            adapted=note,
+            written=writer.outcome(),
+            asked=asked,
+        )
+
+    def options(self, preset: Preset | None, window: int | None, factor: ModelFactor = EXACT) -> Options:
+        """What a log is compacted by; the window in tokens as counted, where that given is the client's."""
+        chosen = PRESETS[preset or self._preset]
+        given = window if window is not None else self._window if preset is None else None
+        return with_window(chosen, max(int((given or chosen.window) / factor.factor), 1))
+
+    @property
+    def is_automatic(self) -> bool:
+        """False where nothing is compacted but by hand."""
+        return self._preset != "off"
+
+    def _with_passes(self, options: Options, request: CompactRequest) -> Options:
+        """By hand a compaction always works: `off` means that nothing happens by itself."""
+        named = request.passes or self._passes
+        if named:
+            return replace(options, passes=named)
+        return options if options.passes else replace(options, passes=PRESETS["default"].passes)
+
+    def _run_all(self, course: _Course, request: CompactRequest) -> None:
+        passes = self._passes_of(course.writer.write)
+        at = 0.0 if request.force else course.options.target if request.trigger == "idle" else course.options.threshold
+        names: list[PassName] = [name for name in course.options.passes if name != _CEILING]
+        if request.summarizer == "caller":  # The caller's summary comes first; then the others see what is left.
+            names = [name for name in names if name not in ("threshold", "goal_batch")]
+        names.append(_CEILING)
+        for number, name in enumerate(names, start=1):
+            options = replace(course.options, threshold=at) if name == "threshold" else course.options
+            self._run(passes[name], course, options, number, len(names))
+
+    def _run(self, one: Pass, course: _Course, options: Options, number: int, passes: int) -> None:
+        """Plan and commit one pass, and note what it did; where it fails, the log is as it was."""
+        begun_at, before, spent = time.perf_counter(), course.log.tokens, course.writer.spent
+        revision = _revision(course.log, options)
+        step = Step(
+            event="start", name=one.name, at=self._clock(), number=number, passes=passes, tokens=before,
+            total=options.window,
+        )  # fmt: skip
+        course.tell(step)
+        plan, error = Plan(reason=self._reason_against(one.name, course, revision)), None
+        if not plan.reason:
+            try:
+                plan = self._carry_out(one, course, options)
+            except StoreUnavailable:
+                raise
+            except Exception as failure:  # noqa: BLE001 - whatever a pass does, the log and the others are not harmed
+                error = str(failure) if isinstance(failure, McpMemoryError) else type(failure).__name__
+                _log.warning("The pass %s failed: %s.", one.name, type(failure).__name__)
+        course.runs.append(
+            PassRun(
+                name=one.name,
+                revision=revision,
+                ran=bool(plan.replacements),
+                reason=plan.reason,
+                tokens_before=before,
+                tokens_after=course.log.tokens,
+                replaced=len(plan.replacements),
+                milliseconds=1_000 * (time.perf_counter() - begun_at),
+                spent=course.writer.spent - spent,
+                error=error,
+            )
+        )
+        if one.name == "mask":
+            target = options.tokens(options.target)
+            course.masked_enough = before > target >= course.log.tokens and not course.is_forced
+        ended = "error" if error else "complete"
+        course.tell(replace(step, event=ended, at=self._clock(), tokens=course.log.tokens, run=course.runs[-1]))
+
+    def _reason_against(self, name: PassName, course: _Course, revision: str) -> str:
+        if course.masked_enough and name in _SUMMARISE:
+            return "masking tool output alone brought the log to its target"
+        if name in self._logs.fruitless(course.caller, revision):
+            return "it did not make this very log shorter before"
+        return ""
+
+    def _carry_out(self, one: Pass, course: _Course, options: Options) -> Plan:
+        """Plan and commit; plan anew where others changed the log meanwhile."""
+        for _ in range(ATTEMPTS - 1):
+            with contextlib.suppress(Conflict):
+                return self._attempt(one, course, options)
+            course.log = self._logs.log(course.caller)
+            course.begun = replace(course.begun, number=None)  # Only the latest compaction may go on.
+        return self._attempt(one, course, options)
+
+    def _attempt(self, one: Pass, course: _Course, options: Options) -> Plan:
+        plan = one.plan(course.log, options)
+        if plan.replacements:
+            self._commit(plan, one.name, course)
+        return plan
+
+    def _commit(self, plan: Plan, name: PassName, course: _Course) -> None:
+        committed = self._committing(plan, name, course.log, course.begun)
+        course.begun = committed.begun
+        course.extracted += committed.extracted
+        course.made |= {made.entry.id for made in plan.replacements}
+        course.log = applied(course.log, plan.replacements)
+
+    def _put(self, course: _Course, request: CompactRequest) -> None:
+        """Put the caller's summary in the place of the span it was asked for."""
+        begun_at, before = time.perf_counter(), course.log.tokens
+        revision = _revision(course.log, course.options)
+        plan = self._summing_up.plan(course.log, course.options, request.span, request.summary, course.caller)
+        self._commit(plan, "threshold", course)
+        course.runs.append(
+            PassRun(
+                name="threshold",
+                revision=revision,
+                ran=True,
+                reason=plan.reason,
+                tokens_before=before,
+                tokens_after=course.log.tokens,
+                replaced=1,
+                milliseconds=1_000 * (time.perf_counter() - begun_at),
+            )
+        )
+
+    def _undo(self, request: CompactRequest, caller: Caller, options: Options, factor: ModelFactor) -> Compacted:
+        if request.summary:
+            raise InvalidRequest("Give either undo or summary, not both.")
+        before = self._logs.size(caller).tokens
+        undone = self._committing.undo(caller)
+        return replace(self._compacted(request, caller, options, factor, before), undone=undone.number)
+
+    def _compacted(
+        self, request: CompactRequest, caller: Caller, options: Options, factor: ModelFactor, before: int
+    ) -> Compacted:
+        """What is true of the log now, however it came to that."""
+        size = self._logs.size(caller)
+        count = sum(one.undone_at is None for one in self._logs.compactions(caller))
+        after = pressure(size.tokens, options)
+        return Compacted(
+            session_id=caller.session_id,
+            preset=request.preset or self._preset,
+            factor=factor.factor,
+            before=pressure(before, options),
+            after=after,
+            entries=size.entries,
+            compactions=count,
+            warnings=warnings(after, options, count),
+        )
+
+    def _wanting(self, caller: Caller) -> float | None:
+        """The share of judged earlier summaries that did not help; None while too few were judged."""
+        where = replace(visible_to(self._records, caller), kinds=frozenset({"summary"}), include_inactive=True)
+        judged = [_judgement(record) for record in self._records.list(where, "created", JUDGED_SUMMARIES)]
+        good, bad = sum(one[0] for one in judged), sum(one[1] for one in judged)
+        return bad / (good + bad) if good + bad >= LEAST_JUDGED else None
+
+
+def _judgement(record: Record) -> tuple[int, int]:
+    """How often feedback says that a summary helped, and that it did not."""
+    counters = record.counters
+    return counters.used, counters.ignored + counters.false_positives + (record.status == "inactive")
+
+
+def _revision(log: SessionLog, options: Options) -> str:
+    """The log and what it is compacted by: with other options a pass may well do more."""
+    return f"{log.revision} {options.window} {options.old_turns} {options.threshold} {options.least_output}"

@@ -1,0 +1,92 @@
+"""Logs near their window are compacted without being asked."""
+
+from collections.abc import Callable
+
+import pytest
+
+from mcp_memory.app import App
+from tests.conftest import Clock
+from tests.services.conversations import fed
+
+
+def _kept_up(app: App) -> None:
+    while app.idle_compaction.step():
+        pass
+
+
+@pytest.mark.parametrize(("share", "minutes", "is_compacted"), [(0.6, 60, False), (0.75, 1, False), (0.75, 6, True)])
+def test_a_log_of_seventy_percent_is_compacted_once_its_session_is_silent(
+    open_memory: Callable[..., App], clock: Clock, share: float, minutes: int, is_compacted: bool
+) -> None:
+    """D1.1: when idle, at 70 %."""
+    probe = open_memory(folder=None)
+    tokens = fed(probe, probe.caller("work"), 30).tokens
+    app = open_memory(compaction_window=int(tokens / share))
+    log = fed(app, app.caller("work"), 30)
+    clock.advance(seconds=60 * minutes)
+    _kept_up(app)
+    compactions = app.logs.compactions(app.caller("work"))
+    assert [one.trigger for one in compactions] == (["idle"] if is_compacted else [])
+    assert (app.logs.size(app.caller("work")).tokens < log.tokens) == is_compacted
+
+
+def test_a_log_of_eighty_percent_is_compacted_at_once(open_memory: Callable[..., App]) -> None:
+    """D1.1: forced; every session by itself, whoever serves."""
+    app, other = open_memory(compaction_window=6_000), open_memory(agent="other", compaction_window=6_000)
+    for caller in (app.caller("one"), app.caller("two"), other.caller("one")):
+        fed(app, caller, 20)
+    _kept_up(app)
+    for caller in (app.caller("one"), app.caller("two"), other.caller("one")):
+        assert [one.trigger for one in app.logs.compactions(caller)] == ["forced"]
+        assert app.logs.size(caller).tokens <= 0.9 * 6_000
+
+
+def test_a_window_is_reckoned_in_the_clients_tokens(open_memory: Callable[..., App]) -> None:
+    """D1.1: a client whose tokens are shorter fills its window sooner."""
+    probe = open_memory(folder=None)
+    tokens = fed(probe, probe.caller("work"), 20).tokens
+    for factor, is_due in ((1.0, 0), (1.5, 1)):
+        app = open_memory(folder=None, compaction_window=int(tokens / 0.6), token_factor=factor)
+        fed(app, app.caller("work"), 20)
+        assert app.idle_compaction.due() == is_due
+
+
+def test_the_last_client_that_called_is_reckoned_for(open_memory: Callable[..., App]) -> None:
+    app = open_memory()
+    app.caller(client="claude-code")
+    assert app.factor(app.caller()).factor > 1
+
+
+def test_automatic_compaction_can_be_switched_off(open_memory: Callable[..., App]) -> None:
+    """D1.2."""
+    app = open_memory(compaction="off", compaction_window=6_000)
+    log = fed(app, app.caller("work"), 20)
+    _kept_up(app)
+    assert app.logs.log(app.caller("work")) == log
+
+
+def test_a_log_that_cannot_be_made_shorter_is_left_until_it_grows(open_memory: Callable[..., App]) -> None:
+    """E1.3: or upkeep would never come to rest."""
+    app = open_memory(compaction_window=1_000)
+    caller = app.caller("work")
+    fed(app, caller, 8)
+    _kept_up(app)
+    assert not app.idle_compaction.step()
+    fed(app, caller, 12)
+    assert app.idle_compaction.step()
+
+
+def test_a_session_that_was_silent_for_days_is_left_alone(open_memory: Callable[..., App], clock: Clock) -> None:
+    app = open_memory(compaction_window=6_000)
+    log = fed(app, app.caller("work"), 20)
+    clock.advance(days=3)
+    _kept_up(app)
+    assert app.logs.log(app.caller("work")) == log
+
+
+def test_a_step_tells_what_it_did(open_memory: Callable[..., App]) -> None:
+    app = open_memory(compaction_window=6_000)
+    fed(app, app.caller("work"), 20)
+    told: list[str] = []
+    assert app.idle_compaction.step(lambda done: told.append(done.session_id))
+    assert told == ["work"]
