@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from anyio import to_thread
+from anyio import from_thread, to_thread
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
-from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from mcp_memory.domain.records import Json
 from mcp_memory.entrypoints.arguments import Arguments, read_arguments
+from mcp_memory.entrypoints.sampling import AnswerNeeded, check_offered, sample
 from mcp_memory.entrypoints.schemas import slim_schema
 from mcp_memory.errors import McpMemoryError
 
@@ -27,18 +28,49 @@ logger = logging.getLogger(__name__)
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
+class ClientSide:
+    """The client of one call, as the tool's worker thread can reach it while the call lasts."""
+
+    def __init__(self, context: Context[Any, Any]) -> None:
+        self._context = context
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell how far the call is, where its client asked to be told. `done` must grow. Never fails the call."""
+        try:
+            from_thread.run(self._context.report_progress, done, total, message)
+        except Exception as error:  # noqa: BLE001 - the client may be gone or have given up; the work goes on
+            logger.debug("Progress was not reported: %s", type(error).__name__)
+
+    def check_sampling(self) -> None:
+        """Before work that would be in vain without it. Raises InvalidRequest where the client offers no sampling."""
+        check_offered(self._context)
+
+    def sample(self, prompt: str, max_tokens: int) -> str:
+        """What the client's model answers to the prompt, in at most `max_tokens` of its tokens. May take minutes.
+
+        In the newer era of the protocol the call ends here, and the client repeats it with the answer: ask before
+        anything is stored, and with the same prompt for the same arguments and state.
+
+        Raises:
+            InvalidRequest: the client offers no sampling, denies it, or answers with anything but a text.
+        """
+        return from_thread.run(sample, self._context, prompt, max_tokens)
+
+
 class StrictTool(Tool):
-    """`fn` is called in a worker thread with validated arguments and the client's name."""
+    """`fn` is called in a worker thread with validated arguments, the client's name and its side of the call."""
 
     arguments: type[Arguments] = Field(exclude=True)
 
     async def run(
         self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
-    ) -> CallToolResult:
+    ) -> CallToolResult | InputRequiredResult:
         """Validate and call. Whatever goes wrong is a result with `is_error`."""
         try:
             given = read_arguments(self.arguments, arguments)
-            return await to_thread.run_sync(self.fn, given, client_name(context))
+            return await to_thread.run_sync(self.fn, given, client_name(context), ClientSide(context))
+        except AnswerNeeded as needed:
+            return needed.result
         except McpMemoryError as error:
             return failure(str(error))
         except Exception as error:  # noqa: BLE001 - the edge: a defect must not reach the model, nor end the server
@@ -55,6 +87,22 @@ def make_tool(
     annotations: ToolAnnotations,
 ) -> StrictTool:
     """A tool over `answer(arguments, client)`, which may block."""
+
+    def answer_alone(given: ArgumentsT, client: str, _: ClientSide) -> CallToolResult:
+        return answer(given, client)
+
+    return make_long_tool(name, title, description, arguments, answer_alone, annotations)
+
+
+def make_long_tool(
+    name: str,
+    title: str,
+    description: str,
+    arguments: type[ArgumentsT],
+    answer: Callable[[ArgumentsT, str, ClientSide], CallToolResult],
+    annotations: ToolAnnotations,
+) -> StrictTool:
+    """A tool over `answer(arguments, client, client_side)`, which may block, tell its progress, and ask the client."""
     return StrictTool(
         name=name,
         title=title,

@@ -1,16 +1,21 @@
 import json
 import logging
+import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
+import anyio
+import anyio.to_thread
 import pytest
 from mcp import Client
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, TextContent
 from pydantic import Field, JsonValue
 
 from mcp_memory.entrypoints.arguments import MAX_ERROR_CHARS, Arguments, Opened
-from mcp_memory.entrypoints.strict_tool import annotations, make_tool, structured
+from mcp_memory.entrypoints.strict_tool import ClientSide, annotations, make_long_tool, make_tool, structured
 from mcp_memory.errors import Conflict
 
 Call = Callable[..., Awaitable[CallToolResult]]
@@ -183,3 +188,79 @@ async def test_a_defect_is_logged_without_its_words(call: Call, caplog: pytest.L
     assert "Tool echo failed: RuntimeError at" in caplog.text
     assert "test_strict_tool.py" in caplog.text
     assert "remembered secret" not in caplog.text + said
+
+
+@pytest.fixture(params=["auto", "legacy"])
+def era(request: pytest.FixtureRequest) -> str:
+    """How a client of the SDK connects: by discovery (2026-07-28), or by the handshake (2025-11-25)."""
+    return str(request.param)
+
+
+Report = tuple[float, float | None, str | None]
+
+
+class Listener:
+    """Keeps what a client is told of a call's progress."""
+
+    def __init__(self) -> None:
+        self.told: list[Report] = []
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        self.told.append((progress, total, message))
+
+
+def long_server(answer: Callable[[Everything, str, ClientSide], CallToolResult]) -> MCPServer:
+    return MCPServer("test", tools=[make_long_tool("work", "Work", "Use to test.", Everything, answer, annotations())])
+
+
+def work(arguments: Everything, client: str, side: ClientSide) -> CallToolResult:
+    """Takes as many steps as it is asked to."""
+    for step in range(arguments.count):
+        side.progress(step, arguments.count, f"step {step}")
+    side.progress(arguments.count)
+    return structured({"client": client})
+
+
+async def test_progress_arrives_in_order_and_before_the_result(era: str) -> None:
+    """E5.1."""
+    hear = Listener()
+    async with Client(long_server(work), mode=era) as client:
+        result = await client.call_tool("work", {"count": 50}, progress_callback=hear)
+        told = list(hear.told)
+    assert result.structured_content == {"client": "mcp"}
+    assert told == [*((step, 50, f"step {step}") for step in range(50)), (50, None, None)]
+
+
+async def test_a_client_that_asked_for_no_progress_gets_the_result_alone(era: str) -> None:
+    """E5.1."""
+    async with Client(long_server(work), mode=era) as client:
+        result = await client.call_tool("work", {"count": 3})
+    assert not result.is_error
+
+
+async def test_progress_that_cannot_be_told_fails_nothing() -> None:
+    """E5.1."""
+    side = ClientSide(Context())  # of no call, so there is nobody to tell
+    await anyio.to_thread.run_sync(side.progress, 1)
+
+
+async def test_a_call_given_up_ends_its_work_and_leaves_the_server_answering(era: str) -> None:
+    began, ended, gone = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(arguments: Everything, client: str, side: ClientSide) -> CallToolResult:
+        if arguments.count == 1:
+            began.set()
+            gone.wait(10)
+            work(arguments, client, side)
+            ended.set()
+        return structured({"count": arguments.count})
+
+    async with Client(long_server(slow), mode=era) as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(client.call_tool, "work", {"count": 1}, progress_callback=Listener()))
+            assert await anyio.to_thread.run_sync(began.wait, 10)
+            group.cancel_scope.cancel()
+            gone.set()
+        assert await anyio.to_thread.run_sync(ended.wait, 10)
+        result = await client.call_tool("work", {"count": 2})
+    assert result.structured_content == {"count": 2}
