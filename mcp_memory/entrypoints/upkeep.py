@@ -20,12 +20,19 @@ class Upkeep:
     """Takes steps in the background, one after the other until nothing is done, then again after the interval.
 
     `step` says whether it did anything. Where the store is busy or away, the interval goes by before the next attempt.
+    Whoever knows of something to do sets `wake`: then the next step is a pause away.
     """
 
     def __init__(
-        self, step: Callable[[], bool], seconds: float, first: float = FIRST_SECONDS, pause: float = PAUSE_SECONDS
+        self,
+        step: Callable[[], bool],
+        seconds: float,
+        first: float = FIRST_SECONDS,
+        pause: float = PAUSE_SECONDS,
+        wake: threading.Event | None = None,
     ) -> None:
         self._step = step
+        self._wake = wake or threading.Event()
         self._seconds = seconds
         self._first = min(first, seconds)
         self._pause = pause
@@ -38,6 +45,7 @@ class Upkeep:
     def stop(self) -> None:
         """Take no further step. Returns at once: a step under way is one transaction, which an end rolls back."""
         self._stopped.set()
+        self._wake.set()
 
     def wait(self, seconds: float) -> bool:
         """Wait for the last step to end; True where it has."""
@@ -46,8 +54,12 @@ class Upkeep:
 
     def _run(self) -> None:
         wait = self._first
-        while not self._stopped.wait(wait):
-            wait = self._pause if self._take_step() else self._seconds
+        while not self._stopped.is_set():
+            if self._wake.wait(wait):
+                self._wake.clear()
+                self._stopped.wait(self._pause)
+            if not self._stopped.is_set():
+                wait = self._pause if self._take_step() else self._seconds
 
     def _take_step(self) -> bool:
         try:

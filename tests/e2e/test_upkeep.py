@@ -1,8 +1,9 @@
 """A server that maintains its memory while it serves."""
 
+import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import ServerProcess
@@ -25,3 +26,29 @@ def test_a_server_maintains_what_is_due_beside_its_calls_and_leaves_at_once(
     assert server.process.wait(PATIENCE_SECONDS) == 0
     assert "Traceback" not in server.log
     server.stop()
+
+
+def test_a_full_log_is_compacted_by_itself(start_server: "type[ServerProcess]", tmp_path: Path) -> None:
+    """D1.1: what `remember` stored of a conversation is kept inside its window, without anybody calling compact."""
+    server = start_server(tmp_path / "data", {"MCP_MEMORY_COMPACTION_WINDOW": "4000"})
+    for number in range(12):
+        lines = "\n".join(f"row {line} of table {number}" for line in range(60))
+        call = {"session_id": "work", "tool": "query", "call_id": f"c{number}"}
+        server.call(
+            "remember",
+            items=[
+                {"kind": "message", "role": "user", "text": f"Read table {number}.", "session_id": "work"},
+                {"kind": "tool_call", "text": f"table {number}", **call},
+                {"kind": "tool_result", "text": lines, **call},
+            ],
+        )
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (page := _session(server, "work"))["log"]["share"] > 0.9:
+        assert time.monotonic() < deadline
+    assert page["compactions"][0]["trigger"] == "forced"
+    server.stop()
+
+
+def _session(server: "ServerProcess", name: str) -> dict[str, Any]:
+    read = server.request("resources/read", {"uri": f"memory://session/{name}"})
+    return json.loads(read["contents"][0]["text"])

@@ -65,6 +65,16 @@ def test_the_first_step_is_not_later_than_the_interval() -> None:
     assert ended(late)
 
 
+def test_whoever_knows_of_something_to_do_wakes_it() -> None:
+    """D1.1: a log that has grown past its threshold does not wait for the interval."""
+    steps, wake = Steps(False), threading.Event()
+    upkeep = Upkeep(steps, NEVER, first=NEVER, pause=0.0, wake=wake)
+    upkeep.start()
+    wake.set()
+    assert steps.all_taken.wait(PATIENCE_SECONDS)
+    assert ended(upkeep)
+
+
 def test_a_step_that_fails_is_taken_again_later(caplog: pytest.LogCaptureFixture) -> None:
     """C8.7: a busy store is no defect, and a defect is told without its words."""
     steps = Steps(StoreBusy("busy with a secret"), ValueError("a secret"), False)

@@ -1,6 +1,6 @@
 """Commands that keep the memory well: reindex, maintain, backup, restore."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ _COUNTED: Mapping[str, str] = {
     "archived": "episodes archived",
     "extracted": "facts and decisions extracted from them",
     "judged": "procedures and censors judged anew",
+    "compacted": "session logs compacted",
 }
 
 
@@ -58,7 +59,7 @@ def maintain(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move on what is due: old episodes, and how-tos and constraints by how they did.
+    """Move on what is due: old episodes, how-tos and constraints by how they did, session logs near their window.
 
     For all projects. Servers do it by themselves, a little at a time, and may keep running; interrupted, it goes on
     where it stopped.
@@ -66,15 +67,24 @@ def maintain(
     with opened_existing(settings_for(context, data_dir, None, None)) as memory:
         try:
             with _progress_bar("Maintaining") as progress:
-                done = memory.maintain.due() if dry_run else memory.maintain(progress)
+                done = asdict(memory.maintain.due() if dry_run else memory.maintain(progress))
+            done["compacted"] = memory.idle_compaction.due() if dry_run else _compact_all(memory.idle_compaction.step)
         except KeyboardInterrupt:
             complain("Interrupted; what is done is kept. Run `mcp-memory maintain` again to go on.")
             raise typer.Exit(INTERRUPTED) from None
     if as_json:
-        print_json(asdict(done))
+        print_json(done)
     else:
-        counts = ", ".join(f"{count} {_COUNTED[name]}" for name, count in asdict(done).items() if count)
+        counts = ", ".join(f"{count} {_COUNTED[name]}" for name, count in done.items() if count)
         screen().print(f"{'Due' if dry_run else 'Done'}: {counts or 'nothing'}.", soft_wrap=True)
+
+
+def _compact_all(step: Callable[[], bool]) -> int:
+    """Compact one log after the other until none is due; how many."""
+    done = 0
+    while step():
+        done += 1
+    return done
 
 
 @errors_in_one_line()

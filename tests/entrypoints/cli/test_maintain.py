@@ -11,6 +11,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.records import NewRecord
+from tests.services.conversations import fed
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run
@@ -44,12 +45,24 @@ def test_maintain_moves_on_what_is_due_and_tells_what_that_was(run: "Run", open_
 def test_a_dry_run_only_says_what_is_due(run: "Run", open_memory: OpenMemory) -> None:
     """C8.7, S7.1."""
     remember(open_memory(), "A day went by.", days=40)
-    due = {"summarized": 1, "archived": 0, "extracted": 0, "judged": 0}
+    due = {"summarized": 1, "archived": 0, "extracted": 0, "judged": 0, "compacted": 0}
     for _ in range(2):
         assert run("maintain", "--dry-run", "--json").json == due
     assert run("maintain", "--dry-run").out.splitlines() == ["Due: 1 episodes summarized."]
     assert run("maintain", "--json").json == due
     assert run("maintain", "--json").json == dict.fromkeys(due, 0)
+
+
+def test_maintain_compacts_the_logs_that_are_due(
+    run: "Run", open_memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D1.1, S7.1."""
+    monkeypatch.setenv("MCP_MEMORY_COMPACTION_WINDOW", "3000")
+    memory = open_memory()
+    fed(memory, memory.caller("work"), 20)
+    assert run("maintain", "--dry-run").out.splitlines() == ["Due: 1 session logs compacted."]
+    assert run("maintain").out.splitlines() == ["Done: 1 session logs compacted."]
+    assert run("maintain", "--dry-run", "--json").json["compacted"] == 0
 
 
 def test_no_memory_is_made_for_being_maintained(run: "Run") -> None:
