@@ -31,7 +31,7 @@ def test_the_bundle_starts_what_the_package_installs() -> None:
 def test_the_readme_names_the_command_and_every_tool() -> None:
     """A7.1: and links to files that are there."""
     readme = (ROOT / "README.md").read_text("utf-8")
-    for name in ("mcp-memory", *("remember recall assemble_context push_task pop_task revise forget".split())):
+    for name in ("mcp-memory", *("remember recall assemble_context push_task pop_task compact revise forget".split())):
         assert f"`{name}" in readme or f"{name} " in readme, name
     for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", readme):
         assert (ROOT / link).exists(), link

@@ -12,7 +12,7 @@ from mcp.types import CallToolResult, InputRequiredResult
 from mcp_memory import __version__
 from mcp_memory.entrypoints import resources
 from mcp_memory.entrypoints.strict_tool import StrictTool, failure, log_defect
-from mcp_memory.entrypoints.tools import assemble_context, forget, recall, remember, revise, tasks
+from mcp_memory.entrypoints.tools import assemble_context, compact, forget, recall, remember, revise, tasks
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -28,6 +28,8 @@ project or its people, procedures that worked, mistakes (kind "censor"), what th
 One idea a record, in words that stand alone. Not what the code or its history says already.
 - Work of several steps: push_task on entering a goal (with a plan, if there is one), pop_task with its result on \
 leaving, also when it failed. Sub-agents push their own. Contexts and searches then know where you stand.
+- A conversation that grows long: compact, with its messages or transcript. It answers with what may stand in their \
+place; the originals stay, and open by id.
 - A memory that is wrong, outdated, or was put to use: revise (new text, supersedes, outcome, feedback).
 - Only when asked to, or for what should never have been stored: forget.
 
@@ -57,6 +59,7 @@ def build_server(app: "App", *, warm_up: bool = False) -> MCPServer:
         recall.build(app),
         assemble_context.build(app),
         *tasks.build(app),
+        compact.build(app),
         revise.build(app),
         forget.build(app),
     ]

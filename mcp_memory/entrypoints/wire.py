@@ -14,10 +14,13 @@ from mcp_memory.services.forget import Mode
 from mcp_memory.services.revise import Feedback
 
 Order = Literal["best_first", "reverse", "edges"]
+ChosenPass = Literal["mask", "tool_calls", "threshold", "goal_batch"]
+"""Those that a caller may choose among and order; what keeps a log below its ceiling always comes last."""
 
 MAX_TEXT_CHARS = 1_000_000
 MAX_TAGS = 50
 MAX_ITEMS = 500
+MAX_MESSAGES = 50_000
 
 
 def _not_blank(text: str) -> str:
@@ -221,6 +224,46 @@ class PopArguments(Arguments):
     task_id: Annotated[OptionalId, Field(description="If not the current; planned too")] = ""
     cascade: Annotated[bool, Field(description="End its open subtasks too")] = False
     session_id: OptionalName = ""
+
+
+class CompactArguments(Arguments):
+    """What to compact, how, and who summarises."""
+
+    session_id: OptionalName = ""
+    messages: Annotated[
+        tuple[dict[str, JsonValue], ...],
+        Field(strict=False, max_length=MAX_MESSAGES),
+        Opened,
+        WithJsonSchema(
+            {
+                "type": "array",
+                "items": {"type": "object"},
+                "description": "The conversation, or its new part, as your API has it",
+            }
+        ),
+    ] = ()
+    transcript: Annotated[
+        str, StringConstraints(max_length=4_000), Field(description="Or the path of a Claude Code transcript")
+    ] = ""
+    window: Annotated[int, Field(ge=1_000, le=100_000_000, description="Yours, in tokens")] | None = None
+    preset: Literal["default", "aggressive", "conservative"] | None = None
+    passes: Annotated[
+        tuple[ChosenPass, ...],
+        Field(strict=False, max_length=10, description="mask, tool_calls, threshold, goal_batch"),
+        Opened,
+        WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+    ] = ()
+    summarizer: Annotated[
+        Literal["extractive", "model", "caller", "sampling"] | None,
+        Field(description="caller: you get prompt and span; call again with summary and span"),
+    ] = None
+    summary: LongText = ""
+    span: OptionalName = ""
+    instructions: Annotated[Words, Field(description="Added to the prompt")] = ""
+    prompt: Annotated[Words, Field(description="Replaces it")] = ""
+    force: Annotated[bool, Field(description="Summarise at any fill")] = False
+    undo: Annotated[bool, Field(description="Take the latest back")] = False
+    max_tokens: Annotated[int, Field(ge=500, le=1_000_000)] = 8000
 
 
 class ReviseArguments(Arguments):

@@ -14,7 +14,7 @@ from mcp_memory.entrypoints.mcp_server import INSTRUCTIONS, build_server
 if TYPE_CHECKING:
     from mcp_memory.app import App
 
-TOOLS = ["remember", "recall", "assemble_context", "push_task", "pop_task", "revise", "forget"]
+TOOLS = ["remember", "recall", "assemble_context", "push_task", "pop_task", "compact", "revise", "forget"]
 
 
 @pytest.fixture(params=["auto", "legacy"])

@@ -1,0 +1,104 @@
+"""The `compact` tool."""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcp.types import CallToolResult
+
+from mcp_memory.domain.records import Json
+from mcp_memory.entrypoints.compaction_answers import show_compacted, show_step
+from mcp_memory.entrypoints.messages import read_messages
+from mcp_memory.entrypoints.strict_tool import ClientSide, StrictTool, annotations, make_long_tool, structured
+from mcp_memory.entrypoints.transcripts import read_transcript
+from mcp_memory.entrypoints.wire import CompactArguments
+from mcp_memory.errors import Conflict, InvalidRequest
+from mcp_memory.services.compact import Compacted, CompactRequest
+from mcp_memory.services.summing_up import Asked
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.domain.scopes import Caller
+
+SAMPLED_TOKENS = 8_000
+DESCRIPTION = """\
+Use when a conversation fills its window: logs it and makes the log shorter, old tool output first, then summaries. \
+Put each replacement in the place of what it covers (`first` to `last`, or call_id); recall opens originals by id."""
+
+
+def build(app: "App") -> StrictTool:
+    """The tool over this app."""
+
+    def answer(arguments: CompactArguments, client: str, client_side: ClientSide) -> CallToolResult:
+        caller = app.caller(arguments.session_id or None, client)
+        factor = app.factor(caller).factor
+        request = _request(arguments)
+        if arguments.summarizer == "sampling":
+            client_side.check_sampling()
+
+        def compact(asked: CompactRequest) -> Compacted:
+            return app.compact(asked, caller, lambda step: client_side.progress(*show_step(step, factor)))
+
+        beside = _feed(arguments, app, caller)
+        done = compact(request)
+        if arguments.summarizer == "sampling" and done.asked:
+            done, error = _summarised(done, done.asked, request, compact, client_side)
+            beside |= {"sampling": error} if error else {}
+            # In the newer era the call was sent twice, and what the first one replaced was never answered.
+            done = replace(done, made=tuple(each.entry for each in app.logs.stand_ins(caller)))
+        return structured(show_compacted(done, beside, int(arguments.max_tokens / done.factor), app.counter))
+
+    return make_long_tool("compact", "Compact", DESCRIPTION, CompactArguments, answer, annotations())
+
+
+def _feed(arguments: CompactArguments, app: "App", caller: "Caller") -> dict[str, Json]:
+    """Add the conversation, if there is one, to the session's log."""
+    if arguments.messages and arguments.transcript:
+        raise InvalidRequest("Give either messages or transcript, not both.")
+    if arguments.messages:
+        return {"fed": asdict(app.feed(read_messages(arguments.messages), caller))}
+    if not arguments.transcript:
+        return {}
+    transcript = read_transcript(Path(arguments.transcript))
+    fed = asdict(app.feed(transcript.records, caller))
+    return {"fed": fed | {"skipped": transcript.skipped, "skipped_kinds": dict(transcript.skipped_kinds)}}
+
+
+def _request(arguments: CompactArguments) -> CompactRequest:
+    if bool(arguments.summary) != bool(arguments.span):
+        raise InvalidRequest('summary and span go together: call with summarizer="caller" to be given a span.')
+    return CompactRequest(
+        window=arguments.window,
+        preset=arguments.preset,
+        passes=arguments.passes,
+        summarizer="caller" if arguments.summarizer == "sampling" else arguments.summarizer,
+        summary=arguments.summary,
+        span=arguments.span,
+        instructions=arguments.instructions,
+        prompt=arguments.prompt,
+        force=arguments.force,
+        undo=arguments.undo,
+    )
+
+
+def _summarised(
+    done: Compacted,
+    asked: Asked,
+    request: CompactRequest,
+    compact: Callable[[CompactRequest], Compacted],
+    client_side: ClientSide,
+) -> tuple[Compacted, str]:
+    """The compaction with the summary by the client's model; or as it was, where none is to be had, and why."""
+    try:
+        summary = client_side.sample(f"{asked.prompt}\n\n<span>\n{asked.text}\n</span>", SAMPLED_TOKENS)
+        return _together(done, compact(replace(request, summary=summary, span=asked.span))), ""
+    except (InvalidRequest, Conflict) as error:
+        return done, str(error)
+
+
+def _together(first: Compacted, second: Compacted) -> Compacted:
+    """Both halves of a compaction that the client's model summarised in between."""
+    return replace(
+        second, before=first.before, runs=first.runs + second.runs, extracted=first.extracted + second.extracted
+    )
