@@ -15,7 +15,7 @@ from mcp_memory.entrypoints.transcripts import read_transcript
 from mcp_memory.entrypoints.wire import CompactArguments
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.compact import Compacted, CompactRequest
-from mcp_memory.services.summing_up import Asked
+from mcp_memory.services.summing_up import Asked, Written
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -38,7 +38,9 @@ def build(app: "App") -> StrictTool:
             client_side.check_sampling()
 
         def compact(asked: CompactRequest) -> Compacted:
-            return app.compact(asked, caller, lambda step: client_side.progress(*show_step(step, factor)))
+            done = app.compact(asked, caller, lambda step: client_side.progress(*show_step(step, factor)))
+            by = "client's model" if arguments.summarizer == "sampling" else "caller"
+            return replace(done, written=Written(by=by, note="", spent=0)) if asked.summary else done
 
         beside = _feed(arguments, app, caller)
         done = compact(request)
