@@ -185,10 +185,7 @@ class Compact:
         if request.summary:
             self._put(course, request)
         else:
-            self._run_all(course, request)
-            if request.summarizer == "caller" and not course.masked_enough:
-                at = 0.0 if request.force else course.options.threshold
-                asked = self._summing_up.ask(course.log, course.options, at, request.prompt, request.instructions)
+            asked = self._run_all(course, request)
         self._logs.keep_pass_runs(course.runs, caller, self._clock(), course.begun.number)
         return replace(
             self._compacted(request, caller, options, factor, log.tokens),
@@ -205,7 +202,7 @@ class Compact:
         """What a log is compacted by; the window in tokens as counted, where that given is the client's."""
         chosen = PRESETS[preset or self._preset]
         given = window if window is not None else self._window if preset is None else None
-        return with_window(chosen, max(int((given or chosen.window) / factor.factor), 1))
+        return with_window(chosen, max(round((given or chosen.window) / factor.factor), 1))
 
     @property
     def is_automatic(self) -> bool:
@@ -219,16 +216,28 @@ class Compact:
             return replace(options, passes=named)
         return options if options.passes else replace(options, passes=PRESETS["default"].passes)
 
-    def _run_all(self, course: _Course, request: CompactRequest) -> None:
-        passes = self._passes_of(course.writer.write)
+    def _run_all(self, course: _Course, request: CompactRequest) -> Asked | None:
+        """Every pass in its turn. A caller that is to summarise is asked before what is preserved gives way."""
         at = 0.0 if request.force else course.options.target if request.trigger == "idle" else course.options.threshold
         names: list[PassName] = [name for name in course.options.passes if name != _CEILING]
-        if request.summarizer == "caller":  # The caller's summary comes first; then the others see what is left.
+        if request.summarizer == "caller":  # Its summary comes first; then the others see what is left.
             names = [name for name in names if name not in ("threshold", "goal_batch")]
-        names.append(_CEILING)
+        passes = self._passes_of(course.writer.write)
         for number, name in enumerate(names, start=1):
             options = replace(course.options, threshold=at) if name == "threshold" else course.options
-            self._run(passes[name], course, options, number, len(names))
+            self._run(passes[name], course, options, number, len(names) + 1)
+        asked = self._asked(course, request, at) if request.summarizer == "caller" else None
+        if asked is None:
+            self._run(passes[_CEILING], course, course.options, len(names) + 1, len(names) + 1)
+        return asked
+
+    def _asked(self, course: _Course, request: CompactRequest, at: float) -> Asked | None:
+        """What the caller is to summarise, named with the compaction that its summary will be part of."""
+        if course.masked_enough:
+            return None
+        asked = self._summing_up.ask(course.log, course.options, at, request.prompt, request.instructions)
+        number = course.begun.number
+        return replace(asked, span=f"{asked.span}/{number}") if asked and number else asked
 
     def _run(self, one: Pass, course: _Course, options: Options, number: int, passes: int) -> None:
         """Plan and commit one pass, and note what it did; where it fails, the log is as it was."""
@@ -298,10 +307,14 @@ class Compact:
         course.log = applied(course.log, plan.replacements)
 
     def _put(self, course: _Course, request: CompactRequest) -> None:
-        """Put the caller's summary in the place of the span it was asked for."""
+        """Put the caller's summary in the place of the span it was asked for, in the compaction that asked for it."""
         begun_at, before = time.perf_counter(), course.log.tokens
         revision = _revision(course.log, course.options)
-        plan = self._summing_up.plan(course.log, course.options, request.span, request.summary, course.caller)
+        span, _, number = request.span.partition("/")
+        latest = [one.number for one in self._logs.compactions(course.caller) if one.undone_at is None][-1:]
+        if [number] == [str(each) for each in latest]:
+            course.begun = replace(course.begun, number=latest[0])
+        plan = self._summing_up.plan(course.log, course.options, span, request.summary, course.caller)
         self._commit(plan, "threshold", course)
         course.runs.append(
             PassRun(
@@ -315,6 +328,7 @@ class Compact:
                 milliseconds=1_000 * (time.perf_counter() - begun_at),
             )
         )
+        self._run(self._passes_of(course.writer.write)[_CEILING], course, course.options, 2, 2)
 
     def _undo(self, request: CompactRequest, caller: Caller, options: Options, factor: ModelFactor) -> Compacted:
         if request.summary:

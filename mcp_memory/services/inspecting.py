@@ -15,7 +15,7 @@ from mcp_memory.services.showing import shown_record, shown_stand_in
 from mcp_memory.services.standing import hidden_branches, visible_to
 
 LOG_SHOWN = 500
-SUMMARIES_SHOWN = 100
+SUMMARIES_SHOWN = 1_000
 
 
 class Inspecting:

@@ -393,6 +393,7 @@ class TestCallersSummary:
         assert "amber-relay" in asked.text
         done = app.compact(CompactRequest(window=6_000, summary=self.GOOD, span=asked.span), caller)
         assert _ran(done) == ["threshold"]
+        assert done.compactions == 1
         summary = _summary(app, caller)
         assert "Move the rest." in summary
         assert log.entries[0].text in summary
@@ -430,6 +431,26 @@ class TestCallersSummary:
     def test_nothing_is_asked_where_nothing_need_be_summarised(self, app: App, caller: Caller) -> None:
         fed(app, caller, 3)
         assert app.compact(CompactRequest(summarizer="caller"), caller).asked is None
+
+    def test_the_caller_is_asked_before_the_end_of_a_log_gives_way(self, app: App, caller: Caller) -> None:
+        """D1.1: what is preserved gives way only where the summary does not help."""
+        fed(app, caller, 60, output_lines=2)
+        first = app.compact(CompactRequest(window=2_500, summarizer="caller", passes=("threshold",)), caller)
+        assert first.asked
+        assert not _ran(first)
+        done = app.compact(CompactRequest(window=2_500, summary=self.GOOD, span=first.asked.span), caller)
+        assert [run.name for run in done.runs] == ["threshold", "ceiling"]
+        assert done.after.share <= 0.9
+        assert app.compact(CompactRequest(undo=True), caller).after.tokens == first.before.tokens
+
+    def test_a_summary_that_names_no_compaction_begins_one(self, app: App, caller: Caller) -> None:
+        fed(app, caller, 40)
+        asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
+        assert asked
+        span, _, number = asked.span.partition("/")
+        assert number == "1"
+        done = app.compact(CompactRequest(window=6_000, summary=self.GOOD, span=f"{span}/99"), caller)
+        assert (done.number, done.compactions) == (2, 2)
 
     def test_undo_and_a_summary_exclude_each_other(self, app: App, caller: Caller) -> None:
         with pytest.raises(InvalidRequest, match="undo or summary"):
