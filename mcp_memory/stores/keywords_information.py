@@ -22,6 +22,9 @@ from mcp_memory.stores.postings import Scores, Shelf
 
 READ_ON = 0.75
 """What a word counts that is said not in a dialogue turn itself, but directly before or after it."""
+MOST_RELATIVE = 4.0
+"""Times the average length. In a longer text, as a tool's output may be, what is looked for stands in one passage:
+reckoned by the whole of it, its rarest word would say nothing. Recall over public data is as good as without a bound."""
 _LOADED_AT_ONCE = 20_000
 
 
@@ -141,7 +144,7 @@ def _score(numbers: Sequence[int], shelves: Sequence[Shelf], unread: Collection[
     chances = [(count + 0.5) / (records + PRIOR_RECORDS + 1) for count in having]
     scores: list[tuple[Shelf, Scores]] = []
     for shelf, found in pairs:
-        relative = np.maximum(shelf.lengths / mean_length, 1.0)
+        relative = np.clip(shelf.lengths / mean_length, 1.0, MOST_RELATIVE)
         scored = np.zeros(len(relative))
         heard = shelf.heard(unread)
         for rows, chance in zip(found, chances, strict=True):

@@ -452,3 +452,14 @@ def test_a_score_says_how_well_a_record_matches_not_only_that_it_is_the_best(app
     stray = [float(str(r["score"])) for r in recall(app, "orbital mechanics of Neptune's moons").results]
     assert float(str(hit)) > 0.7
     assert all(score < 0.5 for score in stray)
+
+
+def test_a_rare_word_of_a_very_long_record_is_found(app: App) -> None:
+    """E7: a file of thousands of lines, read once, is found by a name that only it holds."""
+    words = "split join currency account ledger total invoice export cursor batch".split()
+    short = [NewRecord(text=f"We fixed the {words[n % 10]} of {words[n % 7]} {n}: it was slow.") for n in range(300)]
+    lines = [f"def {words[line % 6]}_{words[line % 5]}_{line}(): return {line}" for line in range(6_000)]
+    items = [NewRecord(text="\n".join(lines), kind="tool_result", tool="read_file"), *short]
+    file = app.remember(items, app.caller())[0]
+    found = app.recall(RecallRequest(query="split_split_4770"), app.caller())
+    assert file.id in [result["id"] for result in found.results]
