@@ -47,7 +47,7 @@ class Ceiling:
         return "ceiling"
 
     def plan(self, log: SessionLog, options: Options) -> Plan:
-        """As few as will do, the oldest first: outputs, assistants' words and calls, pinned, users' words, system's.
+        """As few as will do, oldest first: outputs, assistants' words and calls, what is kept, users' words, system's.
 
         The newest message of the user's is the last to go.
         """
@@ -85,14 +85,14 @@ class Ceiling:
         outputs = [
             place for place, entry in enumerate(log.entries) if entry.kind == "tool_result" and entry.form == "original"
         ]
-        for place in sorted(outputs, key=lambda place: log.entries[place].pinned):
+        for place in sorted(outputs, key=lambda place: log.entries[place].is_kept):
             yield (place,), lambda place=place: mask(log, place, self.count, at_most=log.entries[place].tokens - 1)
         newest = max((place for place, entry in enumerate(log.entries) if entry.is_users), default=None)
         dearness = [_dearness(entry, place == newest) for place, entry in enumerate(log.entries)]
         places = sorted(range(len(log.entries)), key=lambda place: dearness[place])
         dear = [place for place in places if dearness[place] >= _USERS]
         yield from self._lines(log, [place for place in places if dearness[place] < _USERS])
-        for many in _many(log, frozenset(place for place in places if dearness[place] < _PINNED)):
+        for many in _many(log, frozenset(place for place in places if dearness[place] < _KEPT)):
             yield many, lambda many=many: _put_away_together(log.at(many), self.count)
         yield from self._lines(log, dear)
 
@@ -103,7 +103,7 @@ class Ceiling:
                 yield (place,), lambda place=place, most=characters: _put_away(log.entries[place], most, self.count)
 
 
-_OUTPUT, _PINNED, _USERS, _SYSTEMS, _NEWEST = range(1, 6)
+_OUTPUT, _KEPT, _USERS, _SYSTEMS, _NEWEST = range(1, 6)
 
 
 def _dearness(entry: Entry, is_newest: bool) -> int:
@@ -112,8 +112,8 @@ def _dearness(entry: Entry, is_newest: bool) -> int:
         return _NEWEST
     if entry.role in ("user", "system"):
         return _SYSTEMS if entry.role == "system" else _USERS
-    if entry.pinned:
-        return _PINNED
+    if entry.is_kept:
+        return _KEPT
     return _OUTPUT if entry.kind == "tool_result" else 0
 
 

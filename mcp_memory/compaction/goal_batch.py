@@ -1,10 +1,11 @@
 """The goal-batch pass: three to six finished turns become one block that keeps what the user asked for, to the byte.
 
-A turn is told by what was asked, what came of it, and what failed. Many batches become one of a higher level. Needs no
-model; knows no store.
+A turn is told by what was asked, what came of it, what was decided and found out on the way, and what failed; the exact
+values of all of them stand at the end. Many batches become one of a higher level. Needs no model; knows no store.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeAlias
@@ -19,23 +20,27 @@ from mcp_memory.domain.compaction import (
     preserved,
     replacing,
 )
-from mcp_memory.domain.extraction import dead_ends
-from mcp_memory.domain.ledger import SEPARATOR, fitted, ledger_of
+from mcp_memory.domain.ledger import Ledger, fitted, ledger_of, on_one_line
 from mcp_memory.domain.session_log import Entry, SessionLog
 from mcp_memory.domain.structured_summary import quote
+from mcp_memory.domain.telling import Telling, telling
 from mcp_memory.domain.times import iso_minute
 from mcp_memory.domain.tool_lines import one_line
-from mcp_memory.domain.tool_outputs import remains_of
+from mcp_memory.domain.tool_outputs import errors_of, is_said
 
 MARK = "[GOAL BATCH"
 FEWEST, MOST = 3, 6
 MANY_BATCHES = 6
 """Of more neighbouring batches than these, the oldest become one of a higher level."""
-VALUE_TOKENS = 40
-"""What exact values may take for each turn."""
+VALUE_TOKENS, VALUE_SHARE = 40, 0.08
+"""What exact values may take for each turn, or of the tokens of the originals, whichever is more."""
+NOTED_TOKENS, NOTED_SHARE = 80, 0.05
+"""What may be told of the way to the outcome of a turn, or of its originals' tokens, whichever is more."""
+ROOMS = (1.0, 0.4, 0.0)
+"""Shares of that room that are tried until a block is shorter than what it stands for."""
 OUTCOME_CHARACTERS, LEAST_OUTCOME = 240, 40
-"""Of what came of a turn; half of it each time that its batch becomes part of another, down to the least."""
-ERROR_CHARACTERS, BLOCK_CHARACTERS, MAX_ERRORS = 200, 300, 5
+"""Of what came of a turn; of a batch that becomes part of another half of what it tells of it, down to the least."""
+ERROR_CHARACTERS, BLOCK_CHARACTERS, MAX_ERRORS = 200, 400, 8
 MATERIAL, OUTCOME, FAILED, VALUES = "At length: ", "→ ", "Failed: ", "Values: "
 """How the lines begin that are no quotation."""
 NO_ANSWER = "no answer"
@@ -43,14 +48,25 @@ NO_ANSWER = "no answer"
 _Group: TypeAlias = Sequence[Sequence[Entry]]
 """Turns, each its entries; or batches, each by itself."""
 
+_BLOCK_FRAME = re.compile(
+    r"\A\[SUMMARIZED\]\s|\sWhy: [^\n]{0,140}?(?=\s(?:Failed|Showed an error|Done|Gave)\b)|\s\(open x\w+\)\Z"
+)
+"""What of a block for calls is not told again: its label, its id, and why they were made."""
+_SHOWED = "howed an error"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    """A turn in a batch: the user's words, quoted; what came of them and what failed, a line each."""
+    """A turn in a batch: the user's words, quoted; what came of them and what failed, a line each.
+
+    `noted` may be told of the way there, in at most `room` tokens.
+    """
 
     asked: str
     outcome: str
     failed: str = ""
+    noted: tuple[Telling, ...] = ()
+    room: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +90,29 @@ class GoalBatch:
         return Plan(reason=_reason([group for group, _ in made]), replacements=tuple(block for _, block in made))
 
     def _block(self, group: _Group) -> Replacement | None:
-        """The block for these turns or batches, None where it is no shorter."""
+        """The block for these turns or batches that tells most and is shorter than they are; None where none is."""
         entries = tuple(chain.from_iterable(group))
         told = _merged(group) if group[0][0].form == "batch" else [_told(turn) for turn in group]
-        body = "\n\n".join(_shown(one) for one in told)
-        values = self._values(entries, len(told), body)
+        ledger = ledger_of(entries)
         span = f"{iso_minute(entries[0].at)} to {iso_minute(max(entry.at for entry in entries))}"
+        for share in ROOMS:
+            body = "\n\n".join(_shown(one, share, self.count) for one in told)
+            values = self._values(ledger, entries, len(told), share, body)
 
-        def text(entry_id: str) -> str:
-            head = f'{MARK} {entry_id}] {len(told)} turns, {span}; recall(ids=["{entry_id}"]) opens them.'
-            return "\n\n".join([head, body, *([VALUES + values] if values else [])])
+            def text(entry_id: str, said: str = body + values) -> str:
+                head = f'{MARK} {entry_id}] {len(told)} turns, {span}; recall(ids=["{entry_id}"]) opens them.'
+                return f"{head}\n\n{said}"
 
-        made = replacing(entries, "batch", text, self.count, role="user")
-        return made if made.entry.tokens < sum(entry.tokens for entry in entries) else None
+            made = replacing(entries, "batch", text, self.count, role="user")
+            if made.entry.tokens < sum(entry.tokens for entry in entries):
+                return made
+        return None
 
-    def _values(self, entries: Iterable[Entry], turns: int, said: str) -> str:
-        """The exact values of these entries that are not said already."""
-        ledger = fitted(ledger_of(entries), turns * VALUE_TOKENS, self.count)
-        return SEPARATOR.join(value for value in ledger.all if value not in said and "\n" not in value)
+    def _values(self, ledger: Ledger, entries: Iterable[Entry], turns: int, share: float, said: str) -> str:
+        """A last paragraph with as many of the exact values that are not said already as there is room for."""
+        room = max(turns * VALUE_TOKENS, int(sum(entry.original_tokens for entry in entries) * VALUE_SHARE))
+        line = on_one_line(fitted(_unsaid(ledger, said), int(room * share), self.count))
+        return f"\n\n{VALUES}{line}" if line else ""
 
 
 def _turn_groups(log: SessionLog, options: Options) -> Iterator[_Group]:
@@ -160,12 +181,17 @@ def _is_about_level(batches: Sequence[Entry]) -> bool:
 def _told(turn: Sequence[Entry]) -> _Told:
     """A turn as its batch tells it."""
     asked, *rest = turn
-    last = next((entry for entry in reversed(rest) if _is_answer(entry)), None)
-    errors = dict.fromkeys(chain.from_iterable(_errors(entry) for entry in rest))
+    answers = [entry for entry in rest if _is_answer(entry)]
+    tellings = [telling(entry.text) for entry in answers]
+    said = [*chain.from_iterable(tellings)]
+    errors = [error for entry in rest for error in _errors(entry)]
+    failed = dict.fromkeys([*errors, *(one_line(each.text, ERROR_CHARACTERS) for each in said if each.is_dead_end)])
     return _Told(
         asked=quote(asked.text) if asked.tokens <= INSTRUCTION_TOKENS else MATERIAL + _short(asked),
-        outcome=_short(last) if last else NO_ANSWER,
-        failed="; ".join(list(errors)[-MAX_ERRORS:]),
+        outcome=_outcome(answers[-1], tellings[-1]) if answers else NO_ANSWER,
+        failed="; ".join(list(failed)[-MAX_ERRORS:]),
+        noted=tuple(each for each in said if not each.is_dead_end),
+        room=max(NOTED_TOKENS, int(sum(entry.original_tokens for entry in rest) * NOTED_SHARE)),
     )
 
 
@@ -173,29 +199,65 @@ def _is_answer(entry: Entry) -> bool:
     return entry.kind == "message" and entry.role == "assistant" and entry.form != "tools"
 
 
+def _outcome(answer: Entry, said: Sequence[Telling]) -> str:
+    """What an answer came to: whole sentences where it has some that tell anything, else its short form."""
+    told = said if answer.summary == answer.text else telling(answer.summary)
+    return " ".join(_best(told, OUTCOME_CHARACTERS, len)) or _short(answer)
+
+
 def _short(entry: Entry) -> str:
     return one_line(entry.summary or entry.text, OUTCOME_CHARACTERS)
 
 
 def _errors(entry: Entry) -> Iterator[str]:
-    """What failed or led nowhere, in the words of the output, of the block that tells it, or of the assistant."""
-    if entry.form == "tools" and entry.failed:
-        yield one_line(entry.text, BLOCK_CHARACTERS)
+    """What failed, in the words of the output or of the block that tells it."""
+    if entry.form == "tools" and (entry.failed or _SHOWED in entry.text):
+        yield one_line(_BLOCK_FRAME.sub("", entry.text), BLOCK_CHARACTERS)
     elif entry.kind == "tool_result" and entry.form in ("original", "mask"):
-        yield from (one_line(error, ERROR_CHARACTERS) for error in remains_of(entry).errors)
-    elif _is_answer(entry):
-        yield from (one_line(each.text, ERROR_CHARACTERS) for each in dead_ends(entry.text))
+        yield from (one_line(error, ERROR_CHARACTERS) for error in errors_of(entry))
 
 
-def _shown(told: _Told) -> str:
-    return "\n".join([told.asked, OUTCOME + told.outcome, *([FAILED + told.failed] if told.failed else [])])
+def _unsaid(ledger: Ledger, said: str) -> Ledger:
+    """What of a ledger is not said already, and stands on one line."""
+
+    def left(texts: Iterable[str]) -> tuple[str, ...]:
+        return tuple(text for text in texts if "\n" not in text and not is_said(text, [said]))
+
+    return replace(
+        ledger,
+        files=left(ledger.files),
+        commands=left(ledger.commands),
+        identifiers=left(ledger.identifiers),
+        values=left(ledger.values),
+    )
+
+
+def _shown(told: _Told, share: float, count: Count) -> str:
+    new = [each for each in told.noted if each.text not in told.outcome]
+    outcome = " ".join([told.outcome, *_best(new, int(told.room * share), count)])
+    return "\n".join([told.asked, OUTCOME + outcome, *([FAILED + told.failed] if told.failed else [])])
+
+
+def _best(said: Sequence[Telling], room: int, size: Callable[[str], int]) -> list[str]:
+    """Those that tell most, each once, as many as there is room for; in their order."""
+    left = room
+    chosen: dict[str, int] = {}
+    for place, each in sorted(enumerate(said), key=lambda one: -one[1].worth):
+        text = " ".join(each.text.split())
+        if text not in chosen and size(text) <= left:
+            left -= size(text)
+            chosen[text] = place
+    return sorted(chosen, key=chosen.__getitem__)
 
 
 def _merged(group: _Group) -> list[_Told]:
     """The turns of several batches, what came of them said in half as much."""
-    told = [one for (batch,) in group for one in _parsed(batch.text)]
-    most = max(max((len(one.outcome) for one in told), default=0) // 2, LEAST_OUTCOME)
-    return [replace(one, outcome=one_line(one.outcome, most)) for one in told]
+    return [replace(one, outcome=_halved(one.outcome)) for (batch,) in group for one in _parsed(batch.text)]
+
+
+def _halved(outcome: str) -> str:
+    most = max(len(outcome) // 2, LEAST_OUTCOME)
+    return " ".join(_best(telling(outcome), most, len)) or one_line(outcome, most)
 
 
 def _parsed(text: str) -> Iterator[_Told]:

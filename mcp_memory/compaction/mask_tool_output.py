@@ -12,8 +12,10 @@ from mcp_memory.domain.tool_lines import NAME_CHARACTERS, arguments_line, line_c
 from mcp_memory.domain.tool_outputs import FIRST, KEPT, Remains, first_line, kept_line, remains_of
 
 ARGUMENT_CHARACTERS, FIRST_LINE_CHARACTERS = 100, 120
-KEPT_TOKENS = 40
-"""What the exact values of a long output may take; of a short one it is a tenth of it."""
+KEPT_TOKENS = 60
+"""What exact values may take; where that is too much, a tenth of the output."""
+SHORT_OUTPUT = 150
+"""Tokens: a shorter output is put away only where all that is kept of longer ones has room."""
 FAILED_FACTOR = 2
 """An output that failed is put away when it is so many times longer than others: it says why."""
 
@@ -36,39 +38,40 @@ class MaskToolOutput:
         ]
         if not long:
             return Plan(reason=f"no output of {options.least_output:,} tokens or more outside the preserved part")
-        masks = [
-            made
-            for place in long
-            if (made := mask(log, place, self.count, at_most=2 * log.entries[place].tokens // 3)) is not None
-        ]
+        masks = [made for place in long if (made := self._mask(log, place)) is not None]
         if not masks:
             return Plan(reason="no output outside the preserved part that a mask would make a third shorter")
         before, after = sum(one.entry.original_tokens for one in masks), sum(one.entry.tokens for one in masks)
         outputs = "1 output" if len(masks) == 1 else f"{len(masks):,} outputs"
         return Plan(reason=f"{outputs} of {before:,} tokens put away, {after:,} left", replacements=tuple(masks))
 
+    def _mask(self, log: SessionLog, place: int) -> Replacement | None:
+        tokens = log.entries[place].tokens
+        return mask(log, place, self.count, at_most=2 * tokens // 3, full=tokens < SHORT_OUTPUT)
 
-def mask(log: SessionLog, place: int, count: Count, *, at_most: int) -> Replacement | None:
+
+def mask(log: SessionLog, place: int, count: Count, *, at_most: int, full: bool = False) -> Replacement | None:
     """What stands for the output at this place: the fullest mask of at most so many tokens, or None.
 
-    Errors are in all of them; point and exact values only where there is room.
+    Errors are in all of them; point and exact values only where there is room, or always in a `full` one.
     """
     output = log.entries[place]
     answers = log.exchange_of.get(place)
     call = log.entries[answers[0]] if answers else None
     remains = remains_of(output)
-    for terse in (False, True):
-        text = _mask_text(output, call, remains, count, terse=terse)
+    sizes = ((KEPT_TOKENS, False), (output.tokens // 10, False), (0, True))
+    for room, terse in sizes[:1] if full else sizes:
+        text = _mask_text(output, call, remains, room, count, terse=terse)
         if count(text) <= at_most:
             return replacing((output,), "mask", lambda _, text=text: text, count)
     return None
 
 
-def _mask_text(output: Entry, call: Entry | None, remains: Remains, count: Count, *, terse: bool) -> str:
+def _mask_text(output: Entry, call: Entry | None, remains: Remains, room: int, count: Count, *, terse: bool) -> str:
     """`[TOOL OUTPUT ARCHIVED id=… tool=… args=… tokens=… lines=… at=…]`, the first line, and what is kept."""
     shorter = 2 if terse else 1
     first = first_line(output, FIRST_LINE_CHARACTERS // shorter)
-    kept = kept_line(remains, min(KEPT_TOKENS, output.tokens // 10), count, said=first, terse=terse)
+    kept = kept_line(remains, min(room, KEPT_TOKENS), count, said=first, terse=terse)
     said = [
         f"id={output.covers[0]}",
         f"tool={one_line(output.tool or (call.tool if call else None) or 'unknown', NAME_CHARACTERS)}",

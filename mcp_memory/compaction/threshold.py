@@ -3,7 +3,7 @@
 Chooses what goes and writes the frame around the summary; the words of it are somebody else's.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 
 from mcp_memory.domain.compaction import (
@@ -26,6 +26,8 @@ LONG_TURN = 0.1
 """The share of the window from which on a turn is taken exchange by exchange, lest too much goes for a little."""
 LEAST_SUMMARY = 50
 """Tokens: a span that leaves a summary less stays as it is."""
+LEDGER_OF_ORIGINALS, LEDGER_OF_SPAN = 10, 4
+"""Exact values take at most this part of the originals' tokens, and of those that the summary takes the place of."""
 QUOTE_TOKENS = 4
 """What quoting an instruction takes beyond its words, about."""
 
@@ -68,7 +70,18 @@ def span_of(log: SessionLog, options: Options, at: float) -> Span | str:
     max_tokens = min(options.summary_tokens, own_words // 2)
     if max_tokens < LEAST_SUMMARY:
         return f"only {own_words:,} tokens outside the preserved part that a summary would make shorter"
-    return Span(entries=entries, anchor=earlier, max_tokens=max_tokens)
+    return Span(
+        entries=entries,
+        anchor=earlier,
+        max_tokens=max_tokens,
+        ledger_tokens=ledger_room((*entries, *([earlier] if earlier else [])), options),
+    )
+
+
+def ledger_room(entries: Sequence[Entry], options: Options) -> int:
+    """The tokens that exact values may take in a summary that stands for these entries."""
+    originals, now = sum(entry.original_tokens for entry in entries), sum(entry.tokens for entry in entries)
+    return min(options.tokens(options.ledger_share), originals // LEDGER_OF_ORIGINALS, now // LEDGER_OF_SPAN)
 
 
 def summary_replacement(span: Span, body: str, count: Count) -> Replacement:
@@ -100,7 +113,7 @@ def _oldest(log: SessionLog, free: set[int], options: Options) -> set[int]:
     if log.tokens <= target:
         return free
     anchors = sum(entry.tokens for entry in log.entries if entry.form == "summary")
-    left = log.tokens - anchors + max(anchors, options.summary_tokens)
+    left = log.tokens - anchors + max(anchors, options.summary_tokens + options.tokens(options.ledger_share))
     chosen: set[int] = set()
     for unit in _units(log, free, options):
         for place in unit - chosen:

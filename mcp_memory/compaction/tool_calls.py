@@ -14,7 +14,8 @@ from mcp_memory.domain.session_log import Places, SessionLog
 from mcp_memory.domain.tool_lines import CallLine, announced, call_line
 from mcp_memory.domain.tool_outputs import Remains, kept_line, remains_of
 
-VALUE_TOKENS = 30
+VALUE_TOKENS = 60
+"""What exact values may take for each attempt."""
 MAX_WRITTEN = 6
 """Exact values of what was written to a file."""
 MAX_FAILURES, MAX_SUCCESSES = 6, 3

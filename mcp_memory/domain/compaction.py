@@ -36,7 +36,8 @@ class Options:
 
     `old_turns`: so many turns must have begun after a call, or a turn, for it to be old. `least_output`: a shorter tool
     output stays. `fold_material`: the user's long messages may be put away with the rest, their instructions quoted.
-    `summary_tokens`: what a summary may take, user's instructions and exact values aside.
+    `summary_tokens`: what a summary may take, user's instructions and exact values aside. `ledger_share`: what of the
+    window these values may take in it.
     """
 
     window: int
@@ -49,6 +50,7 @@ class Options:
     least_output: int = 100
     fold_material: bool = False
     summary_tokens: int = 2_000
+    ledger_share: float = 0.04
     passes: tuple[PassName, ...] = ("mask", "tool_calls", "threshold", "goal_batch")
 
     def share(self, tokens: int) -> float:
@@ -88,13 +90,14 @@ class Plan:
 class Span:
     """What is to be summarised: entries in the log's order, exchanges whole, and the summary to merge them into.
 
-    The anchor, the one live summary, is not among the entries. `max_tokens` is for the summary's own words; the user's
-    instructions and exact values come on top.
+    The anchor, the one live summary, is not among the entries. `max_tokens` is for the summary's own words, and
+    `ledger_tokens` for exact values; the user's instructions come on top.
     """
 
     entries: tuple[Entry, ...]
     anchor: Entry | None
     max_tokens: int
+    ledger_tokens: int
 
 
 class Pass(Protocol):
@@ -161,9 +164,9 @@ def saved(log: SessionLog, replacements: Iterable[Replacement]) -> int:
 def preserved(log: SessionLog, options: Options) -> frozenset[int]:
     """Places of what stays as it is, to the byte: the end of the log, the current turn, and what must not be lost.
 
-    The end is the last 20 entries or 20 % of the window, whichever is more. System and pinned messages stay, calls
-    whose results have not come, and long messages of the user's; a short one may be quoted whole elsewhere. An exchange
-    stays as a whole.
+    The end is the last 20 entries or 20 % of the window, whichever is more. System messages stay, and what is pinned or
+    important, calls whose results have not come, and long messages of the user's; a short one may be quoted whole
+    elsewhere. An exchange stays as a whole.
     """
     last = len(log.entries)
     kept = set(range(_tail(log, options), last)) | set(log.unanswered)
@@ -171,7 +174,7 @@ def preserved(log: SessionLog, options: Options) -> frozenset[int]:
         kept.update(log.turns[-1])
     for place, entry in enumerate(log.entries):
         is_material = entry.is_users and entry.tokens > INSTRUCTION_TOKENS and not options.fold_material
-        if entry.pinned or entry.role == "system" or is_material:
+        if entry.is_kept or entry.role == "system" or is_material:
             kept.add(place)
     return log.closed(kept)
 

@@ -30,8 +30,8 @@ MUCH = re.compile(
 )
 SETTING = re.compile(
     r"(?<![\w.$@/\\-])(?P<quote>[\"']?)(?P<key>[A-Za-z_][\w.-]{0,60})(?P=quote)(?::\s?[\w.\[\]|]{1,30}(?=\s?=))?"
-    r"(?P<link>\s?(?<![=!<>])=(?![=>])\s?|:\s{0,3}|\s(?=(?:on|off|true|false)\s*$))"
-    r"(?P<value>\"[^\"\n]{1,80}\"|'[^'\n]{1,80}'|[^\s,;\"'()\[\]{}]{1,100})"
+    r"(?P<link>\s?(?<![=!<>])=(?![=>])\s?|:(?!:)[^\S\n]{0,3}|\s(?=(?:on|off|true|false)\s*$))"
+    r"(?P<value>\"[^\"\n]{1,80}\"|'[^'\n]{1,80}'|[^\s,;\"'()\[\]{}]{1,100}+(?<!:))"
     rf"(?P<unit>\s(?:{_UNIT})(?!\w))?",
     re.MULTILINE,
 )
@@ -112,6 +112,9 @@ COMMAND = re.compile(
 )
 PROSE_COMMAND = re.compile(r"[.!?,]$|\b(?:the|is|are|it|that|we|you|your|this|und|der|die|das)\b")
 
+HIT = re.compile(r"^(?=[^\s:]{0,300}[./][A-Za-z_])([^\s:]{3,300}):\d{1,7}[:-]", re.MULTILINE)
+"""What a search found, after its file and its line."""
+
 KEYS = frozenset(
     """port version release tag branch revision commit sha digest timeout ttl limit limits quota max maximum
     min minimum size width height depth length count retries retry attempts workers replicas threads
@@ -130,7 +133,7 @@ NOISE = frozenset(
     last first next about lesson option example question answer point phase task todo round try see ref and
     or with than in by for on from to of the a an insertions deletions matches results hits found showing
     lineno position index offset i j k x y n date duration took real user sys bytes started finished author
-    usage und oder mit bei""".split()
+    usage und oder mit bei gave done why kept values""".split()
 )
 ARTICLES = frozenset(
     """create there see after before the a an this that these those our your my its their his her some any and or but

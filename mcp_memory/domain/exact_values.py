@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Literal, NamedTuple
 
 from mcp_memory.domain import exact_forms as forms
-from mcp_memory.domain.mentions import found_entities
+from mcp_memory.domain.mentions import formed_mentions
 
 Sort = Literal["file", "command", "identifier", "value"]
 
@@ -18,6 +18,8 @@ MAX_SCANNED, MAX_PRINTED = 20_000, 10_000
 """Characters read of what was said, and of what a tool printed: where it is longer, of its beginning and its end."""
 MAX_WORDS = 1_000
 """Numbers, and words of one form, that are looked at in a text: what holds more is a table."""
+MOST_FILES = 6
+"""Files in which something was found; of more, none tells more than the others."""
 MAX_EXACT = 120
 """Characters of a value, an identifier or a file; a command may have twice as many."""
 _CHUNK = 4_000
@@ -56,6 +58,12 @@ def exact_in(text: str, *, names: bool = True) -> list[Exact]:
     if names:
         found += [*_commands(read), *_mentioned(read)]
     return _apart(found)
+
+
+def files_hit(text: str) -> tuple[str, ...]:
+    """The files in which a search found something, where these are few."""
+    files = dict.fromkeys(match[1] for match in islice(forms.HIT.finditer(text), MAX_WORDS))
+    return tuple(files) if len(files) <= MOST_FILES else ()
 
 
 def subject_of(value: str) -> str:
@@ -128,12 +136,12 @@ def _mentioned(text: str) -> Iterator[Exact]:
     """Identifiers, issues, addresses and whatever else mentions.py knows that stands there to the letter."""
     for begin in range(0, len(text), _CHUNK):
         chunk = text[begin : begin + _CHUNK]
-        for entity in found_entities(chunk):
-            place = chunk.find(entity.name)
-            if entity.type == "name" or place < 0 or forms.STANDARD.match(entity.name):
+        for kind, name in formed_mentions(chunk):
+            place = chunk.find(name)
+            if kind == "name" or place < 0 or forms.STANDARD.match(name):
                 continue
-            sort: Sort = {"url": "value", "path": "file"}.get(entity.type, "identifier")  # pyright: ignore[reportAssignmentType]
-            yield from _exact(text, begin + place, begin + place + len(entity.name), 1.0, sort)
+            sort: Sort = {"url": "value", "path": "file"}.get(kind, "identifier")  # pyright: ignore[reportAssignmentType]
+            yield from _exact(text, begin + place, begin + place + len(name), 1.0, sort)
 
 
 def _settings(text: str) -> Iterator[Exact]:
@@ -151,7 +159,8 @@ def _settings(text: str) -> Iterator[Exact]:
 def _setting_worth(text: str, match: re.Match[str], value: str) -> float:
     """What a setting tells; 0 where it is a label in a sentence, a loop's variable or the like."""
     key = match["key"]
-    if key.lower() in forms.NOISE or len(key) == 1 or key.endswith(("Error", "Exception", "Warning")):
+    is_prose = value.lower() in forms.ARTICLES - forms.SWITCHES
+    if is_prose or key.lower() in forms.NOISE or len(key) == 1 or key.endswith(("Error", "Exception", "Warning")):
         return 0.0
     is_known = _is_known(key)
     is_assigned = "=" in match["link"]
@@ -188,7 +197,7 @@ def _coded(text: str, place: int, end: int, form: str) -> Iterator[Exact]:
     """With the words that say what it is, and alone, for where these are another's already."""
     worth = forms.FORM_WORTH[form]
     told = _what(text, place)
-    if told.word:
+    if told.word and text[place - 1 : place] not in ("(", "[", "{"):
         yield from _exact(text, told.place, end, worth)
     if form != "number":
         yield from _exact(text, place, end, worth if form == "code" else worth - 0.4)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, get_args
 
 from mcp_memory.domain.compaction import Count
-from mcp_memory.domain.exact_values import MAX_EXACT, Sort, exact_in, subject_of
+from mcp_memory.domain.exact_values import MAX_EXACT, Sort, exact_in, files_hit, subject_of
 from mcp_memory.domain.session_log import Entry
 
 VALUES_PER_OUTPUT, FILES_PER_OUTPUT = 8, 5
@@ -158,12 +158,12 @@ def _of_block(text: str) -> Iterator[_Weighed]:
     for line in _FRAME.sub("", text).split("\n"):
         label, _, listed = line.partition(": ")
         if label in ("Values", "Kept", "Files") and SEPARATOR in listed:
-            yield from (
-                _Weighed(_sort_of(part), part, _SAID) for part in listed.split(SEPARATOR) if len(part) <= MAX_EXACT
-            )
+            most = MAX_EXACT if label == "Kept" else 2 * MAX_EXACT
+            yield from (_Weighed(_sort_of(part), part, _SAID) for part in listed.split(SEPARATOR) if len(part) <= most)
         else:
             rest.append(line)
-    yield from (_Weighed(each.sort, each.text, _SAID * each.worth) for each in exact_in("\n".join(rest)))
+    for paragraph in "\n".join(rest).split("\n\n"):  # Of a long text only the beginning and the end are read.
+        yield from (_Weighed(each.sort, each.text, _SAID * each.worth) for each in exact_in(paragraph))
 
 
 def _sort_of(text: str) -> Sort:
@@ -174,10 +174,11 @@ def _sort_of(text: str) -> Sort:
 def _of_output(text: str, weight: float) -> Iterator[_Weighed]:
     """Of what a tool printed only the telling: a listing names a hundred files, and none of them matters more."""
     found = exact_in(text, names=False)
-    files = dict.fromkeys(each.text for each in found if each.sort == "file")
+    hit = files_hit(text)
+    files = dict.fromkeys([*hit, *(each.text for each in found if each.sort == "file")])
     values = [each for each in found if each.sort == "value" and each.worth >= _LEAST_PRINTED]
     best = sorted(values, key=lambda one: (-one.worth, one.place))
-    yield from (_Weighed("file", text, weight) for text in tuple(files)[:FILES_PER_OUTPUT])
+    yield from (_Weighed("file", text, weight) for text in tuple(files)[: max(FILES_PER_OUTPUT, len(hit))])
     chosen = dict.fromkeys(each.text for each in best)
     told = frozenset(tuple(chosen)[:VALUES_PER_OUTPUT])
     yield from (_Weighed("value", each.text, weight * each.worth) for each in values if each.text in told)

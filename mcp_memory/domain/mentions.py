@@ -102,6 +102,11 @@ def found_entities(
     return tuple(entity for key, entity in found.items() if key and key not in known)[:MAX_FOUND]
 
 
+def formed_mentions(text: str) -> tuple[tuple[FoundType, str], ...]:
+    """Type and name of what a text mentions in a form of its own, in order, each once: all but names that are words."""
+    return tuple(dict.fromkeys(_mentions(text[:MAX_SCANNED], with_words=False)))
+
+
 def name_candidates(text: str) -> Iterator[tuple[int, int, str]]:
     """(start, end, key) of every stretch of a query that may be an entity's name, the longest first from each start.
 
@@ -115,14 +120,14 @@ def name_candidates(text: str) -> Iterator[tuple[int, int, str]]:
             yield start, end, entity_key(text[start:end])
 
 
-def _mentions(text: str) -> Iterator[tuple[FoundType, str]]:
-    """Type and name of each mention, in order of position."""
+def _mentions(text: str, *, with_words: bool = True) -> Iterator[tuple[FoundType, str]]:
+    """Type and name of each mention, in order of position; names that are words take longest."""
     found: list[tuple[int, FoundType, str]] = []
     text = _take(_MARKED.sub("", text), _TITLES, found)
     prose, code = _prose_and_code(_SCRIPTS_MEET.sub(" ", text))
-    prose = _take(prose, _PATTERNS + _PROSE_PATTERNS, found)
+    prose = _take(prose, _PATTERNS + _PROSE_PATTERNS + (() if with_words else _CODE_PATTERNS), found)
     _take(code, _PATTERNS + _CODE_PATTERNS, found)
-    for position, name in find_names(prose):
+    for position, name in find_names(prose) if with_words else ():
         written_as_one = " " not in name and _INNER_CAPITAL.search(name)
         found.append((position, "identifier" if written_as_one else "name", name))
     for _, kind, name in sorted(found, key=lambda mention: mention[0]):

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from mcp_memory.domain.exact_values import files_hit
 from mcp_memory.domain.ledger import SEPARATOR, values_in
 from mcp_memory.domain.session_log import Entry
 from mcp_memory.domain.tool_lines import one_line
@@ -61,17 +62,22 @@ def remains_of(output: Entry) -> Remains:
     if output.form == "mask":
         return _remains_of_mask(output)
     text = _COLOUR.sub("", _ends(output.text, MAX_END, MAX_END))
-    lines = [line for line in text.splitlines() if line and not line.isspace()]
+    lines = _lines(text)
     errors = _errors(lines, output.failed)
     # Of an output without errors the record's own micro is the best line; of one with errors, it is one of those.
     best = "" if errors else _OUTCOME.sub("", output.micro) or next(iter(lines), "")
     return Remains(
         errors=errors,
         point=_tally(text) or _shown(best),
-        values=tuple(
-            one_line(value, LINE_CHARACTERS) for value in values_in(_ends(text, VALUE_HEAD, VALUE_TAIL), MAX_VALUES)
-        ),
+        values=_exact(text),
     )
+
+
+def errors_of(output: Entry) -> tuple[str, ...]:
+    """The lines with an output's errors alone, as `remains_of` finds them."""
+    if output.form == "mask":
+        return _remains_of_mask(output).errors
+    return _errors(_lines(_COLOUR.sub("", _ends(output.text, MAX_END, MAX_END))), output.failed)
 
 
 def kept_line(remains: Remains, room: int, count: Callable[[str], int], *, said: str = "", terse: bool = False) -> str:
@@ -81,11 +87,11 @@ def kept_line(remains: Remains, room: int, count: Callable[[str], int], *, said:
     """
     parts: list[str] = []
     for part in (*remains.errors, "" if terse else remains.point):
-        if part and not _is_in(part, [said, *parts]):
+        if part and not is_said(part, [said, *parts]):
             parts.append(part)
     values: list[str] = []
     for value in () if terse else remains.values:
-        if not _is_in(value, [said, *parts, *values]) and count(SEPARATOR.join([*values, value])) <= room:
+        if not is_said(value, [said, *parts, *values]) and count(SEPARATOR.join([*values, value])) <= room:
             values.append(value)
     return SEPARATOR.join([*parts, *values])
 
@@ -109,6 +115,10 @@ def _ends(text: str, head: int, tail: int) -> str:
     return text if len(text) <= head + tail else f"{text[:head]}\n{text[-tail:]}"
 
 
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line and not line.isspace()]
+
+
 def _errors(lines: Sequence[str], failed: bool) -> tuple[str, ...]:
     """The first error and the last two; of an output that failed, in any case a line that may say why."""
     found = [line for line in lines if _ERROR.match(line[: 2 * LINE_CHARACTERS])]
@@ -122,6 +132,11 @@ def _distinct(lines: Iterable[str]) -> list[str]:
     """Each once, without those that are part of another: a test's error stands in its summary again."""
     shown = list(dict.fromkeys(lines))
     return [line for line in shown if not any(line in other for other in shown if other != line)]
+
+
+def _exact(text: str) -> tuple[str, ...]:
+    read = _ends(text, VALUE_HEAD, VALUE_TAIL)
+    return tuple(one_line(each, LINE_CHARACTERS) for each in (*files_hit(read), *values_in(read, MAX_VALUES)))
 
 
 def _tally(text: str) -> str:
@@ -138,8 +153,8 @@ def _shown(line: str) -> str:
     return one_line(_MARKS.sub("", line[: 8 * LINE_CHARACTERS].strip()), LINE_CHARACTERS)
 
 
-def _is_in(part: str, said: Iterable[str]) -> bool:
-    """Whether one of the texts says the same: "port 54" is no part of "port 5433"."""
+def is_said(part: str, said: Iterable[str]) -> bool:
+    """Whether one of the texts holds it: "port 54" is no part of "port 5433", and "por…" is."""
     beginning = part.rstrip("….")
     may_go_on = part.endswith("…") or not beginning[-1:].isalnum()
     for text in said:

@@ -13,6 +13,7 @@ from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.session_log import Entry, SessionLog
 from mcp_memory.domain.structured_summary import (
     LISTED,
+    Section,
     StructuredSummary,
     fitted,
     instructions_in,
@@ -25,13 +26,14 @@ from mcp_memory.domain.structured_summary import (
     with_ledger,
 )
 from mcp_memory.domain.summary_prompt import summary_prompt
-from mcp_memory.domain.times import iso
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.ports import RecordStore, Summarizer, SummaryRequest, TokenCounter
 
 ASKED_TOKENS = 6_000
 """What of a span is shown to who is to summarise it: a caller has seen it, and opens the rest by id."""
 LINE_TOKENS = 200
+CONSTRAINTS_SHARE = 0.25
+"""Of the room for a summary's own words: older constraints give way where the user's words that set them are quoted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +131,7 @@ class SummingUp:
         for place, entry in enumerate(span.entries):
             said = entry.text if entry.tokens <= LINE_TOKENS else entry.summary or entry.micro
             said = self._counter.truncate(said or entry.text, LINE_TOKENS)
-            line = f"[{entry.id} {entry.role} {iso(entry.at)}] {said}"
+            line = f"[{entry.id} {entry.role}] {said}"
             left -= self._counter.count(line)
             if left < 0:
                 lines.append(f"… and {len(span.entries) - place} more, from {entry.id} on: open them with recall.")
@@ -181,10 +183,24 @@ def _body(span: Span, summary: StructuredSummary, counter: TokenCounter) -> str:
     if earlier := _earlier(span):
         whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
     aside = ("instructions", *LISTED)
-    words = structured({section: lines for section, lines in whole.lines.items() if section not in aside})
-    own = fitted(words, span.max_tokens, counter.count)
+    words: dict[Section, tuple[str, ...]] = {
+        section: lines for section, lines in whole.lines.items() if section not in aside
+    }
+    words["constraints"] = _constraints(whole, int(CONSTRAINTS_SHARE * span.max_tokens), counter)
+    own = fitted(structured(words), span.max_tokens, counter.count)
     said = structured({**own.lines, "instructions": whole.of("instructions")})
     return rendered(with_ledger(said, ledgers.fitted(ledger, span.ledger_tokens, counter.count)))
+
+
+def _constraints(summary: StructuredSummary, max_tokens: int, counter: TokenCounter) -> tuple[str, ...]:
+    """The newest constraints that fit, and of the others those that no quoted instruction says word for word."""
+    quoted = " ".join(" ".join(summary.of("instructions")).split())
+    kept: list[str] = []
+    for line in reversed(summary.of("constraints")):
+        max_tokens -= counter.count(line)
+        if max_tokens >= 0 or line not in quoted:
+            kept.append(line)
+    return tuple(reversed(kept))
 
 
 def _earlier(span: Span) -> StructuredSummary | None:

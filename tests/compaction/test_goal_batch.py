@@ -114,11 +114,61 @@ def test_errors_survive_and_exact_values_are_kept() -> None:
     [block] = batched(session(turn(1, *failed), turn(2, *found), turn(3, told), recent=10))
     assert block.failed
     assert "\n→ Limit 1 is raised.\nFailed: AssertionError: 3 != 4" in block.text
-    assert "\n→ Limit 3 is raised.\nFailed: [SUMMARIZED] Ran `make`: failed, no rule. (open x1)" in block.text
+    assert "\n→ Limit 3 is raised.\nFailed: Ran `make`: failed, no rule." in block.text
     values = block.text.rpartition("\n\n")[2]
     assert values.startswith("Values: ")
     assert "src/limits.py" in values
     assert "5433" in values
+
+
+def test_what_was_decided_and_found_out_on_the_way_is_told_and_chatter_is_not() -> None:
+    """E4.1: in the order in which it was said."""
+    decided = "We decided to raise it in the proxy, because the app reads it from there."
+    found = "It turned out that the worker had a limit of its own."
+    left = "Next step: drop the old limit."
+    said: list[Said] = [("assistant", f"{each} {TALK}", {}) for each in (decided, found, left)]
+    [block] = batched(session(turn(1, *said), turn(2), turn(3), recent=10))
+    assert f"\n→ Limit 1 is raised. {decided} {found} {left}\n" in block.text
+    assert TALK.strip() not in block.text
+
+
+def test_of_much_that_was_said_on_the_way_the_most_telling_is_kept() -> None:
+    said = [f"We decided to raise limit {number} in proxy {number}." for number in range(40)]
+    noted = [f"It turned out that worker {number} has a limit of its own." for number in range(40)]
+    long: Said = ("assistant", " ".join([*noted[:20], *said[:20], *noted[20:]]), {})
+    [block] = batched(session(turn(1, long), turn(2), turn(3), recent=10))
+    told = sum(each in block.text for each in said[:20]), sum(each in block.text for each in noted)
+    assert told[0] > 2
+    assert told[1] == 0
+
+
+def test_the_exact_values_of_blocks_and_masks_are_taken_over() -> None:
+    """E2.3: what a mask or a block kept, the batch keeps as well, whatever it was found in."""
+    kept = "Kept: src/pool.py · pool_size = 45 · commit 8f3e2ab"
+    mask: Said = ("result", f"[TOOL OUTPUT ARCHIVED id=r1]\n{kept}", {"form": "mask", "call_id": "c"})
+    told: Said = ("assistant", "[SUMMARIZED] Read src/app.py. Gave: timeout = 30 s. (open x1)", {"form": "tools"})
+    call: Said = ("call", '{"path": "src/pool.py"}', {"call_id": "c"})
+    [block] = batched(session(turn(1, call, mask), turn(2, told), turn(3), recent=10))
+    values = block.text.rpartition("\n\nValues: ")[2].split(" · ")
+    assert {"src/pool.py", "pool_size = 45", "commit 8f3e2ab", "src/app.py", "timeout = 30 s"} <= set(values)
+
+
+def test_where_a_full_block_would_be_no_shorter_a_terser_one_stands() -> None:
+    """Only what becomes shorter is replaced; the user's words are quoted in any case."""
+    files: Said = ("assistant", " ".join(f"src/part_{number}.py" for number in range(60)), {})
+    terse = batched(session(turn(1, files), turn(2, files), turn(3, files), recent=10))
+    assert [quoted_instructions(block.text)[0] for block in terse] == ["Raise limit 1 to 100 MB."]
+    assert "src/part_59.py" in terse[0].text
+
+
+def test_what_a_block_for_calls_says_went_wrong_is_told_without_its_frame() -> None:
+    """E4.1: also where the tool said that it succeeded."""
+    text = (
+        "[SUMMARIZED] Ran `make` with bash. Why: Let me see what is broken. Showed an error: ld: symbol not found ·"
+        " port 5433. (open x1)"
+    )
+    [block] = batched(session(turn(1, ("assistant", text, {"form": "tools"})), turn(2), turn(3), recent=10))
+    assert "\nFailed: Ran `make` with bash. Showed an error: ld: symbol not found · port 5433.\n" in block.text
 
 
 def test_dead_ends_survive() -> None:

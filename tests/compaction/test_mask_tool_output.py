@@ -117,6 +117,17 @@ def test_short_outputs_stay_and_short_failures_longer() -> None:
     assert not MASK.plan(a_session(text[:-4], failed=True), OPTIONS).replacements
 
 
+def test_a_short_output_stays_where_not_all_that_is_exact_has_room() -> None:
+    """D5.1: of a longer one as much as there is room for is kept."""
+    files = "\n".join(f"src/module_of_some_length_{number}.py:{number}: connect()" for number in range(6))
+    log = a_session(files + "\n" + noise(200))
+    assert log.entries[2].tokens < 150
+    assert not MASK.plan(log, OPTIONS).replacements
+    assert mask(log, 2, quarter, at_most=90) is not None
+    longer = the_mask(a_session(files + "\n" + noise(2_000))).text
+    assert "src/module_of_some_length_5.py" in longer
+
+
 def test_the_preserved_end_and_pinned_outputs_stay() -> None:
     """D2.1: and what is a mask already."""
     log = a_session(noise(1_000))

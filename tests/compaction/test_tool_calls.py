@@ -49,6 +49,13 @@ def told(log: SessionLog) -> list[str]:
     return [text.removeprefix("[SUMMARIZED] ").rpartition(" (open ")[0] for text in texts]
 
 
+def test_the_files_that_a_search_found_are_told() -> None:
+    """E2.1, D6.1: all of them where they are few, whatever else the hits hold."""
+    hits = "\n".join(f"src/part_{number}.py:{number + 7}:    connect(port=5433)" for number in range(4))
+    [search] = told(a_session(*exchange("grep", {"pattern": "connect", "path": "src"}, f"{hits}\n{NOISE}")))
+    assert all(f"src/part_{number}.py" in search for number in range(4))
+
+
 def test_a_call_and_its_result_become_a_block_of_two_or_three_sentences() -> None:
     """E2.1: tool and purpose, key inputs, why, outcome."""
     log = a_session(

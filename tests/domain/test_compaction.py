@@ -132,3 +132,10 @@ def test_a_replacement_takes_the_place_of_what_it_replaces() -> None:
     assert [entry.text for entry in after.entries] == ["one", "both", "four"]
     assert saved(log, [made]) == log.tokens - after.tokens == 22
     assert applied(log, []) == log
+
+
+def test_what_somebody_called_important_stays() -> None:
+    """E8.2: important messages are retained longest."""
+    log = a_log(*[("assistant", f"Step {number}.", {"importance": float(number)}) for number in range(30)])
+    kept = preserved(log, Options(window=100))
+    assert {place for place in kept if place < 10} == {5, 6, 7, 8, 9}

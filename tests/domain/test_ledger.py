@@ -164,6 +164,11 @@ def test_prose_and_code_without_exact_values_hold_none(text: str) -> None:
         ("per seat: € 40/month", ["per seat: € 40/month"]),
         ("In prod, queue_depth 40 is enough", ["queue_depth 40"]),
         ("debug = on\nverbose: loud", ["debug = on"]),
+        ("db_timeout: timeout_ms: 251126", ["db_timeout", "timeout_ms: 251126"]),
+        ("Gave: timeout = 30 s", ["timeout = 30 s"]),
+        ("server:\n  port: 80\n", ["port: 80"]),
+        ("pool::tests::opens and PoolError: the pool is gone", ["PoolError"]),
+        ("warning[E0599]: no method", ["E0599"]),
         ("It gave 502 Bad Gateway", ["502 Bad Gateway"]),
         ("see abc.internal:8443 and abc.internal:8443", ["abc.internal:8443", "abc.internal:8443"]),
     ],
@@ -207,6 +212,13 @@ def test_of_a_listing_only_the_telling_is_taken(make_entry: Callable[..., Entry]
     assert len(ledger.files) == FILES_PER_OUTPUT
     assert len(ledger.values) == VALUES_PER_OUTPUT
     assert ledger.commands == ledger.identifiers == ()
+
+
+def test_the_files_of_few_hits_are_taken(make_entry: Callable[..., Entry]) -> None:
+    """D6.1: what a search was for; of many files none tells more."""
+    few, many = ("\n".join(f"src/part_{n}.py:12:import os" for n in range(files)) for files in (6, 9))
+    assert len(ledger_of([make_entry(text=few, kind="tool_result")]).files) == 6
+    assert ledger_of([make_entry(text=many, kind="tool_result")]).files == ()
 
 
 def test_what_failed_weighs_more_than_what_was_listed(make_entry: Callable[..., Entry]) -> None:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.tool_outputs import Remains, first_line, kept_line, remains_of
+from mcp_memory.domain.session_log import Entry, Form
+from mcp_memory.domain.tool_outputs import Remains, errors_of, first_line, kept_line, remains_of
 from tests.compaction.conftest import an_entry, quarter
 
 CALM = "nothing of note on this line\n"
@@ -106,6 +107,26 @@ def test_of_a_mask_what_it_kept_remains(text: str, failed: bool, kept: tuple[tup
     """E4.1: errors as errors."""
     remains = remains_of(an_entry(1, text, kind="tool_result", form="mask", failed=failed))
     assert ((remains.errors, remains.point), remains.values) == (kept, ())
+
+
+def hits(files: int) -> Entry:
+    lines = [f"src/part_{number}.py:{number + 7}:    connect(port=5433)" for number in range(files) for _ in range(2)]
+    return an_entry(1, "\n".join(lines), kind="tool_result")
+
+
+def test_the_files_in_which_little_was_found_are_kept() -> None:
+    """D6.1: of a search that found something in many files, none matters more than the others."""
+    assert remains_of(hits(3)).values == ("src/part_0.py", "src/part_1.py", "src/part_2.py", "port=5433")
+    assert remains_of(hits(7)).values == ("port=5433",)
+    log = an_entry(1, "2026-11-20T12:03:44.120Z: started\n10.0.0.7:80: gone", kind="tool_result")
+    assert not {"2026-11-20T12", "10.0.0.7"} & set(remains_of(log).values)
+
+
+@given(st.text(max_size=300), st.booleans(), st.sampled_from(("original", "mask")))
+def test_errors_alone_are_those_that_are_kept_with_the_rest(text: str, failed: bool, form: Form) -> None:
+    """E4.1: whoever needs nothing else need not look for it."""
+    output = an_entry(1, f"FAILED a\n{text}\nKept: b", kind="tool_result", failed=failed, form=form)
+    assert errors_of(output) == remains_of(output).errors
 
 
 def test_what_is_kept_stands_on_a_line_once() -> None:
