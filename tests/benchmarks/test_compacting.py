@@ -1,0 +1,24 @@
+"""The benchmark of compaction, over a session that is small enough for a test."""
+
+import io
+
+from rich.console import Console
+
+from benchmarks.compaction import costs_table, measured, passes_table, ways_table
+from benchmarks.survival import together
+
+
+def test_a_session_is_stored_compacted_asked_and_made_whole_again() -> None:
+    size = 8_000
+    figures = measured(size, 5, load=False)
+    probes = together(figures.found).of
+    assert probes >= 5
+    assert together(figures.found).found == probes
+    assert figures.ways["compacted"].tokens < figures.tokens
+    assert figures.ways["oldest dropped, to as few tokens"].tokens <= figures.ways["compacted"].tokens
+    assert all(together(way.read).of == probes for way in figures.ways.values())
+    assert figures.runs[0].name == "mask"
+    console = Console(file=io.StringIO(), width=150)
+    for table in (ways_table(size, [figures]), costs_table(size, [figures]), passes_table(figures)):
+        console.print(table)
+        assert table.row_count >= 5
