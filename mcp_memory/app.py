@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,7 +110,7 @@ class App:
         self._compact = self._make_compact()
         idle_seconds = 60 * settings.compaction_idle_minutes
         self.idle_compaction = IdleCompaction(
-            self._compact, self.logs, idle_seconds, lambda: self.factor(self.caller()), clock
+            self._compact, self.logs, self.caller(), idle_seconds, lambda: self.factor(self.caller()), clock
         )
         self._forget = Forget(self.records, self._erase_derived, clock)
         self._revise = Revise(self.records, self._embedder, self._counter, self._redactor, clock)
@@ -167,6 +167,8 @@ class App:
         return fed
 
     def compact(self, request: CompactRequest, caller: Caller, tell: Tell = lambda step: None) -> Compacted:
+        if request.summary:
+            request = replace(request, summary=self._redactor.redact(request.summary)[0])
         return self._compact(request, caller, self.factor(caller), tell)
 
     def keep_up(self, *, maintains: bool = True) -> bool:

@@ -1,8 +1,12 @@
 """Recognises what of a conversation that is told again is known. Knows no records: a line is what it is known by."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+
+LEAST_MET = 3
+"""Lines said once and told once, met in their order: fewer may be a coincidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,22 +22,26 @@ def new_places(told: Sequence[Line], said: Sequence[Line], live: Sequence[Hashab
 
     A line with an id is known by it; one whose id is unknown, by content among what was said without ids, each once.
     Lines without ids are known as far as their beginning is the end of what was said, or of the log as it is shown
-    (`live`): so a whole conversation, one that was compacted, and what came since may all be told. What only the log as
-    it is shown holds, as summaries, is never new.
+    (`live`): so a whole conversation, one that was compacted, and what came since may all be told. Where that fits
+    less well than an earlier part, of which the log holds all but a third or more, what it holds of that is known: so
+    some of a conversation may have been erased or changed, or more been said since. What only the log as it is shown
+    holds, as summaries, is never new.
     """
     shown_only = set(live) - {line.content for line in said}
     places = [place for place, line in enumerate(told) if line.content not in shown_only]
     if any(told[place].id for place in places):
-        return _new_by_id(told, places, said)
-    contents = [told[place].content for place in places]
-    known = _overlap([line.content for line in said], contents)
+        return unmatched(told, places, said)
+    contents, before = [told[place].content for place in places], [line.content for line in said]
+    known = _overlap(before, contents)
     if shown_only:
         # The summaries among what is shown were left out of what is told above: leave them out here too.
         known = max(known, _overlap([content for content in live if content not in shown_only], contents))
-    return places[known:]
+    amid = _new_amid(before, contents)
+    return places[known:] if len(amid) >= len(places) - known else [places[each] for each in amid]
 
 
-def _new_by_id(told: Sequence[Line], places: Iterable[int], said: Sequence[Line]) -> list[int]:
+def unmatched(told: Sequence[Line], places: Iterable[int], said: Sequence[Line]) -> list[int]:
+    """Those of the places in `told` whose line is none of those said: by its id, else by content, each once."""
     ids = {line.id for line in said if line.id}
     unnamed = Counter(line.content for line in said if not line.id)
     new: list[int] = []
@@ -70,3 +78,31 @@ def _overlap(before: Sequence[Hashable], after: Sequence[Hashable]) -> int:
             matched = borders[matched - 1]
         matched += content == after[matched]
     return matched
+
+
+def _new_amid(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[int]:
+    """Places in `after` that are new beside the part of it which `before` holds in most of its lines; else all of them.
+
+    That part ends with the last of the lines that are unique in both and in the same order in both: the anchors of
+    patience sorting, their longest row found in O(n log n). What is equal from there on belongs to it.
+    """
+    said, told = Counter(before), Counter(after)
+    at = {content: place for place, content in enumerate(before) if said[content] == 1}
+    rows: list[tuple[int, int]] = []
+    for place, content in enumerate(after):
+        if told[content] == 1 and content in at:
+            length = bisect_left(rows, (at[content], 0))
+            rows[length : length + 1] = [(at[content], place)]
+    everything = list(range(len(after)))
+    if len(rows) < LEAST_MET:
+        return everything
+    where, end = rows[-1][0] + 1, rows[-1][1] + 1
+    while end < len(after) and where < len(before) and after[end] == before[where]:
+        where, end = where + 1, end + 1
+    new: list[int] = []
+    for place in range(end):
+        if said[after[place]]:
+            said[after[place]] -= 1
+        else:
+            new.append(place)
+    return everything if 3 * len(new) > end else new + everything[end:]

@@ -145,8 +145,8 @@ class SessionLogStore(Protocol):
     def entries(self, entry_ids: Collection[str], caller: Caller) -> Mapping[str, Entry]:
         """Those of the replacements that stand, or stood until they were replaced, by their ids.
 
-        They are of any session of the caller's agent in its namespace. What they cover is in the order it was said.
-        Ids of records are not found here.
+        They are of any session, whoever's: whether the caller may see what they cover is for who asks to find out.
+        What they cover is in the order it was said. Ids of records are not found here.
         """
         ...
 

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from mcp_memory.domain.compaction import PassName, Replacement
-from mcp_memory.domain.records import Entity, Instant, Record, Relation
+from mcp_memory.domain.records import Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tasks import Task
 from mcp_memory.ports.encoders import Vectors
-from mcp_memory.ports.session_logs import Trigger, Undone
+from mcp_memory.ports.session_logs import Said, Trigger, Undone
 
 
 class Transaction(Protocol):
@@ -43,6 +43,10 @@ class Transaction(Protocol):
 
     def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
         """As `RecordStore.find_learnt`."""
+        ...
+
+    def reach(self, record_ids: Collection[str]) -> Collection[tuple[Visibility, str | None]]:
+        """How far these are seen: each visibility that one of them has, with its branch, None for the trunk."""
         ...
 
     def extracted_from(self, record_ids: Sequence[str]) -> Sequence[str]:
@@ -89,6 +93,13 @@ class Transaction(Protocol):
         What was extracted from one and corrected since stays, without the words that it was extracted with. Of the
         replacements in session logs those that say anything of one go; what they had replaced stands again. Summaries
         that are records go where `extracted_from` of these is erased with them.
+        """
+        ...
+
+    def said_since(self, entry_id: str | None, caller: Caller) -> Sequence[Said]:
+        """The originals of the caller's log that were stored after that one, in their order; after None all of them.
+
+        Where that one is not there any more, nothing: what came after it is not known.
         """
         ...
 

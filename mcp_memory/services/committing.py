@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.compaction import PassName, Plan, Replacement
 from mcp_memory.domain.detail import MeasuredText
 from mcp_memory.domain.lifecycle import after_succession, moved_to
-from mcp_memory.domain.records import Details, Instant, NewRecord, Record
-from mcp_memory.domain.scopes import Caller
+from mcp_memory.domain.records import Details, Instant, NewRecord, Record, Visibility
+from mcp_memory.domain.scopes import Caller, scope_key
 from mcp_memory.domain.session_log import Entry, SessionLog
+from mcp_memory.domain.tasks import path_to
 from mcp_memory.domain.times import iso
 from mcp_memory.ports import Clock, RecordStore, SessionLogStore, Transaction, Trigger, Undone
 from mcp_memory.services.drafting import Draft, Drafting, record_of
+from mcp_memory.services.extracting import Draft as Statement
 from mcp_memory.services.extracting import Extracting
 from mcp_memory.services.succession import reinstate
+
+EXTRACTED_AT_ONCE = 100
+"""Records of one transaction: others wait for the write lock meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +72,18 @@ class Committing:
         """Put the plan into effect, after the facts, decisions and dead ends of what goes became records.
 
         Raises:
-            Conflict: what it replaces has been replaced meanwhile; nothing was changed.
-            StoreUnavailable: nothing was changed; the message names the remedy.
+            Conflict: what it replaces has been replaced meanwhile; the log is as it was.
+            StoreUnavailable: the log is as it was; the message names the remedy.
         """
         gone = {entry_id for made in plan.replacements for entry_id in made.replaces}
         drafts = self._extracting.drafts(self._messages(log, gone, begun.caller), embedded=False)
         summaries = [self._summary(made, begun.caller) for made in plan.replacements if made.entry.form == "summary"]
+        extracted = self._extract(drafts)
         with self._records.write() as transaction:
             now = self._clock()
             number = begun.number or transaction.begin_compaction(begun.caller, begun.trigger, now, begun.tokens_before)
-            said = (self._extracting.store(draft, now, transaction) for draft in drafts)
-            extracted = tuple(record_id for record_id in said if record_id)
-            record_ids = {each.entry.id: _store(each, begun.caller, now, transaction) for each in summaries}
+            stored = {each.entry.id: _store(each, begun.caller, now, transaction) for each in summaries}
+            record_ids = {entry_id: record_id for entry_id, record_id in stored.items() if record_id}
             transaction.replace_entries(plan.replacements, number, pass_name, begun.caller, now, record_ids)
         return Committed(begun=replace(begun, number=number), extracted=extracted)
 
@@ -98,6 +103,16 @@ class Committing:
                     transaction.update(replace(moved_to(summary, "retired"), updated_at=now))
         return undone
 
+    def _extract(self, drafts: Sequence[Statement]) -> tuple[str, ...]:
+        """Store what was stated, some at a time: others write meanwhile, and it holds whatever becomes of the plan."""
+        extracted: list[str | None] = []
+        for begin in range(0, len(drafts), EXTRACTED_AT_ONCE):
+            with self._records.write() as transaction:
+                now = self._clock()
+                some = drafts[begin : begin + EXTRACTED_AT_ONCE]
+                extracted += [self._extracting.store(draft, now, transaction) for draft in some]
+        return tuple(filter(None, extracted))
+
     def _messages(self, log: SessionLog, gone: set[str], caller: Caller) -> Sequence[Record]:
         """The records of the users' and assistants' words that are about to go. Masks take no words away."""
         ids = [entry.id for entry in log.entries if entry.id in gone and _speaks(entry)]
@@ -113,17 +128,38 @@ class Committing:
         return _Summary(entry=made.entry, draft=draft, text=text.text, earlier=tuple(filter(None, earlier)))
 
 
-def _store(summary: _Summary, caller: Caller, now: Instant, transaction: Transaction) -> str:
-    """Store a summary's record, in the place of the one it grew from; its id."""
+def _store(summary: _Summary, caller: Caller, now: Instant, transaction: Transaction) -> str | None:
+    """Store a summary's record, in the place of the one it grew from; its id.
+
+    None where nothing was stored: what it covers lies in branches of which none is seen from the others.
+    """
     draft = summary.draft
-    record = record_of(draft, summary.text, caller, now, transaction)
+    made = record_of(draft, summary.text, caller, now, transaction)
+    record = _seen_like(transaction.reach(summary.entry.covers), made, transaction)
+    if record is None:
+        return None
     transaction.insert(record, None, draft.item.entities, (), in_session=False)
     for record_id in summary.earlier:
         old = transaction.get(record_id)
-        # One of another branch holds there still: who sees it does not see this one.
-        if old and old.holds and old.branch_id == record.branch_id:
+        # One of another scope or branch holds there still: who sees it does not see this one.
+        if old and old.holds and (old.scope, old.branch_id) == (record.scope, record.branch_id):
             transaction.update(after_succession(old, record.id, now))
     return record.id
+
+
+def _seen_like(
+    reach: Collection[tuple[Visibility, str | None]], summary: Record, transaction: Transaction
+) -> Record | None:
+    """The summary, seen by nobody who does not see all that it covers; None where that is nobody."""
+    visibility: Visibility = "private" if any(seen == "private" for seen, _ in reach) else "shared"
+    hidden = transaction.open_branches() & {branch for _, branch in (*reach, (visibility, summary.branch_id)) if branch}
+    tasks = transaction.tasks(summary.namespace)
+    paths = {branch: {task.id for task in path_to(branch, tasks)} for branch in hidden}
+    inmost = next((branch for branch, path in paths.items() if hidden <= path), None)
+    if hidden and inmost is None:
+        return None
+    scope = scope_key(visibility, summary.namespace, summary.agent)
+    return replace(summary, visibility=visibility, scope=scope, branch_id=inmost)
 
 
 def summary_details(entry: Entry, made_at: Instant) -> Details:

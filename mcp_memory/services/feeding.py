@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from mcp_memory.domain.records import NewRecord
-from mcp_memory.domain.retelling import Line, new_places
+from mcp_memory.domain.retelling import Line, new_places, unmatched
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.session_log import role_of
 from mcp_memory.domain.text import content_hash
-from mcp_memory.ports import Clock, RecordStore, SessionLogStore
-from mcp_memory.services.drafting import Draft, Drafting, record_of
+from mcp_memory.ports import Clock, RecordStore, Said, SessionLogStore, Transaction
+from mcp_memory.services.drafting import Draft, Drafting, Made, record_of
 
 BATCH = 100
 """Entries of one transaction: others wait for the write lock meanwhile."""
@@ -73,36 +73,58 @@ class Feeding:
 
     def _feed(self, told: Sequence[NewRecord], caller: Caller) -> Fed:
         drafts = [self._clean(item, caller) for item in told]
-        new = [drafts[place] for place in self._new(drafts, caller)]
-        for begin in range(0, len(new), BATCH):
-            self._store(new[begin : begin + BATCH], caller)
-        return Fed(stored=len(new), known=len(drafts) - len(new), redacted=sum(draft.redacted for draft in new))
+        said = self._logs.said(caller)
+        waiting = [drafts[place] for place in new_places(_told(drafts), _lines(said), self._live(caller))]
+        stored: list[Draft] = []
+        last = said[-1].id if said else None
+        while waiting:
+            batch = self._drafting.make([draft.item for draft in waiting[:BATCH]], embedded=False)
+            with self._records.write() as transaction:
+                # Another process may be told the same conversation at the same time.
+                others = transaction.said_since(last, caller)
+                every = range(len(waiting))
+                new = unmatched(_told(waiting), every, _lines(others)) if others else every
+                added = [waiting[place] for place in new if place < len(batch)]
+                made = [batch[place] for place in new if place < len(batch)]
+                ids = self._store(added, made, caller, transaction)
+            waiting = [waiting[place] for place in new if place >= len(batch)]
+            stored += added
+            last = ids[-1] if ids else others[-1].id
+        return Fed(stored=len(stored), known=len(drafts) - len(stored), redacted=sum(each.redacted for each in stored))
 
     def _clean(self, item: NewRecord, caller: Caller) -> Draft:
         self._pause()
         return self._drafting.clean(item, caller)
 
-    def _new(self, drafts: Sequence[Draft], caller: Caller) -> list[int]:
-        said = [
-            Line(content=(each.kind, each.role, each.content_hash, each.call_id), id=each.message_id)
-            for each in self._logs.said(caller)
-        ]
-        live = [
+    def _live(self, caller: Caller) -> Sequence[Hashable]:
+        """The log as it is shown; () where that is what was said."""
+        if not self._logs.stand_ins(caller):
+            return ()
+        return [
             (entry.kind, entry.role, content_hash(entry.text), entry.call_id)
             for entry in self._logs.log(caller).entries
-        ] if said else []  # fmt: skip
-        return new_places([_line(draft.item) for draft in drafts], said, live)
+        ]
 
-    def _store(self, drafts: Sequence[Draft], caller: Caller) -> None:
-        made = self._drafting.make([draft.item for draft in drafts], embedded=False)
-        with self._records.write() as transaction:
-            now = self._clock()
-            for draft, one in zip(drafts, made, strict=True):
-                record = record_of(draft, one.text, caller, now, transaction)
-                transaction.insert(record, None, draft.item.entities, draft.item.relations)
+    def _store(
+        self, drafts: Sequence[Draft], made: Sequence[Made], caller: Caller, transaction: Transaction
+    ) -> list[str]:
+        now, ids = self._clock(), list[str]()
+        for draft, one in zip(drafts, made, strict=True):
+            record = record_of(draft, one.text, caller, now, transaction)
+            transaction.insert(record, None, draft.item.entities, draft.item.relations)
+            ids.append(record.id)
+        return ids
+
+
+def _told(drafts: Sequence[Draft]) -> list[Line]:
+    return [_line(draft.item) for draft in drafts]
 
 
 def _line(item: NewRecord) -> Line:
     message_id = item.details.get("message_id")
     content = (item.kind, role_of(item.kind, item.role), content_hash(item.text), item.call_id)
     return Line(content=content, id=message_id if isinstance(message_id, str) else None)
+
+
+def _lines(said: Sequence[Said]) -> list[Line]:
+    return [Line(content=(each.kind, each.role, each.content_hash, each.call_id), id=each.message_id) for each in said]

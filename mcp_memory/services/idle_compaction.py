@@ -26,13 +26,18 @@ class IdleCompaction:
         self,
         compact: Compact,
         logs: SessionLogStore,
+        own: Caller,
         idle_seconds: float,
         factor: Callable[[], ModelFactor],
         clock: Clock,
     ) -> None:
-        """`factor` says how the client's tokens, which windows are in, relate to those counted."""
+        """`own` is who this process serves: a model configured for it is sent no other project's or agent's log.
+
+        `factor` says how the client's tokens, which windows are in, relate to those counted.
+        """
         self._compact = compact
         self._logs = logs
+        self._own = (own.namespace, own.agent)
         self._idle_seconds = idle_seconds
         self._factor = factor
         self._clock = clock
@@ -71,7 +76,8 @@ class IdleCompaction:
 
     def _do(self, size: LogSize, trigger: Trigger) -> Compacted:
         caller = Caller(namespace=size.namespace, agent=size.agent, session_id=size.session_id, named_session=True)
-        done = self._compact(CompactRequest(trigger=trigger), caller, self._factor())
+        summarizer = None if (size.namespace, size.agent) == self._own else "extractive"
+        done = self._compact(CompactRequest(trigger=trigger, summarizer=summarizer), caller, self._factor())
         self._left[_key(size)] = done.after.tokens
         return done
 

@@ -12,7 +12,7 @@ from mcp_memory.errors import NotFound
 from mcp_memory.ports import Clock, GraphStore, RecordStore, SessionLogStore
 from mcp_memory.services.neighbourhood import neighbourhood
 from mcp_memory.services.showing import shown_record, shown_stand_in
-from mcp_memory.services.standing import hidden_branches, visible_to
+from mcp_memory.services.standing import hidden_branches, readable, visible_to
 
 LOG_SHOWN = 500
 SUMMARIES_SHOWN = 1_000
@@ -106,14 +106,18 @@ class Inspecting:
             | ({"undone_at": iso(one.undone_at)} if one.undone_at else {})
             for one in self._logs.compactions(mine)
         ]
+        standing = self._logs.stand_ins(mine)[-SUMMARIES_SHOWN:]
+        seen = readable({each.entry.id: each.entry for each in standing}, self._records, caller)
+        log = self._logs.log(mine)
         stand_ins: list[Json] = [
-            shown_stand_in(each.entry) | {"compaction": each.compaction, "compacted_at": iso(each.made_at)}
-            for each in self._logs.stand_ins(mine)
+            shown_stand_in(each.entry, log) | {"compaction": each.compaction, "compacted_at": iso(each.made_at)}
+            for each in standing
+            if each.entry.id in seen
         ]
         return {
             "session_id": session_id,
             "compactions": compactions,
-            "summaries": stand_ins[-SUMMARIES_SHOWN:],
+            "summaries": stand_ins,
             "records": entries,
         }
 

@@ -17,7 +17,7 @@ from mcp_memory.ports import Clock, RecordStore, SessionLogStore, TokenCounter
 from mcp_memory.services.given_out import GivenOut
 from mcp_memory.services.querying import CANDIDATES_PER_SOURCE, Querying
 from mcp_memory.services.showing import cut, fit, shown_record, shown_stand_in, shown_task
-from mcp_memory.services.standing import hidden_branches, visible_to
+from mcp_memory.services.standing import hidden_branches, readable, visible_to
 
 FLOOR_COSINE = 0.1
 """Below it, and without a word in common, a record has nothing to do with the query (unrelated texts: 0 to 0.1)."""
@@ -136,7 +136,7 @@ class Recall:
         if is_account(request):
             report = self._records.context(request.ids[0], caller)
             return self._context_page(report, request, budget) if report else _nothing(request.ids)
-        stand_ins = self._logs.entries([each for each in request.ids if each.startswith(REPLACEMENT)], caller)
+        stand_ins = self._stand_ins(request, caller)
         if len(request.ids) == 1 and stand_ins:
             return self._covered_page(stand_ins[request.ids[0]], request, caller, budget)
         found = {**self._records_by_id(request, caller), **self._tasks_by_id(request, caller)}
@@ -158,6 +158,11 @@ class Recall:
         wanted = {each for each in request.ids if each.startswith(TASK)}
         tasks = self._records.tasks(caller.namespace) if wanted else ()
         return {task.id: shown_task(task) for task in tasks if task.id in wanted}
+
+    def _stand_ins(self, request: RecallRequest, caller: Caller) -> Mapping[str, Entry]:
+        """What stands in logs, also in those of other agents, for what the caller sees all of."""
+        entries = self._logs.entries([each for each in request.ids if each.startswith(REPLACEMENT)], caller)
+        return readable(entries, self._records, caller)
 
     def _page(self, shown: Mapping[str, Json], request: RecallRequest, budget: int) -> RecallAnswer:
         """One full text, from `offset` characters on, as much as the budget holds."""

@@ -74,6 +74,8 @@ class Revise:
                 self._refuse_twin(revised, transaction)
             supersede(revision.supersedes, revised, caller, self._clock(), transaction)
             transaction.update(revised, new.vectors if new else None, new.found if new else ())
+            if revised.visibility == "private" != record.visibility:
+                self._hide_its_words(revised, transaction)
             if revised.status == "inactive" and record.is_live and not record.superseded_by:
                 reinstate(record.id, self._clock(), transaction)
         return revised
@@ -111,6 +113,14 @@ class Revise:
             tags=changed.tags if revision.tags is None else tuple(self._redactor.redact(t)[0] for t in revision.tags),
             pinned=changed.pinned if revision.pinned is None else revision.pinned,
         )
+
+    def _hide_its_words(self, record: Record, transaction: Transaction) -> None:
+        """What was extracted from a record that becomes private, and summaries of it, are its words still."""
+        for other_id in transaction.extracted_from([record.id]):
+            other = transaction.get(other_id)
+            if other and other.visibility != "private":
+                hidden = replace(other, visibility="private", scope=record.scope, updated_at=self._clock())
+                transaction.update(hidden)
 
     def _refuse_twin(self, record: Record, transaction: Transaction) -> None:
         twin = transaction.find_text(record.scope, content_hash(record.text))

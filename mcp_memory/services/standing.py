@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from mcp_memory.domain.records import Record
 from mcp_memory.domain.scopes import Caller, RecordFilter
+from mcp_memory.domain.session_log import Entry
 from mcp_memory.domain.tasks import Stack, Task, branches_beside, nearest_open, path_to, stack_at
 from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.ports import RecordStore, Transaction
@@ -53,6 +54,15 @@ def hidden_branches(records: RecordStore | Transaction, caller: Caller) -> froze
 def visible_to(records: RecordStore, caller: Caller) -> RecordFilter:
     """The filter under which a caller sees everything it may; callers of this narrow it."""
     return RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches(records, caller))
+
+
+def readable(entries: Mapping[str, Entry], records: RecordStore, caller: Caller) -> Mapping[str, Entry]:
+    """Those of the entries of logs that say nothing of a record that the caller does not see, by their ids."""
+    covered = frozenset(record_id for entry in entries.values() for record_id in entry.covers)
+    if not covered:
+        return {}
+    seen = records.matching_ids(replace(visible_to(records, caller), only=covered, include_inactive=True))
+    return {entry_id: entry for entry_id, entry in entries.items() if seen.issuperset(entry.covers)}
 
 
 def require_own(record_id: str, caller: Caller, transaction: Transaction) -> Record:

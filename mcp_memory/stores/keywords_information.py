@@ -24,7 +24,7 @@ READ_ON = 0.75
 """What a word counts that is said not in a dialogue turn itself, but directly before or after it."""
 MOST_RELATIVE = 4.0
 """Times the average length. In a longer text, as a tool's output may be, what is looked for stands in one passage:
-reckoned by the whole of it, its rarest word would say nothing. Recall over public data is as good as without a bound."""
+reckoned by the whole of it, its rarest word would say nothing. Over public data recall is as good as unbounded."""
 _LOADED_AT_ONCE = 20_000
 
 

@@ -201,8 +201,8 @@ def test_logs_of_other_sessions_agents_and_namespaces_are_apart(store: RecordSto
         foreign = over(logs.log(other), ids)
         with pytest.raises(Conflict):
             put(store, foreign)
-    assert logs.entries([made.entry.id], OTHERS[0]) == {made.entry.id: made.entry}
-    assert logs.entries([made.entry.id], OTHERS[1]) == logs.entries([made.entry.id], OTHERS[2]) == {}
+    for other in OTHERS:  # What stands in a log is found by its id; who sees all that it covers may read it.
+        assert logs.entries([made.entry.id], other) == {made.entry.id: made.entry}
     assert ids_of(logs.log(ANN)) == [made.entry.id]
 
 
@@ -236,6 +236,28 @@ def test_originals_are_recognised_when_they_are_told_again(store: RecordStore, l
     ]
     assert len({e.content_hash for e in before}) == 1
     assert list(logs.said(ANN)) == before
+
+
+def test_who_writes_sees_what_was_said_since(store: RecordStore, logs: SessionLogStore) -> None:
+    """R2: after an entry, in one log, by whomever; nothing where that entry is not there any more."""
+    first, other = say(store, 2), say(store, 1, OTHERS[0])
+    then = say(store, 2)
+    with store.write() as transaction:
+        assert list(transaction.said_since(None, ANN)) == list(logs.said(ANN))
+        assert [each.id for each in transaction.said_since(first[1], ANN)] == then
+        assert [each.id for each in transaction.said_since(other[0], ANN)] == then
+        assert list(transaction.said_since(then[1], ANN)) == []
+        transaction.erase([first[1]])
+        assert list(transaction.said_since(first[1], ANN)) == []
+
+
+def test_how_far_records_are_seen_is_known_to_who_writes(store: RecordStore) -> None:
+    """S4.1, T4.3: each visibility with its branch, once; of unknown records nothing."""
+    ids = [*say(store, 2), *say(store, 1, visibility="private"), *say(store, 1, branch_id="t1")]
+    with store.write() as transaction:
+        assert set(transaction.reach(ids)) == {("shared", None), ("private", None), ("shared", "t1")}
+        assert set(transaction.reach([*ids[:2], "r0zzzz"])) == {("shared", None)}
+        assert set(transaction.reach([])) == set()
 
 
 def test_a_failing_transaction_leaves_the_log_as_it_was(store: RecordStore, logs: SessionLogStore) -> None:

@@ -1,6 +1,6 @@
 """What a client says of its conversation becomes the log of its session, each thing once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,6 +11,7 @@ from mcp_memory.domain.scopes import Caller
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.services import feeding
 from mcp_memory.services.compact import CompactRequest
+from mcp_memory.services.drafting import Drafting, Made
 from mcp_memory.services.feeding import Fed
 from mcp_memory.services.recall import RecallRequest
 from tests.services.conversations import session
@@ -72,6 +73,40 @@ def test_a_compacted_conversation_goes_on_where_it_stands(app: App, caller: Call
     new = NewRecord(kind="message", role="user", text="What is left to do?")
     assert app.feed([*shown, new], caller).stored == 1
     assert app.logs.log(caller).entries[:-1] == live.entries
+
+
+def test_a_conversation_of_which_some_was_erased_is_not_told_twice(app: App, caller: Caller) -> None:
+    """R9: nor one that an older client tells as it was some turns ago."""
+    told = session(6)
+    app.feed(told, caller)
+    app.forget([app.logs.said(caller)[7].id], "erase", caller)
+    assert app.feed([*told, *session(7)[30:]], caller) == Fed(stored=6, known=29)
+    assert app.feed(told[:12], caller) == Fed(known=12)
+
+
+@pytest.mark.parametrize("has_ids", [False, True])
+@pytest.mark.parametrize("behind", [0, 4, 18, 30])
+def test_what_another_process_is_told_meanwhile_is_stored_once(
+    open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch, behind: int, has_ids: bool
+) -> None:
+    """R2, S1.1: the hook of a client and its server are told the same conversation at the same time."""
+    monkeypatch.setattr(feeding, "BATCH", 7)
+    app, hook = open_memory(), open_memory()
+    caller, told = app.caller("work"), session(6)
+    if has_ids:
+        told = [replace(record, details={"message_id": f"m{place}"}) for place, record in enumerate(told)]
+    meanwhile = [told[: behind + 4], told[:behind], []]
+
+    def make(self: Drafting, items: Sequence[NewRecord], *, embedded: bool = True) -> list[Made]:
+        if self is app_drafting and meanwhile and (others := meanwhile.pop()):
+            hook.feed(others, caller)
+        return original(self, items, embedded=embedded)
+
+    original, app_drafting = Drafting.make, app._drafting  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(Drafting, "make", make)
+    fed = app.feed(told, caller)
+    assert fed.stored + fed.known == len(told)
+    assert _texts(app, caller) == [record.text for record in told]
 
 
 def test_secrets_are_cut_out_and_counted(app: App, caller: Caller) -> None:

@@ -1,10 +1,14 @@
 """Logs near their window are compacted without being asked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
+from mcp_memory import app as app_module
 from mcp_memory.app import App
+from mcp_memory.domain.structured_summary import structured
+from mcp_memory.ports import Embedder, Summarized, Summarizer, SummaryRequest, TokenCounter
+from mcp_memory.settings import Settings
 from tests.conftest import Clock
 from tests.services.conversations import fed
 
@@ -39,6 +43,36 @@ def test_a_log_of_eighty_percent_is_compacted_at_once(open_memory: Callable[...,
     for caller in (app.caller("one"), app.caller("two"), other.caller("one")):
         assert [one.trigger for one in app.logs.compactions(caller)] == ["forced"]
         assert app.logs.size(caller).tokens <= 0.9 * 6_000
+
+
+def test_the_logs_of_others_are_sent_to_no_model(
+    open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S4.1, D7.1: what one agent has configured is not for another's words, nor for those of another project."""
+    asked: list[str] = []
+
+    class Model:
+        name = "model"
+
+        def summarize(self, request: SummaryRequest) -> Summarized:
+            asked.append(request.entries[0].text)
+            return Summarized(summary=structured({"goal": ["Every service on its new port."]}), by="model")
+
+    def make_with_model(settings: Settings, embedder: Embedder, counter: TokenCounter) -> Mapping[str, Summarizer]:
+        return {**make(settings, embedder, counter), "model": Model()}
+
+    make = app_module.make_summarizers
+    monkeypatch.setattr(app_module, "make_summarizers", make_with_model)
+    app = open_memory(compaction_window=4_000)
+    others = [open_memory(agent="other"), open_memory(namespace="elsewhere")]
+    for each in others:
+        fed(each, each.caller("work"), 40, output_lines=2)
+    _kept_up(app)
+    assert asked == []
+    assert all(each.logs.stand_ins(each.caller("work")) for each in others)
+    fed(app, app.caller("work"), 40, output_lines=2)
+    _kept_up(app)
+    assert asked
 
 
 def test_a_window_is_reckoned_in_the_clients_tokens(open_memory: Callable[..., App]) -> None:

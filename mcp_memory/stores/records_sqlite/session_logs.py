@@ -65,18 +65,7 @@ class SqliteSessionLogs:
 
     def said(self, caller: Caller) -> Sequence[Said]:
         with self._database.read() as connection:
-            rows = connection.execute(statement("originals"), of_session(caller)).fetchall()
-        return [
-            Said(
-                id=record_id,
-                kind=kind,
-                role=role_of(kind, role),
-                content_hash=digest,
-                call_id=call_id,
-                message_id=message_id,
-            )
-            for record_id, kind, role, digest, call_id, message_id in rows
-        ]
+            return said(connection, caller, None)
 
     def compactions(self, caller: Caller) -> Sequence[Compaction]:
         with self._database.read() as connection:
@@ -121,6 +110,22 @@ class SqliteSessionLogs:
             finally:
                 if connection.in_transaction:  # Some errors end it themselves.
                     connection.execute("ROLLBACK")
+
+
+def said(connection: sqlite3.Connection, caller: Caller, after: str | None) -> Sequence[Said]:
+    """The originals of the log that were stored after that one, see `Transaction.said_since`; all where it is None."""
+    rows = connection.execute(statement("originals"), {**of_session(caller), "after": after}).fetchall()
+    return [
+        Said(
+            id=record_id,
+            kind=kind,
+            role=role_of(kind, role),
+            content_hash=digest,
+            call_id=call_id,
+            message_id=message_id,
+        )
+        for record_id, kind, role, digest, call_id, message_id in rows
+    ]
 
 
 def _covers(connection: sqlite3.Connection, replacements: Sequence[sqlite3.Row]) -> dict[int, list[str]]:

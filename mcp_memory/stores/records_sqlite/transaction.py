@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from mcp_memory.domain.compaction import PassName, Replacement
 from mcp_memory.domain.ids import make_id
 from mcp_memory.domain.mentions import aliases_of, entity_key
-from mcp_memory.domain.records import Entity, Instant, Record, Relation
+from mcp_memory.domain.records import Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tasks import Task
 from mcp_memory.domain.text import packed_terms
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.ports import Clock, Trigger, Undone, Vectors
-from mcp_memory.stores.records_sqlite import replacing
+from mcp_memory.ports import Clock, Said, Trigger, Undone, Vectors
+from mcp_memory.stores.records_sqlite import replacing, session_logs
 from mcp_memory.stores.records_sqlite.rows import record_from_row, record_to_columns, task_from_row, task_to_columns
 from mcp_memory.stores.records_sqlite.statements import statement
 
@@ -61,6 +61,9 @@ class SqliteTransaction:
 
     def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
         return learnt(self._db, said)
+
+    def reach(self, record_ids: Collection[str]) -> Collection[tuple[Visibility, str | None]]:
+        return {(row["visibility"], row["branch_id"]) for row in self._run("reach", (json.dumps(list(record_ids)),))}
 
     def extracted_from(self, record_ids: Sequence[str]) -> Sequence[str]:
         extracted = [row["id"] for row in self._run("extracted_from", {"ids": json.dumps(record_ids)})]
@@ -121,6 +124,9 @@ class SqliteTransaction:
             self._run("delete_record", (record_id,))
         self._run("drop_unmentioned_entities", (json.dumps(mentioned),))
         self._run("put_meta", (UNPURGED, str(self._change)))
+
+    def said_since(self, entry_id: str | None, caller: Caller) -> Sequence[Said]:
+        return session_logs.said(self._db, caller, entry_id)
 
     def begin_compaction(self, caller: Caller, trigger: Trigger, at: Instant, before: int) -> int:
         return replacing.begin(self._db, caller, trigger, at, before)

@@ -99,6 +99,9 @@ ORDER BY r.row DESC LIMIT 1;
 SELECT id FROM records
 WHERE scope = :scope AND normal_hash = :digest AND status NOT IN ('inactive', 'retired') ORDER BY row LIMIT 10;
 
+-- name: reach
+SELECT DISTINCT r.visibility, r.branch_id FROM json_each(?) AS i CROSS JOIN records AS r ON r.id = i.value;
+
 -- name: replaced_by
 SELECT {columns} FROM records AS r WHERE r.superseded_by = ? ORDER BY r.row;
 

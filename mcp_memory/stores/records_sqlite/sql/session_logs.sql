@@ -14,9 +14,9 @@ SELECT p.* FROM replacements AS p INDEXED BY replacements_live
 WHERE p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id AND p.replaced_by IS NULL;
 
 -- name: replacements_of
--- Live or replaced.
-SELECT p.* FROM replacements AS p
-WHERE p.id IN (SELECT value FROM json_each(:ids)) AND p.namespace = :namespace AND p.agent = :agent;
+-- Live or replaced. Of several with one id the caller's own comes last.
+SELECT p.* FROM json_each(:ids) AS i CROSS JOIN replacements AS p ON p.id = i.value
+ORDER BY p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id, p.row;
 
 -- name: covers
 -- Ids sort by time; longer ones are later.
@@ -24,11 +24,14 @@ SELECT c.replacement, c.record_id FROM covered AS c
 WHERE c.replacement IN (SELECT value FROM json_each(?)) ORDER BY c.replacement, length(c.record_id), c.record_id;
 
 -- name: originals
+-- All of them, or those after an entry; none where that is not there.
 SELECT r.id, r.kind, r.role, r.content_hash, r.call_id,
     CASE json_type(r.details, '$.message_id') WHEN 'text' THEN json_extract(r.details, '$.message_id') END
 FROM records AS r INDEXED BY records_in_log
 WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
     AND r.kind IN ('message', 'tool_call', 'tool_result')
+    AND r.row > CASE WHEN :after IS NULL THEN 0
+        ELSE coalesce((SELECT a.row FROM records AS a WHERE a.id = :after), 9223372036854775807) END
 ORDER BY r.row;
 
 -- name: log_size
