@@ -30,6 +30,7 @@ model by `domain/detail.py`. Contexts show them where the text itself does not f
 - `domain/condensing.py` makes a sentence shorter where it must: openers, fillers, brackets, asides, trailing clauses.
   What limits a statement (*not*, *never*, *only*, *unless*, *if*) stays; lists stay whole; only as a last resort does a
   sentence end in an ellipsis.
+- `domain/standing_lines.py` tells of the summary of a session where that stood: goal, state, next step, decision.
 
 A text that fits is its own summary. Where an outcome is recorded, both forms are made anew and end with it. An ellipsis
 stands for what was left out. No word is added. At most the first 8,000 and the last 2,000 characters are read.

@@ -1,8 +1,8 @@
 """Micro and summary: the short forms every record has from the moment it is stored, made without a model.
 
 A summary is the pieces of a text that carry its point, in their order; a micro is the best of them, made shorter where
-it must be. Both hold the text's own words, and behind them what came of it. What a record's details say is not known
-here: rendering shows that.
+it must be. Both hold the text's own words, and behind them what came of it. Of a session's summary they say what its
+reader needs first. What a record's details say is not known here: rendering shows that.
 """
 
 import re
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from mcp_memory.domain.excerpts import Count, Room, Truncate, excerpt, point
 from mcp_memory.domain.pieces import pieces_of
 from mcp_memory.domain.records import Kind, Outcome, Record
+from mcp_memory.domain.standing_lines import standing_line
 from mcp_memory.domain.worth import weighed
 
 MICRO_TOKENS = 20
@@ -79,9 +80,11 @@ def short_forms(
     fits_summary = room.holds(whole + ending, SUMMARY_TOKENS)
     if fits_summary and "\n" not in whole and room.holds(whole + ending, MICRO_TOKENS):
         return ShortForms(micro=_SPACE.sub(" ", whole) + ending, summary=whole + ending)
-    ranked = weighed(pieces_of(whole), kind)
     # An arrow after a space begins a token of its own, so that the sum is what the whole counts.
     taken = count(ending)
+    if kind == "summary" and not fits_summary and (told := standing_line(whole, SUMMARY_TOKENS - taken, room)):
+        return ShortForms(micro=standing_line(whole, MICRO_TOKENS - taken, room) + ending, summary=told + ending)
+    ranked = weighed(pieces_of(whole), kind)
     micro = point(ranked, MICRO_TOKENS - taken, room)
     summary = whole if fits_summary else excerpt(ranked, SUMMARY_TOKENS - taken, room)
     return ShortForms(micro=micro + ending, summary=summary + ending)

@@ -129,8 +129,8 @@ KEYS = frozenset(
 )
 NOISE = frozenset(
     """line lines row rows column col page step chapter item items test tests file files passed failed skipped
-    collected warnings progress time elapsed eta remaining at day note figure fig table section part top
-    last first next about lesson option example question answer point phase task todo round try see ref and
+    collected warnings progress time elapsed eta remaining at day note important caution figure fig table section
+    part top last first next about lesson option example question answer point phase task todo round try see ref and
     or with than in by for on from to of the a an insertions deletions matches results hits found showing
     lineno position index offset i j k x y n date duration took real user sys bytes started finished author
     usage und oder mit bei gave done why kept values""".split()

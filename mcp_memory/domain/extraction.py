@@ -18,6 +18,9 @@ LEAST_CHARACTERS, MOST_CHARACTERS = 8, 400
 
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])|\n+")
 _BULLET = re.compile(r"^(?:[-*+•]|\d{1,3}[.)])\s+|^#{1,6}\s+|^>\s*")
+_QUOTED = re.compile(r'"[^"\n]{1,400}"|“[^“”\n]{1,400}”|«[^«»\n]{1,400}»|「[^「」\n]{1,400}」')
+"""Others' words, where there is a space or they are not ASCII: whoever quotes them does not say so."""
+_QUOTED_LINE = re.compile(r"[ \t]{0,3}>")
 _FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})(.*)")
 _DECISION = re.compile(
     r"\b(?:(?:we|i|team)(?:\s+(?:have|has|had|'ve|all|both|finally|then|also|now))*"
@@ -45,9 +48,18 @@ _UNSAID = ("?", "？", ":", "：", "{", ";")
 """How questions, headings and lines of code end."""
 _HEDGE = re.compile(
     r"\b(?:maybe|perhaps|might|may be|could be|i think|i guess|i suppose|probably|possibly|not sure|seems?|apparently"
-    r"|would|wonder|hopefully)\b|可能|也许|大概",
+    r"|would|wonder|hopefully|likely|i (?:believe|suspect|assume)|looks like|as far as (?:i|we) \w+ (?:see|tell))\b"
+    r"|可能|也许|大概",
     re.IGNORECASE,
 )
+_MOMENTARY = re.compile(
+    r"^(?:\S+\s+){1,5}(?:is|are)\s+(?:(?:now|still|again|currently|all|already|not|just|about)\s+)*"
+    r"(?:failing|passing|running|working|building|hanging|green|red|broken|done|ready|fixed|stuck|gone|up|down|fine|good"
+    r"|ok(?:ay)?|correct|right|wrong|clear|clean|complete|finished|in progress|in place)"
+    r"(?:\s+(?:now|again|too|as well|there|here))*[.!…]*$",
+    re.IGNORECASE,
+)
+"""How it stands just now: "The test is failing." says nothing to whoever reads it later."""
 _UNDECIDED = re.compile(
     r"\b(?:not|never|yet|no|nobody|none|neither|nothing|cannot|hardly|if|unless|until|whether|used to"
     r"|(?:have|has|had|do|does|did|is|was)nt)\b|n['’]t\b|[没沒未尚]",
@@ -83,7 +95,8 @@ _FAILED = re.compile(
     r"|no (?:effect|difference|luck|improvement)|too (?:slow|large|big|long|many|fragile|complicated|expensive))\b"
     r"|(?:\bnot|n['’]t) (?:\w+ )?(?:work|help|fix|solve|compile|build|start|run|pass|change|load|connect|match|apply"
     r"|scale|support|install|resolve|reproduce|improve|finish|respond|fit|possible|supported|enough|available)\b"
-    r"|失败|失敗|不行|没用|沒用|无效|無效|报错|報錯|不起作用|没有效果|エラー|動かな|動作しな|だめ|ダメ|駄目|うまくいかな",
+    r"|失败|失敗|不行|没用|沒用|无效|無效|报错|報錯|不起作用|没有效果|エラー|動かな|動作しな|だめ|ダメ|駄目"
+    r"|うまくいかな|うまくいきませ",
     re.IGNORECASE,
 )
 _NOT_SO = re.compile(
@@ -106,7 +119,7 @@ _NOWHERE = re.compile(
 )
 _NOWHERE_UNSPACED = re.compile(
     r"行不通|走不通|不起作用|没起作用|没有效果|毫无效果|死胡同|死路|以失败告终|排除了|回滚了|撤回了|放弃了"
-    r"|うまく(?:いか|行か)な|動かなかった|動作しなかった|効果[がはも]?なかった|役に立たなかった|解決しなかった|行き止まり"
+    r"|うまく(?:いか|行か)な|うまく(?:いき|行き)ませ|動かなかった|動きませんでした|動作しなかった|効果[がはも]?なかった|役に立たなかった|解決しなかった|行き止まり"
     r"|失敗に終わ|元に戻した|差し戻した|巻き戻した|除外した|断念した|諦めた|あきらめた"
 )
 """What led nowhere: by its `verb`, where not somebody is meant who did not; by our own `deed`; or in any case."""
@@ -132,8 +145,8 @@ class Statement:
 def statements(text: str) -> list[Statement]:
     """What the text states, in its order, each once and at most 20: "decided to …", "we use …", "X is …", "must …".
 
-    Questions, guesses, code, what is past or undecided, what tells the reader to do something, and what leans on the
-    sentence before it are left out: better a few that hold than all.
+    Questions, guesses, quotations, code, what is past, undecided or so for a moment, what tells the reader to do
+    something, and what leans on the sentence before it are left out: better a few that hold than all.
     """
     return _each_once(text, _statement)
 
@@ -148,6 +161,16 @@ def dead_ends(text: str) -> list[Statement]:
     return _each_once(text, _dead_end)
 
 
+def tells_its_reader(sentence: str) -> bool:
+    """True where it says what whoever reads it is to do: the words of a page, to be read where they stand."""
+    return bool(_INSTRUCTION.search(sentence))
+
+
+def is_momentary(sentence: str) -> bool:
+    """True where it says how something stands just now: "The test is failing"."""
+    return bool(_MOMENTARY.search(sentence))
+
+
 def _each_once(text: str, read: Callable[[str], Statement | None]) -> list[Statement]:
     found: dict[str, Statement] = {}
     for sentence in _sentences(text):
@@ -158,21 +181,35 @@ def _each_once(text: str, read: Callable[[str], Statement | None]) -> list[State
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """The whole sentences of a text, without code."""
-    for piece in _END.split(_unfenced(text[:MAX_READ])):
+    """The whole sentences of a text, without code and without what is quoted line by line."""
+    own = _unfenced(text[:MAX_READ])
+    begin = 0
+    for end in [*_END.finditer(_unquoted(own)), None]:  # A quotation belongs to the sentence that it stands in.
+        piece = own[begin : end.start() if end else None]
+        begin = end.end() if end else begin
         sentence = _BULLET.sub("", " ".join(piece.split()))
         if _is_whole(sentence):
             yield sentence
 
 
+def _unquoted(text: str) -> str:
+    """The text with dots for what it quotes, as long as it was."""
+    return _QUOTED.sub(lambda quoted: _dotted(quoted[0]), text)
+
+
+def _dotted(quoted: str) -> str:
+    is_speech = not quoted[1:-1].isascii() or " " in quoted.strip('" ')
+    return f"{quoted[0]}{'·' * (len(quoted) - 2)}{quoted[-1]}" if is_speech else quoted
+
+
 def _unfenced(text: str) -> str:
-    """The text without its blocks of code; one that nothing closes goes on to the end."""
+    """The text without its blocks of code and its quoted lines; code that nothing closes goes on to the end."""
     kept: list[str] = []
     fence = ""
     for line in text.split("\n"):
         mark = _FENCE.match(line)
         if not mark:
-            kept += [] if fence else [line]
+            kept += [] if fence else [""] if _QUOTED_LINE.match(line) else [line]
         elif fence:
             is_end = mark[1].startswith(fence) and not mark[2].strip()
             fence = "" if is_end else fence
@@ -193,11 +230,12 @@ def _is_whole(sentence: str) -> bool:
 
 def _is_vouched_for(sentence: str) -> bool:
     """True where it neither guesses nor tells its reader what to do."""
-    return not _HEDGE.search(sentence) and not _INSTRUCTION.search(sentence)
+    return not _HEDGE.search(sentence) and not tells_its_reader(sentence)
 
 
 def _statement(sentence: str) -> Statement | None:
-    if decision := _DECISION.search(sentence):
+    own = _unquoted(sentence)
+    if decision := _DECISION.search(own):
         decided = _CONNECTIVE.sub("", sentence)
         is_open = _UNDECIDED.search(sentence, 0, decision.start())
         return (
@@ -205,15 +243,16 @@ def _statement(sentence: str) -> Statement | None:
             if is_open or _LEANING.search(decided)
             else Statement(kind="decision", text=decided[0].upper() + decided[1:])
         )
-    is_fact = _RULE.search(sentence) or _USE.search(sentence) or _STATE.search(sentence)
-    if not is_fact or _LEANING.search(sentence) or _PAST.search(sentence):
+    is_fact = _RULE.search(own) or _USE.search(own) or _STATE.search(own)
+    if not is_fact or is_momentary(sentence) or _LEANING.search(sentence) or _PAST.search(sentence):
         return None
     return Statement(kind="fact", text=sentence)
 
 
 def _dead_end(sentence: str) -> Statement | None:
     told = _CONNECTIVE.sub("", sentence)
-    is_told = _came_to_nothing(told) or _led_nowhere(told)
+    own = _unquoted(told)
+    is_told = _came_to_nothing(own) or _led_nowhere(own)
     if not is_told or _LEANING.search(told) or _LEANING_KANA.search(told) or _ASKING.search(told):
         return None
     return Statement(kind="episode", text=told[0].upper() + told[1:])

@@ -13,7 +13,7 @@ Level = Literal["calm", "notice", "idle", "forced", "ceiling"]
 Dominant = Literal["tool_output", "user", "assistant", "summaries"]
 
 DOMINATES = 0.5
-MUCH_IS_SUMMARY = 0.4
+MUCH_IS_SUMMARY = 0.6
 SUMMARY_SHARE, LEAST_SUMMARY, MOST_SUMMARY = 0.05, 1_000, 12_000
 """A summary takes about so much of the window, between these numbers of tokens."""
 FOUND_WANTING = 0.5
@@ -90,8 +90,8 @@ def adapted(options: Options, shares: Mapping[Dominant, float], wanting: float |
     """The options as this log calls for them, and what was changed and why, "" where nothing was.
 
     Where tool output dominates, shorter outputs are masked; where the user's words do, their long material may go with
-    the rest; where summaries do, no further batches are made: they are merged. `wanting` is the share of judged earlier
-    summaries that did not help, in [0, 1].
+    the rest; where blocks do, they are merged into the summary sooner, and no further batches are made. `wanting` is
+    the share of judged earlier summaries that did not help, in [0, 1].
     """
     notes: list[str] = []
     room = min(max(int(options.window * SUMMARY_SHARE), LEAST_SUMMARY), MOST_SUMMARY)
@@ -106,8 +106,9 @@ def adapted(options: Options, shares: Mapping[Dominant, float], wanting: float |
         options = replace(options, fold_material=True)
         notes.append(f"the user's words are {shares['user']:.0%}: long material goes too, instructions stay")
     if shares["summaries"] >= MUCH_IS_SUMMARY:
-        options = replace(options, passes=_without_batches(options.passes))
-        notes.append(f"summaries are {shares['summaries']:.0%}: they are merged before new batches are made")
+        sooner = min(options.threshold, options.idle)
+        options = replace(options, threshold=sooner, passes=_without_batches(options.passes))
+        notes.append(f"blocks are {shares['summaries']:.0%}: they are merged from {sooner:.0%} on, not batched")
     return options, "; ".join(notes)
 
 

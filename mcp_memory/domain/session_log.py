@@ -136,6 +136,22 @@ class SessionLog:
             if entry.kind == "tool_call" and place not in self.exchange_of
         )
 
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """For each original its number in the order in which they were told, from 1: whatever was compacted since."""
+        originals = sorted((covered for entry in self.entries for covered in entry.covers), key=id_order)
+        return {covered: number for number, covered in enumerate(originals, start=1)}
+
+    def covered_numbers(self, entry: Entry) -> str:
+        """The numbers of what one of the entries covers: `1-17 19`."""
+        runs: list[list[int]] = []
+        for number in sorted(self.numbers[covered] for covered in self.numbers.keys() & entry.covers):
+            if runs and number == runs[-1][-1] + 1:
+                runs[-1][1:] = [number]
+            else:
+                runs.append([number])
+        return " ".join("-".join(map(str, run)) for run in runs)
+
     def closed(self, places: Iterable[int]) -> frozenset[int]:
         """The places, and the rest of every exchange that one of them is part of."""
         return frozenset(part for place in places for part in self.exchange_of.get(place, (place,)))

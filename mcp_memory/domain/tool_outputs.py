@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.exact_values import files_hit
+from mcp_memory.domain.extraction import MOST_CHARACTERS, tells_its_reader
 from mcp_memory.domain.ledger import SEPARATOR, values_in
 from mcp_memory.domain.session_log import Entry
 from mcp_memory.domain.tool_lines import one_line
@@ -65,7 +66,7 @@ def remains_of(output: Entry) -> Remains:
     lines = _lines(text)
     errors = _errors(lines, output.failed)
     # Of an output without errors the record's own micro is the best line; of one with errors, it is one of those.
-    best = "" if errors else _OUTCOME.sub("", output.micro) or next(iter(lines), "")
+    best = "" if errors else _best(_OUTCOME.sub("", output.micro), lines)
     return Remains(
         errors=errors,
         point=_tally(text) or _shown(best),
@@ -108,7 +109,12 @@ def _remains_of_mask(mask: Entry) -> Remains:
     kept = [line.removeprefix(KEPT) for line in lines if line.startswith(KEPT)] or lines
     said = kept[0].removeprefix(FIRST) if kept else ""
     is_error = bool(said) and (mask.failed or _ERROR.match(said[: 2 * LINE_CHARACTERS]) is not None)
-    return Remains(errors=(said,) if is_error else (), point="" if is_error else said, values=())
+    return Remains(errors=(said,) if is_error else (), point="" if is_error else _best(said, ()), values=())
+
+
+def _best(micro: str, lines: Sequence[str]) -> str:
+    """The line that is worth most, or the first; one that tells its reader what to do is quoted nowhere else."""
+    return next((line for line in (micro, *lines[:1]) if line and not tells_its_reader(line[:MOST_CHARACTERS])), "")
 
 
 def _ends(text: str, head: int, tail: int) -> str:

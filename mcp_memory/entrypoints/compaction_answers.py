@@ -139,7 +139,7 @@ def _add_made(answer: _Answer, done: Compacted, budget: int) -> int:
     left = budget - tokens_of({"replacements": []}, answer.counter)
     for entry in done.made:
         if entry.tokens < left:  # Else it is not worth counting.
-            shown = _show_made(entry, done.factor)
+            shown = _show_made(entry, done)
             tokens = tokens_of(shown, answer.counter) + 1
             if tokens <= left:
                 made.append(shown)
@@ -187,10 +187,10 @@ def _show_run(run: PassRun, factor: float) -> dict[str, Json]:
     return shown | {name: value for name, value in optional if value}
 
 
-def _show_made(entry: Entry, factor: float) -> dict[str, Json]:
-    shown = shown_stand_in(entry)
-    shown["original_token_count"] = _theirs(entry.original_tokens, factor)
-    shown["summary_token_count"] = _theirs(entry.tokens, factor)
+def _show_made(entry: Entry, done: Compacted) -> dict[str, Json]:
+    shown = shown_stand_in(entry, done.log)
+    shown["original_token_count"] = _theirs(entry.original_tokens, done.factor)
+    shown["summary_token_count"] = _theirs(entry.tokens, done.factor)
     return shown
 
 

@@ -87,8 +87,9 @@ Tell = Callable[[Step], None]
 class Compacted:
     """What became of the log. Tokens are as counted, and `factor` times as many of the client's.
 
-    `made` are the entries that stand in it since, in its order, `extracted` ids of records made of what went. `asked`
-    is what the caller is to summarise. `undone` is the number of the compaction that was taken back.
+    `made` are the entries of `log` that stand for others since a call was last answered, be it by this compaction or by
+    one that nobody asked for; `extracted` ids of records made of what went. `asked` is what the caller is to summarise.
+    `undone` is the number of the compaction that was taken back.
     """
 
     session_id: str
@@ -100,6 +101,7 @@ class Compacted:
     number: int | None = None
     compactions: int = 0
     runs: tuple[PassRun, ...] = ()
+    log: SessionLog | None = None
     made: tuple[Entry, ...] = ()
     extracted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -164,22 +166,17 @@ class Compact:
             Conflict: the log changed meanwhile, or there is nothing to undo.
             StoreUnavailable: the log can be neither read nor written; what was committed stays.
         """
-        options = self.options(request.preset, request.window, factor)
+        usual = self.options(request.preset, request.window, factor)
         if request.undo:
-            return self._undo(request, caller, options, factor)
+            return self._undo(request, caller, usual, factor)
         log = self._logs.log(caller)
-        options, note = adapted(options, makeup(log), self._wanting(caller))
+        options, note = adapted(usual, makeup(log), self._wanting(caller))
         options = self._with_passes(options, request)
+        told = self._told(caller)
         begun = Begun(caller=caller, trigger=request.trigger, tokens_before=log.tokens)
         writer = self._summing_up.writer(request.summarizer, request.prompt, request.instructions)
         course = _Course(
-            caller=caller,
-            options=options,
-            log=log,
-            begun=begun,
-            writer=writer,
-            tell=tell,
-            is_forced=request.force,
+            caller=caller, options=options, log=log, begun=begun, writer=writer, tell=tell, is_forced=request.force
         )
         asked = None
         if request.summary:
@@ -188,10 +185,11 @@ class Compact:
             asked = self._run_all(course, request)
         self._logs.keep_pass_runs(course.runs, caller, self._clock(), course.begun.number)
         return replace(
-            self._compacted(request, caller, options, factor, log.tokens),
+            self._compacted(request, caller, usual, factor, log.tokens),
             number=course.begun.number,
             runs=tuple(course.runs),
-            made=tuple(entry for entry in course.log.entries if entry.id in course.made),
+            log=course.log,
+            made=self._made(course, told),
             extracted=tuple(course.extracted),
             adapted=note,
             written=writer.outcome(),
@@ -218,7 +216,7 @@ class Compact:
 
     def _run_all(self, course: _Course, request: CompactRequest) -> Asked | None:
         """Every pass in its turn. A caller that is to summarise is asked before what is preserved gives way."""
-        at = 0.0 if request.force else course.options.target if request.trigger == "idle" else course.options.threshold
+        at = _summarises_at(course, request)
         names: list[PassName] = [name for name in course.options.passes if name != _CEILING]
         if request.summarizer == "caller":  # Its summary comes first; then the others see what is left.
             names = [name for name in names if name not in ("threshold", "goal_batch")]
@@ -355,12 +353,35 @@ class Compact:
             warnings=warnings(after, options, count),
         )
 
+    def _told(self, caller: Caller) -> int:
+        """The number of the latest compaction that somebody asked for, and was told of; 0 where there is none."""
+        return max((one.number for one in self._logs.compactions(caller) if one.trigger == "call"), default=0)
+
+    def _made(self, course: _Course, told: int) -> tuple[Entry, ...]:
+        """What stands in the log for others since the compaction with that number."""
+        since = {each.entry.id for each in self._logs.stand_ins(course.caller) if each.compaction > told}
+        return tuple(entry for entry in course.log.entries if entry.id in course.made | since)
+
     def _wanting(self, caller: Caller) -> float | None:
         """The share of judged earlier summaries that did not help; None while too few were judged."""
         where = replace(visible_to(self._records, caller), kinds=frozenset({"summary"}), include_inactive=True)
         judged = [_judgement(record) for record in self._records.list(where, "created", JUDGED_SUMMARIES)]
         good, bad = sum(one[0] for one in judged), sum(one[1] for one in judged)
         return bad / (good + bad) if good + bad >= LEAST_JUDGED else None
+
+
+def _summarises_at(course: _Course, request: CompactRequest) -> float:
+    """The share of the window from which on the oldest part is summarised.
+
+    A log that began at its threshold is not left just below it, lest it be compacted again and again for little.
+    """
+    options = course.options
+    if request.force:
+        return 0.0
+    if request.trigger == "idle":
+        return options.target
+    is_full = options.share(course.log.tokens) >= options.threshold
+    return min(options.idle, options.threshold) if is_full else options.threshold
 
 
 def _judgement(record: Record) -> tuple[int, int]:

@@ -99,7 +99,7 @@ class Querying:
             neighbours=evidence.neighbours,
             assistants=evidence.assistants,
         )
-        hits = self._rank_successors(hits, evidence.superseded, where)
+        hits = self._rank_successors(hits, evidence, where)
         return Ranking(
             hits=tuple(hits),
             kinds=evidence.kinds,
@@ -236,13 +236,19 @@ class Querying:
         usual = self._vectors.usual_cosine(query.vector, where.scopes)
         return replace(background, cosine_mean=usual.mean, cosine_mean_square=usual.mean_square)
 
-    def _rank_successors(self, hits: list[Fused], superseded: Collection[str], where: RecordFilter) -> list[Fused]:
-        if not superseded:
+    def _rank_successors(self, hits: list[Fused], evidence: Evidence, where: RecordFilter) -> list[Fused]:
+        """What was replaced below what replaced it; an earlier summary, which the later one holds, is left out."""
+        if not evidence.superseded:
             return hits
-        successors = self._records.successors(superseded)
+        successors = self._records.successors(evidence.superseded)
         known = {hit.id for hit in hits}
         allowed = known | self._allowed(set(successors.values()) - known, where)
-        return below_successors(hits, {a: b for a, b in successors.items() if b in allowed and a != b})
+        known_newer = {a: b for a, b in successors.items() if b in allowed and a != b}
+        ranked = below_successors(hits, known_newer)
+        if where.include_inactive:
+            return ranked
+        merged = {record_id for record_id in known_newer if evidence.kinds.get(record_id) == "summary"}
+        return [hit for hit in ranked if hit.id not in merged]
 
     def _allowed(self, record_ids: Collection[str], where: RecordFilter) -> frozenset[str]:
         """Successors that pass the same filter as everything else."""

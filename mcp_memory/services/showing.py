@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from mcp_memory.domain.records import Detail, Json, Record, Status
-from mcp_memory.domain.session_log import Entry
+from mcp_memory.domain.session_log import Entry, SessionLog
 from mcp_memory.domain.tasks import DEAD_ENDS, Task
 from mcp_memory.domain.times import iso
 from mcp_memory.ports import TokenCounter
@@ -55,8 +55,11 @@ def shown_task(task: Task) -> dict[str, Json]:
     return shown | {name: value for name, value in optional if value}
 
 
-def shown_stand_in(entry: Entry) -> dict[str, Json]:
-    """What stands in a session's log for some of it, and how much that was; `covers` opens by its id."""
+def shown_stand_in(entry: Entry, log: SessionLog | None = None) -> dict[str, Json]:
+    """What stands in a session's log for some of it, and how much that was, which opens by its id.
+
+    With the log, `covers` says what to take out for it: numbers of messages, calls and results as they were told.
+    """
     shown: dict[str, Json] = {
         "id": entry.id,
         "kind": "summary",
@@ -71,7 +74,9 @@ def shown_stand_in(entry: Entry) -> dict[str, Json]:
         "original_token_count": entry.original_tokens,
         "summary_token_count": entry.tokens,
     }
-    return shown | {name: value for name, value in (("tool", entry.tool), ("call_id", entry.call_id)) if value}
+    covers = log.covered_numbers(entry) if log else ""
+    optional = (("covers", covers), ("tool", entry.tool), ("call_id", entry.call_id))
+    return shown | {name: value for name, value in optional if value}
 
 
 def tokens_of(value: object, counter: TokenCounter) -> int:

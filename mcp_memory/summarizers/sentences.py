@@ -1,9 +1,11 @@
 """What is said in a span, sentence by sentence: by whom, under which label, and what it is worth by itself.
 
-Tool output is no speech: of a failed call its error is told, as what the tool said. Knows no sections and no model.
+Tool output is no speech: of a failed call its error is told, as what the tool said; of the others, where nobody else
+says anything, how the last one went. Knows no sections and no model.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -11,8 +13,8 @@ from typing import Literal
 
 from mcp_memory.domain.neutral import one_line
 from mcp_memory.domain.pieces import Piece, pieces_of
-from mcp_memory.domain.session_log import Entry
-from mcp_memory.domain.tool_outputs import remains_of
+from mcp_memory.domain.session_log import Entry, EntryKind
+from mcp_memory.domain.tool_outputs import kept_line, remains_of
 from mcp_memory.domain.worth import Weighed, weighed
 
 Speaker = Literal["user", "assistant", "block", "output"]
@@ -30,6 +32,7 @@ _OPENED_BY = re.compile(r"\s*\(open x\w{1,20}\)$")
 _WHY = re.compile(r"\s*Why: [^.!?…]{0,300}[.!?…]")
 OUTCOME, FAILED = "→ ", "Failed: "
 """How lines of a batch begin that are no quotation (compaction/goal_batch.py)."""
+_DEED: tuple[EntryKind, EntryKind] = ("tool_call", "tool_result")
 _DIGITS = re.compile(r"\d+")
 _SHOWN_AS_IS = 160
 
@@ -57,8 +60,10 @@ def said_in(entries: Sequence[Entry]) -> list[Said]:
     """Every sentence of the span that somebody said, in order; a repeated error once, where it came up last."""
     spoken = [n for n, entry in enumerate(entries) if _speaker(entry) == "assistant" and entry.text.strip()]
     last = frozenset(spoken[-LAST_MESSAGES:])
-    found = chain.from_iterable(_of_entry(entry, n, n in last) for n, entry in enumerate(entries))
-    return _numbered(_once_each(list(found)))
+    found = list(chain.from_iterable(_of_entry(entry, n, n in last) for n, entry in enumerate(entries)))
+    if not any(said.speaker in ("assistant", "block") for said in found):
+        found += _deeds(entries)
+    return _numbered(_once_each(found))
 
 
 def speech(entry: Entry) -> str:
@@ -92,6 +97,25 @@ def _calls(block: Entry, number: int) -> Iterator[Said]:
         speaker = "output" if block.failed else "block"
         if text:
             yield Said(text=each.piece.text, speaker=speaker, entry=number, worth=each.worth, words=each.words)
+
+
+def _deeds(entries: Sequence[Entry]) -> Iterator[Said]:
+    """Where nobody says what was done: each tool, how often it was called, and how the last time went."""
+    times = Counter(entry.tool for entry in entries if entry.kind == "tool_call")
+    call, result = ({entry.tool: n for n, entry in enumerate(entries) if entry.kind == kind} for kind in _DEED)
+    for tool, count in times.items():
+        often = f"{count:,} times, last" if count > 1 else "once,"
+        text = f"{one_line(tool or 'a tool')} called {often} with {_shown(entries[call[tool]])}"
+        if tool in result:
+            text += f"; gave: {_shown(entries[result[tool]])}"
+        for each in weighed([Piece(text=text)], "message"):
+            yield Said(text=text, speaker="block", entry=call[tool], worth=max(each.worth, 1.0), words=each.words)
+
+
+def _shown(entry: Entry) -> str:
+    """A call's arguments, or the line that is worth most of a result."""
+    text = entry.text if entry.kind == "tool_call" else kept_line(remains_of(entry), 0, len)
+    return one_line(text, _SHOWN_AS_IS)
 
 
 def _turns(batch: Entry, number: int) -> Iterator[Said]:

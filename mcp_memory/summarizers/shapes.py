@@ -7,7 +7,7 @@ is never a constraint, a decision or a next step, whatever its words. Knows no e
 import re
 from collections.abc import Mapping
 
-from mcp_memory.domain.extraction import dead_ends, statements
+from mcp_memory.domain.extraction import dead_ends, is_momentary, statements
 from mcp_memory.domain.summary_sections import Section
 from mcp_memory.summarizers.sentences import MOST_CHARACTERS, Said
 
@@ -39,7 +39,7 @@ _DEAD_END = re.compile(
     r"|\b(?:isn['’]t|wasn['’]t|is not|was not) (?:it\b(?! \w)|the (?:root )?(?:cause|reason|problem|culprit)\b)"
     r"|\b(?:i|we) (?:dropped|discarded) (?:it|that)\b"
     r"|没用|不起作用|行不通|没有效果|无效|尝试.{0,40}失败|试了.{0,40}(?:但|没|不行)|回滚|撤销了|放弃了"
-    r"|うまくいか|効果(?:が|は)?な|失敗し|ダメだ|駄目だ|断念|元に戻し|取り消し",
+    r"|うまく(?:いか|行か|いきませ|行きませ)|効果(?:が|は)?な|失敗し|ダメだ|駄目だ|断念|元に戻し|取り消し",
     re.IGNORECASE,
 )
 _CHOSEN = re.compile(
@@ -112,7 +112,8 @@ _NOT_DONE = re.compile(
 """What stands before a word of doing where nothing was done."""
 _NARRATION = re.compile(
     r"^(?:let me|let['’]s (?:look|check|see|try|start|run)"
-    r"|i(?:['’]ll| will| am going to|['’]m going to| need to| should) |now (?:i|let|we|for)\b|first,? (?:i|let|we)\b"
+    r"|i(?:['’]ll| will| am going to|['’]m going to| need to| should) "
+    r"|(?:now|next|first|then),? (?:i|let|we)\b|now for\b"
     r"|(?:looking|checking|running|reading|searching|opening)\b|i (?:can )?see\b"
     r"|(?:great|perfect|good|okay|ok|sure|right|got it|understood|done|alright)[,.!]"
     r"|让我|我来|我先|好的|では|まず|確認します|見てみ)",
@@ -188,7 +189,8 @@ def _of_assistant(said: Said) -> Section | None:
         return "completed"
     if said.is_last and _NEXT.search(text):
         return "next_steps"
-    return None if _NARRATION.match(text) else "facts"
+    is_idle = _NARRATION.match(text) or (is_momentary(text) and not said.is_last)
+    return None if is_idle else "facts"
 
 
 def _is_dead_end(text: str) -> bool:

@@ -43,6 +43,44 @@ def test_facts_and_decisions_are_found_and_nothing_else() -> None:
     ]
 
 
+QUOTED = """\
+The page says: "We decided to use MongoDB. The API must never change." It is their blog.
+Ours is another case, and we decided to use SQLite.
+> We decided to use Redis.
+  > The keys must always be rotated.
+他说“我们决定使用Redis”。
+The `limit` of "jobs" is 3.
+The error is "too many jobs".
+The team wrote: "We tried a bigger pool, but it failed."
+"""
+
+
+def test_what_is_quoted_is_nobodys_word() -> None:
+    """C8.2: neither between quotation marks nor line by line; a name between them is one."""
+    assert [each.text for each in statements(QUOTED)] == [
+        "Ours is another case, and we decided to use SQLite.",
+        'The `limit` of "jobs" is 3.',
+        'The error is "too many jobs".',
+    ]
+    assert dead_ends(QUOTED) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The test is failing.",
+        "All checks are now green again.",
+        "The server is still running!",
+        "The build is not done.",
+    ],
+)
+def test_what_is_so_for_a_moment_is_no_fact(text: str) -> None:
+    """C8.2: whoever reads it later learns nothing from it."""
+    assert statements(text) == []
+    assert statements("The server is running on port 5433.")
+    assert statements("The May invoices must be filled in as soon as the totals are right.")
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

@@ -97,8 +97,9 @@ def test_what_dominates_a_log_bends_the_options() -> None:
     assert users.fold_material
     assert "instructions stay" in why
 
-    summaries, why = adapted(DEFAULT, {**NOTHING, "summaries": 0.4}, None)
+    summaries, why = adapted(DEFAULT, {**NOTHING, "summaries": 0.6}, None)
     assert "goal_batch" not in summaries.passes
+    assert summaries.threshold == DEFAULT.idle
     assert "merged" in why
 
 

@@ -85,6 +85,13 @@ def test_every_entry_is_in_one_turn_and_in_one_exchange_at_most(log: SessionLog)
         assert list(exchange) == sorted(exchange)
 
 
+def test_what_an_entry_covers_is_numbered_as_it_was_told() -> None:
+    """D3.1: from 1, whatever stands in between, and whatever was compacted before."""
+    block = an_entry(2, "block", covers=("r000002", "r000003", "r000005", "r000007", "r1000000"))
+    log = in_order([an_entry(1, "one"), block, an_entry(4, "four"), an_entry(6, "six", covers=("r000006",))])
+    assert [log.covered_numbers(entry) for entry in log.entries] == ["1", "2-3 5 7-8", "4", "6"]
+
+
 def test_entries_stand_in_the_order_of_the_first_original_that_each_covers() -> None:
     """E4.1: a longer id is a later one."""
     block = an_entry(9, "block", covers=("r000002", "r000009"))

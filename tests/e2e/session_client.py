@@ -77,6 +77,7 @@ class Client:
         live = dict(zip(kept, self.told, strict=True))
         for shown in self.page()["summaries"]:
             covers = self.covered(shown["id"])
+            assert [list(kept)[number - 1] for number in numbers_in(shown["covers"])] == covers
             assert (covers[0], covers[-1], len(covers)) == (shown["first"], shown["last"], shown["compacted_count"])
             for each in covers:
                 del live[each]
@@ -101,6 +102,12 @@ def replaced(shown: Answer) -> Message:
         result = {"type": "tool_result", "tool_use_id": shown["call_id"], "content": shown["text"]}
         return {"role": "user", "content": [result]}
     return said(shown["role"], shown["text"])
+
+
+def numbers_in(covers: str) -> list[int]:
+    """What `1-3 5` counts up."""
+    runs = [each.split("-") for each in covers.split()]
+    return [number for run in runs for number in range(int(run[0]), int(run[-1]) + 1)]
 
 
 def calls_of(log: Sequence[Message]) -> dict[str, list[str]]:

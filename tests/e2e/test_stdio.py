@@ -45,7 +45,7 @@ async def test_a_client_of_the_sdk_is_served_in_both_eras(environment: dict[str,
     command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
     async with Client(command, mode=era) as client:
         assert client.instructions
-        assert len((await client.list_tools()).tools) == 7
+        assert len((await client.list_tools()).tools) == 8
         await client.call_tool("remember", {"text": "Übung macht den Meister 🎓"})
         result = await client.call_tool("assemble_context", {"query": "Übung"})
         assert isinstance(result.content[0], TextContent)

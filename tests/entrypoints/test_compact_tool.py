@@ -269,7 +269,7 @@ class TestWhatIsAnswered:
         turns = edits(60)
         first = await compact(client, flat(turns[:30]), window=5_000, force=True)
         second = await compact(client, flat(turns[30:]), window=5_000, force=True)
-        assert not any("compacted" in each for each in first.get("warnings", []))
+        assert not any("has been compacted" in each for each in first.get("warnings", []))
         assert second["compactions"] == 2
         assert any("has been compacted 2 times" in each for each in second["warnings"])
 
@@ -374,7 +374,7 @@ class TestItsBudget:
         assert "prompt" not in first["summarize"]
         [enough] = [int(word) for word in first["summarize"]["note"].split() if word.isdigit()]
         second = await compact(client, window=20_000, summarizer="caller", force=True, max_tokens=enough)
-        assert second["summarize"]["span"] == first["summarize"]["span"]
+        assert second["summarize"]["span"] == first["summarize"]["span"].partition("/")[0]
         assert second["summarize"]["prompt"]
         assert second["summarize"]["text"]
         assert app.counter.count(json.dumps(second, ensure_ascii=False, separators=(",", ":"))) <= enough

@@ -7,11 +7,12 @@ import pytest
 
 from mcp_memory import app as app_module
 from mcp_memory.app import App
-from mcp_memory.domain.compaction import PRESETS, Options, PassName, Plan
+from mcp_memory.compaction.mask_tool_output import MaskToolOutput
+from mcp_memory.domain.compaction import PRESETS, Options, PassName, Plan, applied
 from mcp_memory.domain.records import NewRecord
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.session_log import SessionLog
-from mcp_memory.domain.structured_summary import structured
+from mcp_memory.domain.structured_summary import parsed, structured
 from mcp_memory.errors import Conflict, InvalidRequest, StoreBusy
 from mcp_memory.ports import Embedder, Summarized, Summarizer, SummaryRequest, TokenCounter
 from mcp_memory.services.committing import Begun, Committed, Committing
@@ -83,6 +84,22 @@ class TestPasses:
         assert "threshold" in _ran(done)
         assert done.after.share <= 0.5
         assert done.after.level in ("calm", "notice")
+
+    def test_a_full_log_is_not_left_just_below_its_threshold(self, app: App, caller: Caller) -> None:
+        """E2.2: it would be compacted again and again, each time for little."""
+        log = fed(app, caller, 40, output_lines=30)
+        mask = MaskToolOutput(app.counter.count)
+
+        def masked(window: int) -> float:
+            plan = mask.plan(log, Options(window=window, least_output=50))
+            return applied(log, plan.replacements).tokens / window
+
+        window = next(window for window in range(log.tokens, 0, -100) if masked(window) > 0.72)
+        done = app.compact(CompactRequest(window=window, passes=("mask", "threshold")), caller)
+        assert done.before.level == "ceiling"
+        assert 0.7 <= done.runs[1].tokens_before / window < 0.8
+        assert done.runs[1].ran
+        assert done.after.share <= 0.5
 
     def test_finished_turns_become_batches_at_any_pressure(self, app: App, caller: Caller) -> None:
         """E2.3: by age and number."""
@@ -158,6 +175,16 @@ class TestPasses:
         fed(app, caller, 30)
         assert not app.keep_up() or app.logs.size(caller).tokens > 6_000
         assert app.compact(CompactRequest(), caller).after.share < 0.9
+
+    def test_an_answer_tells_as_well_what_nobody_asked_for(self, app: App, caller: Caller) -> None:
+        """D3.1: whoever holds the conversation has not seen what was compacted when idle."""
+        fed(app, caller, 20)
+        idle = app.compact(replace(EVERY, window=6_000, trigger="idle"), caller)
+        fed(app, caller, 25)
+        asked = app.compact(replace(EVERY, window=6_000, passes=("mask",)), caller)
+        again = app.compact(replace(EVERY, window=6_000, passes=("mask",)), caller)
+        assert {entry.id for entry in asked.made} > {entry.id for entry in idle.made}
+        assert again.made == ()
 
 
 class TestNothingIsLost:
@@ -337,6 +364,16 @@ class TestSummaries:
         records = app.recall(RecallRequest(kinds=("summary",), limit=5), caller).results
         assert [record.get("status") for record in records] == [None]
 
+    def test_of_summaries_that_grew_from_each_other_the_last_alone_is_found(self, app: App, caller: Caller) -> None:
+        """D6.2, R8: it holds the others, which are found where what no longer holds is asked for."""
+        for turns in (10, 20, 30):
+            fed(app, caller, turns)
+            app.compact(replace(EVERY, window=6_000, passes=("threshold",)), caller)
+        asked = RecallRequest(query="Which services were moved to which port?", kinds=("summary",))
+        [found] = app.recall(asked, caller).results
+        assert str(found["text"]).startswith("Goal: Please move the service")
+        assert len(app.recall(replace(asked, include_inactive=True), caller).results) == 3
+
     def test_what_became_of_a_summary_s_record_does_not_matter_to_the_log(self, app: App, caller: Caller) -> None:
         """D3.2: it may be retired or erased; the log is compacted and restored all the same."""
         log = fed(app, caller, 40)
@@ -357,6 +394,30 @@ class TestSummaries:
         app.compact(replace(EVERY, window=4_000), caller)
         shown = "\n".join(entry.text for entry in app.logs.log(caller).entries)
         assert all(entry.text in shown for entry in log.entries if entry.is_users)
+
+    def test_many_constraints_leave_room_for_what_was_decided(self, app: App, caller: Caller) -> None:
+        """D6.2: the user's words that set them are quoted, so the older ones are not listed as well."""
+        rules = [
+            f"Never change the table orders_{number} without asking the team of floor {number}." for number in range(80)
+        ]
+        idle = "The relay was read once more, line by line. " * 8
+        for begin in range(0, len(rules), 20):
+            app.feed(
+                [
+                    NewRecord(kind="message", role=role, text=text)
+                    for number, rule in enumerate(rules[begin : begin + 20], start=begin)
+                    for role, text in (
+                        ("user", rule),
+                        ("assistant", f"We decided to keep port {5400 + number}. {idle}"),
+                    )
+                ],
+                caller,
+            )
+            app.compact(replace(EVERY, window=5_000, passes=("threshold",)), caller)
+        summary = parsed(_summary(app, caller))
+        assert set(rules[:35]) <= set(summary.of("instructions"))
+        assert 0 < len(summary.of("constraints")) < 20
+        assert len(summary.of("decisions")) > 20
 
     def test_exact_values_stay_in_the_log(self, app: App, caller: Caller) -> None:
         """D6.1, E4.1: ports, files and errors are not paraphrased away."""

@@ -56,6 +56,15 @@ def test_what_was_planted_comes_out_in_its_section(planted: Planted, extractive:
     assert [words for words in planted.absent if words in every_line(made.summary)] == []
 
 
+def test_where_nobody_says_anything_the_calls_are_told(extractive: ExtractiveSummarizer) -> None:
+    """D3.1, T5.1: a span of calls alone is not summarised by silence."""
+    calls: list[Line] = []
+    for number in range(30):
+        calls += [("call", f'{{"step":{number}}}'), ("result", f"step {number} is through\n" + "more of it\n" * 40)]
+    [told] = extractive.summarize(asking(span_of(*calls, ("call", '{"step":30}')), 200)).summary.of("facts")
+    assert told == 'shell called 31 times, last with {"step":30}; gave: step 29 is through'
+
+
 ROUTINE = (
     "Let me open the next file.", "The file has {} lines and nothing unusual in it.", "I looked at it again.",
     "That seems fine so far.", "Now I check the {}th one.", "I'll read on from there.", "There are {} entries here.",
@@ -252,8 +261,15 @@ def test_without_the_embedder_sentences_are_compared_by_their_words(counter: Tik
 
 def test_a_span_that_says_nothing_has_an_empty_summary(extractive: ExtractiveSummarizer) -> None:
     assert extractive.summarize(asking(())).summary == structured({})
-    silent = span_of(("user", "ok"), ("call", "{}"), ("result", "We decided to stop."), ("assistant", ""))
+    silent = span_of(("user", "ok"), ("result", "We decided to stop."), ("assistant", ""))
     assert extractive.summarize(asking(silent)).summary == structured({})
+
+
+def test_what_a_tool_said_is_told_as_its_output_alone(extractive: ExtractiveSummarizer) -> None:
+    """D7.1: whatever its words, it is no decision."""
+    silent = span_of(("user", "ok"), ("call", "{}"), ("result", "We decided to stop."), ("assistant", ""))
+    told = structured({"facts": ["shell called once, with {}; gave: We decided to stop."]})
+    assert extractive.summarize(asking(silent)).summary == told
 
 
 @given(

@@ -27,6 +27,9 @@ def said(text: str, speaker: Speaker = "assistant", *, label: str = "", is_last:
         ("The index will be added by the migration.", "facts"),
         ("The login page was not updated.", "facts"),
         ("Let me look at the log.", None),
+        ("Next I will patch the cookie.", None),
+        ("The test is failing.", None),
+        ("Next step: fill in the invoices of May once the totals are right.", "facts"),
         ("I'm now looking at the log.", None),
         ("You must never delete a branch.", "facts"),
         ("The queue holds 4,000 jobs.", "facts"),
@@ -35,6 +38,8 @@ def said(text: str, speaker: Speaker = "assistant", *, label: str = "", is_last:
         ("テストが通りました。", "completed"),
         ("我们决定用 SQLite。", "decisions"),
         ("それはうまくいかなかった。", "dead_ends"),
+        ("キャッシュを無効にしてみましたが、うまくいきませんでした。", "dead_ends"),
+        ("The page says “we decided to use MongoDB”, which is their case.", "facts"),
     ],
 )
 def test_what_the_assistant_says_is_sorted_by_its_shape(text: str, section: Section | None) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SAMPLED_TOKENS = 8_000
 DESCRIPTION = """\
 Use when a conversation fills its window: logs it and makes the log shorter, old tool output first, then summaries. \
-Put each replacement in the place of what it covers (`first` to `last`, or call_id); recall opens originals by id."""
+Put each replacement where what it `covers` was (messages, calls, results, as told, from 1); recall opens originals."""
 
 
 def build(app: "App") -> StrictTool:
