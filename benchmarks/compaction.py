@@ -11,6 +11,7 @@ and some for 1,000,000. `--load` measures other calls while the largest log is c
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ from mcp_memory.domain.records import NewRecord
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.session_log import SessionLog
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.entrypoints.stdio import SWITCH_SECONDS
 from mcp_memory.ports import PassRun
 from mcp_memory.services.compact import Compacted, CompactRequest
 from mcp_memory.services.recall import RecallRequest
@@ -214,6 +216,7 @@ class Bench:
 
     def under_load(self) -> dict[str, tuple[list[float], list[float]]]:
         """Seconds of other calls, idle and for as long as a compaction of the log takes, in turn."""
+        sys.setswitchinterval(SWITCH_SECONDS)  # As a server does.
         calls = self._other_calls()
         idle: dict[str, list[float]] = {name: [] for name in calls}
         busy: dict[str, list[float]] = {name: [] for name in calls}

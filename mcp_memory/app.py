@@ -328,14 +328,14 @@ class App:
 
     def _make_compact(self) -> Compact:
         settings, counter = self.settings, self._counter
-        extracting = Extracting(self.records, self._embedder, counter)
+        extracting = Extracting(self.records, self._embedder, counter, self._giving_way.pause)
         summarizers = make_summarizers(settings, self._embedder, counter)
         return Compact(
             self.records,
             self.logs,
             Committing(self.records, self.logs, self._drafting, extracting, self._clock),
             SummingUp(self.records, summarizers, counter),
-            lambda write: make_passes(self._count_patiently, write),
+            lambda write: make_passes(self._count_patiently, self._giving_way.pause, write),
             settings.compaction,
             settings.compaction_window,
             settings.compaction_passes,

@@ -8,13 +8,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from mcp_memory.domain.compaction import (
     INSTRUCTION_TOKENS,
     Count,
     Options,
     PassName,
+    Pause,
     Plan,
     Replacement,
     preserved,
@@ -69,11 +70,15 @@ class _Told:
     room: int = 0
 
 
+_T = TypeVar("_T")
+
+
 @dataclass(frozen=True, slots=True)
 class GoalBatch:
     """Groups finished turns by their age and number, however full the log is."""
 
     count: Count
+    pause: Pause = bool
 
     @property
     def name(self) -> PassName:
@@ -92,8 +97,8 @@ class GoalBatch:
     def _block(self, group: _Group) -> Replacement | None:
         """The block for these turns or batches that tells most and is shorter than they are; None where none is."""
         entries = tuple(chain.from_iterable(group))
-        told = _merged(group) if group[0][0].form == "batch" else [_told(turn) for turn in group]
-        ledger = ledger_of(entries)
+        told = _merged(group) if group[0][0].form == "batch" else [_told(turn) for turn in self._gently(group)]
+        ledger = ledger_of(self._gently(entries))
         span = f"{iso_minute(entries[0].at)} to {iso_minute(max(entry.at for entry in entries))}"
         for share in ROOMS:
             body = "\n\n".join(_shown(one, share, self.count) for one in told)
@@ -107,6 +112,12 @@ class GoalBatch:
             if made.entry.tokens < sum(entry.tokens for entry in entries):
                 return made
         return None
+
+    def _gently(self, many: Iterable[_T]) -> Iterator[_T]:
+        """Each of them after a pause: reading one takes milliseconds."""
+        for one in many:
+            self.pause()
+            yield one
 
     def _values(self, ledger: Ledger, entries: Iterable[Entry], turns: int, share: float, said: str) -> str:
         """A last paragraph with as many of the exact values that are not said already as there is room for."""

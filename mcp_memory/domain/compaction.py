@@ -22,6 +22,8 @@ from mcp_memory.domain.session_log import (
 Preset = Literal["default", "aggressive", "conservative", "off"]
 PassName = Literal["mask", "tool_calls", "threshold", "goal_batch", "ceiling"]
 Count: TypeAlias = Callable[[str], int]
+Pause: TypeAlias = Callable[[], object]
+"""Called now and then by what takes long, so that others in the same process may go first."""
 
 REPLACEMENT = "x"
 """How ids of replacements begin."""

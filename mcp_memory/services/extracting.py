@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from mcp_memory.domain.compaction import Pause
 from mcp_memory.domain.detail import MeasuredText, measured
 from mcp_memory.domain.extraction import Statement, dead_ends, statements
 from mcp_memory.domain.ids import RECORD
@@ -50,10 +51,11 @@ class Extracting:
     in a task that was a dead end, only dead ends are taken.
     """
 
-    def __init__(self, records: RecordStore, embedder: Embedder, counter: TokenCounter) -> None:
+    def __init__(self, records: RecordStore, embedder: Embedder, counter: TokenCounter, pause: Pause = bool) -> None:
         self._records = records
         self._embedder = embedder
         self._counter = counter
+        self._pause = pause
 
     def unknown(self, source: Record, tasks: Sequence[Task]) -> Mapping[Said, Statement]:
         """What the source states, and who sees it does not know; the tasks are those of its namespace."""
@@ -72,6 +74,7 @@ class Extracting:
         tree = cache(self._records.tasks)
         new: dict[tuple[str | None, Said], tuple[Record, Statement]] = {}
         for source in sources:
+            self._pause()
             for key, statement in self.unknown(source, tree(source.namespace)).items():
                 new.setdefault((source.branch_id, key), (source, statement))
         made = self._vectors([*new.values()]) if embedded else [None] * len(new)

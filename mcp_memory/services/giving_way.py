@@ -6,12 +6,14 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 LONGEST_PAUSE_SECONDS = 0.05
+PATIENCE = 4.0
+"""Long work is paused so many times as long as it has worked, at most."""
 
 
 class GivingWay:
     """Counts the calls under way, and pauses long work while there are any. Thread-safe.
 
-    Long work is paused no longer than it has worked since its last pause: it takes twice its time at most.
+    Calls that never cease slow long work down, to a fifth of its speed at most, and never stop it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -39,5 +41,5 @@ class GivingWay:
         began = self._clock()
         worked = began - getattr(self._own, "paused_until", began - LONGEST_PAUSE_SECONDS)
         with self._changed:
-            self._changed.wait_for(lambda: not self._calls, min(worked, LONGEST_PAUSE_SECONDS))
+            self._changed.wait_for(lambda: not self._calls, min(PATIENCE * worked, LONGEST_PAUSE_SECONDS))
         self._own.paused_until = self._clock()

@@ -36,7 +36,7 @@ def test_long_work_goes_on_when_the_call_has_ended() -> None:
     assert order == ["call", "work"]
 
 
-def test_long_work_is_not_paused_for_longer_than_it_worked() -> None:
+def test_long_work_is_paused_by_what_it_worked() -> None:
     """Calls that never end hold nothing up."""
     giving_way = GivingWay(clock=lambda: 5.0)
     with giving_way.ahead():
