@@ -167,9 +167,9 @@ class App:
         return fed
 
     def compact(self, request: CompactRequest, caller: Caller, tell: Tell = lambda step: None) -> Compacted:
-        if request.summary:
-            request = replace(request, summary=self._redactor.redact(request.summary)[0])
-        return self._compact(request, caller, self.factor(caller), tell)
+        summary, redacted = self._redactor.redact(request.summary)
+        done = self._compact(replace(request, summary=summary), caller, self.factor(caller), tell)
+        return replace(done, redacted=redacted)
 
     def keep_up(self, *, maintains: bool = True) -> bool:
         """One small step of what is due without being asked; False where nothing is. Raises StoreUnavailable.

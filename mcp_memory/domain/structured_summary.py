@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mcp_memory.domain.compaction import INSTRUCTION_TOKENS, Count
 from mcp_memory.domain.invented import invented
-from mcp_memory.domain.ledger import Ledger, ledger_of
+from mcp_memory.domain.ledger import Ledger
 from mcp_memory.domain.ledger import merged as merged_ledgers
 from mcp_memory.domain.session_log import Entry
 from mcp_memory.domain.summary_sections import (
@@ -33,7 +33,6 @@ __all__ = [
     "Section",
     "StructuredSummary",
     "fitted",
-    "from_entries",
     "instructions_in",
     "ledger_in",
     "merged",
@@ -158,20 +157,6 @@ def problems(text: str, sources: Iterable[str], max_tokens: int, count: Count) -
     if tokens > max_tokens:
         found.append(f"It has {tokens:,} tokens, and may have {max_tokens:,}; make it shorter.")
     return tuple(found)
-
-
-def from_entries(entries: Iterable[Entry]) -> StructuredSummary:
-    """What a span's summary must hold whoever writes it: the user's instructions, and the exact values.
-
-    The ledger is whole; where it must fit, put `ledger.fitted(ledger_of(entries), …)` in its place by `with_ledger`.
-    """
-    read = tuple(entries)
-    earlier = Ledger()
-    for entry in read:
-        if entry.form == "summary":
-            earlier = merged_ledgers(earlier, ledger_in(parsed(entry.text)))
-    ledger = merged_ledgers(earlier, ledger_of(entry for entry in read if entry.form != "summary"))
-    return with_ledger(structured({"instructions": instructions_in(read)}), ledger)
 
 
 def instructions_in(entries: Iterable[Entry]) -> tuple[str, ...]:

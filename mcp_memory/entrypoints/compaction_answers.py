@@ -98,6 +98,7 @@ def _show_outcome(done: Compacted) -> dict[str, Json]:
     optional: tuple[tuple[str, Json], ...] = (
         ("compaction", done.number),
         ("undone", done.undone),
+        ("redacted", done.redacted),
         ("extracted_count", len(done.extracted)),
     )
     if done.written:

@@ -89,7 +89,8 @@ class Compacted:
 
     `made` are the entries of `log` that stand for others since a call was last answered, be it by this compaction or by
     one that nobody asked for; `extracted` ids of records made of what went. `asked` is what the caller is to summarise.
-    `undone` is the number of the compaction that was taken back.
+    `undone` is the number of the compaction that was taken back, `redacted` how many secrets were cut out of a given
+    summary.
     """
 
     session_id: str
@@ -109,6 +110,7 @@ class Compacted:
     written: Written | None = None
     asked: Asked | None = None
     undone: int | None = None
+    redacted: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from benchmarks.compaction import costs_table, measured, passes_table, ways_table
-from benchmarks.survival import together
+from benchmarks.survival import EXACT, together
 
 
 def test_a_session_is_stored_compacted_asked_and_made_whole_again() -> None:
@@ -22,3 +22,13 @@ def test_a_session_is_stored_compacted_asked_and_made_whole_again() -> None:
     for table in (ways_table(size, [figures]), costs_table(size, [figures]), passes_table(figures)):
         console.print(table)
         assert table.row_count >= 5
+
+
+def test_a_log_of_fifty_thousand_tokens_shrinks_by_two_fifths_and_says_what_was_planted() -> None:
+    """E6.1, E4.1: with the default preset, in a window that it fills."""
+    figures = measured(52_000, 3, load=False)
+    compacted = figures.ways["compacted"]
+    assert compacted.tokens <= 0.6 * figures.tokens
+    exact = together(compacted.read, EXACT)
+    assert exact.found >= 0.95 * exact.of
+    assert together(figures.found).found == together(figures.found).of

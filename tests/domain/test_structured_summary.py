@@ -15,7 +15,6 @@ from mcp_memory.domain.structured_summary import (
     Section,
     StructuredSummary,
     fitted,
-    from_entries,
     instructions_in,
     ledger_in,
     merged,
@@ -128,7 +127,7 @@ def test_blocks_quote_in_the_same_form() -> None:
 def test_assent_that_a_batch_quotes_is_no_instruction(make_entry: Callable[..., Entry]) -> None:
     """D6.1: only what directs is kept from summary to summary."""
     block = f"[GOAL BATCH x1] 2 turns\n\n{quote('Go on.')}\n→ Done.\n\n{quote('Use tabs.')}\n→ Done."
-    assert from_entries([make_entry(block, form="batch", role="user")]).of("instructions") == ("Use tabs.",)
+    assert instructions_in([make_entry(block, form="batch", role="user")]) == ("Use tabs.",)
 
 
 def test_only_sections_that_hold_something_are_shown_in_their_order() -> None:
@@ -360,23 +359,20 @@ def test_what_is_too_long_is_told_by_how_much() -> None:
     assert problems(GOOD, SOURCES, 10, words) == (f"It has {tokens} tokens, and may have 10; make it shorter.",)
 
 
-def test_the_users_instructions_and_the_ledger_are_taken_mechanically(make_entry: Callable[..., Entry]) -> None:
-    """D6.1: verbatim, in order, also from what was compacted before."""
-    anchor = rendered(of(goal=("Ship it",), instructions=("Do A.",), files=("old.py",), values=("port 5433",)))
+def test_the_users_instructions_are_taken_mechanically(make_entry: Callable[..., Entry]) -> None:
+    """D6.1: verbatim, in order, also from what was compacted before; the last of equal ones."""
+    anchor = rendered(of(goal=("Ship it",), instructions=("Do A.", "Do D.")))
     entries = [
         make_entry(f"[CONTEXT SUMMARY x1]\n\n{anchor}", form="summary"),
-        make_entry(f"[GOAL BATCH x2] 3 turns\n\n{quote('Do B.')}\n→ Done, limit is 40 MB.", form="batch"),
+        make_entry(f"[GOAL BATCH x2] 3 turns\n\n{quote('Do B.')}\n→ Done.", form="batch"),
         make_entry("Do C.\n  In src/app.py."),
         make_entry("I did so.", role="assistant"),
         make_entry("word " * 201),
         make_entry("[MESSAGE ARCHIVED r7]", form="external"),
         make_entry("Do A."),
     ]
-    summary = from_entries(iter(entries))
-    assert summary.of("instructions") == ("Do B.", "Do C.\n  In src/app.py.", "Do A.")
-    assert summary.of("files") == ("old.py", "src/app.py")
-    assert summary.of("values") == ("port 5433", "limit is 40 MB")
-    assert from_entries([]) == structured({})
+    assert instructions_in(iter(entries)) == ("Do D.", "Do B.", "Do C.\n  In src/app.py.", "Do A.")
+    assert instructions_in([]) == ()
 
 
 @pytest.mark.parametrize(
