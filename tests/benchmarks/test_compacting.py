@@ -5,7 +5,10 @@ import io
 from rich.console import Console
 
 from benchmarks.compaction import costs_table, measured, passes_table, ways_table
-from benchmarks.survival import EXACT, together
+from benchmarks.sessions import made_session
+from benchmarks.survival import EXACT, surviving, together
+from mcp_memory.app import App
+from mcp_memory.services.compact import CompactRequest
 
 
 def test_a_session_is_stored_compacted_asked_and_made_whole_again() -> None:
@@ -24,11 +27,11 @@ def test_a_session_is_stored_compacted_asked_and_made_whole_again() -> None:
         assert table.row_count >= 5
 
 
-def test_a_log_of_fifty_thousand_tokens_shrinks_by_two_fifths_and_says_what_was_planted() -> None:
+def test_a_log_of_fifty_thousand_tokens_shrinks_by_two_fifths_and_says_what_was_planted(app: App) -> None:
     """E6.1, E4.1: with the default preset, in a window that it fills."""
-    figures = measured(52_000, 3, load=False)
-    compacted = figures.ways["compacted"]
-    assert compacted.tokens <= 0.6 * figures.tokens
-    exact = together(compacted.read, EXACT)
+    session = made_session(52_000, 3, app.counter.count)
+    app.feed(session.records, app.caller())
+    done = app.compact(CompactRequest(window=int(1.1 * session.tokens)), app.caller())
+    assert done.after.tokens <= 0.6 * done.before.tokens
+    exact = together(surviving(app.logs.log(app.caller()), session.probes), EXACT)
     assert exact.found >= 0.95 * exact.of
-    assert together(figures.found).found == together(figures.found).of

@@ -231,8 +231,8 @@ def test_other_calls_are_answered_while_a_large_log_is_compacted(
     """E7: both were sent after it, and are answered before it."""
     server = start_server(tmp_path / "data", BY_HAND)
     server.call("remember", text="With this, all that is slow has been loaded.")
-    client = Client(server, "large", 100_000)
-    client.told = large(100, seed=7)
+    client = Client(server, "large", 60_000)
+    client.told = large(60, seed=7)
     compaction = send(server, "compact", client.arguments(client.told))
     others = [
         send(server, "remember", {"text": "The office is closed on Friday."}),

@@ -63,10 +63,14 @@ def app(open_memory: Callable[..., App]) -> App:
     return open_memory()
 
 
-@pytest.fixture(params=[MODERN, LEGACY])
+in_both_eras = pytest.mark.parametrize("era", [MODERN, LEGACY], indirect=True)
+"""For what the protocol itself may change; the rest is asked in one."""
+
+
+@pytest.fixture
 def era(request: pytest.FixtureRequest) -> str:
     """How a client of the SDK connects: by discovery (2026-07-28), or by the handshake (2025-11-25)."""
-    return str(request.param)
+    return str(getattr(request, "param", MODERN))
 
 
 @pytest.fixture
@@ -176,6 +180,7 @@ class TestWhatIsFed:
         assert (again["fed"]["stored"], again["fed"]["known"]) == (0, 2)
 
 
+@in_both_eras
 class TestWhatIsRefused:
     """S3.1."""
 
@@ -229,6 +234,7 @@ class TestWhatIsRefused:
 
 
 class TestWhatIsAnswered:
+    @in_both_eras
     async def test_the_account_says_what_stands_where_and_why(self, client: Client) -> None:
         """D1.3, D3.1, E1.1."""
         messages = flat(edits(60))
@@ -294,6 +300,7 @@ class TestWhatIsAnswered:
         assert undone["saved"] < 0
         assert (await session_page(client))["summaries"] == []
 
+    @in_both_eras
     async def test_tokens_are_the_clients_own(self, server: MCPServer, era: str) -> None:
         """S6.1: the same log, for a client whose model takes half as many tokens again."""
         messages, accounts = flat(edits(60)), list[Answer]()
@@ -445,6 +452,7 @@ class TestSummarisedByTheClientsModel:
         async with Client(server, mode=era, sampling_callback=sample) as client:
             return await compact(client, flat(edits(60)), max_tokens=100_000, **self.ASKED)
 
+    @in_both_eras
     async def test_its_summary_and_every_other_replacement_reach_the_client(
         self, app: App, server: MCPServer, era: str
     ) -> None:
@@ -462,6 +470,7 @@ class TestSummarisedByTheClientsModel:
         assert "The totals are right" in summary["text"]
         assert answer["summarized_by"] == "client's model"
 
+    @in_both_eras
     async def test_nothing_is_asked_where_nothing_is_to_be_summarised(self, server: MCPServer, era: str) -> None:
         """D7.1, E2.2."""
         model = Model()
@@ -470,6 +479,7 @@ class TestSummarisedByTheClientsModel:
         assert model.asked == []
         assert "threshold" not in passes_that_ran(answer)
 
+    @in_both_eras
     async def test_a_client_that_offers_none_is_told_before_anything_is_done(
         self, app: App, server: MCPServer, era: str
     ) -> None:
@@ -482,6 +492,7 @@ class TestSummarisedByTheClientsModel:
             answer = await compact(client, messages, window=20_000, force=True)
         assert answer["summarized_by"] == "extractive"
 
+    @in_both_eras
     async def test_a_model_that_writes_no_good_summary_leaves_the_rest_and_the_span_to_the_caller(
         self, app: App, server: MCPServer, era: str
     ) -> None:
@@ -517,6 +528,7 @@ class TestSummarisedByTheClientsModel:
         assert answer["summarized_by"] == "extractive"
 
 
+@in_both_eras
 class TestProgress:
     async def told(self, client: Client, **arguments: Any) -> list[tuple[float, float | None, str]]:
         steps: list[tuple[float, float | None, str]] = []
