@@ -489,6 +489,45 @@ class TestCallersSummary:
             with pytest.raises(Conflict, match="call compact again"):
                 app.compact(CompactRequest(window=6_000, summary=self.GOOD, span=span), caller)
 
+    def test_a_span_is_taken_for_exactly_what_was_asked(self, app: App, caller: Caller) -> None:
+        fed(app, caller, 40)
+        asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
+        assert asked
+        first, last, _ = asked.span.split("-")
+        with pytest.raises(Conflict, match="call compact again"):
+            app.compact(CompactRequest(window=6_000, summary=self.GOOD, span=f"{first}-{last}-00000000"), caller)
+
+    def test_a_summary_that_makes_nothing_shorter_is_sent_back(self, app: App, caller: Caller) -> None:
+        """D7.1: where the span is hardly more than the user's instructions, which are quoted."""
+        said = [
+            NewRecord(kind="message", role=role, text=text)
+            for number in range(60)
+            for role, text in (
+                ("user", f"Put lamp {number} on shelf {number * 3}, and tell me when."),
+                ("assistant", "Ok, yes."),
+            )
+        ]
+        app.feed(said, caller)
+        asked = app.compact(
+            CompactRequest(window=1_000, force=True, summarizer="caller", passes=("mask",)), caller
+        ).asked
+        assert asked
+        before = app.logs.log(caller)
+        facts = "\n".join(
+            f"- The room with the {word} lamp has a shelf of its own." for word in "red blue old new tall".split()
+        )
+        summary = self.GOOD.replace("## Key facts\n- none", f"## Key facts\n{facts}")
+        with pytest.raises(InvalidRequest, match="not shorter"):
+            app.compact(CompactRequest(window=1_000, summary=summary, span=asked.span), caller)
+        assert app.logs.log(caller) == before
+
+    def test_nothing_is_asked_where_masks_are_enough(self, app: App, caller: Caller) -> None:
+        """D5.2."""
+        log = fed(app, caller, 30, output_lines=100)
+        done = app.compact(CompactRequest(window=int(log.tokens * 1.1), summarizer="caller"), caller)
+        assert _ran(done) == ["mask"]
+        assert done.asked is None
+
     def test_nothing_is_asked_where_nothing_need_be_summarised(self, app: App, caller: Caller) -> None:
         fed(app, caller, 3)
         assert app.compact(CompactRequest(summarizer="caller"), caller).asked is None
