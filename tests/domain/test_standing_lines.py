@@ -50,5 +50,5 @@ def test_a_text_without_these_sections_has_no_such_line() -> None:
     limit=st.sampled_from([MICRO_TOKENS, SUMMARY_TOKENS]),
 )
 def test_the_line_fits_whatever_the_sections_say(lines: dict[str, list[str]], limit: int) -> None:
-    text = "\n".join(f"## {TITLES[name]}\n" + "\n".join(f"- {line}" for line in said) for name, said in lines.items())  # type: ignore[index]  # pyright: ignore[reportArgumentType]
+    text = "\n".join(f"## {TITLES[name]}\n" + "\n".join(f"- {line}" for line in said) for name, said in lines.items())  # pyright: ignore[reportArgumentType]
     assert COUNTER.count(standing_line(text, limit, ROOM)) <= limit

@@ -3,11 +3,13 @@
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
+
+from tests.http_service import serving
 
 KEY = "sk-this-key-is-for-tests-1234567890"
 
@@ -54,36 +56,13 @@ class EmbeddingService:
         self.ended.wait(30)
         return with_vectors(texts)
 
-    def respond(self, path: str, key: str, model: str, texts: list[str]) -> tuple[int, object]:
-        self.requests.append((path, model, texts))
+    def respond(self, path: str, key: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
+        texts = body["input"]
+        self.requests.append((path, body["model"], texts))
         self.keys.add(key)
         answer = self.next_answers.pop(0) if self.next_answers else self.answer
-        return answer(texts)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    service: EmbeddingService
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        assert isinstance(self.server, _Server)
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        key = self.headers.get("Authorization", "")
-        status, answer = self.server.service.respond(self.path, key, body["model"], body["input"])
-        data = json.dumps(answer).encode()
-        try:
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-        except OSError:  # Whoever asked has given up.
-            self.close_connection = True
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Keep quiet."""
+        status, answered = answer(texts)
+        return status, json.dumps(answered).encode()
 
 
 @pytest.fixture
@@ -92,15 +71,9 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingService]:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     service = EmbeddingService()
-    with _Server(("127.0.0.1", 0), _Handler) as server:
-        server.service = service
-        service.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
+    with serving(service) as service.url:
         yield service
         service.ended.set()
         for each in threading.enumerate():
             if each.name == "embedder":  # Left behind by a request that was given up, with a socket to close.
                 each.join(10)
-        server.shutdown()
-        thread.join()

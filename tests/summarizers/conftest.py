@@ -2,9 +2,8 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ from mcp_memory.summarizers.chat import ChatModel, ChosenModel
 from mcp_memory.summarizers.extractive import ExtractiveSummarizer
 from mcp_memory.summarizers.model import ModelSummarizer
 from mcp_memory.summarizers.openai_model import OpenAIModel
+from tests.http_service import serving
 
 KEY = "sk-this-key-is-for-tests-1234567890"
 Api = Literal["openai", "anthropic"]
@@ -46,10 +46,11 @@ class ModelService:
     broke_off: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
 
-    def respond(self, path: str, body: dict[str, Any]) -> Reply:
+    def respond(self, path: str, key: str, body: Mapping[str, Any]) -> Reply:
+        self.keys.add(key)
         messages = [(each["role"], each["content"]) for each in body["messages"]]
         system = body.get("system") or messages.pop(0)[1]
-        self.asked.append(Asked(path, body, system, messages))
+        self.asked.append(Asked(path, dict(body), system, messages))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if answer is None:
             self.ended.wait(30)
@@ -73,32 +74,6 @@ class ModelService:
         return 200, json.dumps(body).encode()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    service: ModelService
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        assert isinstance(self.server, _Server)
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        service = self.server.service
-        service.keys.add(self.headers.get("Authorization", ""))
-        status, data = service.respond(self.path, body)
-        try:
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json" if data[:1] in b"{[" else "text/html")
-            self.send_header("Content-Length", str(len(data)))
-            self.send_header("retry-after-ms", "1")
-            self.end_headers()
-            self.wfile.write(data)
-        except OSError:  # Whoever asked has given up.
-            self.close_connection = True
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Keep quiet."""
-
-
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModelService]:
     """A service; its clients find a key in the environment, no proxy, and no configuration of the person's own."""
@@ -107,15 +82,9 @@ def service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModelSe
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("HOME", str(tmp_path))
     service = ModelService()
-    with _Server(("127.0.0.1", 0), _Handler) as server:
-        server.service = service
-        service.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
+    with serving(service) as service.url:
         yield service
         service.ended.set()
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ def entry(number: int, who: str, text: str, **chosen: object) -> Entry:
         "tool": None if kind == "message" else "shell",
         "failed": who == "failed",
     }
-    return Entry(**(given | chosen))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    return Entry(**(given | chosen))  # pyright: ignore[reportArgumentType]
 
 
 def span_of(*lines: Line) -> tuple[Entry, ...]:
