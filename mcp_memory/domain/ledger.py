@@ -5,6 +5,7 @@ Mechanical: nothing here is put in other words, and nothing is understood.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, get_args
@@ -13,7 +14,7 @@ from mcp_memory.domain.compaction import Count
 from mcp_memory.domain.exact_values import MAX_EXACT, Sort, exact_in, files_hit, subject_of
 from mcp_memory.domain.session_log import Entry
 
-VALUES_PER_OUTPUT, FILES_PER_OUTPUT = 8, 5
+VALUES_PER_OUTPUT, FILES_PER_OUTPUT, OF_A_SERIES = 8, 5, 3
 SEPARATOR = " · "
 """Between values on one line."""
 
@@ -56,6 +57,7 @@ class Ledger:
         return self.values + self.files + self.commands + self.identifiers
 
 
+_DIGITS = re.compile(r"\d+")
 _FRAME = re.compile(
     r"^\[(?:GOAL BATCH|CONTEXT SUMMARY|MESSAGE ARCHIVED)\b[^\n]{0,200}"
     r"|(?<=^\[TOOL OUTPUT ARCHIVED) id=\w+|(?: tokens=[\d,]+)(?: lines=[\d,]+)?(?: at=[\d:TZ-]+)?\](?=\n|\Z)"
@@ -71,7 +73,7 @@ def values_in(text: str, limit: int) -> tuple[str, ...]:
     best: dict[str, None] = {}
     for each in sorted(found, key=lambda one: (-one.worth, one.place)):
         best.setdefault(each.text)
-    return tuple(best)[:limit]
+    return tuple(_unlike(best))[:limit]
 
 
 def ledger_of(entries: Iterable[Entry]) -> Ledger:
@@ -180,8 +182,18 @@ def _of_output(text: str, weight: float) -> Iterator[_Weighed]:
     best = sorted(values, key=lambda one: (-one.worth, one.place))
     yield from (_Weighed("file", text, weight) for text in tuple(files)[: max(FILES_PER_OUTPUT, len(hit))])
     chosen = dict.fromkeys(each.text for each in best)
-    told = frozenset(tuple(chosen)[:VALUES_PER_OUTPUT])
+    told = frozenset(tuple(_unlike(chosen))[:VALUES_PER_OUTPUT])
     yield from (_Weighed("value", each.text, weight * each.worth) for each in values if each.text in told)
+
+
+def _unlike(texts: Iterable[str]) -> Iterator[str]:
+    """The texts but for those of a series ("batch 1: 500 rows", "batch 2: 500 rows" and so on) beyond its first few."""
+    met = Counter[str]()
+    for text in texts:
+        series = _DIGITS.sub("0", text)
+        met[series] += 1
+        if met[series] <= OF_A_SERIES:
+            yield text
 
 
 def _of_arguments(entry: Entry) -> Iterator[_Weighed]:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mcp_memory.domain.exact_values import MAX_EXACT, exact_in, is_date, subject_of
 from mcp_memory.domain.ledger import (
     FILES_PER_OUTPUT,
+    OF_A_SERIES,
     SEPARATOR,
     VALUES_PER_OUTPUT,
     Ledger,
@@ -207,7 +208,7 @@ def test_a_value_that_is_set_back_stands_last(make_entry: Callable[..., Entry]) 
 
 def test_of_a_listing_only_the_telling_is_taken(make_entry: Callable[..., Entry]) -> None:
     """D6.1: a tool that prints a thousand values has not said a thousand things."""
-    printed = "\n".join(f"src/part{n}.py\nlimit_{n} = {n + 20}" for n in range(100))
+    printed = "\n".join(f"src/part{n}.py\nlimit_{chr(97 + n)} = {n + 20}" for n in range(100))
     ledger = ledger_of([make_entry(printed, kind="tool_result", role="tool")])
     assert len(ledger.files) == FILES_PER_OUTPUT
     assert len(ledger.values) == VALUES_PER_OUTPUT
@@ -310,3 +311,13 @@ def test_a_fitted_ledger_fits_and_keeps_its_order(values: list[str], most: int) 
 
 def test_values_on_a_line_are_set_apart() -> None:
     assert on_one_line(Ledger(files=("a.py",), values=("x=1",))) == f"x=1{SEPARATOR}a.py"
+
+
+def test_of_a_series_a_few_are_enough(make_entry: Callable[..., Entry]) -> None:
+    """D6.1: progress that a tool prints does not crowd out what it says once."""
+    printed = "\n".join(f"batch {number}: 500 rows" for number in range(1, 30)) + "\npeak memory: 212 MB\ntook 41.7 s"
+    entry = make_entry(printed, kind="tool_result", role="tool")
+    values = ledger_of([entry]).values
+    assert sum("500 rows" in value for value in values) == OF_A_SERIES
+    assert any("212 MB" in value for value in values)
+    assert sum("500 rows" in value for value in values_in(printed, 10)) <= OF_A_SERIES
