@@ -18,7 +18,7 @@ LOOK_BACK_DAYS = 2
 class IdleCompaction:
     """Looks after the logs of all sessions, of any project and agent. Thread-safe.
 
-    A log that was compacted by another process meanwhile is left alone. One that cannot be made shorter is not tried
+    A log that was compacted by another process meanwhile is left alone. One that could not be made shorter is not tried
     again until it has grown.
     """
 
@@ -78,7 +78,8 @@ class IdleCompaction:
         caller = Caller(namespace=size.namespace, agent=size.agent, session_id=size.session_id, named_session=True)
         summarizer = None if (size.namespace, size.agent) == self._own else "extractive"
         done = self._compact(CompactRequest(trigger=trigger, summarizer=summarizer), caller, self._factor())
-        self._left[_key(size)] = done.after.tokens
+        if not any(run.ran for run in done.runs):  # As it was when the passes saw it: it may have grown meanwhile.
+            self._left[_key(size)] = done.before.tokens
         return done
 
 

@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -142,10 +142,17 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return server_environment(tmp_path / "data")
 
 
-@pytest.fixture(scope="session")
-def start_server() -> type[ServerProcess]:
-    """What starts a server over a data directory, for tests that need their own."""
-    return ServerProcess
+@pytest.fixture(scope="module")
+def start_server() -> Iterator[Callable[..., ServerProcess]]:
+    """Starts servers as `ServerProcess` does, for tests that need their own; none outlives its module."""
+    with contextlib.ExitStack() as started:
+
+        def start(*arguments: Any, **options: Any) -> ServerProcess:
+            server = ServerProcess(*arguments, **options)
+            started.callback(server.stop)
+            return server
+
+        yield start
 
 
 @pytest.fixture

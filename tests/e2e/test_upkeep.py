@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.e2e.conftest import ServerProcess
 
 PATIENCE_SECONDS = 60.0
 
 
 def test_a_server_maintains_what_is_due_beside_its_calls_and_leaves_at_once(
-    start_server: "type[ServerProcess]", tmp_path: Path
+    start_server: "Callable[..., ServerProcess]", tmp_path: Path
 ) -> None:
     """C8.2, C8.7: an old episode's decision is found by itself, without anybody having asked for it."""
     server = start_server(tmp_path / "data", {"MCP_MEMORY_MAINTAIN_MINUTES": "0.001"})
@@ -25,10 +27,9 @@ def test_a_server_maintains_what_is_due_beside_its_calls_and_leaves_at_once(
     server.close_input()
     assert server.process.wait(PATIENCE_SECONDS) == 0
     assert "Traceback" not in server.log
-    server.stop()
 
 
-def test_a_full_log_is_compacted_by_itself(start_server: "type[ServerProcess]", tmp_path: Path) -> None:
+def test_a_full_log_is_compacted_by_itself(start_server: "Callable[..., ServerProcess]", tmp_path: Path) -> None:
     """D1.1: what `remember` stored of a conversation is kept inside its window, without anybody calling compact."""
     server = start_server(tmp_path / "data", {"MCP_MEMORY_COMPACTION_WINDOW": "4000"})
     for number in range(12):
@@ -46,7 +47,6 @@ def test_a_full_log_is_compacted_by_itself(start_server: "type[ServerProcess]", 
     while (page := _session(server, "work"))["log"]["share"] > 0.9:
         assert time.monotonic() < deadline
     assert page["compactions"][0]["trigger"] == "forced"
-    server.stop()
 
 
 def _session(server: "ServerProcess", name: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from mcp_memory.domain.structured_summary import structured
 from mcp_memory.ports import Embedder, Summarized, Summarizer, SummaryRequest, TokenCounter
 from mcp_memory.settings import Settings
 from tests.conftest import Clock
-from tests.services.conversations import fed
+from tests.services.conversations import fed, session
 
 
 def _kept_up(app: App) -> None:
@@ -108,6 +108,29 @@ def test_a_log_that_cannot_be_made_shorter_is_left_until_it_grows(open_memory: C
     assert not app.idle_compaction.step()
     fed(app, caller, 12)
     assert app.idle_compaction.step()
+
+
+def test_what_is_said_during_a_compaction_is_compacted_by_the_next(
+    open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D1.1: a log that grew meanwhile is not one that cannot be made shorter."""
+
+    class Meanwhile:
+        name = "extractive"
+
+        def summarize(self, request: SummaryRequest) -> Summarized:
+            if not said:
+                said.append(app.feed(session(80, output_lines=2)[200:], app.caller("work")).stored)
+            return Summarized(summary=structured({"goal": ["Every service on its new port."]}), by="extractive")
+
+    said: list[int] = []
+    monkeypatch.setattr(app_module, "make_summarizers", lambda *_: {"extractive": Meanwhile()})
+    app = open_memory(compaction_window=4_000)
+    app.feed(session(80, output_lines=2)[:200], app.caller("work"))
+    _kept_up(app)
+    assert said
+    assert app.session_log("work", app.caller())["log"]["level"] != "ceiling"  # type: ignore[index]
+    assert not app.idle_compaction.due()
 
 
 def test_a_session_that_was_silent_for_days_is_left_alone(open_memory: Callable[..., App], clock: Clock) -> None:
