@@ -1,4 +1,4 @@
-"""The composition root: from settings to services. The only module that names a concrete store or encoder."""
+"""The composition root: from settings to services. With making.py the only module that names a concrete store."""
 
 import contextlib
 import sys
@@ -8,8 +8,8 @@ import uuid
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mcp_memory.domain.intents import pick_strategy
 from mcp_memory.domain.records import Instant, Json, NewRecord, Record
@@ -63,16 +63,12 @@ from mcp_memory.services.reindex import Reindex
 from mcp_memory.services.remember import Remember, Remembered
 from mcp_memory.services.revise import Revise, Revision
 from mcp_memory.services.standing import visible_to
-from mcp_memory.services.summing_up import SummingUp
 from mcp_memory.services.tasks import Tasks
 from mcp_memory.settings import Settings
 from mcp_memory.stores.graph_networkx import NetworkxGraphStore
 from mcp_memory.stores.records_sqlite import FILE_NAME, restore
 from mcp_memory.stores.records_sqlite.transaction import embedder_mismatch
 from mcp_memory.strategies import overridden, read_strategies
-
-if TYPE_CHECKING:
-    pass
 
 SOURCE_THREADS = 4
 EMBEDDED_AT_ONCE = 8
@@ -107,11 +103,6 @@ class App:
         self.stirred = threading.Event()
         """Set when there may be something for `keep_up` to do: a log has grown, or the embedder answers again."""
         self._feeding = Feeding(self.records, self.logs, self._drafting, clock, self._giving_way.pause)
-        self._compact = self._make_compact()
-        idle_seconds = 60 * settings.compaction_idle_minutes
-        self.idle_compaction = IdleCompaction(
-            self._compact, self.logs, self.caller(), idle_seconds, lambda: self.factor(self.caller()), clock
-        )
         self._forget = Forget(self.records, self._erase_derived, clock)
         self._revise = Revise(self.records, self._embedder, self._counter, self._redactor, clock)
 
@@ -326,7 +317,19 @@ class App:
         self._giving_way.pause()
         return self._counter.count(text)
 
-    def _make_compact(self) -> Compact:
+    @cached_property
+    def idle_compaction(self) -> IdleCompaction:
+        """What keeps logs inside their windows without being asked."""
+        idle_seconds = 60 * self.settings.compaction_idle_minutes
+        return IdleCompaction(
+            self._compact, self.logs, self.caller(), idle_seconds, lambda: self.factor(self.caller()), self._clock
+        )
+
+    @cached_property
+    def _compact(self) -> Compact:
+        # Made at the first need: passes and summarizers take a tenth of the time to the handshake.
+        from mcp_memory.services.summing_up import SummingUp
+
         settings, counter = self.settings, self._counter
         extracting = Extracting(self.records, self._embedder, counter, self._giving_way.pause)
         summarizers = make_summarizers(settings, self._embedder, counter)

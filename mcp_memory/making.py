@@ -3,12 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from mcp_memory.compaction.ceiling import Ceiling
-from mcp_memory.compaction.goal_batch import GoalBatch
-from mcp_memory.compaction.mask_tool_output import MaskToolOutput
-from mcp_memory.compaction.threshold import Threshold
-from mcp_memory.compaction.tool_calls import ToolCalls
-from mcp_memory.domain.compaction import Count, Pass, PassName, Pause, Span
 from mcp_memory.encoders.chroma_functions import ChosenFunction
 from mcp_memory.encoders.embed_chroma import ChromaEmbedder
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
@@ -17,6 +11,7 @@ from mcp_memory.settings import Settings
 from mcp_memory.stores.records_sqlite import SqliteRecordStore
 
 if TYPE_CHECKING:
+    from mcp_memory.domain.compaction import Count, Pass, PassName, Pause, Span
     from mcp_memory.stores.vectors_chroma import Place
     from mcp_memory.summarizers.chat import ChatModel
 
@@ -80,8 +75,14 @@ def _chat_model(settings: Settings) -> "ChatModel | None":
     return OpenAIModel(chosen) if settings.summarizer == "openai" else AnthropicModel(chosen)
 
 
-def make_passes(count: Count, pause: Pause, write: Callable[[Span], str]) -> Mapping[PassName, Pass]:
+def make_passes(count: "Count", pause: "Pause", write: "Callable[[Span], str]") -> "Mapping[PassName, Pass]":
     """Every pass by its name; `write` is whoever summarises."""
+    from mcp_memory.compaction.ceiling import Ceiling
+    from mcp_memory.compaction.goal_batch import GoalBatch
+    from mcp_memory.compaction.mask_tool_output import MaskToolOutput
+    from mcp_memory.compaction.threshold import Threshold
+    from mcp_memory.compaction.tool_calls import ToolCalls
+
     passes: tuple[Pass, ...] = (
         MaskToolOutput(count), ToolCalls(count), Threshold(count, write), GoalBatch(count, pause), Ceiling(count),
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from math import ceil
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from mcp_memory.domain.pressure import Pressure
@@ -11,7 +12,9 @@ from mcp_memory.domain.times import iso
 from mcp_memory.ports import PassRun, TokenCounter
 from mcp_memory.services.compact import Compacted, Step
 from mcp_memory.services.showing import shown_stand_in, tokens_of
-from mcp_memory.services.summing_up import Asked
+
+if TYPE_CHECKING:
+    from mcp_memory.services.summing_up import Asked
 
 EXTRACTED_SHOWN = 50
 LEAST_SPAN_TOKENS = 500
@@ -121,7 +124,7 @@ def _left_out(replacements: int, session_id: str, omitted: Sequence[str]) -> dic
     }
 
 
-def _add_asked(answer: _Answer, asked: Asked, factor: float) -> bool:
+def _add_asked(answer: _Answer, asked: "Asked", factor: float) -> bool:
     """Add what the client is to summarise, but for the text; else what it takes to be told."""
     shown: dict[str, Json] = {"span": asked.span, "entries": asked.entries, "tokens": _theirs(asked.tokens, factor)}
     whole = shown | {"prompt": asked.prompt, "text": ""}

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mcp_memory.domain.compaction import (
     PRESETS,
@@ -29,7 +29,9 @@ from mcp_memory.errors import Conflict, InvalidRequest, McpMemoryError, StoreUna
 from mcp_memory.ports import Clock, PassRun, RecordStore, SessionLogStore, Trigger
 from mcp_memory.services.committing import Begun, Committing
 from mcp_memory.services.standing import visible_to
-from mcp_memory.services.summing_up import Asked, SummingUp, Writer, Written
+
+if TYPE_CHECKING:
+    from mcp_memory.services.summing_up import Asked, SummingUp, Writer, Written
 
 ATTEMPTS = 3
 """Plans made for one pass, where others change the log meanwhile."""

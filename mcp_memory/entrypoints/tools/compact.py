@@ -15,11 +15,11 @@ from mcp_memory.entrypoints.transcripts import read_transcript
 from mcp_memory.entrypoints.wire import CompactArguments
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.compact import Compacted, CompactRequest
-from mcp_memory.services.summing_up import Asked, Written
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.domain.scopes import Caller
+    from mcp_memory.services.summing_up import Asked
 
 SAMPLED_TOKENS = 8_000
 DESCRIPTION = """\
@@ -38,6 +38,8 @@ def build(app: "App") -> StrictTool:
             client_side.check_sampling()
 
         def compact(asked: CompactRequest) -> Compacted:
+            from mcp_memory.services.summing_up import Written
+
             done = app.compact(asked, caller, lambda step: client_side.progress(*show_step(step, factor)))
             by = "client's model" if arguments.summarizer == "sampling" else "caller"
             return replace(done, written=Written(by=by, note="", spent=0)) if asked.summary else done
@@ -86,7 +88,7 @@ def _request(arguments: CompactArguments) -> CompactRequest:
 
 def _summarised(
     done: Compacted,
-    asked: Asked,
+    asked: "Asked",
     request: CompactRequest,
     compact: Callable[[CompactRequest], Compacted],
     client_side: ClientSide,
