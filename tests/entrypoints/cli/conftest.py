@@ -13,6 +13,14 @@ from mcp_memory.app import App, open_app
 from mcp_memory.entrypoints.cli import app as command_line
 from mcp_memory.settings import Settings, load_settings
 
+INTERRUPTIBLE = """
+import signal
+from mcp_memory.__main__ import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
+"""
+"""The command line in a process that Ctrl+C reaches: where tests run in the background, their children ignore it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:

@@ -25,6 +25,7 @@ from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.reindex import BATCH
 from mcp_memory.services.revise import Revision
 from mcp_memory.settings import Settings, load_settings
+from tests.entrypoints.cli.conftest import INTERRUPTIBLE
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run
@@ -153,7 +154,7 @@ def test_a_person_who_interrupts_reindex_is_told_how_to_go_on(run: "Run", open_m
         remember(old, *(f"Note {number}" for number in range(start, start + 500)))
     embedder = MiniLMEmbedder().id
     [(first, _, _)] = old.records.unembedded(embedder, 1)
-    command = [sys.executable, "-m", "mcp_memory", "reindex"]
+    command = [sys.executable, "-c", INTERRUPTIBLE, "reindex"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         while old.records.unembedded(embedder, 1)[0][0] == first:
             assert process.poll() is None

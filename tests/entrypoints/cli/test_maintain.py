@@ -11,6 +11,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.records import NewRecord
+from tests.entrypoints.cli.conftest import INTERRUPTIBLE
 from tests.services.conversations import fed
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def test_a_person_who_interrupts_maintain_is_told_how_to_go_on(open_memory: Open
     memory = open_memory()
     for start in range(0, 500, 250):
         remember(memory, *(f"Day {number} went by." for number in range(start, start + 250)), days=40)
-    command = [sys.executable, "-m", "mcp_memory", "maintain"]
+    command = [sys.executable, "-c", INTERRUPTIBLE, "maintain"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         while memory.maintain.due().summarized == 500:
             assert process.poll() is None
