@@ -3,7 +3,8 @@
 Chooses what goes and writes the frame around the summary; the words of it are somebody else's.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import ceil
 
 from mcp_memory.domain.compaction import (
@@ -60,34 +61,29 @@ def span_of(log: SessionLog, options: Options, at: float) -> Span | str:
     """
     if options.share(log.tokens) < at:
         return f"{_share(log.tokens, options)}, below {_percent(at)}"
-    anchor = next((place for place, entry in enumerate(log.entries) if entry.form == "summary"), None)
-    free = set(range(len(log.entries))) - preserved(log, options) - {anchor}
-    entries = log.at(_oldest(log, free, options))
+    others = {place for place, entry in enumerate(log.entries) if entry is not log.anchor}
+    entries = log.at(_oldest(log, others - preserved(log, options), options))
     if not entries:
         return "nothing outside the preserved part"
-    earlier = None if anchor is None else log.entries[anchor]
-    own_words = sum(entry.tokens for entry in entries if not _is_quoted(entry)) + (earlier.tokens if earlier else 0)
+    own_words = sum(entry.tokens for entry in entries if not _is_quoted(entry)) + _anchor_tokens(log)
     max_tokens = min(options.summary_tokens, own_words // 2)
     if max_tokens < LEAST_SUMMARY:
         return f"only {own_words:,} tokens outside the preserved part that a summary would make shorter"
-    return Span(
-        entries=entries,
-        anchor=earlier,
-        max_tokens=max_tokens,
-        ledger_tokens=ledger_room((*entries, *([earlier] if earlier else [])), options),
-    )
+    return span_over(entries, log, max_tokens, options)
 
 
-def ledger_room(entries: Sequence[Entry], options: Options) -> int:
-    """The tokens that exact values may take in a summary that stands for these entries."""
-    originals, now = sum(entry.original_tokens for entry in entries), sum(entry.tokens for entry in entries)
-    return min(options.tokens(options.ledger_share), originals // LEDGER_OF_ORIGINALS, now // LEDGER_OF_SPAN)
+def span_over(entries: tuple[Entry, ...], log: SessionLog, max_tokens: int, options: Options) -> Span:
+    """These entries of the log as a span, whose summary has the room for exact values that they call for."""
+    span = Span(entries=entries, anchor=log.anchor, max_tokens=max_tokens, ledger_tokens=0)
+    originals = sum(entry.original_tokens for entry in span.replaced)
+    now = sum(entry.tokens for entry in span.replaced)
+    room = min(options.tokens(options.ledger_share), originals // LEDGER_OF_ORIGINALS, now // LEDGER_OF_SPAN)
+    return replace(span, ledger_tokens=room)
 
 
 def summary_replacement(span: Span, body: str, count: Count) -> Replacement:
     """The summary that stands for the span, and for the earlier summary whose body is merged into this one."""
-    earlier = () if span.anchor is None else (span.anchor,)
-    entries = (*earlier, *span.entries)
+    entries = span.replaced
     originals = sum(len(entry.covers) for entry in entries)
     tokens = sum(entry.original_tokens for entry in entries)
     until = iso(max(entry.at for entry in entries))
@@ -112,8 +108,8 @@ def _oldest(log: SessionLog, free: set[int], options: Options) -> set[int]:
     target = options.tokens(options.target)
     if log.tokens <= target:
         return free
-    anchors = sum(entry.tokens for entry in log.entries if entry.form == "summary")
-    left = log.tokens - anchors + max(anchors, options.summary_tokens + options.tokens(options.ledger_share))
+    anchor = _anchor_tokens(log)
+    left = log.tokens - anchor + max(anchor, options.summary_tokens + options.tokens(options.ledger_share))
     chosen: set[int] = set()
     for unit in _units(log, free, options):
         for place in unit - chosen:
@@ -133,6 +129,10 @@ def _units(log: SessionLog, free: set[int], options: Options) -> Iterator[frozen
             yield log.closed(own)
         else:
             yield from (log.closed((place,)) for place in own)
+
+
+def _anchor_tokens(log: SessionLog) -> int:
+    return log.anchor.tokens if log.anchor else 0
 
 
 def _is_quoted(entry: Entry) -> bool:

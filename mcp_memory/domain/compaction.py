@@ -4,7 +4,7 @@ A plan is a value. Whoever makes one changes nothing; whoever commits one change
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, Protocol, TypeAlias
 
@@ -101,6 +101,11 @@ class Span:
     max_tokens: int
     ledger_tokens: int
 
+    @property
+    def replaced(self) -> tuple[Entry, ...]:
+        """All that the summary takes the place of: the anchor, where there is one, and the entries."""
+        return self.entries if self.anchor is None else (self.anchor, *self.entries)
+
 
 class Pass(Protocol):
     """One way to make a log shorter. Pure: the same log gives the same plan."""
@@ -188,8 +193,3 @@ def _tail(log: SessionLog, options: Options) -> int:
         begin -= 1
         tokens += log.entries[begin].tokens
     return min(begin, max(len(log.entries) - PRESERVED_ENTRIES, 0))
-
-
-def with_window(options: Options, window: int | None) -> Options:
-    """The options with this window; a preset brings its own where none is given."""
-    return options if window is None else replace(options, window=window)

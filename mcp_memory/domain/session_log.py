@@ -85,6 +85,11 @@ class SessionLog:
         return blake2b(shown.encode(), digest_size=8).hexdigest()
 
     @cached_property
+    def anchor(self) -> Entry | None:
+        """The one summary that stands in the log, which the next is merged into; None where none does."""
+        return next((entry for entry in self.entries if entry.form == "summary"), None)
+
+    @cached_property
     def turns(self) -> tuple[Places, ...]:
         """The turns, each from a user's message to the next; what comes before the first message is one by itself."""
         turns: list[list[int]] = []

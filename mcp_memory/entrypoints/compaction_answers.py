@@ -10,7 +10,8 @@ from mcp_memory.domain.records import Json
 from mcp_memory.domain.session_log import Entry
 from mcp_memory.domain.times import iso
 from mcp_memory.ports import PassRun, TokenCounter
-from mcp_memory.services.compact import Compacted, Step
+from mcp_memory.services.compact import Compacted
+from mcp_memory.services.running_passes import Step
 from mcp_memory.services.showing import shown_stand_in, tokens_of
 
 if TYPE_CHECKING:

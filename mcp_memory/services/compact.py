@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from mcp_memory.domain.compaction import (
-    PRESETS,
-    Options,
-    Pass,
-    PassName,
-    Plan,
-    Preset,
-    Span,
-    applied,
-    with_window,
-)
-from mcp_memory.domain.pressure import Pressure, adapted, makeup, pressure, warnings
-from mcp_memory.domain.records import Instant, Record
+from mcp_memory.domain.compaction import PRESETS, Options, Pass, PassName, Preset, Span
+from mcp_memory.domain.pressure import Pressure, adapted, makeup, pressure
+from mcp_memory.domain.records import Record
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.session_log import Entry, SessionLog
 from mcp_memory.domain.tokens import EXACT, ModelFactor
-from mcp_memory.errors import Conflict, InvalidRequest, McpMemoryError, StoreUnavailable
+from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports import Clock, PassRun, RecordStore, SessionLogStore, Trigger
 from mcp_memory.services.committing import Begun, Committing
+from mcp_memory.services.log_standing import fullness
+from mcp_memory.services.running_passes import Course, RunningPasses, Tell
 from mcp_memory.services.standing import visible_to
 
 if TYPE_CHECKING:
-    from mcp_memory.services.summing_up import Asked, SummingUp, Writer, Written
+    from mcp_memory.services.summing_up import Asked, SummingUp, Written
 
-ATTEMPTS = 3
-"""Plans made for one pass, where others change the log meanwhile."""
 JUDGED_SUMMARIES, LEAST_JUDGED = 50, 3
 Who = Literal["extractive", "model", "caller"]
 """Who summarises: the server by itself, a configured model, or the caller in two steps."""
@@ -42,8 +29,6 @@ PassesOf = Callable[[Callable[[Span], str]], Mapping[PassName, Pass]]
 """Makes the passes, for whoever writes a span's summary."""
 
 _CEILING: PassName = "ceiling"
-_SUMMARISE: frozenset[PassName] = frozenset({"tool_calls", "threshold", "goal_batch"})
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,23 +51,6 @@ class CompactRequest:
     force: bool = False
     undo: bool = False
     trigger: Trigger = "call"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """Something that happened to a pass, told as it happens. Tokens are as counted, `total` those of the window."""
-
-    event: Literal["start", "complete", "error"]
-    name: PassName
-    at: Instant
-    number: int
-    passes: int
-    tokens: int
-    total: int
-    run: PassRun | None = None
-
-
-Tell = Callable[[Step], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,23 +83,6 @@ class Compacted:
     redacted: int = 0
 
 
-@dataclass(slots=True, kw_only=True)
-class _Course:
-    """Where a compaction has come to. What `begun` and `extracted` say grows with each pass that is committed."""
-
-    caller: Caller
-    options: Options
-    log: SessionLog
-    begun: Begun
-    writer: Writer
-    tell: Tell
-    runs: list[PassRun] = field(default_factory=list[PassRun])
-    extracted: list[str] = field(default_factory=list[str])
-    made: set[str] = field(default_factory=set[str])
-    is_forced: bool = False
-    masked_enough: bool = False
-
-
 class Compact:
     """Compacts the log of the session that its caller speaks for. Thread-safe, and safe beside other processes.
 
@@ -153,6 +104,7 @@ class Compact:
         self._records = records
         self._logs = logs
         self._committing = committing
+        self._running = RunningPasses(logs, committing, clock)
         self._summing_up = summing_up
         self._passes_of = passes_of
         self._preset: Preset = preset
@@ -179,7 +131,7 @@ class Compact:
         told = self._told(caller)
         begun = Begun(caller=caller, trigger=request.trigger, tokens_before=log.tokens)
         writer = self._summing_up.writer(request.summarizer, request.prompt, request.instructions)
-        course = _Course(
+        course = Course(
             caller=caller, options=options, log=log, begun=begun, writer=writer, tell=tell, is_forced=request.force
         )
         asked = None
@@ -204,7 +156,7 @@ class Compact:
         """What a log is compacted by; the window in tokens as counted, where that given is the client's."""
         chosen = PRESETS[preset or self._preset]
         given = window if window is not None else self._window if preset is None else None
-        return with_window(chosen, max(round((given or chosen.window) / factor.factor), 1))
+        return replace(chosen, window=max(round((given or chosen.window) / factor.factor), 1))
 
     @property
     def is_automatic(self) -> bool:
@@ -218,7 +170,7 @@ class Compact:
             return replace(options, passes=named)
         return options if options.passes else replace(options, passes=PRESETS["default"].passes)
 
-    def _run_all(self, course: _Course, request: CompactRequest) -> Asked | None:
+    def _run_all(self, course: Course, request: CompactRequest) -> Asked | None:
         """Every pass in its turn. A caller that is to summarise is asked before what is preserved gives way."""
         at = _summarises_at(course, request)
         names: list[PassName] = [name for name in course.options.passes if name != _CEILING]
@@ -227,13 +179,13 @@ class Compact:
         passes = self._passes_of(course.writer.write)
         for number, name in enumerate(names, start=1):
             options = replace(course.options, threshold=at) if name == "threshold" else course.options
-            self._run(passes[name], course, options, number, len(names) + 1)
+            self._running.run(passes[name], course, options, number, len(names) + 1)
         asked = self._asked(course, request, at) if request.summarizer == "caller" else None
         if asked is None:
-            self._run(passes[_CEILING], course, course.options, len(names) + 1, len(names) + 1)
+            self._running.run(passes[_CEILING], course, course.options, len(names) + 1, len(names) + 1)
         return asked
 
-    def _asked(self, course: _Course, request: CompactRequest, at: float) -> Asked | None:
+    def _asked(self, course: Course, request: CompactRequest, at: float) -> Asked | None:
         """What the caller is to summarise, named with the compaction that its summary will be part of."""
         if course.masked_enough:
             return None
@@ -241,96 +193,18 @@ class Compact:
         number = course.begun.number
         return replace(asked, span=f"{asked.span}/{number}") if asked and number else asked
 
-    def _run(self, one: Pass, course: _Course, options: Options, number: int, passes: int) -> None:
-        """Plan and commit one pass, and note what it did; where it fails, the log is as it was."""
-        begun_at, before, spent = time.perf_counter(), course.log.tokens, course.writer.spent
-        revision = _revision(course.log, options)
-        step = Step(
-            event="start", name=one.name, at=self._clock(), number=number, passes=passes, tokens=before,
-            total=options.window,
-        )  # fmt: skip
-        course.tell(step)
-        plan, error = Plan(reason=self._reason_against(one.name, course, revision)), None
-        if not plan.reason:
-            try:
-                plan = self._carry_out(one, course, options)
-            except StoreUnavailable:
-                raise
-            except Exception as failure:  # noqa: BLE001 - whatever a pass does, the log and the others are not harmed
-                error = str(failure) if isinstance(failure, McpMemoryError) else type(failure).__name__
-                _log.warning("The pass %s failed: %s.", one.name, type(failure).__name__)
-        course.runs.append(
-            PassRun(
-                name=one.name,
-                revision=revision,
-                ran=bool(plan.replacements),
-                reason=plan.reason,
-                tokens_before=before,
-                tokens_after=course.log.tokens,
-                replaced=len(plan.replacements),
-                milliseconds=1_000 * (time.perf_counter() - begun_at),
-                spent=course.writer.spent - spent,
-                error=error,
-            )
-        )
-        if one.name == "mask":
-            target = options.tokens(options.target)
-            course.masked_enough = before > target >= course.log.tokens and not course.is_forced
-        ended = "error" if error else "complete"
-        course.tell(replace(step, event=ended, at=self._clock(), tokens=course.log.tokens, run=course.runs[-1]))
-
-    def _reason_against(self, name: PassName, course: _Course, revision: str) -> str:
-        if course.masked_enough and name in _SUMMARISE:
-            return "masking tool output alone brought the log to its target"
-        if name in self._logs.fruitless(course.caller, revision):
-            return "it did not make this very log shorter before"
-        return ""
-
-    def _carry_out(self, one: Pass, course: _Course, options: Options) -> Plan:
-        """Plan and commit; plan anew where others changed the log meanwhile."""
-        for _ in range(ATTEMPTS - 1):
-            with contextlib.suppress(Conflict):
-                return self._attempt(one, course, options)
-            course.log = self._logs.log(course.caller)
-            course.begun = replace(course.begun, number=None)  # Only the latest compaction may go on.
-        return self._attempt(one, course, options)
-
-    def _attempt(self, one: Pass, course: _Course, options: Options) -> Plan:
-        plan = one.plan(course.log, options)
-        if plan.replacements:
-            self._commit(plan, one.name, course)
-        return plan
-
-    def _commit(self, plan: Plan, name: PassName, course: _Course) -> None:
-        committed = self._committing(plan, name, course.log, course.begun)
-        course.begun = committed.begun
-        course.extracted += committed.extracted
-        course.made |= {made.entry.id for made in plan.replacements}
-        course.log = applied(course.log, plan.replacements)
-
-    def _put(self, course: _Course, request: CompactRequest) -> None:
+    def _put(self, course: Course, request: CompactRequest) -> None:
         """Put the caller's summary in the place of the span it was asked for, in the compaction that asked for it."""
-        begun_at, before = time.perf_counter(), course.log.tokens
-        revision = _revision(course.log, course.options)
         span, _, number = request.span.partition("/")
         latest = [one.number for one in self._logs.compactions(course.caller) if one.undone_at is None][-1:]
         if [number] == [str(each) for each in latest]:
             course.begun = replace(course.begun, number=latest[0])
-        plan = self._summing_up.plan(course.log, course.options, span, request.summary, course.caller)
-        self._commit(plan, "threshold", course)
-        course.runs.append(
-            PassRun(
-                name="threshold",
-                revision=revision,
-                ran=True,
-                reason=plan.reason,
-                tokens_before=before,
-                tokens_after=course.log.tokens,
-                replaced=1,
-                milliseconds=1_000 * (time.perf_counter() - begun_at),
-            )
+        self._running.put(
+            "threshold",
+            course,
+            lambda: self._summing_up.plan(course.log, course.options, span, request.summary, course.caller),
         )
-        self._run(self._passes_of(course.writer.write)[_CEILING], course, course.options, 2, 2)
+        self._running.run(self._passes_of(course.writer.write)[_CEILING], course, course.options, 2, 2)
 
     def _undo(self, request: CompactRequest, caller: Caller, options: Options, factor: ModelFactor) -> Compacted:
         if request.summary:
@@ -343,25 +217,23 @@ class Compact:
         self, request: CompactRequest, caller: Caller, options: Options, factor: ModelFactor, before: int
     ) -> Compacted:
         """What is true of the log now, however it came to that."""
-        size = self._logs.size(caller)
-        count = sum(one.undone_at is None for one in self._logs.compactions(caller))
-        after = pressure(size.tokens, options)
+        now = fullness(self._logs, caller, options)
         return Compacted(
             session_id=caller.session_id,
             preset=request.preset or self._preset,
             factor=factor.factor,
             before=pressure(before, options),
-            after=after,
-            entries=size.entries,
-            compactions=count,
-            warnings=warnings(after, options, count),
+            after=now.pressure,
+            entries=now.entries,
+            compactions=now.compactions,
+            warnings=now.warnings,
         )
 
     def _told(self, caller: Caller) -> int:
         """The number of the latest compaction that somebody asked for, and was told of; 0 where there is none."""
         return max((one.number for one in self._logs.compactions(caller) if one.trigger == "call"), default=0)
 
-    def _made(self, course: _Course, told: int) -> tuple[Entry, ...]:
+    def _made(self, course: Course, told: int) -> tuple[Entry, ...]:
         """What stands in the log for others since the compaction with that number."""
         since = {each.entry.id for each in self._logs.stand_ins(course.caller) if each.compaction > told}
         return tuple(entry for entry in course.log.entries if entry.id in course.made | since)
@@ -374,7 +246,7 @@ class Compact:
         return bad / (good + bad) if good + bad >= LEAST_JUDGED else None
 
 
-def _summarises_at(course: _Course, request: CompactRequest) -> float:
+def _summarises_at(course: Course, request: CompactRequest) -> float:
     """The share of the window from which on the oldest part is summarised.
 
     A log that began at its threshold is not left just below it, lest it be compacted again and again for little.
@@ -392,8 +264,3 @@ def _judgement(record: Record) -> tuple[int, int]:
     """How often feedback says that a summary helped, and that it did not."""
     counters = record.counters
     return counters.used, counters.ignored + counters.false_positives + (record.status == "inactive")
-
-
-def _revision(log: SessionLog, options: Options) -> str:
-    """The log and what it is compacted by: with other options a pass may well do more."""
-    return f"{log.revision} {options.window} {options.old_turns} {options.threshold} {options.least_output}"

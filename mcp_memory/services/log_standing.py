@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from math import ceil
 
 from mcp_memory.domain.compaction import Options
 from mcp_memory.domain.health import USAGE_DAYS
 from mcp_memory.domain.lifecycle import DAY_SECONDS
-from mcp_memory.domain.pressure import pressure, warnings
+from mcp_memory.domain.pressure import Pressure, pressure, warnings
 from mcp_memory.domain.records import Instant, Json
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.ports import PassTally, SessionLogStore
@@ -17,20 +18,36 @@ from mcp_memory.ports import PassTally, SessionLogStore
 _NUMBER = re.compile(r"\d[\d,.]*")
 
 
-def log_standing(logs: SessionLogStore, caller: Caller, options: Options, factor: float) -> dict[str, Json]:
-    """The caller's log against its window, in the client's tokens, with what to do about it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fullness:
+    """A log against its window, in tokens as counted; how often it was compacted, and what to do about both."""
+
+    pressure: Pressure
+    entries: int
+    compactions: int
+    warnings: tuple[str, ...]
+
+
+def fullness(logs: SessionLogStore, caller: Caller, options: Options) -> Fullness:
+    """How the caller's log stands now; compactions that were undone do not count."""
     size = logs.size(caller)
     at = pressure(size.tokens, options)
     count = sum(one.undone_at is None for one in logs.compactions(caller))
+    return Fullness(pressure=at, entries=size.entries, compactions=count, warnings=warnings(at, options, count))
+
+
+def log_standing(logs: SessionLogStore, caller: Caller, options: Options, factor: float) -> dict[str, Json]:
+    """The caller's log against its window, in the client's tokens, with what to do about it."""
+    now = fullness(logs, caller, options)
     shown: dict[str, Json] = {
-        "tokens": ceil(size.tokens * factor),
+        "tokens": ceil(now.pressure.tokens * factor),
         "window": round(options.window * factor),
-        "share": round(at.share, 3),
-        "level": at.level,
-        "entries": size.entries,
-        "compactions": count,
+        "share": round(now.pressure.share, 3),
+        "level": now.pressure.level,
+        "entries": now.entries,
+        "compactions": now.compactions,
     }
-    said: list[Json] = list(warnings(at, options, count))
+    said: list[Json] = list(now.warnings)
     return shown | ({"warnings": said} if said else {})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from mcp_memory.compaction.threshold import body_of, ledger_room, span_of, summary_replacement
+from mcp_memory.compaction.threshold import body_of, span_of, span_over, summary_replacement
 from mcp_memory.domain import ledger as ledgers
 from mcp_memory.domain.compaction import Options, Plan, Span, preserved, saved
 from mcp_memory.domain.scopes import Caller
@@ -98,7 +98,7 @@ class SummingUp:
         wrong = problems(text, self._sources(span, caller), longest, self._counter.count)
         if wrong:
             raise InvalidRequest(f"The summary was not taken. {' '.join(wrong)} Send it again with the same span.")
-        body = _body(span, parsed(text), self._counter)
+        body = _body(span, parsed(text), _earlier(span), self._counter)
         made = summary_replacement(span, body, self._counter.count)
         if saved(log, [made]) <= 0:
             raise InvalidRequest("The summary was not taken: it is not shorter than its span. Shorten it.")
@@ -110,19 +110,16 @@ class SummingUp:
         names = [entry.id for entry in log.entries]
         if first in names and last in names:
             within = range(names.index(first), names.index(last) + 1)
-            entries = tuple(entry for entry in log.at(log.within(free & set(within))) if entry.form != "summary")
+            entries = tuple(entry for entry in log.at(log.within(free & set(within))) if entry is not log.anchor)
             if _digest(entries) == digest:
-                anchor = next((entry for entry in log.entries if entry.form == "summary"), None)
-                room = ledger_room((*entries, *([anchor] if anchor else [])), options)
-                return Span(entries=entries, anchor=anchor, max_tokens=options.summary_tokens, ledger_tokens=room)
+                return span_over(entries, log, options.summary_tokens, options)
         raise Conflict("The log changed since, or span is none that was asked for; call compact again for a new one.")
 
     def _sources(self, span: Span, caller: Caller) -> list[str]:
         """All that the span says, and what it said before it was put away: who writes the summary has seen it."""
-        entries = [*span.entries, *([span.anchor] if span.anchor else [])]
-        covered = {record_id for entry in entries if entry.form != "original" for record_id in entry.covers}
+        covered = {record_id for entry in span.replaced if entry.form != "original" for record_id in entry.covers}
         originals = self._records.get(covered, caller.scopes).values() if covered else ()
-        return [entry.text for entry in entries] + [record.text for record in originals]
+        return [entry.text for entry in span.replaced] + [record.text for record in originals]
 
     def _shown(self, span: Span) -> str:
         """The span's entries, a line or two each; what does not fit is opened by id."""
@@ -161,7 +158,7 @@ class Writer:
         )
         made = self._summarizer.summarize(request)
         self._written = Written(by=made.by, note=made.note, spent=self.spent + made.spent)
-        return _body(span, made.summary, self._counter)
+        return _body(span, made.summary, earlier, self._counter)
 
     @property
     def spent(self) -> int:
@@ -173,14 +170,14 @@ class Writer:
         return self._written
 
 
-def _body(span: Span, summary: StructuredSummary, counter: TokenCounter) -> str:
-    """The summary with the user's instructions and exact values of the span, merged into the anchor's.
+def _body(span: Span, summary: StructuredSummary, earlier: StructuredSummary | None, counter: TokenCounter) -> str:
+    """The summary with the user's instructions and exact values of the span, merged into the earlier one.
 
     Its own words, the instructions and the values take no room from each other.
     """
     whole = merged(summary, structured({"instructions": instructions_in(span.entries)}))
     ledger = ledgers.merged(ledger_in(summary), ledgers.ledger_of(span.entries))
-    if earlier := _earlier(span):
+    if earlier:
         whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
     aside = ("instructions", *LISTED)
     words: dict[Section, tuple[str, ...]] = {

@@ -1,10 +1,11 @@
 """What a plan puts in the place of what, and what every pass leaves alone."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mcp_memory.domain.compaction import PRESETS, Options, applied, preserved, replacing, saved, with_window
+from mcp_memory.domain.compaction import PRESETS, Options, applied, preserved, replacing, saved
 from mcp_memory.domain.session_log import SessionLog
 from tests.compaction.conftest import a_log, an_entry, quarter
 
@@ -32,8 +33,7 @@ def test_a_preset_brings_its_window_unless_one_is_given() -> None:
         "conservative": (20, 0.9, 100_000),
     }
     assert PRESETS["off"].passes == ()
-    assert with_window(PRESETS["aggressive"], None).window == 150_000
-    assert with_window(PRESETS["aggressive"], 8_000) == Options(window=8_000, old_turns=5, threshold=0.75)
+    assert replace(PRESETS["aggressive"], window=8_000) == Options(window=8_000, old_turns=5, threshold=0.75)
 
 
 def test_the_last_twenty_entries_stay_and_more_where_the_window_has_room() -> None:

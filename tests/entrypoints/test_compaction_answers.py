@@ -14,7 +14,8 @@ from mcp_memory.domain.records import Json
 from mcp_memory.domain.session_log import Entry
 from mcp_memory.entrypoints.compaction_answers import EXTRACTED_SHOWN, show_compacted, show_step
 from mcp_memory.ports import PassRun
-from mcp_memory.services.compact import Compacted, Step
+from mcp_memory.services.compact import Compacted
+from mcp_memory.services.running_passes import Step
 from mcp_memory.services.summing_up import Asked, Written
 
 COUNTER = token_counter("o200k_base")

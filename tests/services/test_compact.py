@@ -16,10 +16,11 @@ from mcp_memory.domain.structured_summary import parsed, structured
 from mcp_memory.errors import Conflict, InvalidRequest, StoreBusy
 from mcp_memory.ports import Embedder, Summarized, Summarizer, SummaryRequest, TokenCounter
 from mcp_memory.services.committing import Begun, Committed, Committing
-from mcp_memory.services.compact import Compacted, CompactRequest, Step
+from mcp_memory.services.compact import Compacted, CompactRequest
 from mcp_memory.services.forget import Forgotten
 from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.revise import Revision
+from mcp_memory.services.running_passes import Step
 from mcp_memory.services.summing_up import Written
 from mcp_memory.settings import Settings
 from tests.services.conversations import covered, fed, session

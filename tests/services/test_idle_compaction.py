@@ -6,6 +6,7 @@ import pytest
 
 from mcp_memory import app as app_module
 from mcp_memory.app import App
+from mcp_memory.domain.records import NewRecord
 from mcp_memory.domain.structured_summary import structured
 from mcp_memory.ports import Embedder, Summarized, Summarizer, SummaryRequest, TokenCounter
 from mcp_memory.settings import Settings
@@ -110,6 +111,16 @@ def test_a_log_that_cannot_be_made_shorter_is_left_until_it_grows(open_memory: C
     assert app.idle_compaction.step()
 
 
+def test_a_log_of_one_question_is_tried_once(open_memory: Callable[..., App]) -> None:
+    """E1.3: nothing of it can go."""
+    app = open_memory(compaction_window=1_000)
+    app.feed([NewRecord(kind="message", role="user", text="word " * 850)], app.caller("work"))
+    assert app.idle_compaction.due()
+    _kept_up(app)
+    assert not app.idle_compaction.due()
+    assert not app.logs.compactions(app.caller("work"))
+
+
 def test_what_is_said_during_a_compaction_is_compacted_by_the_next(
     open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,12 +135,16 @@ def test_what_is_said_during_a_compaction_is_compacted_by_the_next(
             return Summarized(summary=structured({"goal": ["Every service on its new port."]}), by="extractive")
 
     said: list[int] = []
-    monkeypatch.setattr(app_module, "make_summarizers", lambda *_: {"extractive": Meanwhile()})
+
+    def make_slow(_: Settings, __: Embedder, ___: TokenCounter) -> Mapping[str, Summarizer]:
+        return {"extractive": Meanwhile()}
+
+    monkeypatch.setattr(app_module, "make_summarizers", make_slow)
     app = open_memory(compaction_window=4_000)
     app.feed(session(80, output_lines=2)[:200], app.caller("work"))
     _kept_up(app)
     assert said
-    assert app.session_log("work", app.caller())["log"]["level"] != "ceiling"  # type: ignore[index]
+    assert app.logs.size(app.caller("work")).tokens <= 0.9 * 4_000
     assert not app.idle_compaction.due()
 
 
