@@ -7,6 +7,9 @@ ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 WIDTH = 6
 """32^6 is a thousand million changes; later ids grow by a digit and then sort by length first."""
 
+MADE_AT_MOST = 32**WIDTH
+"""The highest change number that an id from elsewhere is believed to be made of."""
+
 RECORD, TASK, CONTEXT = "r", "t", "c"
 _MADE = re.compile(rf"[a-z](?:[{ALPHABET}]{{{WIDTH}}}|[1-9a-z][{ALPHABET}]{{{WIDTH},11}})")
 _TO_PYTHONS = str.maketrans(ALPHABET, "0123456789abcdefghijklmnopqrstuv")

@@ -30,7 +30,8 @@ class Examining:
     def __call__(self, *, mend: bool) -> Iterator[Finding]:
         """What each part is like, as it is found out. Without `mend` nothing is changed.
 
-        With it, missing terms and vectors are added and untrue indexes dropped; records and links stay as they are.
+        With it, missing terms and vectors are added, untrue indexes and entities that nobody mentions dropped; records
+        and links stay as they are.
         After a truth that is in doubt nothing is compared with it, still less mended from it.
         """
         database = list(_told("database", self._examine_database()))
@@ -39,7 +40,7 @@ class Examining:
             return
         yield from _told("keywords", self._examine_terms(mend=mend))
         yield from _told("vectors", self._examine_vectors(mend=mend))
-        yield from _told("graph", self._examine_links())
+        yield from _told("graph", self._examine_links(mend=mend))
         if self._is_ours():
             yield from _told("index", self._indexes().examine(mend=mend))
 
@@ -102,7 +103,20 @@ class Examining:
         refused = self._reindex.refused()
         return f"; {_count(refused)} whose text it refuses can be found by words alone" if refused else ""
 
-    def _examine_links(self) -> Iterator[Finding]:
+    def _examine_orphans(self, *, mend: bool) -> Iterator[Finding]:
+        orphans = self._records.count_orphans()
+        if orphans and not mend:
+            remedy = f"They are of no use: {_MENDING}"
+            yield Finding(
+                part="graph", state="wrong", says=f"entities that no record mentions: {orphans}", remedy=remedy
+            )
+        elif orphans:
+            self._records.drop_orphans()
+            yield Finding(
+                part="graph", state="mended", says=f"entities that no record mentioned were dropped: {orphans}"
+            )
+
+    def _examine_links(self, *, mend: bool) -> Iterator[Finding]:
         links = [link for link in self._records.link_changes(0) if not link.is_erased]
         tasks = {task.id: task for task in self._records.task_links(0)}  # Read later: none is ever taken away.
         parents = {task.id: task.parent_id for task in tasks.values() if task.parent_id}
@@ -120,6 +134,7 @@ class Examining:
         for ids, what in wrong:
             if ids:
                 yield Finding(part="graph", state="wrong", says=f"{_named(ids)} {what}", remedy=_RESTORING)
+        yield from self._examine_orphans(mend=mend)
         if not any(ids for ids, _ in wrong):
             mentions = sum(len(link.mentions) for link in links)
             says = f"the links of {len(links)} records ({mentions} mentions) and {len(tasks)} tasks lead somewhere"

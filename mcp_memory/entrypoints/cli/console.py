@@ -1,19 +1,26 @@
-"""What every command shares: streams that fail on no character, JSON, errors in one line. Knows no command."""
+"""What every command shares: streams that fail on no character, JSON, progress, one-line errors. Knows no command."""
 
 import io
 import json
 import sys
-import unicodedata
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 import typer
 
+from mcp_memory.entrypoints.plain_text import visible
 from mcp_memory.errors import McpMemoryError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from mcp_memory.services.reindex import Progress
+
+INTERRUPTED = 130
+"""The exit code of whoever was interrupted at the keyboard."""
+_BETWEEN_UPDATES_SECONDS = 0.05
 
 
 def prepare_streams() -> None:
@@ -52,11 +59,33 @@ def errors_in_one_line() -> Generator[None]:
         raise typer.Exit(1) from error
 
 
-def visible(text: str) -> str:
-    """A stored text as a terminal may safely show it: no escape sequences, no lone surrogates."""
-    return "".join(
-        c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs") else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
+@contextmanager
+def interruptible(message: str) -> Generator[None]:
+    """Turn an interrupt at the keyboard into a line on stderr and its exit code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        complain(message)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def progress_bar(doing: str) -> "Generator[Progress]":
+    """A bar on stderr, which stays out of the way of JSON; it is told as often as one likes."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen(on_stderr=True)) as bar:
+        task = bar.add_task(doing, total=None)
+        shown_at = 0.0
+
+        def progress(done: int, total: int) -> None:
+            nonlocal shown_at
+            if done >= total or time.monotonic() - shown_at > _BETWEEN_UPDATES_SECONDS:
+                bar.update(task, completed=done, total=total)
+                shown_at = time.monotonic()
+
+        yield progress
 
 
 def _is_unicode(stream: TextIO) -> bool:

@@ -1,18 +1,21 @@
 """The command that examines the memory: doctor."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, screen, visible
+from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, screen
 from mcp_memory.entrypoints.cli.options import AsJson, DataDir, opened_existing, settings_for
+from mcp_memory.entrypoints.plain_text import visible
+from mcp_memory.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from mcp_memory.ports import Finding
+    from mcp_memory.settings import Settings
 
 _STYLES: Mapping[str, str] = {"ok": "green", "wrong": "bold red", "mended": "yellow"}
 _WIDTH = max(map(len, _STYLES))
@@ -21,24 +24,41 @@ _WIDTH = max(map(len, _STYLES))
 @errors_in_one_line()
 def doctor(
     context: typer.Context,
-    mend: Annotated[bool, typer.Option("--mend", help="Drop or add what is derived, where it is wrong.")] = False,
+    mend: Annotated[
+        bool, typer.Option("--mend", help="Put right what can be put right without losing anything.")
+    ] = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare indexes, words, vectors and links with what is stored.
+    """Look for what is wrong: folder, clients, database, words, vectors, links, indexes.
 
     For all projects; servers may keep running. Ends with 1 where something is wrong and was not mended.
     """
     findings: list[Finding] = []
-    with opened_existing(settings_for(context, data_dir, None, None)) as memory:
-        for finding in memory.examine(mend=mend):
-            findings.append(finding)
-            if not as_json:
-                screen().print(_line(finding), soft_wrap=True)
+    for finding in _examine(settings_for(context, data_dir, None, None), mend=mend):
+        findings.append(finding)
+        if not as_json:
+            screen().print(_line(finding), soft_wrap=True)
     if as_json:
         print_json([asdict(finding) for finding in findings])
     if any(finding.state == "wrong" for finding in findings):
         raise typer.Exit(1)
+
+
+def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
+    """What surrounds the memory before the memory itself: opening it makes its files private."""
+    from mcp_memory.app import memory_exists
+    from mcp_memory.entrypoints.cli.surroundings import examine_clients, examine_folder
+    from mcp_memory.ports import Finding
+
+    if memory_exists(settings):  # Else opening says so.
+        yield from examine_folder(settings.data_dir, mend=mend)
+        yield from examine_clients()
+    try:
+        with opened_existing(settings) as memory:
+            yield from memory.examine(mend=mend)
+    except StoreUnavailable as error:
+        yield Finding(part="database", state="wrong", says=str(error))
 
 
 def _line(finding: "Finding") -> "Text":

@@ -1,21 +1,23 @@
 """Commands that keep the memory well: reindex, maintain, backup, restore."""
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from mcp_memory.entrypoints.cli.console import complain, errors_in_one_line, print_json, screen
+from mcp_memory.entrypoints.cli.console import (
+    errors_in_one_line,
+    interruptible,
+    print_json,
+    progress_bar,
+    screen,
+)
 from mcp_memory.entrypoints.cli.options import AsJson, DataDir, opened_existing, settings_for
 
-if TYPE_CHECKING:
-    from mcp_memory.services.reindex import Progress
-
-INTERRUPTED = 130
+_GO_ON = "Interrupted; what is done is kept. Run `mcp-memory {}` again to go on."
 _COUNTED: Mapping[str, str] = {
     "summarized": "episodes summarized",
     "archived": "episodes archived",
@@ -37,12 +39,8 @@ def reindex(
     it stopped.
     """
     with opened_existing(settings_for(context, data_dir, None, None)) as memory:
-        try:
-            with _progress_bar("Embedding") as progress:
-                done = memory.reindex(memory.reindex.waiting(), progress)
-        except KeyboardInterrupt:
-            complain("Interrupted; what is done is kept. Run `mcp-memory reindex` again to go on.")
-            raise typer.Exit(INTERRUPTED) from None
+        with interruptible(_GO_ON.format("reindex")), progress_bar("Embedding") as progress:
+            done = memory.reindex(memory.reindex.waiting(), progress)
         embedder, refused = memory.records.embedder_id(), memory.reindex.refused()
     if as_json:
         print_json({"embedded": done, "refused": refused, "embedder": embedder})
@@ -64,14 +62,11 @@ def maintain(
     For all projects. Servers do it by themselves, a little at a time, and may keep running; interrupted, it goes on
     where it stopped.
     """
-    with opened_existing(settings_for(context, data_dir, None, None)) as memory:
-        try:
-            with _progress_bar("Maintaining") as progress:
-                done = asdict(memory.maintain.due() if dry_run else memory.maintain(progress))
-            done["compacted"] = memory.idle_compaction.due() if dry_run else _compact_all(memory.idle_compaction.step)
-        except KeyboardInterrupt:
-            complain("Interrupted; what is done is kept. Run `mcp-memory maintain` again to go on.")
-            raise typer.Exit(INTERRUPTED) from None
+    settings = settings_for(context, data_dir, None, None)
+    with opened_existing(settings) as memory, interruptible(_GO_ON.format("maintain")):
+        with progress_bar("Maintaining") as progress:
+            done = asdict(memory.maintain.due() if dry_run else memory.maintain(progress))
+        done["compacted"] = memory.idle_compaction.due() if dry_run else _compact_all(memory.idle_compaction.step)
     if as_json:
         print_json(done)
     else:
@@ -134,18 +129,3 @@ def backup_file(target: Path, now: datetime) -> Path:
     """The file meant: the target, or one named after the time inside it where it is a folder or has no suffix."""
     is_file = bool(target.suffix) and not target.is_dir()
     return target if is_file else target / f"memory-{now:%Y-%m-%d-%H%M%S}.db"
-
-
-@contextmanager
-def _progress_bar(doing: str) -> "Generator[Progress]":
-    """A bar on stderr, which stays out of JSON's way."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen(on_stderr=True)) as bar:
-        task = bar.add_task(doing, total=None)
-
-        def progress(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        yield progress

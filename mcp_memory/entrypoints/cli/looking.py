@@ -1,4 +1,4 @@
-"""Commands that look: status, search, show, list. None of them changes a record."""
+"""Commands that look: status, search, show, list, tasks. None of them changes a record."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -139,6 +139,32 @@ def list_records(
     more = len(records) > limit
     results: list[Json] = [shown_record(record, "summary") for record in records[:limit]]
     _print_records({"results": results, "truncated": more, "next_offset": offset + limit if more else None}, as_json)
+
+
+@errors_in_one_line()
+def tasks(
+    context: typer.Context,
+    data_dir: DataDir = None,
+    namespace: Namespace = None,
+    agent: Agent = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tree of goals, and where the work stands.
+
+    Agents push and pop them.
+    """
+    from mcp_memory.entrypoints.answers import show_place, task_tree
+    from mcp_memory.entrypoints.cli import screens
+
+    with opened_existing(settings_for(context, data_dir, namespace, agent)) as memory:
+        caller = memory.caller()
+        stack = memory.tasks.stack(caller)
+        tree = task_tree(memory.tasks.tree(caller))
+    shown = {"current": stack.current.id if stack.current else None} | show_place(stack) | {"tasks": tree}
+    if as_json:
+        print_json(shown)
+    else:
+        screen().print(screens.task_screen(tree) if tree else "No task yet.", screens.place_line(shown), sep="\n")
 
 
 @errors_in_one_line()

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from mcp_memory.entrypoints.cli.console import visible
+from mcp_memory.entrypoints.plain_text import visible
 
 STATUS_STYLES: Mapping[str, str] = {
     "active": "bold cyan",
@@ -110,6 +110,11 @@ def task_screen(tasks: Sequence[Any]) -> Tree:
     for task in tasks:
         _grow(root, task)
     return root
+
+
+def place_line(place: Mapping[str, Any]) -> Text:
+    """Where the work stands, from the root down."""
+    return Text(f"You stand at {visible(' > '.join(goal['goal'] for goal in place['path'])) or 'no task'}.", "dim")
 
 
 def _grow(branch: Tree, task: Mapping[str, Any]) -> None:

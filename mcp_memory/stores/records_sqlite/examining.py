@@ -11,7 +11,7 @@ from mcp_memory.stores.records_sqlite.statements import statement
 
 def defects(connection: sqlite3.Connection) -> list[str]:
     """What SQLite finds wrong with the file, a few words each; empty where it is sound."""
-    checked = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
+    checked = [row[0] for row in connection.execute("PRAGMA integrity_check(10)")]
     found = [] if checked == ["ok"] else checked
     if dangling := connection.execute("PRAGMA foreign_key_check").fetchall():
         found.append(f"dangling references: {len(dangling)}")

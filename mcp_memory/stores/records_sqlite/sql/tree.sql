@@ -89,6 +89,12 @@ INSERT OR REPLACE INTO relations (source, type, target, record_id, change, weigh
 DELETE FROM entities WHERE id IN (SELECT value FROM json_each(?))
 AND NOT EXISTS (SELECT 1 FROM mentions AS m WHERE m.entity = entities.id);
 
+-- name: count_orphans
+SELECT count(*) FROM entities WHERE NOT EXISTS (SELECT 1 FROM mentions AS m WHERE m.entity = entities.id);
+
+-- name: drop_orphans
+DELETE FROM entities WHERE NOT EXISTS (SELECT 1 FROM mentions AS m WHERE m.entity = entities.id);
+
 -- name: entities_of
 SELECT e.name, e.type, m.properties, m.found FROM mentions AS m JOIN entities AS e ON e.id = m.entity
 WHERE m.record_id = ? ORDER BY m.found, e.id;

@@ -1,0 +1,225 @@
+"""Commands that carry a memory elsewhere: export, import."""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
+
+import typer
+
+from mcp_memory.entrypoints.cli.console import (
+    complain,
+    errors_in_one_line,
+    interruptible,
+    print_json,
+    progress_bar,
+    screen,
+)
+from mcp_memory.entrypoints.cli.options import (
+    Agent,
+    AsJson,
+    Chosen,
+    DataDir,
+    Namespace,
+    opened,
+    opened_existing,
+    settings_for,
+)
+from mcp_memory.entrypoints.plain_text import visible
+from mcp_memory.errors import InvalidRequest, StoreUnavailable
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.domain.records import Json, NewRecord
+    from mcp_memory.settings import Settings
+
+STREAM = "-"
+_GO_ON = "Run the same command again: what is here already is not stored twice."
+_OUTCOMES: Mapping[str, str] = {
+    "restored": "pieces, as they were",
+    "stored": "records stored",
+    "known": "known already",
+    "logged": "records of logs left behind",
+    "hidden": "records of open branches left behind",
+    "tasks": "tasks left behind",
+    "embedded": "records embedded",
+}
+BATCH = 50
+"""Items of another server that are stored in one write."""
+
+
+@errors_in_one_line()
+def export(
+    context: typer.Context,
+    target: Annotated[str, typer.Argument(metavar="FILE|-", help="A new file; - writes to standard output.")],
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", metavar="NAME", help="Of this project alone; else of all.")
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the whole memory as JSON Lines.
+
+    As it is at one moment, though servers are running. `mcp-memory import` reads it.
+    """
+    from mcp_memory.entrypoints.exchange import write_memory
+
+    if as_json and target == STREAM:
+        raise InvalidRequest("Standard output is taken by the memory itself; leave out --json, or name a file.")
+    before: Chosen = context.obj or Chosen()
+    with (
+        interruptible("Interrupted; no file was made."),
+        opened_existing(settings_for(context, data_dir, None, None)) as memory,
+        _new_file(target) as file,
+        progress_bar("Exporting") as progress,
+    ):
+        written = write_memory(memory.records.transfer(), file, namespace or before.namespace, progress)
+    if as_json:
+        print_json({"path": target, "pieces": written, "bytes": Path(target).stat().st_size})
+    elif target != STREAM:
+        screen().print(f"{target} ({written} pieces)", soft_wrap=True)
+
+
+@errors_in_one_line()
+def import_memory(
+    context: typer.Context,
+    source: Annotated[str, typer.Argument(metavar="FILE|DIR|-", help="What to read; - reads standard input.")],
+    server: Annotated[
+        str | None,
+        typer.Option("--from", metavar="SERVER", help="Of another: reference, basic-memory or claude-mem."),
+    ] = None,
+    project: Annotated[
+        str | None, typer.Option("--project", metavar="NAME", help="The one to take, where claude-mem has several.")
+    ] = None,
+    data_dir: DataDir = None,
+    namespace: Namespace = None,
+    agent: Agent = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read an exported memory, or what another memory server keeps.
+
+    An exported one comes into an empty memory as it was; into another what it knows is added, once. What is another
+    server's becomes part of the project.
+    """
+    if server is None and (project or namespace or agent):
+        raise InvalidRequest("An exported memory keeps its projects and agents; name others only with --from.")
+    settings = settings_for(context, data_dir, namespace, agent)
+    with interruptible(f"Interrupted. {_GO_ON}"):
+        if server is None:
+            outcome = _import_exported(source, settings)
+        else:
+            outcome = _import_foreign(Path(source), server, project, settings)
+    if as_json:
+        print_json(outcome)
+    else:
+        screen().print(f"Imported: {visible(_told(outcome)) or 'nothing'}.", soft_wrap=True)
+
+
+def _told(outcome: "Mapping[str, Json]") -> str:
+    left_out = cast("Mapping[str, int]", outcome.get("left_out") or {})
+    counts = [f"{outcome[name]} {words}" for name, words in _OUTCOMES.items() if outcome.get(name)]
+    return ", ".join([*counts, *(f"{count} {name} left out" for name, count in left_out.items())])
+
+
+def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
+    """All of it or nothing; then its vectors."""
+    from mcp_memory.entrypoints.exchange import MemoryFile
+    from mcp_memory.services.merging import Merging
+
+    with _lines(source) as lines:
+        file = MemoryFile(lines, "Standard input" if source == STREAM else source)
+        with opened(settings) as memory:
+            with progress_bar("Importing") as progress, file.located():
+                if memory.records.transfer().is_empty():
+                    memory.records.transfer().enter(file.pieces(progress))
+                    outcome: dict[str, Json] = {"restored": file.origin.pieces}
+                else:
+                    outcome = asdict(Merging(memory.records)(file.pieces(progress)))
+            return {**outcome, "embedded": _embed(memory)}
+
+
+def _embed(memory: "App") -> int:
+    """Make the vectors that were not carried; whoever cannot be asked for them now is asked by a server later."""
+    waiting, done = memory.records.count_unembedded(), 0
+    if not waiting:
+        return 0
+    try:
+        with progress_bar("Embedding") as progress:
+            while embedded := memory.reindex.catch_up():
+                done += embedded
+                progress(done, max(waiting, done))
+    except StoreUnavailable as error:
+        complain(f"Imported, but not embedded yet: {error}")
+    return done
+
+
+def _import_foreign(path: Path, server: str, project: str | None, settings: "Settings") -> "Mapping[str, Json]":
+    """What another server keeps, batch by batch."""
+    from mcp_memory.entrypoints.importers import IMPORTERS
+
+    if server not in IMPORTERS:
+        raise InvalidRequest(f"There is no importer for {server!r}; there are {', '.join(IMPORTERS)}.")
+    left_out, became = Counter[str](), Counter[str]()
+    items = IMPORTERS[server](path, project, left_out)
+    first = next(items, None)  # What is no such server's raises before a memory is made.
+    with opened(settings) as memory, progress_bar("Importing") as progress:
+        try:
+            for batch in _batches(first, items):
+                became.update(each.status for each in memory.remember(batch, memory.caller()))
+                progress(became.total(), became.total())
+        except StoreUnavailable as error:
+            raise StoreUnavailable(f"{error} {became.total()} are done. {_GO_ON}") from error
+    known = became["confirmed"] + became["superseded"]
+    return {"stored": became["stored"], "known": known, "left_out": dict(left_out)}
+
+
+def _batches(first: "NewRecord | None", rest: "Iterator[NewRecord]") -> "Iterator[list[NewRecord]]":
+    batch = [] if first is None else [first]
+    for item in rest:
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch
+
+
+@contextmanager
+def _new_file(target: str) -> Generator[BinaryIO]:
+    """The file, which is there once it is whole; nobody else may read it. Raises InvalidRequest."""
+    if target == STREAM:
+        yield sys.stdout.buffer
+        return
+    path = Path(target)
+    part = path.with_name(f"{path.name}.part")
+    if path.exists():
+        raise InvalidRequest(f"{path} exists already; name a new file.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(path)
+    except OSError as error:
+        raise InvalidRequest(f"{path} cannot be written ({error.strerror}); name another file.") from error
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+@contextmanager
+def _lines(source: str) -> Generator[BinaryIO]:
+    """What is to be read. Raises InvalidRequest."""
+    if source == STREAM:
+        yield sys.stdin.buffer
+        return
+    try:
+        with Path(source).open("rb") as file:
+            yield file
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise InvalidRequest(f"{source} cannot be read ({error.strerror}); name an exported memory.") from error

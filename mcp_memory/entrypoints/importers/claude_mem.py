@@ -1,0 +1,143 @@
+"""claude-mem's database: observations and summaries of sessions, read without being touched."""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import cast
+
+from mcp_memory.domain.records import Kind, NewRecord
+from mcp_memory.entrypoints.plain_text import visible
+from mcp_memory.errors import InvalidRequest
+
+SESSION = "import-claude-mem"
+_KINDS: dict[str, Kind] = {"decision": "decision", "discovery": "fact"}
+"""Whatever else an observation is, it tells what was done."""
+_OBSERVED = (
+    "type", "title", "subtitle", "narrative", "text", "facts", "concepts", "files_read", "files_modified",
+    "created_at_epoch",
+)  # fmt: skip
+_SUMMED_UP = ("request", "investigated", "learned", "completed", "next_steps", "notes", "created_at_epoch")
+_LEFT_OUT = {"user_prompts": "prompts", "directives": "directives"}
+_MILLISECONDS = 1000
+
+
+def read_claude_mem(path: Path, project: str | None, left_out: Counter[str]) -> Iterator[NewRecord]:
+    """A record for each observation, one for each fact that it lists, and an episode for each summary of a session.
+
+    Raises InvalidRequest where the path is no such database, or it holds several projects and none is named.
+    """
+    if not path.is_file():
+        raise InvalidRequest("claude-mem keeps a database; name its file, claude-mem.db.")
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            chosen = _project(connection, project)
+            for row in _rows(connection, "observations", _OBSERVED, chosen):
+                yield from _observation(row, left_out)
+            for row in _rows(connection, "session_summaries", _SUMMED_UP, chosen):
+                yield from _summary(row, left_out)
+            for table, name in _LEFT_OUT.items():
+                if count := _count(connection, table):
+                    left_out[name] += count
+    except sqlite3.Error as error:
+        raise InvalidRequest(f"{path} cannot be read as claude-mem's database ({error}); name its file.") from error
+
+
+def _project(connection: sqlite3.Connection, project: str | None) -> str:
+    """The project that is meant. What was merged into another counts as that one's."""
+    if not _columns(connection, "observations"):
+        raise InvalidRequest("There is no table of observations in it; name claude-mem's own file, claude-mem.db.")
+    found: set[str] = set()
+    for table in ("observations", "session_summaries"):
+        if columns := _columns(connection, table):
+            found |= {row[0] for row in connection.execute(f"SELECT DISTINCT {_owner(columns)} FROM {table}")}  # noqa: S608
+    if project is None and len(found) == 1:
+        return found.pop()
+    if project not in found:
+        known = ", ".join(sorted(visible(str(each)) for each in found)) or "none"
+        raise InvalidRequest(f"Choose one of its projects with --project, and where it goes with --namespace: {known}.")
+    return project
+
+
+def _owner(columns: Sequence[str]) -> str:
+    return "coalesce(merged_into_project, project)" if "merged_into_project" in columns else "project"
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [row["name"] for row in connection.execute(f"PRAGMA table_info({table})")]
+
+
+def _count(connection: sqlite3.Connection, table: str) -> int:
+    if not _columns(connection, table):
+        return 0
+    return connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 - one of ours
+
+
+def _rows(
+    connection: sqlite3.Connection, table: str, wanted: Sequence[str], project: str
+) -> Iterator[dict[str, object]]:
+    """The rows of a project with those of the columns that this version of claude-mem has, oldest first."""
+    columns = _columns(connection, table)
+    if not columns:
+        return
+    shown = ", ".join(name if name in columns else f"NULL AS {name}" for name in wanted)
+    sql = f"SELECT {shown} FROM {table} WHERE {_owner(columns)} = ? ORDER BY id"  # noqa: S608 - names of ours
+    for row in connection.execute(sql, (project,)):
+        yield dict(row)
+
+
+def _observation(row: dict[str, object], left_out: Counter[str]) -> Iterator[NewRecord]:
+    kind, title = _text(row, "type"), _text(row, "title")
+    told = [title, _text(row, "subtitle"), _text(row, "narrative") or _text(row, "text")]
+    text = "\n".join(part for part in told if part)
+    tags = tuple(dict.fromkeys(tag for tag in (kind, *_list(row, "concepts")) if tag))
+    files = dict.fromkeys((*_list(row, "files_read"), *_list(row, "files_modified")))
+    whole = NewRecord(
+        text=text,
+        kind=_KINDS.get(kind, "episode"),
+        tags=tags,
+        details={"files": list(files)} if files else {},
+        occurred_at=_instant(row),
+        session_id=SESSION,
+    )
+    facts = _list(row, "facts")
+    if not text and not facts:
+        left_out["observations that say nothing"] += 1
+        return
+    if text:
+        yield whole
+    for fact in facts:
+        yield NewRecord(text=fact, tags=tags, occurred_at=_instant(row), session_id=SESSION)
+
+
+def _summary(row: dict[str, object], left_out: Counter[str]) -> Iterator[NewRecord]:
+    parts = [(name, _text(row, name)) for name in _SUMMED_UP if name != "created_at_epoch"]
+    text = "\n".join(f"{name.replace('_', ' ').capitalize()}: {said}" for name, said in parts if said)
+    if text:
+        yield NewRecord(text=text, kind="episode", occurred_at=_instant(row), session_id=SESSION)
+    else:
+        left_out["summaries that say nothing"] += 1
+
+
+def _text(row: dict[str, object], name: str) -> str:
+    value = row[name]
+    return visible(value).strip() if isinstance(value, str) else ""
+
+
+def _list(row: dict[str, object], name: str) -> list[str]:
+    """A column that holds a list of texts as JSON; a text that is none stands for itself."""
+    text = _text(row, name)
+    try:
+        given: object = json.loads(text) if text else []
+    except (ValueError, RecursionError):
+        given = [text]
+    texts = cast("list[object]", given) if isinstance(given, list) else []
+    return [visible(each).strip() for each in texts if isinstance(each, str) and each.strip()]
+
+
+def _instant(row: dict[str, object]) -> float | None:
+    value = row["created_at_epoch"]
+    return value / _MILLISECONDS if isinstance(value, int | float) else None

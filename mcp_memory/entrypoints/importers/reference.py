@@ -1,0 +1,70 @@
+"""The reference memory server's file: a JSON object a line, each an entity with observations or a relation."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import cast
+
+from mcp_memory.domain.details import map_strings
+from mcp_memory.domain.records import Entity, Json, NewRecord, Relation
+from mcp_memory.entrypoints.plain_text import visible
+from mcp_memory.errors import InvalidRequest
+
+SESSION = "import-reference"
+_UNKNOWN_LINE = "lines that are neither an entity nor a relation"
+
+
+def read_reference(path: Path, project: str | None, left_out: Counter[str]) -> Iterator[NewRecord]:
+    """A fact for each observation and each relation. Raises InvalidRequest where the path is no file of it."""
+    if project is not None or not path.is_file():
+        raise InvalidRequest("The reference server keeps one project in one file; name its memory.jsonl alone.")
+    types = {_text(line, "name"): _text(line, "entityType") for line in _lines(path, Counter())}
+    for line in _lines(path, left_out):
+        if line.get("type") == "entity" and _text(line, "name"):
+            yield from _entity_facts(line)
+        elif line.get("type") == "relation" and all(_text(line, end) for end in ("from", "to", "relationType")):
+            yield _relation_fact(line, types)
+        else:
+            left_out[_UNKNOWN_LINE] += 1
+
+
+def _entity_facts(line: Mapping[str, Json]) -> Iterator[NewRecord]:
+    """An observation says nothing without the name of what it is about."""
+    name, kind = _text(line, "name"), _text(line, "entityType")
+    given = line.get("observations")
+    told = given if isinstance(given, list) else []
+    observations = [each for each in told if isinstance(each, str) and each.strip()]
+    entity = Entity(name=name, type=kind or "thing")
+    for text in observations or [f"is known as {kind or 'a thing'}"]:
+        whole = text if name.casefold() in text.casefold() else f"{name}: {text}"
+        yield NewRecord(text=whole, entities=(entity,), session_id=SESSION)
+
+
+def _relation_fact(line: Mapping[str, Json], types: Mapping[str, str]) -> NewRecord:
+    source, target, kind = (_text(line, name) for name in ("from", "to", "relationType"))
+    return NewRecord(
+        text=f"{source} {kind.replace('_', ' ')} {target}",
+        entities=tuple(Entity(name=end, type=types.get(end) or "thing") for end in dict.fromkeys((source, target))),
+        relations=(Relation(source=source, type=kind, target=target),),
+        session_id=SESSION,
+    )
+
+
+def _lines(path: Path, left_out: Counter[str]) -> Iterator[Mapping[str, Json]]:
+    """The objects in the file; a line that is none is counted."""
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                given: object = json.loads(line) if line.strip() else {}
+            except (ValueError, RecursionError):
+                given = None
+            if isinstance(given, dict) and given:
+                yield map_strings(cast("Mapping[str, Json]", given), visible)
+            elif given != {}:
+                left_out[_UNKNOWN_LINE] += 1
+
+
+def _text(line: Mapping[str, Json], name: str) -> str:
+    value = line.get(name)
+    return value.strip() if isinstance(value, str) else ""

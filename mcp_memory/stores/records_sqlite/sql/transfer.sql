@@ -1,0 +1,111 @@
+-- A whole memory on its way out and in. `:namespace` is one namespace, or NULL for all.
+
+-- name: leaving_tasks
+-- A parent comes before what lies below it.
+SELECT * FROM tasks WHERE :namespace IS NULL OR namespace = :namespace ORDER BY depth, length(id), id;
+
+-- name: leaving_sessions
+SELECT * FROM sessions WHERE :namespace IS NULL OR namespace = :namespace ORDER BY namespace, id;
+
+-- name: leaving_places
+SELECT * FROM places WHERE :namespace IS NULL OR namespace = :namespace ORDER BY namespace, agent, session_id;
+
+-- name: leaving_entities
+-- The namespace is what follows the agent in a private scope.
+SELECT scope, name, type FROM entities
+WHERE :namespace IS NULL OR scope = 'shared/' || :namespace
+    OR scope LIKE 'private/%' AND substr(scope, 9 + instr(substr(scope, 9), '/')) = :namespace
+ORDER BY id;
+
+-- name: leaving_records
+SELECT {columns} FROM records AS r
+WHERE :namespace IS NULL OR r.namespace = :namespace AND r.visibility <> 'user' ORDER BY r.row;
+
+-- name: leaving_texts
+SELECT text, normal_hash, replaced_at FROM old_texts WHERE record_id = ? ORDER BY change;
+
+-- name: leaving_confirmations
+SELECT session_id FROM confirmations WHERE record_id = ? ORDER BY session_id;
+
+-- name: leaving_mentions
+SELECT e.id, e.name, e.type, m.properties, m.found FROM mentions AS m JOIN entities AS e ON e.id = m.entity
+WHERE m.record_id = ? ORDER BY e.id;
+
+-- name: leaving_aliases
+SELECT entity, name_key FROM aliases WHERE record_id = ? ORDER BY entity, name_key;
+
+-- name: leaving_relations
+SELECT s.name AS source, s.type AS source_type, r.type, t.name AS target, t.type AS target_type, r.weight
+FROM relations AS r JOIN entities AS s ON s.id = r.source JOIN entities AS t ON t.id = r.target
+WHERE r.record_id = ? ORDER BY r.change, r.source, r.type, r.target;
+
+-- name: leaving_tombstones
+SELECT id, scope FROM tombstones
+WHERE :namespace IS NULL OR scope = 'shared/' || :namespace
+    OR scope LIKE 'private/%' AND substr(scope, 9 + instr(substr(scope, 9), '/')) = :namespace
+ORDER BY change, id;
+
+-- name: leaving_compactions
+SELECT * FROM compactions WHERE :namespace IS NULL OR namespace = :namespace
+ORDER BY namespace, agent, session_id, number;
+
+-- name: leaving_replacements
+SELECT * FROM replacements WHERE :namespace IS NULL OR namespace = :namespace ORDER BY row;
+
+-- name: leaving_covers
+SELECT record_id FROM covered WHERE replacement = ? ORDER BY length(record_id), record_id;
+
+-- name: leaving_replaced
+SELECT id FROM replacements WHERE replaced_by = ? ORDER BY row;
+
+-- name: leaving_undone_summaries
+SELECT u.record_id, u.source_id FROM undone_summaries AS u JOIN records AS r ON r.id = u.record_id
+WHERE :namespace IS NULL OR r.namespace = :namespace AND r.visibility <> 'user'
+ORDER BY r.row, length(u.source_id), u.source_id;
+
+-- name: anything_stored
+SELECT EXISTS (SELECT 1 FROM records) OR EXISTS (SELECT 1 FROM tasks) OR EXISTS (SELECT 1 FROM tombstones)
+    OR EXISTS (SELECT 1 FROM sessions) OR EXISTS (SELECT 1 FROM compactions);
+
+-- name: enter_session
+INSERT INTO sessions (namespace, id, agent, started_at, last_at) VALUES (:namespace, :id, :agent, :started_at, :last_at);
+
+-- name: enter_place
+INSERT INTO places (namespace, agent, session_id, task_id) VALUES (:namespace, :agent, :session_id, :task_id);
+
+-- name: enter_entity
+INSERT INTO entities (change, scope, name, name_key, type) VALUES (:change, :scope, :name, :name_key, :type);
+
+-- name: enter_text
+INSERT INTO old_texts (record_id, change, normal_hash, text, replaced_at)
+VALUES (:record_id, :change, :normal_hash, :text, :replaced_at);
+
+-- name: enter_mention
+-- Nothing where the entity is not known.
+INSERT INTO mentions (entity, record_id, properties, found)
+SELECT id, :record_id, :properties, :found FROM entities WHERE scope = :scope AND name_key = :name_key AND type = :type
+RETURNING entity;
+
+-- name: enter_relation
+INSERT INTO relations (source, type, target, record_id, change, weight)
+SELECT s.id, :type, t.id, :record_id, :change, :weight FROM entities AS s JOIN entities AS t ON t.scope = s.scope
+WHERE s.scope = :scope AND s.name_key = :source_key AND s.type = :source_type
+    AND t.name_key = :target_key AND t.type = :target_type;
+
+-- name: enter_tombstone
+INSERT INTO tombstones (id, change, scope) VALUES (:id, :change, :scope);
+
+-- name: enter_compaction
+INSERT INTO compactions (
+    namespace, agent, session_id, number, at, asked_by, tokens_before, tokens_after, undone_at
+) VALUES (:namespace, :agent, :session_id, :number, :at, :asked_by, :tokens_before, :tokens_after, :undone_at);
+
+-- name: enter_successor
+UPDATE replacements SET replaced_by = :replacement
+WHERE id = :id AND namespace = :namespace AND agent = :agent AND session_id = :session_id;
+
+-- name: enter_undone_summary
+INSERT INTO undone_summaries (record_id, source_id) VALUES (:record_id, :source_id);
+
+-- name: raise_sequence
+UPDATE sequence SET value = max(value, ?);

@@ -1,0 +1,85 @@
+"""add: what a person remembers by hand."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from mcp_memory.entrypoints.cli import app as command_line
+
+if TYPE_CHECKING:
+    from tests.entrypoints.cli.conftest import Run
+
+
+def test_add_prints_the_id_of_what_it_stored(run: "Run") -> None:
+    """S7.1: and nothing else; the first one makes the memory."""
+    ran = run("add", "The cat sleeps on the sofa.")
+    assert (ran.code, ran.err) == (0, "")
+    [record_id] = ran.out.split()
+    assert run("show", record_id, "--json").json["text"] == "The cat sleeps on the sofa."
+    found = run("search", "kitten", "--json").json["results"]
+    assert [each["id"] for each in found] == [record_id]
+
+
+def test_everything_that_can_be_said_of_it_is_an_option(run: "Run") -> None:
+    """S7.1."""
+    options = (
+        "--kind",
+        "decision",
+        "--tag",
+        "a",
+        "--tag",
+        "b",
+        "--importance",
+        "7",
+        "--pin",
+        "--visibility",
+        "private",
+    )
+    more = ("--details", '{"reasons": ["cheap"]}', "--occurred", "2026-03-01", "--json")
+    answer = run("add", "We sample slowly.", *options, *more).json
+    assert answer["status"] == "stored"
+    shown = run("show", answer["id"], "--json").json
+    assert (shown["kind"], shown["tags"], shown["importance"]) == ("decision", ["a", "b"], 7.0)
+    assert (shown["pinned"], shown["visibility"], shown["details"]) == (True, "private", {"reasons": ["cheap"]})
+    assert shown["occurred_at"].startswith("2026-03-01")
+
+
+def test_what_is_known_is_named_and_not_stored_again(run: "Run") -> None:
+    """S7.1, R4: the note is for people, on stderr."""
+    first = run("add", "The cat sleeps.")
+    again = run("add", "The cat sleeps.")
+    assert again.out == first.out
+    assert again.err == "mcp-memory: This is known already, as the record named above.\n"
+    assert run("add", "The cat sleeps.", "--json").json["status"] == "confirmed"
+
+
+def test_a_dash_reads_standard_input(run: "Run") -> None:
+    """S7.1: as it stands, of several lines; what is no text is one line of complaint."""
+    added = CliRunner().invoke(command_line, ["add", "-"], input="Zoë said:\nyes\n".encode())
+    assert run("show", added.stdout.strip(), "--json").json["text"] == "Zoë said:\nyes"
+    refused = CliRunner().invoke(command_line, ["add", "-"], input=b"\xff\xfe")
+    assert (refused.exit_code, refused.stderr) == (1, "mcp-memory: Standard input is no text in UTF-8.\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--kind", "rumour"), "`kind` must be one of"),
+        (("--importance", "11"), "`importance` must be at most 10"),
+        (("--details", "{"), "--details is no JSON"),
+        (("--details", "[]"), "`details` must be an object"),
+        (("--visibility", "all"), "`visibility` must be one of"),
+        (("--occurred", "xyzzy"), "xyzzy"),
+    ],
+)
+def test_what_cannot_be_is_one_line(run: "Run", options: tuple[str, ...], why: str) -> None:
+    """S7.1."""
+    ran = run("add", "Text.", *options)
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (1, "", 1)
+    assert why in ran.err
+
+
+def test_an_empty_text_is_refused(run: "Run") -> None:
+    """S7.1."""
+    assert "`text`" in run("add", "  ").err

@@ -1,0 +1,138 @@
+"""The lines of an exported memory: what they look like, and what is said of one that is wrong."""
+
+import json
+from dataclasses import replace
+from io import BytesIO
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from mcp_memory.domain.tasks import Task
+from mcp_memory.entrypoints.exchange import MemoryFile
+from mcp_memory.entrypoints.exchange.lines import origin_line, piece_line, read_piece
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.ports import EarlierText, EntityMentioned, KnownSession, Origin, Piece, RelationSaid, WholeRecord
+from tests.contract.conftest import BLANK
+
+SESSION = KnownSession(namespace="here", id="s1", agent="ann", started_at=1.0, last_at=2.5)
+RECORD = WholeRecord(
+    record=BLANK,
+    earlier=(EarlierText(text="Tea", normal_hash="x", replaced_at=3.0),),
+    confirmed_in=("s2",),
+    mentions=(EntityMentioned(name="Zoë", type="person", properties={"n": 1}, found=False, aliases=("zo",)),),
+    relations=(
+        RelationSaid(source="Zoë", source_type="person", type="is", target="A", target_type="thing", weight=0.5),
+    ),
+)
+
+
+def file_of(*lines: bytes, pieces: int | None = None) -> MemoryFile:
+    count = len(lines) if pieces is None else pieces
+    first = origin_line(Origin(schema=1, namespace=None, pieces=count))
+    return MemoryFile(BytesIO(first + b"".join(lines)), "my.jsonl")
+
+
+def read(file: MemoryFile) -> list[Piece]:
+    with file.located():
+        return list(file.pieces(lambda done, total: None))
+
+
+def changed(**fields: object) -> bytes:
+    """The line of a session, with these fields in it; None takes a field out."""
+    given: dict[str, Any] = {**json.loads(piece_line(SESSION))["session"], **fields}
+    return json.dumps({"session": {name: value for name, value in given.items() if value is not None}}).encode() + b"\n"
+
+
+def test_a_line_is_an_object_named_after_what_it_holds() -> None:
+    """S7.1: what is kept of a record stands beside its own fields; no character is escaped without need."""
+    assert piece_line(SESSION).decode() == snapshot(
+        '{"session":{"namespace":"here","id":"s1","agent":"ann","started_at":1.0,"last_at":2.5}}\n'
+    )
+    assert origin_line(Origin(schema=3, namespace="here", pieces=7)).decode() == snapshot(
+        '{"memory":{"format":1,"schema":3,"namespace":"here","pieces":7}}\n'
+    )
+    shown = json.loads(piece_line(RECORD))["record"]
+    assert [shown[name] for name in ("kind", "confirmed_in", "tags")] == ["fact", ["s2"], []]
+    assert '"name":"Zoë"' in piece_line(RECORD).decode()
+    assert read_piece(piece_line(RECORD)) == RECORD
+
+
+def test_numbers_without_a_fraction_are_numbers() -> None:
+    """S7.1: other programs write 2.0 as 2."""
+    assert read(file_of(changed(last_at=2))) == [replace(SESSION, last_at=2.0)]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"{\n", "no JSON in UTF-8"),
+        (b'{"session": "\xff"}\n', "no JSON in UTF-8"),
+        (b'{"session": "\\ud800"}\n', "no JSON in UTF-8"),
+        (b'{"session": NaN}\n', "no number"),
+        (b"[" * 100_000 + b"\n", "no JSON in UTF-8"),
+        (b"[]\n", "no JSON object"),
+        (b"{}\n", "one of task, session"),
+        (b'{"sessions": {}}\n', "one of task, session"),
+        (b'{"session": {}, "task": {}}\n', "one field"),
+        (b'{"session": 5}\n', "`session` must be an object"),
+        (b'{"record": 5}\n', "`record` must be an object"),
+        (changed(agent=None), "no field 'agent'"),
+        (changed(more=1), "an unknown field 'more'"),
+        (changed(agent=5), "`session.agent` must be a string"),
+        (changed(last_at="now"), "`session.last_at` must be a number"),
+        (changed(last_at=True), "`session.last_at` must be a number"),
+        (piece_line(RECORD).replace(b'"kind":"fact"', b'"kind":"rumour"'), "`record.kind` must be one of fact"),
+        (piece_line(RECORD).replace(b'"tags":[]', b'"tags":"x"'), "`record.tags` must be a list"),
+        (piece_line(RECORD).replace(b'"details":{}', b'"details":[]'), "details` must be an object"),
+        (piece_line(RECORD).replace(b'"text_tokens":1', b'"text_tokens":1.5'), "must be a whole number"),
+        (piece_line(RECORD).replace(b'"micro_tokens":1', b'"micro_tokens":9223372036854775808'), "a whole number"),
+        (piece_line(RECORD).replace(b'"Tea"', b"7"), r"`record.earlier\[0\].text` must be a string"),
+    ],
+)  # fmt: skip
+def test_a_wrong_line_is_named_with_its_number_and_what_is_wrong(line: bytes, why: str) -> None:
+    """S7.1."""
+    with pytest.raises(InvalidRequest, match=why) as raised:
+        read(file_of(piece_line(SESSION), line))
+    assert str(raised.value).startswith("my.jsonl, line 3: ")
+    assert str(raised.value).endswith(" Nothing was imported.")
+
+
+@pytest.mark.parametrize("pieces", [0, 2])
+def test_a_file_of_another_length_than_it_says_is_refused(pieces: int) -> None:
+    """S7.1: it was cut off, or put together."""
+    with pytest.raises(InvalidRequest, match=f"{pieces} lines should follow the first"):
+        read(file_of(piece_line(SESSION), pieces=pieces))
+
+
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        (b"", "no JSON in UTF-8"),
+        (piece_line(SESSION), "no exported memory"),
+        (b'{"memory": {"schema": 1}}', "no exported memory"),
+        (b'{"memory": {"format": 2, "new": 1}}', "format 2, and this version reads format 1; update"),
+        (b'{"memory": {"format": 1}}', "no field"),
+    ],
+)
+def test_what_is_no_exported_memory_is_refused_at_its_first_line(first: bytes, why: str) -> None:
+    """S7.1."""
+    with pytest.raises(InvalidRequest, match=why) as raised:
+        MemoryFile(BytesIO(first), "my.jsonl")
+    assert "my.jsonl, line 1: " in str(raised.value)
+
+
+def test_progress_is_told_line_by_line() -> None:
+    """S7.1."""
+    told: list[tuple[int, int]] = []
+    list(file_of(*[piece_line(SESSION)] * 3).pieces(lambda done, total: told.append((done, total))))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_tasks_keep_their_lists() -> None:
+    """S7.1."""
+    task = Task(
+        id="t000001", namespace="here", parent_id=None, goal="G", status="active", depth=0, agent="ann",
+        session_id="s1", created_at=1.0, updated_at=1.0, artifacts=("a", "b"), branch=True,
+    )  # fmt: skip
+    assert read_piece(piece_line(task)) == task

@@ -1,0 +1,124 @@
+"""Memories that are carried elsewhere while others write, and by processes that are killed."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.app import App, open_app, restore_backup
+from mcp_memory.domain.records import NewRecord
+from mcp_memory.entrypoints.exchange import write_memory
+from mcp_memory.settings import load_settings
+
+PATIENCE_SECONDS = 60.0
+ACKNOWLEDGED = 5
+WRITER = """
+import itertools, sys
+from mcp_memory.app import open_app
+from mcp_memory.domain.records import NewRecord
+from mcp_memory.services.revise import Revision
+from mcp_memory.settings import load_settings
+
+app = open_app(load_settings(data_dir=sys.argv[1], namespace="test"))
+for turn in itertools.count():
+    stored = app.remember([NewRecord(text=f"Note {turn}.{part}", kind="fact") for part in range(3)], app.caller())
+    app.revise(Revision(id=stored[0].id, text=f"Corrected note {turn}"), app.caller())
+    print(" ".join(each.id for each in stored), flush=True)
+"""
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
+    """A process that never stops writing; it names what was acknowledged, a line for each write."""
+    command = [sys.executable, "-c", WRITER, str(tmp_path / "data")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
+def acknowledged(writer: "subprocess.Popen[str]") -> set[str]:
+    """Ids of a few more writes."""
+    assert writer.stdout is not None
+    return {each for _ in range(ACKNOWLEDGED) for each in writer.stdout.readline().split()}
+
+
+def opened(folder: Path) -> App:
+    return open_app(load_settings(data_dir=folder, namespace="test"))
+
+
+def run(*arguments: str, data_dir: Path) -> None:
+    """The program itself."""
+    variables = {**os.environ, "MCP_MEMORY_DATA_DIR": str(data_dir), "MCP_MEMORY_NAMESPACE": "test"}
+    subprocess.run(
+        [sys.executable, "-m", "mcp_memory", *arguments],
+        env=variables,
+        check=True,
+        capture_output=True,
+        timeout=PATIENCE_SECONDS,
+    )
+
+
+def assert_whole(copy: App, ids: set[str]) -> None:
+    """What was acknowledged is there, each write whole, and all that is derived agrees with it."""
+    where = copy.caller().scopes
+    assert copy.records.get(ids, where).keys() == ids
+    assert [finding for finding in copy.examine(mend=False) if finding.state != "ok"] == []
+    stored = copy.status(copy.caller())["records"]
+    assert isinstance(stored, dict)
+    assert int(str(stored["fact"])) % 3 == 0
+
+
+def test_a_backup_and_an_export_taken_under_load_are_consistent(
+    writer: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    """S7.1, R1: each of one moment, with all that was acknowledged before it began; what is restored goes on."""
+    ids = acknowledged(writer)
+    run("backup", str(tmp_path / "copy.db"), data_dir=tmp_path / "data")
+    ids_later = ids | acknowledged(writer)
+    run("export", str(tmp_path / "memory.jsonl"), data_dir=tmp_path / "data")
+    assert acknowledged(writer)
+    writer.kill()
+    settings = load_settings(data_dir=tmp_path / "restored", namespace="test")
+    restore_backup(settings, tmp_path / "copy.db", "now")
+    copy = opened(tmp_path / "restored")
+    assert_whole(copy, ids)
+    copy.remember([NewRecord(text="Goes on.")], copy.caller())
+    copy.close()
+    run("import", str(tmp_path / "memory.jsonl"), data_dir=tmp_path / "imported")
+    copy = opened(tmp_path / "imported")
+    assert_whole(copy, ids_later)
+    copy.close()
+
+
+def test_an_import_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    """S7.1, R1: and the next one finds an empty memory."""
+    source = opened(tmp_path / "data")
+    source.remember([NewRecord(text=f"Note {number}") for number in range(300)], source.caller())
+    exported = BytesIO()
+    write_memory(source.records.transfer(), exported, None, lambda done, total: None)
+    source.close()
+    written = exported.getvalue()
+    target = tmp_path / "copy"
+    variables = {**os.environ, "MCP_MEMORY_DATA_DIR": str(target), "MCP_MEMORY_NAMESPACE": "test"}
+    command = [sys.executable, "-m", "mcp_memory", "import", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=variables) as process:
+        assert process.stdin is not None
+        process.stdin.write(written[: len(written) // 2])
+        process.stdin.flush()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not _has_begun(target) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+    copy = opened(target)
+    assert copy.records.transfer().is_empty()
+    copy.close()
+
+
+def _has_begun(folder: Path) -> bool:
+    log = folder / "memory.db-wal"
+    return log.exists() and log.stat().st_size > 0
