@@ -1,0 +1,203 @@
+"""Commands that put the server into a client and take it out: install, uninstall."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, screen, visible
+from mcp_memory.entrypoints.cli.options import Agent, AsJson, Chosen, DataDir, Namespace, Url, settings_for
+from mcp_memory.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from mcp_memory.entrypoints.clients import Change, Client, Installation, Places, Start
+
+ClientName = Annotated[str, typer.Argument(metavar="CLIENT", help="cursor, say; `install --list` names them.")]
+Project = Annotated[bool, typer.Option("--project", help="The file of the project in this folder, not your own.")]
+EntryName = Annotated[str, typer.Option("--name", metavar="NAME", help="What the entry is called in the client.")]
+Force = Annotated[bool, typer.Option("--force", help="Also where another server has that name.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+
+
+@errors_in_one_line()
+def install(
+    context: typer.Context,
+    client_name: Annotated[
+        str | None, typer.Argument(metavar="CLIENT", help="claude-code, claude-desktop, cursor, vscode, and more.")
+    ] = None,
+    listing: Annotated[bool, typer.Option("--list", help="Show the clients, and whether we are in them.")] = False,
+    project: Project = False,
+    name: EntryName = "memory",
+    command: Annotated[
+        str | None, typer.Option("--command", metavar="PROGRAM", help="Start this, not the program that runs now.")
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", metavar="KEY=VALUE", help="A variable more; may be repeated.")
+    ] = None,
+    namespace: Namespace = None,
+    agent: Agent = None,
+    data_dir: DataDir = None,
+    url: Url = None,
+    force: Force = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put the server into a client's configuration.
+
+    All else in the file stays, and a copy is kept beside it. Called again with other options it changes the entry.
+    """
+    from mcp_memory.entrypoints import clients
+
+    if listing:
+        _show_list(clients.installations(), as_json)
+        return
+    if client_name is None:
+        raise InvalidRequest("Name a client, as in `mcp-memory install cursor`, or ask for the --list.")
+    client, places = clients.client_named(client_name), clients.places_here()
+    chosen = _merged(context, Chosen(data_dir=data_dir, namespace=namespace, agent=agent, url=url))
+    wanted = clients.Wanted(
+        start=clients.Start(command=command) if command else clients.running_command(),
+        name=_checked(name),
+        variables={**_variables(chosen, client, places, project), **_assignments(env or ())},
+        project=project,
+        force=force,
+    )
+    change = clients.plan_install(client, wanted, places)
+    _carry_out(change, dry_run, as_json, _next_steps(change, wanted.start, project))
+
+
+@errors_in_one_line()
+def uninstall(
+    client_name: ClientName,
+    project: Project = False,
+    name: EntryName = "memory",
+    force: Force = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take the server out of a client's configuration.
+
+    What is remembered stays.
+    """
+    from mcp_memory.entrypoints import clients
+
+    client, places = clients.client_named(client_name), clients.places_here()
+    change = clients.plan_uninstall(client, name, places, project=project, force=force)
+    _carry_out(change, dry_run, as_json, (client.restart,))
+
+
+def _merged(context: typer.Context, behind: Chosen) -> Chosen:
+    """The settings that the command line names, checked. Raises InvalidRequest."""
+    before: Chosen = context.obj or Chosen()
+    settings_for(context, behind.data_dir, behind.namespace, behind.agent, behind.url)
+    return Chosen(
+        data_dir=behind.data_dir or before.data_dir,
+        namespace=behind.namespace or before.namespace,
+        agent=behind.agent or before.agent,
+        url=behind.url or before.url,
+    )
+
+
+def _variables(chosen: Chosen, client: "Client", places: "Places", project: bool) -> dict[str, str]:
+    """The settings as variables; in a project's file its namespace, where servers start elsewhere."""
+    from mcp_memory.settings import project_namespace
+
+    namespace = chosen.namespace
+    if project and not (namespace or chosen.url or client.starts_in_project or client.project_cwd):
+        namespace = project_namespace(places.project)
+    variables = {
+        "MCP_MEMORY_NAMESPACE": namespace,
+        "MCP_MEMORY_AGENT": chosen.agent,
+        "MCP_MEMORY_DATA_DIR": str(chosen.data_dir.expanduser().absolute()) if chosen.data_dir else None,
+        "MCP_MEMORY_URL": chosen.url,
+    }
+    return {variable: value for variable, value in variables.items() if value is not None}
+
+
+def _assignments(given: Sequence[str]) -> dict[str, str]:
+    """Raises InvalidRequest."""
+    pairs = [assignment.partition("=") for assignment in given]
+    for variable, equals, _ in pairs:
+        if not variable or not equals:
+            raise InvalidRequest(f"--env {variable!r} is no KEY=VALUE; write it as MCP_MEMORY_AGENT=critic.")
+    return {variable: value for variable, _, value in pairs}
+
+
+def _checked(name: str) -> str:
+    """Raises InvalidRequest for what some client would not take as a server's name."""
+    if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum() or len(name) > 64:
+        raise InvalidRequest(f"--name {name!r} must be letters, digits, hyphens and underscores, 64 at most.")
+    return name
+
+
+def _next_steps(change: "Change", start: "Start", project: bool) -> tuple[str, ...]:
+    """What a person does or knows now."""
+    client, written = change.client, str((change.entry or {}).get("env"))
+    steps = [client.restart]
+    if "MCP_MEMORY_URL" in written:
+        if "MCP_MEMORY_TOKEN" not in written:
+            steps.append("Where that server asks for a token, the client's environment needs MCP_MEMORY_TOKEN.")
+    elif not project and not client.starts_in_project and "MCP_MEMORY_NAMESPACE" not in written:
+        steps.append(f"All work in {client.title} shares one memory, `default`; --namespace gives it another.")
+    if project and Path(start.command).is_absolute():
+        steps.append("The path in it is this computer's; before you share the file, use --command mcp-memory.")
+    notes = (client.project_note if project else "", client.note)
+    return (*steps, *(note for note in notes if note))
+
+
+def _carry_out(change: "Change", dry_run: bool, as_json: bool, steps: Sequence[str]) -> None:
+    kept = None if dry_run else change.apply(datetime.now(UTC))
+    if as_json:
+        print_json(
+            {
+                "client": change.client.name,
+                "path": str(change.found.path),
+                "name": change.name,
+                "entry": change.entry,
+                "changed": change.changes and not dry_run,
+                "backup": str(kept) if kept else None,
+                "diff": change.diff() if dry_run else None,
+                "next": list(steps),
+            }
+        )
+        return
+    lines = [change.diff()] if dry_run and change.changes else _told(change, kept, steps)
+    for line in lines:
+        screen().print(visible(line), soft_wrap=True)
+
+
+def _told(change: "Change", kept: Path | None, steps: Sequence[str]) -> list[str]:
+    where = f"{change.found.path} ({change.client.title})"
+    if not change.changes:
+        state = "is there already, and as it should be" if change.entry else "is not there"
+        return [f"Nothing to change: {change.name!r} {state}: {where}."]
+    done = "is in" if change.entry else "was taken out of"
+    former = [f"The former file is {kept}."] if kept else []
+    return [f"{change.name!r} {done} {where}.", *former, *steps]
+
+
+def _show_list(found: "Sequence[Installation]", as_json: bool) -> None:
+    if as_json:
+        from dataclasses import asdict
+
+        print_json([{**asdict(each), "path": str(each.path), "names": list(each.names)} for each in found])
+        return
+    from rich.table import Column, Table
+
+    table = Table("client", "", Column("file", overflow="fold"), box=None, pad_edge=False)
+    for each in found:
+        table.add_row(f"{each.client}{' (project)' if each.project else ''}", _state(each), visible(str(each.path)))
+    screen().print(table)
+    for each in found:
+        if each.problem:
+            screen().print(visible(f"{each.client}: {each.problem}"), soft_wrap=True)
+
+
+def _state(each: "Installation") -> str:
+    if each.problem:
+        return "wrong, see below"
+    if each.names:
+        return f"installed as {', '.join(each.names)}"
+    return "not installed" if each.found else "client not found"

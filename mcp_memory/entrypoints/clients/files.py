@@ -1,0 +1,101 @@
+"""A configuration file read, and replaced as a whole or not at all. Knows nothing of what is in it."""
+
+import os
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from mcp_memory.errors import Conflict
+
+_MARK = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A file as it was read. `place`: behind all symbolic links; `content`, `mode`: None where there is no file."""
+
+    path: Path
+    place: Path
+    content: bytes | None
+    mode: int | None
+    text: str
+
+
+def read_file(path: Path) -> Found:
+    """Raises Conflict for what cannot be read, or is no UTF-8."""
+    try:
+        place = path.resolve()
+        content = place.read_bytes() if place.exists() else None
+        mode = place.stat().st_mode & 0o777 if content is not None else None
+        text = (content or b"").decode("utf-8").removeprefix(_MARK)
+    except UnicodeDecodeError as error:
+        raise Conflict(f"{path} is not written in UTF-8; save it so, and try again.") from error
+    except (OSError, RuntimeError) as error:  # a circle of links is a RuntimeError
+        raise Conflict(f"{path} cannot be read: {_reason(error)}. Make it readable, and try again.") from error
+    return Found(path=path, place=place, content=content, mode=mode, text=text)
+
+
+def replace_file(found: Found, text: str, now: datetime) -> Path | None:
+    """Put `text` in the file's place, unless it changed since it was read; where the former one is kept.
+
+    The mode stays; whoever reads meanwhile finds the old file or the new one, never a part. Raises Conflict.
+    """
+    mark = _MARK if (found.content or b"").startswith(_MARK.encode()) else ""
+    kept: Path | None = None
+    try:
+        content = (mark + text).encode("utf-8")
+        found.place.parent.mkdir(parents=True, exist_ok=True)
+        kept = _keep(found, now)
+        _swap(found, content)
+    except (OSError, UnicodeEncodeError, Conflict) as error:
+        if kept is not None:
+            kept.unlink()
+        if isinstance(error, Conflict):
+            raise
+        raise Conflict(f"{found.path} cannot be changed: {_reason(error)}. Nothing was written.") from error
+    return kept
+
+
+def _swap(found: Found, content: bytes) -> None:
+    """Raises Conflict where the file is no longer what was read."""
+    temporary = found.place.with_name(f".{found.place.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        _write_new(temporary, content, found.mode)
+        if (found.place.read_bytes() if found.place.exists() else None) != found.content:
+            raise Conflict(f"{found.path} was changed meanwhile, by the client perhaps; close it, and try again.")
+        temporary.replace(found.place)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _keep(found: Found, now: datetime) -> Path | None:
+    """A copy beside the file, under a name that nothing has yet."""
+    if found.content is None:
+        return None
+    name = f"{found.place.name}.bak-{now:%Y%m%d-%H%M%S}"
+    copy, count = found.place.with_name(name), 1
+    while copy.exists():
+        copy, count = found.place.with_name(f"{name}-{count}"), count + 1
+    _write_new(copy, found.content, found.mode)
+    return copy
+
+
+def _write_new(path: Path, content: bytes, mode: int | None) -> None:
+    """A new file of this mode, or of the usual one, on the disk before this returns."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, 0o666 if mode is None else 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            path.chmod(mode)
+    except OSError:
+        path.unlink()
+        raise
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,167 @@
+"""Editing JSON as people write it: the entry goes in and out, and no other character moves."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_memory.entrypoints.clients.json_text import JsonNotation
+from mcp_memory.entrypoints.clients.notation import NotEditable
+
+PLAIN, EDITORS = JsonNotation(), JsonNotation(comments=True)
+ENTRY = {"command": "/bin/mcp-memory", "args": ["-x"]}
+KEY = "mcpServers"
+
+SETTINGS = """\
+// Settings
+{
+    "theme": "One", // dark, with a comma, and a "quote"
+    /* the servers:
+       { not this one } */
+    "mcpServers": {
+        "other": { "command": "x", "args": ["// no comment", 1.0], },
+        // the last
+    },
+    "url": "https://example.org/*",
+}
+"""
+EDITED = """\
+// Settings
+{
+    "theme": "One", // dark, with a comma, and a "quote"
+    /* the servers:
+       { not this one } */
+    "mcpServers": {
+        "other": { "command": "x", "args": ["// no comment", 1.0], },
+        // the last
+        "memory": {
+            "command": "/bin/mcp-memory",
+            "args": [
+                "-x"
+            ]
+        },
+    },
+    "url": "https://example.org/*",
+}
+"""
+
+
+def test_comments_and_trailing_commas_stay_where_they_are() -> None:
+    """S7.1: of the editors' kind of JSON."""
+    assert EDITORS.put(SETTINGS, KEY, "memory", ENTRY) == EDITED
+    assert EDITORS.drop(EDITED, KEY, "memory") == SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"a": 1}', '{"a": 1, "mcpServers": {"memory": {}}}'),
+        ('{"mcpServers": {"o": {}}}', '{"mcpServers": {"o": {}, "memory": {}}}'),
+        ('{\n\t"a": 1\n}\n', '{\n\t"a": 1,\n\t"mcpServers": {\n\t\t"memory": {}\n\t}\n}\n'),
+        ('{\r\n  "a": 1\r\n}', '{\r\n  "a": 1,\r\n  "mcpServers": {\r\n    "memory": {}\r\n  }\r\n}'),
+        ('{"a": 1,\n "b": 2}', '{"a": 1,\n "b": 2, "mcpServers": {"memory": {}}}'),
+        ('{\n  "mcpServers": {}\n}', '{\n  "mcpServers": {\n    "memory": {}\n  }\n}'),
+        ("", '{\n  "mcpServers": {\n    "memory": {}\n  }\n}\n'),
+        (" \n", '{\n  "mcpServers": {\n    "memory": {}\n  }\n}\n'),
+        ("{}", '{\n  "mcpServers": {\n    "memory": {}\n  }\n}'),
+        ('{"mcpServers": {"memory": {"old": 1}, "o": 2}}', '{"mcpServers": {"memory": {}, "o": 2}}'),
+    ],
+)
+def test_what_is_written_looks_like_what_is_there(before: str, after: str) -> None:
+    """S7.1: its indentation, its line ends, one line where all is in one line."""
+    assert PLAIN.put(before, KEY, "memory", {}) == after.replace('"memory": {}', '"memory": {}')
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"mcpServers": {"memory": {}}}', "{}"),
+        ('{"mcpServers": {"memory": {}}, "a": 1}', '{"a": 1}'),
+        ('{"mcpServers": {"memory": {}, "o": {}}}', '{"mcpServers": {"o": {}}}'),
+        ('{"mcpServers": {"o": {}, "memory": {}}}', '{"mcpServers": {"o": {}}}'),
+        ('{\n  "mcpServers": {\n    "memory": {},\n    "o": 1\n  }\n}', '{\n  "mcpServers": {\n    "o": 1\n  }\n}'),
+    ],
+)
+def test_with_the_entry_its_comma_goes_and_an_emptied_list(before: str, after: str) -> None:
+    """S7.1."""
+    dropped = PLAIN.drop(before, KEY, "memory")
+    assert json.loads(dropped) == json.loads(after)
+    assert "memory" not in dropped
+
+
+def test_comments_beside_the_entry_keep_the_file_readable() -> None:
+    """S7.1: a line comment swallows nothing that moved up behind it."""
+    text = '{ // one\n "mcpServers": { "o": 1, // two\n "memory": {} // three\n } // four\n}'
+    dropped = EDITORS.drop(text, KEY, "memory")
+    assert EDITORS.read(dropped) == {"mcpServers": {"o": 1}}
+    assert all(word in dropped for word in ("one", "two", "three", "four"))
+    tight = '{"mcpServers": {"o": 1, // two\n"memory": {}}}'
+    assert EDITORS.read(EDITORS.drop(tight, KEY, "memory")) == {"mcpServers": {"o": 1}}
+    assert EDITORS.put("// nothing yet\n", KEY, "memory", {}).startswith("// nothing yet\n{")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"a": 1,}', "A comma before the closing bracket"),
+        ("{} // no", "something stands behind its end"),
+        ('{"a" 1}', "Expecting ':'"),
+        ("{a: 1}", "Expecting a name in double quotes"),
+        ('{"a": 1', "Expecting ',' or '}'"),
+        ('{"a": [1 2]}', "Expecting ',' or ']'"),
+        ('{"a": }', "Expecting value"),
+        ('{"a": "', "Unterminated string"),
+        ("[1]", "it holds no JSON object"),
+        ('{"mcpServers": []}', "`mcpServers` holds something else than servers"),
+        ('{"mcpServers": null}', "`mcpServers` holds something else than servers"),
+        ('{"a":' + "[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_cannot_be_read_is_not_edited_and_the_reason_is_told(text: str, why: str) -> None:
+    """S7.1."""
+    with pytest.raises(NotEditable, match=why.replace("(", r"\(")):
+        PLAIN.put(text, KEY, "memory", ENTRY)
+
+
+def test_nothing_is_taken_from_where_it_is_not() -> None:
+    """S7.1."""
+    with pytest.raises(NotEditable, match="there is no 'memory'"):
+        PLAIN.drop('{"mcpServers": {}}', KEY, "memory")
+
+
+def test_of_a_name_written_twice_the_last_counts() -> None:
+    """S7.1: as it does for the client; where the rest would change with it, nothing is edited."""
+    assert PLAIN.put('{"mcpServers": {"memory": 1, "memory": 2}}', KEY, "memory", {}) == (
+        '{"mcpServers": {"memory": 1, "memory": {}}}'
+    )
+    with pytest.raises(NotEditable, match="cannot be edited safely"):
+        PLAIN.drop('{"mcpServers": {"memory": 1, "memory": 2}}', KEY, "memory")
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+DOCUMENTS = st.dictionaries(st.text(max_size=6), VALUES, max_size=4)
+SERVERS = st.dictionaries(st.text(max_size=6).filter(lambda name: name != "memory"), VALUES, max_size=3)
+WIDTHS = st.none() | st.integers(0, 4) | st.just("\t")
+
+
+@given(document=DOCUMENTS, servers=st.none() | SERVERS, width=WIDTHS, tail=st.sampled_from(["", "\n", "\n\n"]))
+def test_in_and_out_again_leaves_every_byte(document: Any, servers: Any, width: Any, tail: str) -> None:
+    """S7.1: whatever is in the file and however it is written; an empty list of servers may go with the entry."""
+    document.pop(KEY, None)
+    full = document if servers is None else {**document, KEY: servers}
+    text = json.dumps(full, indent=width, ensure_ascii=False) + tail
+    for notation in (PLAIN, EDITORS):
+        put = notation.put(text, KEY, "memory", ENTRY)
+        assert json.loads(put) == {**full, KEY: {**(servers or {}), "memory": ENTRY}}
+        assert list(json.loads(put)) == list({**full, KEY: 0})
+        dropped = notation.drop(put, KEY, "memory")
+        if servers == {}:
+            assert json.loads(dropped) == document
+        else:
+            assert dropped == text
