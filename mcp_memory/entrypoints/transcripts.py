@@ -5,6 +5,7 @@ is passed over and counted.
 """
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,10 @@ from mcp_memory.errors import InvalidRequest
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """A line may hold several images; one still longer is passed over."""
+PIECE_BYTES: Final = 128 * 1024
+"""About a second of storing: a process that is ended loses no more."""
+CALLS_BYTES: Final = 64 * 1024
+"""A call stands about so near to its result."""
 MAX_KINDS: Final = 50
 CUT: Final = "… [cut]"
 _INSTEAD: Final = "Give another path, or the conversation itself as `messages`."
@@ -74,6 +79,26 @@ def read_transcript(path: Path) -> Transcript:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """The records of some whole lines of a transcript, and the byte at which the next piece begins."""
+
+    records: tuple[NewRecord, ...]
+    end: int
+
+
+def read_piece(path: Path, start: int = 0, most_bytes: int = PIECE_BYTES) -> Piece:
+    """What a transcript says from the byte `start` on, in lines that are finished: `most_bytes` and a line at the most.
+
+    A file shorter than that is another one, and is read from its beginning. Where nothing was added, the piece is empty
+    and ends where it began.
+
+    Raises:
+        InvalidRequest: there is no such file, or it cannot be read.
+    """
+    return _Reading(path).piece(start, most_bytes)
+
+
 class _Reading:
     """One pass over a file."""
 
@@ -91,6 +116,30 @@ class _Reading:
                     yield from self._records_of(raw)
         except OSError as error:
             raise InvalidRequest(f"The transcript cannot be read ({error.strerror}). {_INSTEAD}") from error
+
+    def piece(self, start: int, most_bytes: int) -> Piece:
+        records: list[NewRecord] = []
+        try:
+            with _opened(self._path) as file:
+                size = file.seek(0, os.SEEK_END)
+                end = start = start if start <= size else 0
+                self._meet_calls(file, start)
+                for raw in self._lines(file):
+                    if not raw.endswith(b"\n"):
+                        break
+                    records += self._records_of(raw)
+                    end = file.tell()
+                    if end - start >= most_bytes:
+                        break
+        except OSError as error:
+            raise InvalidRequest(f"The transcript cannot be read ({error.strerror}). {_INSTEAD}") from error
+        return Piece(records=tuple(records), end=end)
+
+    def _meet_calls(self, file: BinaryIO, start: int) -> None:
+        """Read a little of what stands before, so that a result is told by the name of its tool; be at the start."""
+        file.seek(max(start - CALLS_BYTES, 0))
+        for raw in file.read(start - file.tell()).splitlines(keepends=True):
+            self._records_of(raw)
 
     def _lines(self, file: BinaryIO) -> Iterator[bytes]:
         while raw := file.readline(MAX_LINE_BYTES):
@@ -138,6 +187,12 @@ class _Reading:
     def _skip(self, kind: str) -> list[NewRecord]:
         self.skipped[kind if kind in self.skipped or len(self.skipped) < MAX_KINDS else "other"] += 1
         return []
+
+
+def fit_text(text: str) -> str:
+    """The text without characters that cannot be kept, and no longer than a record's may be."""
+    text = _mended(text)
+    return text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - len(CUT)] + CUT
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -197,11 +252,9 @@ def _said_meanwhile(attachment: JsonValue) -> dict[str, JsonValue] | None:
 
 def _fit(record: NewRecord, line: Line) -> NewRecord:
     """The record with texts that can be kept, and in the role of who said it."""
-    text = _mended(record.text)
+    text = fit_text(record.text)
     if record.kind == "tool_result" and not text.strip():
         text = NO_OUTPUT
-    if len(text) > MAX_TEXT_CHARS:
-        text = text[: MAX_TEXT_CHARS - len(CUT)] + CUT
     is_said = not text.startswith(_NOT_SAID) and _origin(line) in ("human", "")
     return replace(
         record,

@@ -1,0 +1,75 @@
+"""The client compacts its window: a checkpoint before, its own summary after."""
+
+import contextlib
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mcp_memory.domain.records import NewRecord
+from mcp_memory.entrypoints.hooks.feeding import feed
+from mcp_memory.entrypoints.hooks.hooked import Hooked
+from mcp_memory.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.domain.records import Record
+    from mcp_memory.domain.scopes import Caller
+
+TAG = "client-summary"
+IMPORTANCE = 3.0
+GOAL_CHARACTERS = 500
+_SUMMARY = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
+"""The client's model thinks aloud before."""
+KEEP = (
+    "Keep word for word: what the user asked last and every rule the user set, decisions with their reasons, dead ends"
+    " with theirs, file paths, commands, names, numbers, and ids in brackets like [r000001]."
+)
+
+
+def before_compaction(hook: Hooked) -> str:
+    """Bring the log up to date, store where the work stands, and say what the client's summary has to keep.
+
+    Raises StoreUnavailable.
+    """
+    from mcp_memory.services.standing import stack_of
+
+    if hook.settings.hook_log:
+        with contextlib.suppress(InvalidRequest):  # Without a transcript there are still the tasks.
+            feed(hook)
+        hook.app.checkpoint(hook.caller)
+    if not hook.has_memory:
+        return KEEP
+    path = stack_of(hook.app.records, hook.caller).path
+    goals = " > ".join(" ".join(task.goal.split()) for task in path)
+    return f"{KEEP} The goal, from the whole to the present step: {goals[:GOAL_CHARACTERS]}" if goals else KEEP
+
+
+def after_compaction(hook: Hooked) -> None:
+    """Store the client's summary, in the place of its earlier one of this session, which that one was made from.
+
+    Raises StoreUnavailable.
+    """
+    from mcp_memory.entrypoints.transcripts import fit_text
+
+    summary = _SUMMARY.search(hook.payload.compact_summary)
+    text = fit_text(summary[1] if summary else hook.payload.compact_summary).strip()
+    if not text or not hook.settings.hook_log:
+        return
+    former = client_summary(hook.app, hook.caller)
+    item = NewRecord(
+        text=text, kind="summary", importance=IMPORTANCE, tags=(TAG,), supersedes=(former.id,) if former else ()
+    )
+    hook.app.remember([item], hook.caller)
+
+
+def client_summary(app: "App", caller: "Caller") -> "Record | None":
+    """The client's latest summary of the caller's session; None where it has none. Raises StoreUnavailable."""
+    from mcp_memory.services.standing import visible_to
+
+    where = replace(
+        visible_to(app.records, caller),
+        kinds=frozenset({"summary"}),
+        tags=frozenset({TAG}),
+        session_id=caller.session_id,
+    )
+    return next((record for record in app.records.list(where, "created", 2) if record.holds), None)

@@ -1,0 +1,75 @@
+"""One hook of one session: what the client says of it, and the memory that it is about, opened where it is needed."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcp_memory.entrypoints.hooks.notes import SessionNotes
+from mcp_memory.entrypoints.hooks.payload import Payload
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.domain.scopes import Caller
+    from mcp_memory.settings import Settings
+
+CLIENT = "claude-code"
+"""As the client calls itself: budgets are in its tokens."""
+
+
+class Hooked:
+    """What a hook works with. Opening the memory takes most of a hook's time: `app` does it at the first use."""
+
+    def __init__(self, payload: Payload, settings: "Settings", notes: SessionNotes) -> None:
+        self.payload = payload
+        self.settings = settings
+        self.notes = notes
+
+    @property
+    def has_memory(self) -> bool:
+        """False where nothing was ever stored here, and reading can be spared."""
+        from mcp_memory.app import memory_exists
+
+        return memory_exists(self.settings)
+
+    @cached_property
+    def app(self) -> "App":
+        """The memory. Raises StoreUnavailable."""
+        from mcp_memory.app import open_app
+
+        return open_app(self.settings)
+
+    @cached_property
+    def caller(self) -> "Caller":
+        """The agent in the client's session, whose name is but a label: it stands where the agent's server stands.
+
+        Where the settings name a session, it is that one, for the server too.
+        """
+        caller = self.app.caller(client=CLIENT)
+        return caller if caller.named_session else replace(caller, session_id=self.payload.session_id)
+
+    def note_fed(self, until: int) -> None:
+        """Remember how far the transcript is in the log."""
+        self.notes.write(self.settings.namespace, until)
+
+    def close(self) -> None:
+        """Close the memory where it was opened."""
+        if "app" in self.__dict__:
+            self.app.close()
+
+
+def hooked(payload: Payload, overrides: Mapping[str, object]) -> Hooked:
+    """The session's memory: that of the project it began in, unless the settings name another.
+
+    Raises:
+        InvalidRequest: a setting is refused.
+    """
+    from mcp_memory.settings import load_settings, project_namespace
+
+    settings = load_settings(**overrides)
+    notes = SessionNotes(settings.data_dir, payload.session_id)
+    if payload.cwd and "namespace" not in settings.model_fields_set:
+        namespace = notes.namespace or project_namespace(Path(payload.cwd))
+        settings = load_settings(**{**overrides, "namespace": namespace})
+    return Hooked(payload, settings, notes)

@@ -1,0 +1,12 @@
+"""What hooks say to the model: in the form that Claude Code takes, and within the length that it shows whole."""
+
+import json
+
+MOST_CHARACTERS = 9_500
+"""Claude Code puts what is longer than 10,000 into a file, and shows its beginning."""
+
+
+def injected(event: str, text: str) -> str:
+    """The JSON by which a hook adds a text to the conversation, in ASCII for any console."""
+    output = {"hookEventName": event, "additionalContext": text}
+    return json.dumps({"hookSpecificOutput": output})

@@ -1,0 +1,97 @@
+"""What the hook processes of one session leave for each other: the project, how far the log is, what was given.
+
+Two small files for each session, of ids and numbers and no remembered text. They may be lost at any time: then a
+transcript is told again, of which the log knows all, and a record may be given again.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import cast
+
+FOLDER = "hooks"
+KEPT_SECONDS = 14 * 86_400
+MAX_BYTES = 1_000_000
+"""A file of ours is never so long."""
+
+
+class SessionNotes:
+    """The notes on one session. What cannot be written is not: no hook fails for its notes."""
+
+    def __init__(self, data_dir: Path, session_id: str) -> None:
+        self._folder = data_dir / FOLDER
+        name = hashlib.blake2b(session_id.encode("utf-8", "replace"), digest_size=12).hexdigest()
+        self._standing = self._folder / f"{name}.json"
+        self._given = self._folder / f"{name}.given"
+
+    @property
+    def namespace(self) -> str:
+        """The project that the session began in, whatever folder it went to since; "" where none is known."""
+        namespace = self._read().get("namespace")
+        return namespace if isinstance(namespace, str) else ""
+
+    @property
+    def fed_until(self) -> int:
+        """The byte of the transcript up to which the log has it."""
+        until = self._read().get("fed_until")
+        return until if isinstance(until, int) and until > 0 else 0
+
+    @property
+    def written_at(self) -> float:
+        """When these notes were last written, in seconds since 1970; 0.0 where they never were."""
+        try:
+            return self._standing.stat().st_mtime
+        except OSError:
+            return 0.0
+
+    def write(self, namespace: str, fed_until: int) -> None:
+        """Put both in the place of what is known. Of two processes at it the last one wins, which harms nothing."""
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            fresh = self._standing.with_suffix(f".{os.getpid()}")
+            fresh.touch(mode=0o600)
+            fresh.write_text(json.dumps({"namespace": namespace, "fed_until": fed_until}), "utf-8")
+            fresh.replace(self._standing)
+
+    def given(self) -> frozenset[str]:
+        """Ids of what the client's window holds already."""
+        return frozenset(_content(self._given).split())
+
+    def add_given(self, record_ids: Collection[str]) -> None:
+        """Add to them: appended at once, so that two processes lose nothing of each other's."""
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self._given.touch(mode=0o600)
+            with self._given.open("a", encoding="utf-8") as file:
+                file.write("".join(f"{record_id}\n" for record_id in record_ids))
+
+    def forget_given(self) -> None:
+        """The window is a new one."""
+        with contextlib.suppress(OSError):
+            self._given.unlink(missing_ok=True)
+
+    def prune(self) -> None:
+        """Delete the notes on sessions of long ago."""
+        with contextlib.suppress(OSError):
+            for file in self._folder.iterdir():
+                if file.stat().st_mtime < time.time() - KEPT_SECONDS:
+                    file.unlink(missing_ok=True)
+
+    def _read(self) -> dict[str, object]:
+        try:
+            found: object = json.loads(_content(self._standing) or "{}")
+        except (ValueError, RecursionError):
+            return {}
+        return cast("dict[str, object]", found) if isinstance(found, dict) else {}
+
+
+def _content(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(MAX_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""

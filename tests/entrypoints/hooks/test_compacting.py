@@ -1,0 +1,73 @@
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mcp_memory.domain.records import Record
+from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.services.tasks import PushRequest
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from tests.entrypoints.hooks.conftest import RunHook, Transcript
+
+ContextOf = Callable[[str], str]
+
+
+def kept(memory: "App", tag: str) -> list[Record]:
+    where = RecordFilter(scopes=memory.caller().scopes, tags=frozenset({tag}))
+    return list(memory.records.list(where, "created", 10))
+
+
+def test_before_a_compaction_a_checkpoint_says_where_the_work_stands(
+    memory: "App", run_hook: "RunHook", transcript: "Transcript"
+) -> None:
+    """S7.2."""
+    memory.tasks.push(PushRequest(goal="Let customers export invoices"), memory.caller())
+    memory.tasks.push(PushRequest(goal="Stream the rows"), memory.caller())
+    transcript.say("user", "Write them to exports/writer.py and never use pandas.")
+    transcript.call("c1", "Edit", {"file_path": "exports/writer.py"}, "done")
+    told = run_hook("PreCompact", trigger="manual")
+    assert told.startswith("Keep word for word")
+    assert told.endswith("Let customers export invoices > Stream the rows")
+    (checkpoint,) = kept(memory, "checkpoint")
+    assert checkpoint.kind == "event"
+    assert checkpoint.session_id == "0a1b2c3d-0000-4000-8000-000000000001"
+    for part in ("Let customers export invoices > Stream the rows", "never use pandas", "exports/writer.py"):
+        assert part in checkpoint.text
+    assert len(memory.logs.said(memory.caller(checkpoint.session_id))) == 3
+
+
+def test_a_later_checkpoint_takes_the_place_of_the_former(
+    memory: "App", run_hook: "RunHook", transcript: "Transcript"
+) -> None:
+    transcript.say("user", "First look at the tests in tests/test_export.py.")
+    run_hook("PreCompact")
+    transcript.say("user", "Then look at the columns in docs/export.md.")
+    run_hook("PreCompact")
+    newer, older = kept(memory, "checkpoint")
+    assert older.superseded_by == newer.id
+    assert "docs/export.md" in newer.text
+
+
+def test_the_clients_summary_is_kept_in_the_place_of_its_former_one(memory: "App", run_hook: "RunHook") -> None:
+    """S7.2."""
+    first = "<analysis>Let me think.</analysis>\n<summary>\n1. The port is 5433.\n</summary>"
+    run_hook("PostCompact", trigger="auto", compact_summary=first)
+    run_hook("PostCompact", trigger="auto", compact_summary="2. The export works \x00 now.")
+    newer, older = kept(memory, "client-summary")
+    assert (older.kind, older.text) == ("summary", "1. The port is 5433.")
+    assert older.superseded_by == newer.id
+    assert newer.text == "2. The export works  now."
+    run_hook("PostCompact", trigger="auto", compact_summary="")
+    assert len(kept(memory, "client-summary")) == 2
+
+
+def test_without_a_transcript_the_checkpoint_says_where_the_tasks_stand(memory: "App", run_hook: "RunHook") -> None:
+    memory.tasks.push(PushRequest(goal="Stream the rows"), memory.caller())
+    assert run_hook("PreCompact", trigger="auto").endswith("Stream the rows")
+    assert "Stream the rows" in kept(memory, "checkpoint")[0].text
+
+
+def test_with_nothing_said_and_no_memory_it_still_tells_the_client_what_to_keep(run_hook: "RunHook") -> None:
+    off: dict[str, object] = {"hook_log": False}
+    assert run_hook("PreCompact", off).startswith("Keep word for word")
+    assert run_hook("PreCompact", transcript_path="").startswith("Keep word for word")

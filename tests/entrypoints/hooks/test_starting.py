@@ -1,0 +1,180 @@
+import subprocess
+import sys
+from collections.abc import Callable
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_memory.app import App, open_app
+from mcp_memory.domain.records import NewRecord
+from mcp_memory.entrypoints.hooks.hooked import CLIENT
+from mcp_memory.entrypoints.hooks.injecting import MOST_CHARACTERS
+from mcp_memory.services.compact import CompactRequest
+from mcp_memory.services.tasks import PopRequest, PushRequest
+from mcp_memory.settings import load_settings, project_namespace
+
+if TYPE_CHECKING:
+    from tests.entrypoints.hooks.conftest import RunHook, Transcript
+
+ContextOf = Callable[[str], str]
+
+
+@pytest.fixture
+def worked(memory: App) -> App:
+    """A memory in the middle of some work."""
+    me = memory.caller()
+    memory.remember(
+        [
+            NewRecord(text="Exports are CSV in UTF-8.", kind="decision"),
+            NewRecord(
+                text="Never export from the primary.",
+                kind="censor",
+                details={"action": "block", "trigger": "export", "reason": "it locks the invoices"},
+            ),
+        ],
+        me,
+    )
+    memory.tasks.push(PushRequest(goal="Let customers export invoices"), me)
+    memory.tasks.push(PushRequest(goal="Agree on the columns"), me)
+    memory.tasks.pop(PopRequest(result="nine columns"), me)
+    memory.tasks.push(PushRequest(goal="Build the file in memory"), me)
+    memory.tasks.pop(PopRequest(result="2 GB of it", status="failed"), me)
+    memory.tasks.push(PushRequest(goal="Stream the rows"), me)
+    memory.tasks.push(PushRequest(plan=("Try it with 50,000 invoices",)), me)
+    return memory
+
+
+def test_a_session_begins_with_what_the_memory_holds(worked: App, run_hook: "RunHook", context_of: ContextOf) -> None:
+    """S7.2."""
+    text = context_of(run_hook("SessionStart", source="startup"))
+    assert "Exports are CSV in UTF-8." in text
+    assert '<memory-context id="c' in text
+    factor = worked.factor(worked.caller(client="claude-code")).factor
+    assert ceil(worked.counter.count(text) * factor) <= 2_000
+
+
+@pytest.mark.parametrize("source", ["startup", "resume", "compact", "clear", "fork", "something new"])
+def test_whatever_starts_it_the_block_says_where_the_work_stands(
+    worked: App, run_hook: "RunHook", context_of: ContextOf, source: str
+) -> None:
+    """S7.2: the goal path, what is done, what is next, dead ends, and what not to do."""
+    text = context_of(run_hook("SessionStart", source=source))
+    for line in (
+        "]: Let customers export invoices",
+        ": Stream the rows",
+        ": Agree on the columns → nine columns",
+        ": Try it with 50,000 invoices",
+        "dead end (failed)",
+        "2 GB of it",
+        "**BLOCK:** export",
+    ):
+        assert line in text, (line, text)
+
+
+def test_after_a_compaction_it_names_what_is_kept_of_the_session(
+    worked: App, run_hook: "RunHook", transcript: "Transcript", context_of: ContextOf
+) -> None:
+    """S7.2."""
+    transcript.say("user", "Write the rows to exports/writer.py, with port 5433 for the replica.")
+    run_hook("PreCompact", trigger="auto")
+    run_hook("PostCompact", trigger="auto", compact_summary="<summary>The writer streams rows.</summary>")
+    text = context_of(run_hook("SessionStart", source="compact"))
+    assert "The conversation was compacted just now." in text
+    assert 'session_id="0a1b2c3d-0000-4000-8000-000000000001"' in text
+    assert "Its summaries: r0" in text
+    assert "exports/writer.py" in text
+    assert "port 5433" in text
+    begun = context_of(run_hook("SessionStart", source="startup", session_id="another"))
+    assert "kept word for word" not in begun
+
+
+def test_without_a_log_a_compaction_leaves_nothing_to_name(
+    worked: App, run_hook: "RunHook", context_of: ContextOf
+) -> None:
+    text = context_of(run_hook("SessionStart", source="compact"))
+    assert "kept word for word" not in text
+    assert "Its summaries" not in text
+
+
+def test_what_a_compaction_of_the_log_put_together_is_named_too(
+    memory: App, run_hook: "RunHook", transcript: "Transcript", context_of: ContextOf
+) -> None:
+    for number in range(40):
+        transcript.say("user", f"Question {number}: which port does service {number} listen on, and why that one?")
+        transcript.say("assistant", f"Service {number} listens on port {5_000 + number}. " + "It was free. " * 40)
+    run_hook("Stop")
+    caller = memory.caller("0a1b2c3d-0000-4000-8000-000000000001", CLIENT)
+    memory.compact(CompactRequest(window=4_000, force=True, summarizer="extractive"), caller)
+    summaries = [each.entry.id for each in memory.logs.stand_ins(caller) if each.entry.form == "summary"]
+    assert summaries
+    assert f"Its summaries: {', '.join(summaries)}" in context_of(run_hook("SessionStart", source="compact"))
+
+
+def test_nothing_is_said_and_made_where_there_is_no_memory(tmp_path: Path, run_hook: "RunHook") -> None:
+    assert run_hook("SessionStart", source="startup") == ""
+    assert run_hook("UserPromptSubmit", prompt="What do we know of exports?") == ""
+    assert not (tmp_path / "data").exists()
+
+
+def test_nothing_is_said_where_the_memory_is_empty(memory: App, run_hook: "RunHook") -> None:
+    assert run_hook("SessionStart", source="startup") == ""
+    assert run_hook("SessionStart", source="compact") == ""
+
+
+def test_a_budget_of_zero_gives_nothing(worked: App, run_hook: "RunHook") -> None:
+    assert run_hook("SessionStart", {"hook_max_tokens": 0}, source="startup") == ""
+    assert run_hook("UserPromptSubmit", {"hook_prompt_max_tokens": 0}, prompt="Exports in CSV?") == ""
+
+
+def test_a_smaller_budget_holds_as_well(worked: App, run_hook: "RunHook", context_of: ContextOf) -> None:
+    text = context_of(run_hook("SessionStart", {"hook_max_tokens": 500}, source="startup"))
+    factor = worked.factor(worked.caller(client="claude-code")).factor
+    assert ceil(worked.counter.count(text) * factor) <= 500
+
+
+def test_the_block_is_no_longer_than_the_client_shows(memory: App, run_hook: "RunHook", context_of: ContextOf) -> None:
+    facts = [NewRecord(text=f"Fact number {n} says something that takes a whole line of a block.") for n in range(120)]
+    memory.remember(facts, memory.caller())
+    text = context_of(run_hook("SessionStart", {"hook_max_tokens": 20_000}, source="startup"))
+    assert MOST_CHARACTERS * 0.8 < len(text) <= MOST_CHARACTERS
+
+
+def test_the_session_belongs_to_the_project_it_began_in(
+    tmp_path: Path, run_hook: "RunHook", transcript: "Transcript", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    for folder in (project, elsewhere):
+        (folder / ".git").mkdir(parents=True)
+    mine = {"namespace": None}
+    transcript.say("user", "Begin here.")
+    run_hook("Stop", mine, cwd=str(project))
+    transcript.say("user", "Go on there.")
+    run_hook("Stop", mine, cwd=str(elsewhere))
+    settings = load_settings(data_dir=tmp_path / "data", namespace=project_namespace(project))
+    app = open_app(settings)
+    said = app.logs.said(app.caller("0a1b2c3d-0000-4000-8000-000000000001"))
+    app.close()
+    assert len(said) == 2
+
+
+def test_a_session_that_the_settings_name_is_the_servers_too(
+    memory: App, run_hook: "RunHook", transcript: "Transcript"
+) -> None:
+    transcript.say("user", "Which port?")
+    run_hook("Stop", {"session": "monday"})
+    assert len(memory.logs.said(memory.caller("monday"))) == 1
+
+
+def test_a_start_loads_neither_model_nor_index_nor_protocol(worked: App, tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from mcp_memory.entrypoints.hooks.running import run\n"
+        'payload = b\'{"session_id": "s", "source": "startup"}\'\n'
+        f"text = run('SessionStart', payload, {{'data_dir': {str(tmp_path / 'data')!r}, 'namespace': 'test'}})\n"
+        "slow = {'chromadb', 'onnxruntime', 'networkx', 'mcp', 'typer', 'rich', 'tokenizers'}\n"
+        "assert 'Exports are CSV' in text, text\n"
+        "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
