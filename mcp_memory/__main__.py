@@ -1,4 +1,7 @@
-"""Start: `mcp-memory` alone serves stdio at once; anything else goes to the command line, which is slower to load."""
+"""Start: `mcp-memory` alone serves stdio at once, and a client's hook must not be waited for.
+
+Anything else goes to the command line, which is slower to load.
+"""
 
 import sys
 
@@ -11,9 +14,18 @@ def main() -> None:
         from mcp_memory.settings import load_settings
 
         try:
-            serve(load_settings())
+            settings = load_settings()
+            if settings.url:
+                from mcp_memory.entrypoints.attach import attach
+
+                attach(settings)
+            serve(settings)
         except McpMemoryError as error:
             sys.exit(f"mcp-memory: {error}")
+    elif sys.argv[1] == "hook" and not any(argument.startswith("-") for argument in sys.argv[2:]):
+        from mcp_memory.entrypoints.hooks.running import main as run_hook
+
+        run_hook(" ".join(sys.argv[2:]), {})
     else:
         from mcp_memory.entrypoints.cli import app
 

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -44,8 +44,9 @@ from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.assemble_context import AssembleContext, Context, ContextRequest
+from mcp_memory.services.checkpointing import Checkpointing
 from mcp_memory.services.committing import Committing
-from mcp_memory.services.compact import Compact, Compacted, CompactRequest, Tell
+from mcp_memory.services.compact import Compact, Compacted, CompactRequest
 from mcp_memory.services.drafting import Drafting
 from mcp_memory.services.examining import Examining
 from mcp_memory.services.extracting import Extracting
@@ -61,9 +62,12 @@ from mcp_memory.services.querying import Evidence, Querying
 from mcp_memory.services.recall import Recall, RecallAnswer, RecallRequest
 from mcp_memory.services.reindex import Reindex
 from mcp_memory.services.remember import Remember, Remembered
+from mcp_memory.services.reminding import Reminder, Reminding
 from mcp_memory.services.revise import Revise, Revision
+from mcp_memory.services.running_passes import Tell
 from mcp_memory.services.standing import visible_to
 from mcp_memory.services.tasks import Tasks
+from mcp_memory.services.tokens import Tokens
 from mcp_memory.settings import Settings
 from mcp_memory.stores.graph_networkx import NetworkxGraphStore
 from mcp_memory.stores.records_sqlite import FILE_NAME, restore
@@ -93,16 +97,18 @@ class App:
         self._making = threading.Lock()
         self._made: _Services | None = None
         self._pool: Executor = ThreadPoolExecutor(SOURCE_THREADS, thread_name_prefix="sources")
-        self.records, self.logs = make_stores(settings, self._embedder, clock)
+        self.records, self.logs, tokens = make_stores(settings, self._embedder, clock)
+        self.tokens = Tokens(tokens, clock)
         self.tasks = Tasks(self.records, self._redactor, clock)
         self.graph: GraphStore = NetworkxGraphStore(self.records)
         self.inspect = Inspecting(self.records, self.logs, self.graph, clock)
         self.reindex = Reindex(self.records, self._embedder)
         self.examine = Examining(self.records, self.reindex, self._embedder.id, self.index_examiner)
-        self.maintain = Maintain(self.records, self._embedder, self._counter, clock)
+        self.maintain = Maintain(self.records, self._embedder, self._counter, clock, self.tokens.person_of)
         self.stirred = threading.Event()
         """Set when there may be something for `keep_up` to do: a log has grown, or the embedder answers again."""
         self._feeding = Feeding(self.records, self.logs, self._drafting, clock, self._giving_way.pause)
+        self.checkpoints = Checkpointing(self.records, self.logs, self._counter)
         self._forget = Forget(self.records, self._erase_derived, clock)
         self._revise = Revise(self.records, self._embedder, self._counter, self._redactor, clock)
 
@@ -150,6 +156,15 @@ class App:
     def add_event(self, context_id: str, record_id: str, caller: Caller) -> Context:
         return self._services.assemble_context.add_event(context_id, record_id, caller, self.factor(caller))
 
+    def remind(self, prompt: str, known: Collection[str], max_tokens: int, caller: Caller) -> Reminder:
+        """What a prompt calls for beside the known ids, in at most so many of the client's tokens."""
+        return self._services.remind(prompt, known, max_tokens, caller, self.factor(caller))
+
+    def checkpoint(self, caller: Caller) -> str | None:
+        """Write down where the caller's session stands; the record's id, None where there is nothing to say."""
+        item = self.checkpoints.draft(caller)
+        return self.remember([item], caller)[0].id if item else None
+
     def feed(self, told: Iterable[NewRecord], caller: Caller) -> Fed:
         """Add what is new of a conversation to the log of the caller's session."""
         fed = self._feeding(told, caller)
@@ -186,7 +201,8 @@ class App:
             "factor": factor.factor,
             "known_error": factor.known_error,
         }
-        index: dict[str, Json] = asdict(self.index.state())
+        state = self.index.state()  # Its figures are of everybody's records.
+        index: dict[str, Json] = {"mode": state.mode, "state": state.state, "reason": state.reason}
         options = self._compact.options(None, None, factor)
         log = log_standing(self.logs, caller, options, factor.factor)
         log["passes"] = pass_tallies(self.logs, caller, self._clock(), factor.factor)
@@ -297,6 +313,7 @@ class App:
             querying=querying,
             remember=Remember(records, vectors, self._drafting, counter, self._given_out, clock),
             recall=Recall(records, self.logs, querying, counter, self._given_out, clock),
+            remind=Reminding(records, querying, counter, clock),
             assemble_context=AssembleContext(
                 records,
                 vectors,
@@ -321,8 +338,9 @@ class App:
     def idle_compaction(self) -> IdleCompaction:
         """What keeps logs inside their windows without being asked."""
         idle_seconds = 60 * self.settings.compaction_idle_minutes
+        own, person_of = self.caller(), self.tokens.person_of
         return IdleCompaction(
-            self._compact, self.logs, self.caller(), idle_seconds, lambda: self.factor(self.caller()), self._clock
+            self._compact, self.logs, own, idle_seconds, lambda: self.factor(self.caller()), self._clock, person_of
         )
 
     @cached_property
@@ -331,7 +349,7 @@ class App:
         from mcp_memory.services.summing_up import SummingUp
 
         settings, counter = self.settings, self._counter
-        extracting = Extracting(self.records, self._embedder, counter, self._giving_way.pause)
+        extracting = Extracting(self.records, self._embedder, counter, self._giving_way.pause, self.tokens.person_of)
         summarizers = make_summarizers(settings, self._embedder, counter)
         return Compact(
             self.records,
@@ -355,6 +373,7 @@ class _Services:
     querying: Querying
     remember: Remember
     recall: Recall
+    remind: Reminding
     assemble_context: AssembleContext
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from mcp_memory.encoders.chroma_functions import ChosenFunction
 from mcp_memory.encoders.embed_chroma import ChromaEmbedder
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.ports import Clock, Embedder, RecordStore, SessionLogStore, Summarizer, TokenCounter
+from mcp_memory.ports import Clock, Embedder, RecordStore, SessionLogStore, Summarizer, TokenCounter, TokenStore
 from mcp_memory.settings import Settings
 from mcp_memory.stores.records_sqlite import SqliteRecordStore
 
@@ -36,10 +36,12 @@ def make_embedder(settings: Settings) -> Embedder:
     )
 
 
-def make_stores(settings: Settings, embedder: Embedder, clock: Clock) -> tuple[RecordStore, SessionLogStore]:
-    """The records, and the logs that they make up, in one file."""
+def make_stores(
+    settings: Settings, embedder: Embedder, clock: Clock
+) -> tuple[RecordStore, SessionLogStore, TokenStore]:
+    """The records, the logs that they make up, and the tokens, in one file."""
     records = SqliteRecordStore(settings.data_dir, embedder.id, clock)
-    return records, records.session_logs()
+    return records, records.session_logs(), records.tokens()
 
 
 def make_summarizers(settings: Settings, embedder: Embedder, counter: TokenCounter) -> Mapping[str, Summarizer]:

@@ -28,7 +28,7 @@ from mcp_memory.errors import InvalidRequest
 APP_NAME = "mcp-memory"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SENDABLE = re.compile(r"[\x20-\x7e]*")
-_FROM_ENVIRONMENT_ONLY = frozenset({"chroma_headers", "chroma_api_key"})
+_FROM_ENVIRONMENT_ONLY = frozenset({"chroma_headers", "chroma_api_key", "url", "token"})
 """A file is copied, shown and committed."""
 _SECRET = re.compile(r"key|token|secret|password|credential|header", re.IGNORECASE)
 
@@ -184,8 +184,18 @@ class Settings(BaseSettings):
     """Sent to the server with every request (JSON; from the environment only)."""
     chroma_api_key: _Sendable | None = None
     """For `cloud` (from the environment only)."""
+    url: Annotated[str, AfterValidator(_check_endpoint)] | None = None
+    """The HTTP server to pass everything on to, as its /mcp, in place of a memory here (from the environment only)."""
+    token: _Sendable | None = None
+    """What that server knows this agent by (from the environment only)."""
     maintain_minutes: Annotated[float, Field(ge=0, le=10_080)] = 30.0
     """How often, at least, a server moves on what is due (docs/lifecycle.md); 0 leaves it to `mcp-memory maintain`."""
+    hook_max_tokens: Annotated[int, Field(ge=0, le=20_000)] = 2_000
+    """What a client's hook gives at a session's start, in the client's tokens; 0 for nothing."""
+    hook_prompt_max_tokens: Annotated[int, Field(ge=0, le=2_000)] = 600
+    """What it adds to a prompt at the most; 0 for nothing."""
+    hook_log: bool = True
+    """Whether hooks keep the session's log: messages, tool calls, the client's summaries, checkpoints."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
 
     @field_validator("embedder_model")
@@ -230,6 +240,12 @@ def config_file() -> Path:
     """The TOML file: MCP_MEMORY_CONFIG, or config.toml in the platform's configuration directory."""
     named = os.environ.get("MCP_MEMORY_CONFIG")
     return Path(named) if named else Path(platformdirs.user_config_dir(APP_NAME, appauthor=False)) / "config.toml"
+
+
+def client_variables() -> dict[str, str]:
+    """The variables that say where other programs keep their configuration, as far as they are set."""
+    names = ("APPDATA", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "LOCALAPPDATA", "XDG_CONFIG_HOME")
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
 def load_settings(**overrides: Any) -> Settings:

@@ -159,3 +159,24 @@ def test_a_model_for_summaries_is_chosen_by_the_environment(monkeypatch: pytest.
     assert (settings.summarizer, settings.summarizer_model) == ("openai", "some-model")
     assert settings.summarizer_url == "http://localhost:11434/v1"
     assert settings.summarizer_timeout_seconds == 60
+
+
+def test_a_server_to_pass_on_to_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """S4.2, S4.3: with the token, which neither a file nor a message holds."""
+    monkeypatch.setenv("MCP_MEMORY_CONFIG", str(tmp_path / "config.toml"))
+    assert (load_settings().url, load_settings().token) == (None, None)
+    monkeypatch.setenv("MCP_MEMORY_URL", "https://memory.example.com/mcp")
+    monkeypatch.setenv("MCP_MEMORY_TOKEN", "mcpm_word")
+    settings = load_settings()
+    assert settings.url == "https://memory.example.com/mcp"
+    assert settings.token is not None
+    assert settings.token.get_secret_value() == "mcpm_word"
+    assert "word" not in repr(settings)
+    monkeypatch.setenv("MCP_MEMORY_TOKEN", "mcpm_word\n\u2028")
+    with pytest.raises(InvalidRequest, match="Setting token: must hold ASCII") as refused:
+        load_settings()
+    assert "word" not in str(refused.value)
+    for name in ("url", "token"):
+        (tmp_path / "config.toml").write_text(f'{name} = "http://localhost"', "utf-8")
+        with pytest.raises(InvalidRequest, match=f"holds {name}; take it out and set MCP_MEMORY_{name.upper()}"):
+            load_settings()

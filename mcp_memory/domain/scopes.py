@@ -11,10 +11,13 @@ ISOLATED_KINDS: frozenset[Kind] = frozenset({"episode", *LOG_KINDS})
 """What happened inside a task, for which its result stands once it is finished; what was learnt holds everywhere."""
 
 
-def scope_key(visibility: Visibility, namespace: str, agent: str) -> str:
-    """The key under which a record is isolated. Agent names hold no '/', so keys never collide."""
+def scope_key(visibility: Visibility, namespace: str, agent: str, person: str = "") -> str:
+    """The key under which a record is isolated. Agent names hold no '/', so keys never collide.
+
+    Without a person's name it is the one to whom the machine's memory belongs.
+    """
     if visibility == "user":
-        return USER_SCOPE
+        return f"{USER_SCOPE}/{person}" if person else USER_SCOPE
     if visibility == "private":
         return f"private/{agent}/{namespace}"
     return f"shared/{namespace}"
@@ -22,10 +25,11 @@ def scope_key(visibility: Visibility, namespace: str, agent: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks: the namespace and agent of the process, and the session.
+    """Who asks: the namespace and agent of the process or of a token, and the session.
 
-    `named_session` is True where a person or a call chose the session's name; a session named by the process itself is
-    only a label on records, and shares its agent's place in the task tree.
+    `person` is whom the agent works for; "" is the owner of the machine's memory. `named_session` is True where a
+    person or a call chose the session's name; a session named by the process itself is only a label on records, and
+    shares its agent's place in the task tree.
     """
 
     namespace: str
@@ -34,12 +38,17 @@ class Caller:
     named_session: bool = False
     inherited: tuple[str, ...] = ()
     client: str = ""
+    person: str = ""
 
     @property
     def scopes(self) -> tuple[str, ...]:
         """Every scope this caller may read: its own, its private part, its person's, then inherited namespaces."""
-        own = (scope_key("shared", self.namespace, self.agent), scope_key("private", self.namespace, self.agent))
-        return (*own, USER_SCOPE, *(scope_key("shared", name, self.agent) for name in self.inherited))
+        own = (self.scope("shared"), self.scope("private"), self.scope("user"))
+        return (*own, *(scope_key("shared", name, self.agent) for name in self.inherited))
+
+    def scope(self, visibility: Visibility) -> str:
+        """The scope of what this caller stores."""
+        return scope_key(visibility, self.namespace, self.agent, self.person)
 
     def in_session(self, session_id: str | None) -> "Caller":
         """The same caller speaking for a session it names; None or '' keeps the present one."""

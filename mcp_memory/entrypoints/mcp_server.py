@@ -2,10 +2,11 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, InputRequiredResult
 
@@ -52,9 +53,9 @@ class MemoryServer(MCPServer):
         return await super().call_tool(name, arguments, context)
 
 
-def build_server(app: "App", *, warm_up: bool = False) -> MCPServer:
-    """A server over the app. With `warm_up` what is slow to load is loaded once the first request has been answered."""
-    tools: list[StrictTool] = [
+def build_tools(app: "App") -> list[StrictTool]:
+    """The tools over the app."""
+    return [
         remember.build(app),
         recall.build(app),
         assemble_context.build(app),
@@ -63,13 +64,20 @@ def build_server(app: "App", *, warm_up: bool = False) -> MCPServer:
         revise.build(app),
         forget.build(app),
     ]
+
+
+def build_server(app: "App", *, warm_up: bool = False, middleware: Sequence[ServerMiddleware[Any]] = ()) -> MCPServer:
+    """A server over the app. With `warm_up` what is slow to load is loaded once the first request has been answered.
+
+    Every message passes the `middleware`, the first outermost.
+    """
     server = MemoryServer(
         "mcp-memory",
         title="Memory",
         version=__version__,
         instructions=INSTRUCTIONS,
-        tools=[*tools],
-        middleware=[WarmUp(app)] if warm_up else [],
+        tools=[*build_tools(app)],
+        middleware=[*middleware, WarmUp(app)] if warm_up else [*middleware],
         log_level="WARNING",
     )
     resources.add_to(server, app)

@@ -9,6 +9,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from mcp_memory.domain.records import Json
 from mcp_memory.entrypoints.answers import show_tasks
+from mcp_memory.entrypoints.identity import asking, is_local, require
 from mcp_memory.entrypoints.strict_tool import log_defect
 from mcp_memory.errors import McpMemoryError, NotFound
 
@@ -27,24 +28,33 @@ def add_to(server: MCPServer, app: "App") -> None:
 
     @resource("memory://status", "Status", "What is stored where, and what is configured")
     def status() -> str:
-        return _answer("status", lambda: dict(app.status(app.caller(None, ""))))
+        return _answer("status", lambda: _status(app))
 
     @resource("memory://tasks", "Tasks", "The tree of tasks, where you stand in it, and what comes next")
     def tasks() -> str:
-        caller = app.caller(None, "")
+        caller = asking(app)
         return _answer("tasks", lambda: show_tasks(app.tasks.tree(caller), app.tasks.stack(caller)))
 
     @resource("memory://record/{id}", "Record", "All that is known of one record")
     def record(id: str) -> str:  # noqa: A002 - the name in the template
-        return _answer("record", lambda: dict(app.describe(id, app.caller(None, ""))))
+        return _answer("record", lambda: dict(app.describe(id, asking(app))))
 
     @resource("memory://session/{id}", "Session", "The log of one session")
     def session(id: str) -> str:  # noqa: A002
-        return _answer("session", lambda: dict(app.session_log(id, app.caller(None, ""))))
+        return _answer("session", lambda: dict(app.session_log(id, asking(app))))
 
     @resource("memory://context/{id}", "Context", "What went into an assembled context, what did not, and why")
     def context(id: str) -> str:  # noqa: A002
-        return _answer("context", lambda: dict(app.context_report(id, app.caller(None, ""))))
+        return _answer("context", lambda: dict(app.context_report(id, asking(app))))
+
+
+def _status(app: "App") -> dict[str, Json]:
+    """Whoever comes over HTTP is told nothing of the server's files, which hold what belongs to others too."""
+    shown = app.status(asking(app))
+    store = shown["store"]
+    if is_local() or not isinstance(store, dict):
+        return shown
+    return shown | {"store": {name: value for name, value in store.items() if name not in ("path", "bytes")}}
 
 
 def _answer(name: str, read: Callable[[], dict[str, Json]]) -> str:
@@ -55,6 +65,7 @@ def _answer(name: str, read: Callable[[], dict[str, Json]]) -> str:
         ResourceError: it cannot be read; says why in words meant for the caller.
     """
     try:
+        require("read")
         return json.dumps(read(), ensure_ascii=False, separators=(",", ":"))
     except NotFound as error:
         raise ResourceNotFoundError(str(error)) from error

@@ -48,14 +48,13 @@ def serve(settings: "Settings") -> NoReturn:
         InvalidRequest: there is no standard input or output.
         McpMemoryError: the memory cannot be opened.
     """
-    if sys.__stdin__ is None or sys.__stdout__ is None:
-        raise InvalidRequest("Standard input and output are closed; let an MCP client start the server.")
+    check_standard_streams()
     log_to_stderr(settings.log_level)
     from mcp_memory.app import open_app
     from mcp_memory.entrypoints.mcp_server import build_server
 
     app = open_app(settings)
-    upkeep = _upkeep(app, settings)
+    upkeep = upkeep_for(app, settings)
     upkeep.start()
     # Long work and calls share one interpreter: a call that is ready to go on gets it sooner than in Python's own 5 ms.
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -64,10 +63,16 @@ def serve(settings: "Settings") -> NoReturn:
     serve_stdio(build_server(app, warm_up=True))
     upkeep.stop()
     app.close()
-    _leave()
+    leave()
 
 
-def _upkeep(app: "App", settings: "Settings") -> "Upkeep":
+def check_standard_streams() -> None:
+    """Raises InvalidRequest where there is no standard input or output."""
+    if sys.__stdin__ is None or sys.__stdout__ is None:
+        raise InvalidRequest("Standard input and output are closed; let an MCP client start the server.")
+
+
+def upkeep_for(app: "App", settings: "Settings") -> "Upkeep":
     """What a server does beside its calls: as often as the settings ask for, and when there is something to do."""
     from mcp_memory.entrypoints.upkeep import Upkeep
 
@@ -81,11 +86,11 @@ def serve_stdio(server: "MCPServer") -> None:
     """Serve one client. Returns when it closes our input with nothing in flight; else the process ends in seconds."""
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, _on_signal)
-    _watch_for_absence()
+    watch_for_absence()
     pending = PendingRequests()
     server.middleware.append(pending)
     try:
-        guarded = GuardedInput(_take_stdin(), pending.add, lambda: _let_end(pending))
+        guarded = GuardedInput(take_stdin(), pending.add, lambda: _let_end(pending))
         sys.stdin = io.TextIOWrapper(io.BufferedReader(guarded))
         server.run("stdio")
     except* OSError:
@@ -194,7 +199,7 @@ def log_to_stderr(level: str) -> None:
     logging.captureWarnings(capture=True)
 
 
-def _take_stdin() -> BinaryIO:
+def take_stdin() -> BinaryIO:
     """Keep the wire for ourselves, and leave the null device under number 0, for children to read."""
     wire = os.dup(0)  # dup makes it non-inheritable
     null = os.open(os.devnull, os.O_RDONLY)
@@ -207,7 +212,7 @@ def _take_stdin() -> BinaryIO:
     return open(wire, "rb", closefd=False)  # a thread may still wait on it at the end
 
 
-def _watch_for_absence() -> None:
+def watch_for_absence() -> None:
     """End the process when the client is gone though our input stays open, as when another process has inherited it."""
     if sys.platform != "win32":
         threading.Thread(target=_watch, args=(os.getppid(), os.dup(1)), name="watch-client", daemon=True).start()
@@ -215,24 +220,30 @@ def _watch_for_absence() -> None:
 
 def _watch(parent: int, output: int) -> None:
     poll = select.poll()
-    poll.register(output, 0)  # an error is always reported: nobody reads any more
+    # An error, that nobody reads any more, is always reported; by macOS only to who waits for something.
+    poll.register(output, select.POLLOUT)
     while os.getppid() == parent and not any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
         time.sleep(WATCH_SECONDS)
-    _leave()
+    leave()
 
 
 def _let_end(pending: PendingRequests) -> None:
     """Let calls in flight run for a while, and the process no longer than that."""
-    timer = threading.Timer(GRACE_SECONDS, _leave)
-    timer.daemon = True
-    timer.start()
+    leave_within(GRACE_SECONDS)
     pending.wait(GRACE_SECONDS)
 
 
 def _on_signal(_number: int, _frame: "FrameType | None") -> None:
-    _leave()
+    leave()
 
 
-def _leave() -> NoReturn:
+def leave_within(seconds: float) -> None:
+    """End after this time, whatever goes on until then."""
+    timer = threading.Timer(seconds, leave)
+    timer.daemon = True
+    timer.start()
+
+
+def leave() -> NoReturn:
     """End at once. A regular end would wait for threads, or take libraries down under those still running in them."""
     os._exit(0)

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from mcp_memory.domain.records import Json
 from mcp_memory.entrypoints.arguments import Arguments, read_arguments
+from mcp_memory.entrypoints.identity import require
 from mcp_memory.entrypoints.sampling import AnswerNeeded, check_offered, sample
 from mcp_memory.entrypoints.schemas import slim_schema
 from mcp_memory.errors import McpMemoryError
@@ -65,8 +66,9 @@ class StrictTool(Tool):
     async def run(
         self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
     ) -> CallToolResult | InputRequiredResult:
-        """Validate and call. Whatever goes wrong is a result with `is_error`."""
+        """Validate and call; what changes memory takes the right to write. All that goes wrong has `is_error`."""
         try:
+            require("read" if self.annotations and self.annotations.read_only_hint else "write")
             given = read_arguments(self.arguments, arguments)
             return await to_thread.run_sync(self.fn, given, client_name(context), ClientSide(context))
         except AnswerNeeded as needed:

@@ -15,6 +15,7 @@ from mcp_memory.domain.tasks import Task
 from mcp_memory.ports.changes import FilterChange, LinkChange, TaskLink, TermChange, VectorChange
 from mcp_memory.ports.encoders import Vectors
 from mcp_memory.ports.transaction import Transaction
+from mcp_memory.ports.transfer import Transfer
 
 RecordOrder = Literal["created", "occurred", "accessed", "important"]
 
@@ -99,6 +100,10 @@ class RecordStore(Protocol):
 
     def count(self, where: RecordFilter) -> int:
         """How many records pass the filter."""
+        ...
+
+    def count_all(self) -> int:
+        """How many records there are, of everybody."""
         ...
 
     def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
@@ -262,9 +267,10 @@ class RecordStore(Protocol):
         """(id, change, searchable text) of records without vectors by this embedder whose texts it has not refused."""
         ...
 
-    def count_unembedded(self) -> int:
+    def count_unembedded(self, where: RecordFilter | None = None) -> int:
         """How many records were stored while the embedder could not be asked, and have no vectors since.
 
+        Of everybody, or only in the scopes of a filter and outside of its hidden branches; nothing else of it counts.
         Those whose texts it refused wait for nothing, and do not count.
         """
         ...
@@ -302,6 +308,16 @@ class RecordStore(Protocol):
 
     def renew_terms(self, record_ids: Sequence[str]) -> None:
         """Write the terms of these records anew. They advance the revision, so that every index reads them again."""
+        ...
+
+    def count_orphans(self) -> int:
+        """How many entities are left that no record mentions any more. Nobody is shown them."""
+        ...
+
+    def drop_orphans(self) -> None: ...
+
+    def transfer(self) -> Transfer:
+        """The way out and in for the whole of it."""
         ...
 
     def close(self) -> None: ...

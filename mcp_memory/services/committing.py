@@ -15,8 +15,7 @@ from mcp_memory.domain.tasks import path_to
 from mcp_memory.domain.times import iso
 from mcp_memory.ports import Clock, RecordStore, SessionLogStore, Transaction, Trigger, Undone
 from mcp_memory.services.drafting import Draft, Drafting, record_of
-from mcp_memory.services.extracting import Draft as Statement
-from mcp_memory.services.extracting import Extracting
+from mcp_memory.services.extracting import Extracting, StatementDraft
 from mcp_memory.services.succession import reinstate
 
 EXTRACTED_AT_ONCE = 100
@@ -103,7 +102,7 @@ class Committing:
                     transaction.update(replace(moved_to(summary, "retired"), updated_at=now))
         return undone
 
-    def _extract(self, drafts: Sequence[Statement]) -> tuple[str, ...]:
+    def _extract(self, drafts: Sequence[StatementDraft]) -> tuple[str, ...]:
         """Store what was stated, some at a time: others write meanwhile, and it holds whatever becomes of the plan."""
         extracted: list[str | None] = []
         for begin in range(0, len(drafts), EXTRACTED_AT_ONCE):
@@ -151,7 +150,7 @@ def _seen_like(
     reach: Collection[tuple[Visibility, str | None]], summary: Record, transaction: Transaction
 ) -> Record | None:
     """The summary, seen by nobody who does not see all that it covers; None where that is nobody."""
-    visibility: Visibility = "private" if any(seen == "private" for seen, _ in reach) else "shared"
+    visibility: Visibility = "private" if any(seen != "shared" for seen, _ in reach) else "shared"
     hidden = transaction.open_branches() & {branch for _, branch in (*reach, (visibility, summary.branch_id)) if branch}
     tasks = transaction.tasks(summary.namespace)
     paths = {branch: {task.id for task in path_to(branch, tasks)} for branch in hidden}
@@ -165,7 +164,7 @@ def _seen_like(
 def summary_details(entry: Entry, made_at: Instant) -> Details:
     """What a summary says of itself, in whole numbers of tokens and messages."""
     return {
-        "type": "context_summary" if entry.form == "summary" else entry.form,
+        "type": "context_summary",
         "compacted_count": len(entry.covers),
         "compacted_at": iso(made_at),
         "original_token_count": entry.original_tokens,

@@ -13,7 +13,7 @@ from mcp_memory.domain.lifecycle import first_status
 from mcp_memory.domain.mentions import found_entities
 from mcp_memory.domain.records import LOG_KINDS, Instant, NewRecord, Record, searchable_text
 from mcp_memory.domain.redaction import redacted_record
-from mcp_memory.domain.scopes import Caller, scope_key
+from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tasks import innermost_branch, path_to
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports import Embedder, Redactor, TokenCounter, Transaction, Vectors
@@ -64,8 +64,7 @@ class Drafting:
         item = replace(item, details=checked_details(item.kind, item.details))
         found = found_entities(item.text, item.speaker, item.details, item.entities)
         item = replace(item, entities=(*item.entities, *found))
-        scope = scope_key(item.visibility, caller.namespace, caller.agent)
-        return Draft(item=item, scope=scope, redacted=redacted, recalled=recalled, made=None)
+        return Draft(item=item, scope=caller.scope(item.visibility), redacted=redacted, recalled=recalled, made=None)
 
     def make(self, items: Sequence[NewRecord], *, embedded: bool = True) -> list[Made]:
         """What takes time: the short forms, the counts and, where `embedded`, the vectors."""

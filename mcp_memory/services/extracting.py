@@ -5,7 +5,7 @@ Knows neither why it leaves nor when: maintenance and compaction ask.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -16,7 +16,7 @@ from mcp_memory.domain.ids import RECORD
 from mcp_memory.domain.lifecycle import first_status
 from mcp_memory.domain.mentions import found_entities
 from mcp_memory.domain.records import DEFAULT_IMPORTANCE, Counters, Instant, Outcome, Record, searchable_text
-from mcp_memory.domain.scopes import USER_SCOPE, scope_key
+from mcp_memory.domain.scopes import scope_key
 from mcp_memory.domain.tasks import DEAD_ENDS, Task, branches_beside, path_to
 from mcp_memory.domain.text import content_hash, normal_hash
 from mcp_memory.errors import StoreUnavailable
@@ -31,7 +31,7 @@ Said = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class StatementDraft:
     """A statement of a source, made ready outside the transaction.
 
     `vectors` is None where the embedder was not or could not be asked; a reindex brings them.
@@ -51,8 +51,17 @@ class Extracting:
     in a task that was a dead end, only dead ends are taken.
     """
 
-    def __init__(self, records: RecordStore, embedder: Embedder, counter: TokenCounter, pause: Pause = bool) -> None:
+    def __init__(
+        self,
+        records: RecordStore,
+        embedder: Embedder,
+        counter: TokenCounter,
+        pause: Pause = bool,
+        person_of: Callable[[str], str] = lambda agent: "",
+    ) -> None:
+        """`person_of` tells whom an agent works for: what one person corrected for themselves binds no other."""
         self._records = records
+        self._person_of = person_of
         self._embedder = embedder
         self._counter = counter
         self._pause = pause
@@ -65,7 +74,7 @@ class Extracting:
         known = _known(stated, _hidden(source, self._records), self._records)
         return {key: each for key, each in stated.items() if key not in known}
 
-    def drafts(self, sources: Sequence[Record], *, embedded: bool) -> Sequence[Draft]:
+    def drafts(self, sources: Sequence[Record], *, embedded: bool) -> Sequence[StatementDraft]:
         """What takes time: reading, the short forms, the counts and, where `embedded`, the vectors.
 
         In the order of the sources; what several of one scope and branch say, from the first alone. Raises
@@ -80,7 +89,7 @@ class Extracting:
         made = self._vectors([*new.values()]) if embedded else [None] * len(new)
         count, truncate = self._counter.count, self._counter.truncate
         return [
-            Draft(
+            StatementDraft(
                 source=source,
                 statement=each,
                 text=measured(each.text, count, truncate, kind=each.kind, outcome=_outcome(each)),
@@ -89,7 +98,7 @@ class Extracting:
             for (source, each), vectors in zip(new.values(), made, strict=True)
         ]
 
-    def store(self, draft: Draft, at: Instant, transaction: Transaction) -> str | None:
+    def store(self, draft: StatementDraft, at: Instant, transaction: Transaction) -> str | None:
         """The id of the record that says so from now on, for whoever sees the source.
 
         None where nothing was stored: they know it, it was corrected for them, or the source was erased, retired,
@@ -106,7 +115,7 @@ class Extracting:
         if not is_dead_end and _led_nowhere(source, transaction.tasks(source.namespace)):
             return None
         said, hidden = draft.statement.text, _hidden(source, transaction)
-        if _is_settled(said, source, hidden, transaction):
+        if self._is_settled(said, source, hidden, transaction):
             return None
         stored = transaction.find_text(source.scope, content_hash(said))
         if stored and (is_dead_end or stored.kind != "episode"):
@@ -117,6 +126,14 @@ class Extracting:
         record = _record(draft, source, transaction.next_id(RECORD), at)
         transaction.insert(record, draft.vectors, found_entities(said, source.speaker), (), in_session=False)
         return record.id
+
+    def _is_settled(self, said: str, source: Record, hidden: frozenset[str | None], transaction: Transaction) -> bool:
+        """True where who sees the source knows it, or it was corrected for them."""
+        digest = normal_hash(said)
+        persons = scope_key("user", source.namespace, source.agent, self._person_of(source.agent))
+        readable = dict.fromkeys((source.scope, scope_key("shared", source.namespace, ""), persons))
+        is_known = bool(_known([(source.scope, digest)], hidden, transaction))
+        return is_known or any(transaction.find_corrected(scope, digest) for scope in readable)
 
     def _vectors(self, stated: Sequence[tuple[Record, Statement]]) -> Sequence[Vectors | None]:
         texts = [searchable_text(each.text, source.speaker, {}) for source, each in stated]
@@ -155,19 +172,11 @@ def _known(
     return [key for key, branches in reader.find_learnt(stated).items() if not hidden.issuperset(branches)]
 
 
-def _is_settled(said: str, source: Record, hidden: frozenset[str | None], transaction: Transaction) -> bool:
-    """True where who sees the source knows it, or it was corrected for them."""
-    digest = normal_hash(said)
-    readable = dict.fromkeys((source.scope, scope_key("shared", source.namespace, ""), USER_SCOPE))
-    is_known = bool(_known([(source.scope, digest)], hidden, transaction))
-    return is_known or any(transaction.find_corrected(scope, digest) for scope in readable)
-
-
 def _outcome(statement: Statement) -> Outcome | None:
     return "failure" if statement.kind == "episode" else None
 
 
-def _record(draft: Draft, source: Record, record_id: str, at: Instant) -> Record:
+def _record(draft: StatementDraft, source: Record, record_id: str, at: Instant) -> Record:
     """A new record of the source's place and time, without what was said of the source as such."""
     kind, text = draft.statement.kind, draft.text
     return replace(

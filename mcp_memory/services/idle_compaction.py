@@ -30,10 +30,12 @@ class IdleCompaction:
         idle_seconds: float,
         factor: Callable[[], ModelFactor],
         clock: Clock,
+        person_of: Callable[[str], str] = lambda agent: "",
     ) -> None:
         """`own` is who this process serves: a model configured for it is sent no other project's or agent's log.
 
-        `factor` says how the client's tokens, which windows are in, relate to those counted.
+        `factor` says how the client's tokens, which windows are in, relate to those counted; `person_of` whom an agent
+        works for, "" for the owner of the memory.
         """
         self._compact = compact
         self._logs = logs
@@ -41,6 +43,7 @@ class IdleCompaction:
         self._idle_seconds = idle_seconds
         self._factor = factor
         self._clock = clock
+        self._person_of = person_of
         self._left: dict[tuple[str, str, str], int] = {}
 
     def step(self, compacted: Callable[[Compacted], None] = lambda done: None) -> bool:
@@ -75,7 +78,13 @@ class IdleCompaction:
         return "idle" if level == "idle" and is_idle else None
 
     def _do(self, size: LogSize, trigger: Trigger) -> Compacted:
-        caller = Caller(namespace=size.namespace, agent=size.agent, session_id=size.session_id, named_session=True)
+        caller = Caller(
+            namespace=size.namespace,
+            agent=size.agent,
+            session_id=size.session_id,
+            named_session=True,
+            person=self._person_of(size.agent),
+        )
         summarizer = None if (size.namespace, size.agent) == self._own else "extractive"
         done = self._compact(CompactRequest(trigger=trigger, summarizer=summarizer), caller, self._factor())
         if not any(run.ran for run in done.runs):  # As it was when the passes saw it: it may have grown meanwhile.

@@ -12,7 +12,7 @@ from mcp_memory.domain.lifecycle import DAY_SECONDS, SUMMARIZED_DAYS, aged, judg
 from mcp_memory.domain.records import Instant, Kind, Record, Status
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports import Clock, Embedder, RecordStore, TokenCounter, Transaction
-from mcp_memory.services.extracting import Draft, Extracting, Said
+from mcp_memory.services.extracting import Extracting, Said, StatementDraft
 
 STEP_RECORDS = 10
 """Records of one step, which is one transaction: others wait for the write lock meanwhile."""
@@ -54,9 +54,17 @@ class Maintain:
     failed: neither from such an episode, nor from one of a task that was a dead end or lies in one.
     """
 
-    def __init__(self, records: RecordStore, embedder: Embedder, counter: TokenCounter, clock: Clock) -> None:
+    def __init__(
+        self,
+        records: RecordStore,
+        embedder: Embedder,
+        counter: TokenCounter,
+        clock: Clock,
+        person_of: Callable[[str], str] = lambda agent: "",
+    ) -> None:
+        """`person_of` tells whom an agent works for, "" for the owner of the memory."""
         self._records = records
-        self._extracting = Extracting(records, embedder, counter)
+        self._extracting = Extracting(records, embedder, counter, person_of=person_of)
         self._clock = clock
 
     def due(self) -> Maintained:
@@ -104,15 +112,19 @@ class Maintain:
                 if _moved(record, now).status != record.status:
                     yield record
 
-    def _drafts(self, record: Record, now: Instant) -> Sequence[Draft]:
+    def _drafts(self, record: Record, now: Instant) -> Sequence[StatementDraft]:
         """What an episode that is to be archived states."""
         return self._extracting.drafts([record], embedded=True) if _is_to_go(record, now) else ()
 
-    def _move_all(self, due: Sequence[tuple[Record, Sequence[Draft]]], now: Instant, patiently: bool) -> Maintained:
+    def _move_all(
+        self, due: Sequence[tuple[Record, Sequence[StatementDraft]]], now: Instant, patiently: bool
+    ) -> Maintained:
         with self._records.write(patiently=patiently) as transaction:
             return sum((self._move(record, drafts, now, transaction) for record, drafts in due), Maintained())
 
-    def _move(self, due: Record, drafts: Sequence[Draft], now: Instant, transaction: Transaction) -> Maintained:
+    def _move(
+        self, due: Record, drafts: Sequence[StatementDraft], now: Instant, transaction: Transaction
+    ) -> Maintained:
         """Move the record on; not where it was erased or changed since it was read: the next step looks again."""
         record = transaction.get(due.id)
         if record is None or record.text != due.text:

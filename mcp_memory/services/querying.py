@@ -120,6 +120,8 @@ class Querying:
     def weigh(self, read: Read, where: RecordFilter, limit: int, also: Collection[str] = ()) -> Evidence:
         """Ask every source, and let each score what the others found."""
         degraded, query = list(read.degraded), read.query
+        if waiting := self._records.count_unembedded(where):
+            degraded.append(f"vector: {waiting} records are not embedded yet; `mcp-memory reindex` tries it at once")
         if query.span and query.is_only_time:
             where = narrowed(where, query.span)
         if where.is_selective:
@@ -181,8 +183,6 @@ class Querying:
             vector = self._embedder.embed_query(text)
         except StoreUnavailable as error:
             degraded.append(f"vector: {error}")
-        if waiting := self._records.count_unembedded():
-            degraded.append(f"vector: {waiting} records are not embedded yet; `mcp-memory reindex` tries it at once")
         only_time = bool(when and span and asks_only_when(text, when.text))
         return Query(text=text, terms=tuple(query_terms(text)), vector=vector, span=span, is_only_time=only_time)
 

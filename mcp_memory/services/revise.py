@@ -8,7 +8,7 @@ from mcp_memory.domain.detail import remeasured
 from mcp_memory.domain.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand
 from mcp_memory.domain.mentions import found_entities
 from mcp_memory.domain.records import Entity, Outcome, Record, Status, Visibility, searchable_text
-from mcp_memory.domain.scopes import Caller, scope_key
+from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.text import content_hash
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.ports import Clock, Embedder, RecordStore, Redactor, TokenCounter, Transaction, Vectors
@@ -74,8 +74,8 @@ class Revise:
                 self._refuse_twin(revised, transaction)
             supersede(revision.supersedes, revised, caller, self._clock(), transaction)
             transaction.update(revised, new.vectors if new else None, new.found if new else ())
-            if revised.visibility == "private" != record.visibility:
-                self._hide_its_words(revised, transaction)
+            if revised.scope != record.scope and _narrows(revised, caller):
+                self._hide_its_words(revised, caller, transaction)
             if revised.status == "inactive" and record.is_live and not record.superseded_by:
                 reinstate(record.id, self._clock(), transaction)
         return revised
@@ -104,7 +104,7 @@ class Revise:
         if revision.status:
             changed = moved_by_hand(changed, revision.status)
         if revision.visibility and revision.visibility != record.visibility:
-            scope = scope_key(revision.visibility, caller.namespace, caller.agent)
+            scope = caller.scope(revision.visibility)
             changed = replace(changed, visibility=revision.visibility, scope=scope, namespace=caller.namespace)
         return replace(
             changed,
@@ -114,15 +114,20 @@ class Revise:
             pinned=changed.pinned if revision.pinned is None else revision.pinned,
         )
 
-    def _hide_its_words(self, record: Record, transaction: Transaction) -> None:
-        """What was extracted from a record that becomes private, and summaries of it, are its words still."""
+    def _hide_its_words(self, record: Record, caller: Caller, transaction: Transaction) -> None:
+        """What was extracted from a record that fewer see from now on, and summaries of it, are its words still."""
         for other_id in transaction.extracted_from([record.id]):
             other = transaction.get(other_id)
             if other and other.visibility != "private":
-                hidden = replace(other, visibility="private", scope=record.scope, updated_at=self._clock())
-                transaction.update(hidden)
+                scope = caller.scope("private")
+                transaction.update(replace(other, visibility="private", scope=scope, updated_at=self._clock()))
 
     def _refuse_twin(self, record: Record, transaction: Transaction) -> None:
         twin = transaction.find_text(record.scope, content_hash(record.text))
         if twin is not None and twin.id != record.id:
             raise Conflict(f"Record {twin.id} has this text already; revise that one with supersedes=['{record.id}'].")
+
+
+def _narrows(moved: Record, caller: Caller) -> bool:
+    """True where others saw it before: of several persons one, or of several agents one."""
+    return moved.visibility == "private" or (moved.visibility == "user" and bool(caller.person))

@@ -22,9 +22,19 @@ def test_scope_keys_of_different_readers_differ() -> None:
         scope_key("private", "shop", "bob"),
         scope_key("private", "ada/shop", "bob"),
         scope_key("user", "shop", "ada"),
+        scope_key("user", "shop", "ada", "eve"),
+        scope_key("user", "shop", "ada", "max"),
     ]
     assert len(set(keys)) == len(keys)
     assert scope_key("user", "other", "bob") == USER_SCOPE
+    assert scope_key("user", "other", "bob", "eve") == scope_key("user", "shop", "ada", "eve")
+
+
+def test_a_caller_who_works_for_somebody_reads_that_persons_records_in_place_of_the_owners() -> None:
+    """S4.1, S4.2."""
+    eves = replace(CALLER, person="eve")
+    assert eves.scopes == ("shared/shop", "private/ada/shop", "user/eve", "shared/base")
+    assert [eves.scope(visibility) for visibility in ("shared", "private", "user")] == [*eves.scopes[:3]]
 
 
 def test_a_named_session_speaks_for_itself() -> None:

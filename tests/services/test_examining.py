@@ -221,3 +221,14 @@ def test_a_damaged_file_is_a_finding(app: App, open_memory: Callable[..., App], 
     file.write_bytes(content)
     findings = list(open_memory().examine(mend=True))
     assert {(each.part, each.state) for each in findings} == {("database", "wrong")}
+
+
+def test_entities_that_nobody_mentions_are_dropped_when_asked_to(app: App, remember: RememberOne) -> None:
+    """S2.2: what is mentioned stays."""
+    remember("Anna keeps the ports.", entities=(Entity(name="Anna", type="person"),))
+    execute(app, "INSERT INTO entities (change, scope, name, name_key, type) VALUES (1, 'shared/test', 'X', 'x', 'y')")
+    assert wrong(app) == ["graph: entities that no record mentions: 1"]
+    findings = [finding for finding in app.examine(mend=True) if finding.part == "graph"]
+    assert [finding.state for finding in findings] == ["mended", "ok"]
+    assert wrong(app) == []
+    assert app.records.summarize(app.caller(), frozenset()).records == {"fact": 1}

@@ -8,11 +8,17 @@ from typing import Annotated
 import typer
 
 from mcp_memory import __version__
+from mcp_memory.entrypoints.cli.adding import add
+from mcp_memory.entrypoints.cli.completing import complete, completion
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, prepare_streams, print_json, screen
 from mcp_memory.entrypoints.cli.doctor import doctor
+from mcp_memory.entrypoints.cli.hooking import hook
+from mcp_memory.entrypoints.cli.installing import install, uninstall
 from mcp_memory.entrypoints.cli.keeping import backup, maintain, reindex, restore
-from mcp_memory.entrypoints.cli.looking import list_records, search, show, status
-from mcp_memory.entrypoints.cli.options import Agent, AsJson, Chosen, DataDir, Namespace, settings_for
+from mcp_memory.entrypoints.cli.looking import list_records, search, show, status, tasks
+from mcp_memory.entrypoints.cli.moving import export, import_memory
+from mcp_memory.entrypoints.cli.options import Agent, AsJson, Chosen, DataDir, Namespace, Url, settings_for
+from mcp_memory.entrypoints.cli.tokens import tokens
 
 app = typer.Typer(
     name="mcp-memory",
@@ -34,6 +40,7 @@ def main(
     data_dir: DataDir = None,
     namespace: Namespace = None,
     agent: Agent = None,
+    url: Url = None,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
     ] = False,
@@ -41,17 +48,46 @@ def main(
     """A memory for agents over MCP. Without a command it serves over standard input and output."""
     del version  # told by its callback
     prepare_streams()
-    context.obj = Chosen(data_dir=data_dir, namespace=namespace, agent=agent)
+    context.obj = Chosen(data_dir=data_dir, namespace=namespace, agent=agent, url=url)
     if context.invoked_subcommand is None:
         serve(context)
 
 
 @errors_in_one_line()
-def serve(context: typer.Context, data_dir: DataDir = None, namespace: Namespace = None, agent: Agent = None) -> None:
-    """Serve one client over stdio: what a client starts."""
-    from mcp_memory.entrypoints import stdio
+def serve(
+    context: typer.Context,
+    http: Annotated[bool, typer.Option("--http", help="Serve many clients over HTTP, until told to stop.")] = False,
+    host: Annotated[str, typer.Option(metavar="HOST", help="Where to listen; beyond this machine for tokens only.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65_535, help="0 for any that is free.")] = 8765,
+    allowed_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Also reached by this name, as behind a proxy; repeatable.")
+    ] = None,
+    anonymous: Annotated[
+        bool, typer.Option("--anonymous", help="Let this machine in without a token though there are tokens.")
+    ] = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+    namespace: Namespace = None,
+    agent: Agent = None,
+) -> None:
+    """Serve one client over stdio, which is what a client starts; with --http many."""
+    settings = settings_for(context, data_dir, namespace, agent, url)
+    if http:
+        from mcp_memory.entrypoints.http.serving import Listening
+        from mcp_memory.entrypoints.http.serving import serve as serve_http
 
-    stdio.serve(settings_for(context, data_dir, namespace, agent))
+        allowed = tuple(allowed_host or ())
+        serve_http(settings, Listening(host=host, port=port, allowed_hosts=allowed, anonymous=anonymous))
+    elif settings.url:
+        from mcp_memory.entrypoints.attach import attach
+
+        attach(settings)
+    else:
+        from mcp_memory.entrypoints import stdio
+
+        stdio.serve(settings)
 
 
 @errors_in_one_line()
@@ -91,10 +127,20 @@ for name, command in (
     ("search", search),
     ("show", show),
     ("list", list_records),
+    ("tasks", tasks),
+    ("add", add),
+    ("install", install),
+    ("uninstall", uninstall),
     ("doctor", doctor),
     ("reindex", reindex),
     ("maintain", maintain),
     ("backup", backup),
     ("restore", restore),
+    ("export", export),
+    ("import", import_memory),
+    ("completion", completion),
+    ("hook", hook),
 ):
     app.command(name)(command)
+app.add_typer(tokens)
+app.command("complete", hidden=True)(complete)

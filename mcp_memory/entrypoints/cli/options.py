@@ -22,6 +22,9 @@ Namespace = Annotated[
 Agent = Annotated[
     str | None, typer.Option("--agent", metavar="NAME", help="In whose name; its private records are seen.")
 ]
+Url = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="Pass everything on to this server, and keep no memory here.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 Kinds = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help="Only of this kind; may be repeated.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Only with this tag; may be repeated.")]
@@ -37,14 +40,21 @@ class Chosen:
     data_dir: Path | None = None
     namespace: str | None = None
     agent: str | None = None
+    url: str | None = None
 
 
-def settings_for(context: typer.Context, data_dir: Path | None, namespace: str | None, agent: str | None) -> "Settings":
+def settings_for(
+    context: typer.Context,
+    data_dir: Path | None,
+    namespace: str | None,
+    agent: str | None,
+    url: str | None = None,
+) -> "Settings":
     """The settings; options behind the command win over those before it. Raises InvalidRequest."""
     from mcp_memory.settings import load_settings
 
     before: Chosen = context.obj or Chosen()
-    behind = Chosen(data_dir=data_dir, namespace=namespace, agent=agent)
+    behind = Chosen(data_dir=data_dir, namespace=namespace, agent=agent, url=url)
     given = {name: value for name, value in asdict(behind).items() if value is not None}
     return load_settings(**{**asdict(before), **given})
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from mcp.types import CallToolResult, TextContent
 
+from mcp_memory.entrypoints.identity import asking
 from mcp_memory.entrypoints.strict_tool import StrictTool, annotations, make_tool
 from mcp_memory.entrypoints.wire import ContextArguments, StrategyArgument, given
 from mcp_memory.services.assemble_context import Context, ContextRequest
@@ -21,7 +22,7 @@ def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
     def answer(arguments: ContextArguments, client: str) -> CallToolResult:
-        caller = app.caller(arguments.session_id or None, client)
+        caller = asking(app, client, arguments.session_id)
         return _result(app.assemble_context(_request(arguments), caller))
 
     return make_tool(

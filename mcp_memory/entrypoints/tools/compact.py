@@ -9,6 +9,7 @@ from mcp.types import CallToolResult
 
 from mcp_memory.domain.records import Json
 from mcp_memory.entrypoints.compaction_answers import show_compacted, show_step
+from mcp_memory.entrypoints.identity import asking, require_local
 from mcp_memory.entrypoints.messages import read_messages
 from mcp_memory.entrypoints.strict_tool import ClientSide, StrictTool, annotations, make_long_tool, structured
 from mcp_memory.entrypoints.transcripts import read_transcript
@@ -31,7 +32,7 @@ def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
     def answer(arguments: CompactArguments, client: str, client_side: ClientSide) -> CallToolResult:
-        caller = app.caller(arguments.session_id or None, client)
+        caller = asking(app, client, arguments.session_id)
         factor = app.factor(caller).factor
         request = _request(arguments)
         if arguments.summarizer == "sampling":
@@ -64,6 +65,7 @@ def _feed(arguments: CompactArguments, app: "App", caller: "Caller") -> dict[str
         return {"fed": asdict(app.feed(read_messages(arguments.messages), caller))}
     if not arguments.transcript:
         return {}
+    require_local("send what the transcript says as messages instead.")
     transcript = read_transcript(Path(arguments.transcript))
     fed = asdict(app.feed(transcript.records, caller))
     return {"fed": fed | {"skipped": transcript.skipped, "skipped_kinds": dict(transcript.skipped_kinds)}}

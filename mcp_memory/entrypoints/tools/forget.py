@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from mcp.types import CallToolResult
 
 from mcp_memory.domain.records import Json
+from mcp_memory.entrypoints.identity import asking, require
 from mcp_memory.entrypoints.strict_tool import StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.wire import ForgetArguments
 
@@ -22,7 +23,9 @@ def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
     def answer(arguments: ForgetArguments, client: str) -> CallToolResult:
-        forgotten = app.forget(arguments.ids, arguments.mode, app.caller(None, client))
+        if arguments.mode == "erase":
+            require("admin")
+        forgotten = app.forget(arguments.ids, arguments.mode, asking(app, client))
         told: dict[str, Json] = {
             _DONE[arguments.mode]: list(forgotten.done),
             "not_found": list(forgotten.not_found),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from mcp.types import CallToolResult
 
 from mcp_memory.domain.records import Json
+from mcp_memory.entrypoints.identity import asking
 from mcp_memory.entrypoints.strict_tool import StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.wire import RecallArguments
 from mcp_memory.services.recall import RecallAnswer, RecallRequest
@@ -22,7 +23,7 @@ def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
     def answer(arguments: RecallArguments, client: str) -> CallToolResult:
-        return structured(_show(app.recall(_request(arguments), app.caller(arguments.session_id or None, client))))
+        return structured(_show(app.recall(_request(arguments), asking(app, client, arguments.session_id))))
 
     return make_tool("recall", "Recall", DESCRIPTION, RecallArguments, answer, annotations(read_only=True))
 

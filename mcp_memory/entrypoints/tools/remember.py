@@ -6,6 +6,7 @@ from mcp.types import CallToolResult
 
 from mcp_memory.domain.records import Entity, Json, NewRecord, Relation
 from mcp_memory.entrypoints.arguments import Arguments
+from mcp_memory.entrypoints.identity import asking
 from mcp_memory.entrypoints.strict_tool import StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.wire import RememberArguments, given
 from mcp_memory.errors import InvalidRequest
@@ -25,7 +26,7 @@ def build(app: "App") -> StrictTool:
 
     def answer(arguments: RememberArguments, client: str) -> CallToolResult:
         items = [_new_record(fields, app) for fields in _fields_of_items(arguments)]
-        remembered = app.remember(items, app.caller(None, client))
+        remembered = app.remember(items, asking(app, client))
         reasons: list[Json] = list(dict.fromkeys(one.degraded for one in remembered if one.degraded))
         return structured({"records": [_show(one) for one in remembered]} | ({"degraded": reasons} if reasons else {}))
 

@@ -6,6 +6,7 @@ from mcp.types import CallToolResult
 
 from mcp_memory.domain.records import Json
 from mcp_memory.entrypoints.answers import list_goals, show_place, show_task
+from mcp_memory.entrypoints.identity import asking
 from mcp_memory.entrypoints.strict_tool import StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.wire import PopArguments, PushArguments
 from mcp_memory.services.tasks import PopRequest, PushRequest
@@ -24,7 +25,7 @@ def build(app: "App") -> list[StrictTool]:
     """Both tools over this app."""
 
     def push(arguments: PushArguments, client: str) -> CallToolResult:
-        caller = app.caller(arguments.session_id or None, client)
+        caller = asking(app, client, arguments.session_id)
         stack = app.tasks.push(_push_request(arguments), caller)
         shown: dict[str, Json] = {"task": show_task(stack.current) if stack.current else None} | show_place(stack)
         if not (arguments.goal.strip() or arguments.task_id):  # A plan, maybe elsewhere: nobody has moved.
@@ -32,7 +33,7 @@ def build(app: "App") -> list[StrictTool]:
         return structured(shown)
 
     def pop(arguments: PopArguments, client: str) -> CallToolResult:
-        popped = app.tasks.pop(_pop_request(arguments), app.caller(arguments.session_id or None, client))
+        popped = app.tasks.pop(_pop_request(arguments), asking(app, client, arguments.session_id))
         current = popped.stack.current
         shown: dict[str, Json] = {
             "popped": show_task(popped.popped),

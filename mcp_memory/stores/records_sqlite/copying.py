@@ -1,6 +1,9 @@
 """Copies the database while it is in use. Knows no record."""
 
 import os
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mcp_memory.errors import StoreUnavailable
@@ -19,7 +22,8 @@ def back_up(database: Database, path: Path) -> None:
                 # One snapshot, without the slack that may still hold what was erased.
                 connection.execute("PRAGMA query_only = OFF")
                 try:
-                    connection.execute("VACUUM INTO ?", (str(path),))
+                    with _full_disk_named(path):
+                        connection.execute("VACUUM INTO ?", (str(path),))
                 finally:
                     connection.execute("PRAGMA query_only = ON")
             with path.open("rb+") as copy:
@@ -27,3 +31,14 @@ def back_up(database: Database, path: Path) -> None:
         except BaseException:
             path.unlink()
             raise
+
+
+@contextmanager
+def _full_disk_named(path: Path) -> Generator[None]:
+    """The disk that has no room for the copy may be another than the database's."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+            raise StoreUnavailable(f"The disk that is to hold {path} is full; free space or name another.") from error
+        raise

@@ -4,13 +4,14 @@ import logging
 import os
 import queue
 import random
+import re
 import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Protocol
 
 from mcp_memory.errors import McpMemoryError, SchemaTooNew, StoreBusy, StoreUnavailable
@@ -27,7 +28,13 @@ _NETWORK_FILE_SYSTEMS = frozenset(
     "afpfs afs beegfs ceph cifs davfs fuse.davfs2 fuse.glusterfs fuse.rclone fuse.s3fs fuse.sshfs glusterfs lustre"
     " ncpfs nfs nfs4 smb2 smb3 smbfs webdav remote".split()
 )
+_UNC = re.compile(r"\\\\(?![?.]\\)|\\\\\?\\UNC\\", re.IGNORECASE)
+"""`\\\\server\\share`, also in its long form; not the long form of a local path."""
 _log = logging.getLogger(__name__)
+
+
+class _Damaged(StoreUnavailable):
+    """The file holds what SQLite cannot have written."""
 
 
 class Database:
@@ -47,6 +54,7 @@ class Database:
         """
         self.path = folder / FILE_NAME
         self._lock = threading.Lock()
+        self._damage: str | None = None
         self._idle_readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue(IDLE_READERS)
         refuse_network_file_system(folder)
         with translated_errors(self.path):
@@ -62,10 +70,11 @@ class Database:
     @contextmanager
     def read(self) -> Generator[sqlite3.Connection]:
         """A connection for reading, this caller's alone until it is given back."""
-        with translated_errors(self.path):
+        with self._translated_errors():
             try:
                 connection = self._idle_readers.get_nowait()
             except queue.Empty:
+                self._check_identity()  # SQLite would make an empty one in its place.
                 connection = self._connect()
                 connection.execute("PRAGMA query_only = ON")
             try:
@@ -86,7 +95,9 @@ class Database:
         if not self._lock.acquire(timeout=max(patience, 0.001)):
             raise StoreBusy("The memory store is busy in this process; call again.")
         try:
-            with translated_errors(self.path):
+            with self._translated_errors():
+                if self._damage is not None:
+                    raise _Damaged(self._damage)
                 self._writer.execute("PRAGMA busy_timeout = 0")
                 self._writer.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                 _patiently(self._writer, "BEGIN IMMEDIATE", deadline)
@@ -116,6 +127,16 @@ class Database:
             with suppress(sqlite3.Error, queue.Empty):
                 self._idle_readers.get_nowait().close()
 
+    @contextmanager
+    def _translated_errors(self) -> Generator[None]:
+        """Damage, once met, is kept in mind: what would still be written would be lost with the file."""
+        try:
+            with translated_errors(self.path):
+                yield
+        except _Damaged as error:
+            self._damage = str(error)
+            raise
+
     def _give_back(self, connection: sqlite3.Connection) -> None:
         try:
             self._idle_readers.put_nowait(connection)
@@ -130,6 +151,9 @@ class Database:
             # Of processes that create a store together all but one find it locked here, whatever the timeout.
             _patiently(connection, "PRAGMA journal_mode = WAL", time.monotonic() + READ_PATIENCE_MS / 1000)
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(
+            "PRAGMA fullfsync = ON"
+        )  # On macOS a sync leaves it in the drive's cache; elsewhere nothing.
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
@@ -146,7 +170,7 @@ class Database:
         return version
 
     def _check_identity(self) -> None:
-        """A file that was moved or replaced takes our writes with it: better none is acknowledged."""
+        """A file that was moved or replaced takes our writes with it: better none is acknowledged. Raises."""
         if file_identity(self.path) != self._identity:
             raise StoreUnavailable(f"{self.path} was moved or replaced while in use; restart the server.")
 
@@ -197,7 +221,7 @@ def _translate(error: sqlite3.Error, path: Path) -> McpMemoryError:
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return StoreUnavailable(f"{path} may not be written; {_CHOOSE_FOLDER}")
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StoreUnavailable(
+        return _Damaged(
             f"{path} is damaged and was left as it is; stop the servers and run `mcp-memory restore` with the newest"
             " backup, which keeps the damaged file beside it (`sqlite3 … .recover` saves what is readable)."
         )
@@ -232,9 +256,21 @@ def _statements(script: str) -> Generator[str]:
             pending = ""
 
 
+def _refuse_lost_file(path: Path) -> None:
+    """SQLite throws a log away that has no database: all that is left, where the file was emptied or deleted."""
+    log = path.with_name(f"{path.name}-wal")
+    with suppress(FileNotFoundError):
+        if log.stat().st_size and not (path.exists() and path.stat().st_size):
+            raise StoreUnavailable(
+                f"{path} is empty or gone, but its log {log.name} is not; nothing was changed. Move the log away, then"
+                " run `mcp-memory restore` with the newest backup, or begin anew."
+            )
+
+
 def _create_private(folder: Path, path: Path) -> None:
     """Make folder (0700) and file (0600); SQLite gives its log and index files the mode of the database."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _refuse_lost_file(path)
     if sys.platform == "win32":
         return  # Windows profiles are private by their own access lists.
     is_ours = all(entry.name.startswith(FILE_NAME) for entry in folder.iterdir())
@@ -274,15 +310,17 @@ class Mount(Protocol):
     def opts(self) -> str: ...
 
 
-def network_file_system(path: Path, mounts: Iterable[Mount]) -> str | None:
+def network_file_system(path: PurePath, mounts: Iterable[Mount]) -> str | None:
     """The type of the network file system that holds an absolute path; None where a local or unknown one does.
 
     The deepest mount holds it, and of several on one point (an automount and what it mounted) the last.
     """
+    if _UNC.match(path.drive):
+        return "network share"  # which Windows does not list among the mounted
     holding = [mount for mount in mounts if path.is_relative_to(mount.mountpoint)]
     if not holding:
         return None
-    depth = max(len(Path(mount.mountpoint).parts) for mount in holding)
-    mount = [mount for mount in holding if len(Path(mount.mountpoint).parts) == depth][-1]
+    depths = [len(type(path)(mount.mountpoint).parts) for mount in holding]
+    mount = [mount for mount, depth in zip(holding, depths, strict=True) if depth == max(depths)][-1]
     is_remote = mount.fstype.lower() in _NETWORK_FILE_SYSTEMS or "remote" in mount.opts.split(",")
     return (mount.fstype or "remote") if is_remote else None

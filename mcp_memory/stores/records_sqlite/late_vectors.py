@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 
+from mcp_memory.domain.scopes import RecordFilter
 from mcp_memory.ports import Vectors
 from mcp_memory.stores.records_sqlite.rows import record_from_row
 from mcp_memory.stores.records_sqlite.statements import statement
@@ -23,12 +25,15 @@ def unembedded(connection: sqlite3.Connection, embedder: str, limit: int) -> Seq
     return [(row["id"], row["change"], record_from_row(tuple(row)[1:]).searchable_text) for row in rows]
 
 
-def count_unembedded(connection: sqlite3.Connection, configured: str) -> int:
+def count_unembedded(connection: sqlite3.Connection, configured: str, where: RecordFilter | None) -> int:
     """See `RecordStore.count_unembedded`; before the first vector it is the configured embedder that is waited for."""
     if not connection.execute(statement("get_meta"), (UNEMBEDDED,)).fetchone():
         return 0  # Counting reads every record: only where one is known to lack its vectors.
     embedder = embedder_of(connection) or configured
-    return connection.execute(statement("count_lacking"), (embedder,)).fetchone()[0]
+    scopes = json.dumps(where.scopes) if where else None
+    hidden = json.dumps(sorted(where.hidden_branches) if where else [])
+    asked = {"embedder": embedder, "scopes": scopes, "hidden": hidden}
+    return connection.execute(statement("count_lacking"), asked).fetchone()[0]
 
 
 def add(connection: sqlite3.Connection, embedder: str, vectors: Mapping[tuple[str, int], Vectors | None]) -> None:

@@ -46,7 +46,9 @@ from mcp_memory.stores.records_sqlite.rows import (
 )
 from mcp_memory.stores.records_sqlite.session_logs import SqliteSessionLogs
 from mcp_memory.stores.records_sqlite.statements import statement
+from mcp_memory.stores.records_sqlite.tokens import SqliteTokens
 from mcp_memory.stores.records_sqlite.transaction import SqliteTransaction, advance, learnt
+from mcp_memory.stores.records_sqlite.transfer import SqliteTransfer
 
 CONTEXT_PATIENCE_SECONDS = 2.0
 """An account is worth a short wait, never a late context."""
@@ -113,6 +115,9 @@ class SqliteRecordStore:
     def count(self, where: RecordFilter) -> int:
         clause, parameters = where_clause(where)
         return self._all(statement("count_matching").replace("{where}", clause), parameters)[0][0]
+
+    def count_all(self) -> int:
+        return self._one("SELECT count(*) FROM records")[0]
 
     def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
         return frozenset(row[0] for row in self._all(statement("ids_in_branches"), (json.dumps(list(branches)),)))
@@ -329,6 +334,10 @@ class SqliteRecordStore:
         """The logs of sessions in the same database."""
         return SqliteSessionLogs(self._database)
 
+    def tokens(self) -> SqliteTokens:
+        """The tokens in the same database."""
+        return SqliteTokens(self._database)
+
     def embedder_id(self) -> str | None:
         with self._database.read() as connection:
             return late_vectors.embedder_of(connection)
@@ -343,9 +352,9 @@ class SqliteRecordStore:
         with self._database.read() as connection:
             return late_vectors.unembedded(connection, embedder, limit)
 
-    def count_unembedded(self) -> int:
+    def count_unembedded(self, where: RecordFilter | None = None) -> int:
         with self._database.read() as connection:
-            return late_vectors.count_unembedded(connection, self._embedder)
+            return late_vectors.count_unembedded(connection, self._embedder, where)
 
     def add_vectors(self, embedder: str, vectors: Mapping[tuple[str, int], Vectors | None]) -> None:
         with self._database.write() as connection:
@@ -374,6 +383,16 @@ class SqliteRecordStore:
         with self._database.write() as connection:
             examining.renew_terms(connection, record_ids)
             advance(connection, record_ids)
+
+    def count_orphans(self) -> int:
+        return self._one(statement("count_orphans"))[0]
+
+    def drop_orphans(self) -> None:
+        with self._database.write() as connection:
+            connection.execute(statement("drop_orphans"))
+
+    def transfer(self) -> SqliteTransfer:
+        return SqliteTransfer(self._database)
 
     def close(self) -> None:
         self._database.close()

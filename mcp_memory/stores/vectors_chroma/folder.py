@@ -25,6 +25,7 @@ SLOTS = 32
 UNUSED_SECONDS = 14 * 86_400
 STATE_FILE = "state.json"
 _GONE_POLL_SECONDS = 0.02
+_REPLACE_PAUSES_SECONDS = (0.005, 0.02, 0.05, 0.1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +234,17 @@ def write_json(path: Path, content: object) -> None:
         file.write(json.dumps(content).encode())
         file.flush()
         os.fsync(file.fileno())
+    _put_in_place(fresh, path)
+
+
+def _put_in_place(fresh: Path, path: Path) -> None:
+    """On Windows a file cannot be replaced while another process reads it, which takes no longer than a moment."""
+    for pause in _REPLACE_PAUSES_SECONDS:
+        try:
+            fresh.replace(path)
+            return
+        except PermissionError:
+            time.sleep(pause)
     fresh.replace(path)
 
 

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import sqlite3
+import stat
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.records import NewRecord
+from mcp_memory.entrypoints.cli import surroundings
 from mcp_memory.settings import Settings
 
 if TYPE_CHECKING:
@@ -19,6 +22,20 @@ if TYPE_CHECKING:
 
 OpenMemory = Callable[..., App]
 SETTLE_SECONDS = 60.0
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps profiles private by access lists")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person's folder without any client, and a project's below it."""
+    home = tmp_path / "home"
+    (home / "project").mkdir(parents=True)
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(home))
+    for name in ("APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(home / "project")
+    return home
 
 
 @pytest.fixture
@@ -47,7 +64,7 @@ def test_a_sound_memory_is_a_line_for_each_part(run: "Run") -> None:
     ran = run("doctor")
     assert (ran.code, ran.err) == (0, "")
     lines = [line.split(maxsplit=2)[:2] for line in ran.out.splitlines()]
-    parts = ["database", "keywords", "vectors", "graph", "index"]
+    parts = ["folder", "disk", "clients", "database", "keywords", "vectors", "graph", "index"]
     assert lines == [["ok", f"{part}:"] for part in parts]
     findings = run("doctor", "--json").json
     assert [(each["part"], each["state"], each["remedy"]) for each in findings] == [(part, "ok", "") for part in parts]
@@ -104,6 +121,57 @@ def test_status_shows_index_graph_and_what_waits(run: "Run", settings: Settings)
     assert "1 waiting for vectors" in run("status").out
     assert run("doctor", "--mend").code == 0
     assert "waiting" not in run("status").out
+
+
+@posix_only
+@pytest.mark.usefixtures("memory")
+def test_what_others_may_read_is_said_and_made_private(run: "Run", settings: Settings) -> None:
+    """S5.1, S7.1: the folder and the files in it; what else lies there stays as it is."""
+    (settings.data_dir / "memory.db.before-x").touch(0o644)
+    settings.data_dir.chmod(0o755)
+    [line] = [line for line in run("doctor").out.splitlines() if not line.startswith("ok")]
+    assert line.startswith("wrong  folder: others may read 2 in it (data, memory.db.before-x). They should")
+    ran = run("doctor", "--mend")
+    assert (ran.code, ran.out.splitlines()[0][:15]) == (0, "mended folder: ")
+    assert stat.S_IMODE(settings.data_dir.stat().st_mode) == 0o700
+    assert stat.S_IMODE((settings.data_dir / "memory.db.before-x").stat().st_mode) == 0o600
+    assert run("doctor").code == 0
+
+
+@pytest.mark.usefixtures("memory")
+def test_little_room_is_said(run: "Run", monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2.3, S7.1: before writes are refused for it."""
+    monkeypatch.setattr(surroundings, "LEAST_FREE_BYTES", 2**62)
+    [line] = [line for line in run("doctor").out.splitlines() if not line.startswith("ok")]
+    assert line.startswith("wrong  disk: ")
+    assert line.endswith("GB free. Free some, or writes will be refused.")
+
+
+@pytest.mark.usefixtures("memory")
+def test_clients_that_cannot_start_the_server_are_named(run: "Run", home: Path) -> None:
+    """S7.1: with the command that puts it right; one that can is named as well."""
+    (home / ".cursor").mkdir()
+    entry = {"command": sys.executable, "args": ["-m", "mcp_memory", "serve"]}
+    config = home / ".cursor" / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"memory": entry}}))
+    assert "ok     clients: Cursor can start the server" in run("doctor").out.splitlines()
+    config.write_text(json.dumps({"mcpServers": {"memory": {**entry, "command": str(home / "gone" / "mcp-memory")}}}))
+    ran = run("doctor")
+    [line] = [line for line in ran.out.splitlines() if not line.startswith("ok")]
+    assert ran.code == 1
+    assert line.startswith("wrong  clients: Cursor. ")
+    assert "mcp-memory install cursor" in line
+
+
+def test_a_store_of_a_newer_version_is_a_finding(run: "Run", memory: App, settings: Settings) -> None:
+    """S2.3, S7.1: as is one that cannot be read; what surrounds it is examined all the same."""
+    memory.close()
+    execute(settings, "PRAGMA user_version = 99")
+    ran = run("doctor", "--json")
+    findings = json.loads(ran.out)
+    assert (ran.code, ran.err) == (1, "")
+    assert [each["part"] for each in findings] == ["folder", "disk", "clients", "database"]
+    assert "update mcp-memory" in findings[-1]["says"]
 
 
 def test_doctor_makes_no_memory_and_says_so_in_one_line(run: "Run", settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""status, search, list and show over a real memory."""
+"""status, search, list, tasks and show over a real memory."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -242,3 +242,16 @@ def test_a_stored_escape_sequence_does_not_reach_the_terminal(run: "Run", memory
         assert "\x1b" not in screen
         assert "\x07" not in screen
         assert "[red]not markup[/red]" in screen
+
+
+def test_tasks_shows_the_tree_and_where_the_work_stands(run: "Run", memory: App) -> None:
+    """S7.1: as JSON with the path; before there is one it says so."""
+    assert run("tasks").out.splitlines()[0] == "No task yet."
+    memory.tasks.push(PushRequest(goal="Feed the cat", plan=("Buy food",)), memory.caller())
+    shown = run("tasks", "--json").json
+    assert [goal["goal"] for goal in shown["path"]] == ["Feed the cat"]
+    assert shown["current"] == shown["tasks"][0]["id"]
+    assert [task["goal"] for task in shown["tasks"][0]["subtasks"]] == ["Buy food"]
+    screen = run("tasks").out
+    assert "[planned] Buy food" in screen
+    assert "You stand at Feed the cat." in screen

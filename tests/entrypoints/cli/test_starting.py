@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import typer.core
+import typer.main
 from mcp import Client, StdioServerParameters
 
 from mcp_memory import __version__
 from mcp_memory.app import open_app
 from mcp_memory.domain.records import NewRecord
+from mcp_memory.entrypoints.cli import app as command_line
 from mcp_memory.services.tasks import PushRequest
 from mcp_memory.settings import load_settings
 
@@ -126,3 +129,15 @@ def test_it_ends_quietly_when_nobody_reads_on(tmp_path: Path, command: str) -> N
     os.close(writing)
     assert b"Traceback" not in ran.stderr
     assert b"Exception" not in ran.stderr
+
+
+def test_every_command_is_described() -> None:
+    """S7.1: in docs/command-line.md; what is hidden is for scripts."""
+    page = (Path(__file__).parents[3] / "docs" / "command-line.md").read_text("utf-8")
+    command = typer.main.get_command(command_line)
+    assert isinstance(command, typer.core.TyperGroup)
+    for name, each in command.commands.items():
+        described = f"`mcp-memory {name}" in page or f"`{name} " in page
+        assert described or each.hidden, name
+        options = {option for parameter in each.params for option in parameter.opts}
+        assert "--json" in options or name in {"serve", "hook", "completion", "complete", "tokens"}, name

@@ -36,8 +36,11 @@ SELECT EXISTS (
 SELECT length(vector) / windows / 4 FROM vectors WHERE embedder = ? AND windows > 0 LIMIT 1;
 
 -- name: count_lacking
+-- In all scopes, or in those named; without branches that are hidden.
 SELECT count(*) FROM records AS r
-WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = ?);
+WHERE (:scopes IS NULL OR r.scope IN (SELECT value FROM json_each(:scopes)))
+    AND (r.branch_id IS NULL OR r.branch_id NOT IN (SELECT value FROM json_each(:hidden)))
+    AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = :embedder);
 
 -- name: count_refused
 SELECT count(*) FROM vectors WHERE embedder = ? AND windows = 0;

@@ -1,0 +1,182 @@
+"""Starts and ends the HTTP server: its socket, its thread, its signals. Knows no request."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from mcp_memory.entrypoints.stdio import SWITCH_SECONDS, leave, leave_within, log_to_stderr, upkeep_for
+from mcp_memory.entrypoints.strict_tool import log_defect
+from mcp_memory.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    import uvicorn
+
+    from mcp_memory.app import App
+    from mcp_memory.entrypoints.http.gate import Gate
+    from mcp_memory.settings import Settings
+
+PATH: Final = "/mcp"
+GRACE_SECONDS: Final = 5.0
+"""How long calls in flight may still run once the server is told to stop."""
+CLOSING_SECONDS: Final = 1
+"""After that, for open streams, which nobody waits for."""
+LOOK_SECONDS: Final = 0.5
+BACKLOG: Final = 512
+MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """Where to listen, for whom: `allowed_hosts` are names under which a proxy is reached.
+
+    `anonymous` lets this machine in without a token also where there are tokens.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    allowed_hosts: tuple[str, ...] = ()
+    anonymous: bool = False
+
+
+def serve(settings: Settings, listening: Listening) -> NoReturn:
+    """Serve until the process is told to stop; then calls in flight finish, and it ends with 0.
+
+    Raises:
+        InvalidRequest: nobody can listen there, or anybody could come in.
+        StoreUnavailable: the memory cannot be opened.
+    """
+    listener = _bind(listening)
+    from mcp_memory.app import open_app
+
+    app = open_app(settings)
+    is_loopback = _is_loopback(listener) and not listening.allowed_hosts
+    try:
+        _check_closed(app, listening, is_loopback=is_loopback)
+    except InvalidRequest:
+        listener.close()
+        app.close()
+        raise
+    log_to_stderr(settings.log_level)
+    gate, server = _make(app, listening, is_loopback=is_loopback)
+    told = _until_told()
+    upkeep = upkeep_for(app, settings)
+    upkeep.start()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    # Beside the main thread, to which signals come: the end is ours, not the library's, which would cut answers off.
+    thread = threading.Thread(target=_run, args=(server, listener, told), name="http", daemon=True)
+    thread.start()
+    sys.stderr.write(f"Serving MCP at {_address(listener)}{PATH}\n")
+    sys.stderr.flush()
+    while not told.wait(LOOK_SECONDS):  # Without a time no signal would come through on Windows.
+        pass
+    gate.close(GRACE_SECONDS)
+    server.should_exit = True
+    leave_within(GRACE_SECONDS)  # Whatever a call that goes on holds.
+    thread.join()
+    upkeep.stop()
+    app.close()
+    leave()
+
+
+def _make(app: App, listening: Listening, *, is_loopback: bool) -> tuple[Gate, uvicorn.Server]:
+    import uvicorn
+
+    from mcp_memory.entrypoints.http.door import Door, transport_security
+    from mcp_memory.entrypoints.http.gate import Gate, Identify
+    from mcp_memory.entrypoints.http.metrics import Metrics
+    from mcp_memory.entrypoints.http.pages import make_pages
+    from mcp_memory.entrypoints.mcp_server import build_server, build_tools
+
+    metrics = Metrics(app, [tool.name for tool in build_tools(app)])
+    server = build_server(app, warm_up=True, middleware=(metrics, Identify()))
+    security = transport_security(listening.host, listening.allowed_hosts)
+    web = server.streamable_http_app(
+        streamable_http_path=PATH, max_request_body_size=MAX_BODY_BYTES, transport_security=security
+    )
+    web.router.routes.extend(make_pages(app, metrics))
+    door = Door(tokens=app.tokens, is_loopback=is_loopback, anonymous=listening.anonymous)
+    gate = Gate(web, door, security)
+    # What the library logs of a request, and of an error in it, may hold its words.
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+    config = uvicorn.Config(
+        gate,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=CLOSING_SECONDS,
+        lifespan="on",
+    )
+    return gate, uvicorn.Server(config)
+
+
+def _bind(listening: Listening) -> socket.socket:
+    """The socket, listening already: who calls before the server is up waits. Of several addresses IPv4 comes first."""
+    host, port = listening.host, listening.port
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except (socket.gaierror, UnicodeError) as error:
+        raise InvalidRequest(f"There is no host {host!r} to listen at; name an address of this machine.") from error
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise InvalidRequest(f"Port {port} on {host} is taken; choose another with --port.") from error
+        why = os.strerror(error.errno or errno.EINVAL).lower()
+        raise InvalidRequest(f"Cannot listen on {host}, port {port}: {why}. Choose another host or port.") from error
+
+
+def _is_loopback(listener: socket.socket) -> bool:
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _check_closed(app: App, listening: Listening, *, is_loopback: bool) -> None:
+    """Raise InvalidRequest where others than this machine could come in without a token."""
+    if is_loopback or (app.tokens.are_asked_for() and not listening.anonymous):
+        return
+    if listening.anonymous:
+        raise InvalidRequest("--anonymous lets in this machine alone: it goes with neither another host nor a proxy.")
+    raise InvalidRequest(
+        f"Without tokens the server listens to its own machine only, not on {listening.host} or behind a proxy;"
+        " make one first with `mcp-memory tokens add`."
+    )
+
+
+def _until_told() -> threading.Event:
+    """Set by the first signal to stop; the second ends the process at once."""
+    told = threading.Event()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        if told.is_set():
+            leave()
+        told.set()
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, on_signal)
+    return told
+
+
+def _run(server: uvicorn.Server, listener: socket.socket, ended: threading.Event) -> None:
+    """Serve; whatever ends it ends the process."""
+    try:
+        server.run(sockets=[listener])
+    except Exception as error:  # noqa: BLE001 - the edge
+        log_defect("The HTTP server", error)
+    finally:
+        ended.set()

@@ -1,0 +1,231 @@
+"""A process over stdio that passes everything on to a server over HTTP: what an agent's host starts."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    PROTOCOL_VERSION_META_KEY,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    TextContent,
+)
+
+from mcp_memory.entrypoints.attach import endpoint, read_message
+from tests.entrypoints.http.conftest import (
+    ERAS,
+    PATIENCE_SECONDS,
+    HttpServer,
+    environment_of,
+    found,
+    make_token,
+    text_of,
+    wait_until,
+)
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "by hand", "version": "1"},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, start_http: Callable[..., HttpServer]) -> HttpServer:
+    data_dir = tmp_path_factory.mktemp("attach") / "data"
+    make_token(data_dir, "other")
+    return start_http(data_dir)
+
+
+@pytest.fixture(scope="module")
+def secret(server: HttpServer) -> str:
+    return make_token(server.data_dir, "ann", "shop", "grüße/west")
+
+
+@asynccontextmanager
+async def attached(
+    url: str, secret: str, tmp_path: Path, era: str = "auto", sampling: Any = None, **chosen: str
+) -> AsyncGenerator[Client]:
+    environment = environment_of(tmp_path / "unused", MCP_MEMORY_URL=url, MCP_MEMORY_TOKEN=secret, **chosen)
+    if "MCP_MEMORY_NAMESPACE" not in chosen:
+        del environment["MCP_MEMORY_NAMESPACE"]
+    command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
+    async with Client(command, mode=era, sampling_callback=sampling) as client:
+        yield client
+    assert not (tmp_path / "unused").exists()
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_client_over_stdio_works_with_the_servers_memory(
+    server: HttpServer, secret: str, tmp_path: Path, era: str
+) -> None:
+    """S4.2, S6.2: as the token's agent, and in the namespace that was chosen; nothing is kept here."""
+    async with attached(server.url, secret, tmp_path, era) as client:
+        assert client.instructions
+        assert len((await client.list_tools()).tools) == 8
+        await client.call_tool("remember", {"text": f"Übung {era} 🎓\nmacht den Meister"})
+        assert await found(client, f"Übung {era}") == [f"Übung {era} 🎓\nmacht den Meister"]
+        assert (await client.read_resource("memory://tasks")).contents
+        assert (await client.call_tool("no_such_töol", {})).is_error
+    async with attached(server.address(""), secret, tmp_path, era, MCP_MEMORY_NAMESPACE="grüße/west") as client:
+        assert await found(client, f"Übung {era}") == []
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_servers_questions_reach_the_client(
+    server: HttpServer, secret: str, tmp_path: Path, era: str
+) -> None:
+    async def answer(_context: object, params: CreateMessageRequestParams) -> CreateMessageResult:
+        return CreateMessageResult(
+            role="assistant", content=TextContent(type="text", text="They spoke of gulls."), model="m"
+        )
+
+    messages = [
+        {"role": role, "content": f"About gulls, part {number}. " + "They fly over the harbour wall. " * 60}
+        for number in range(12)
+        for role in ("user", "assistant")
+    ]
+    async with attached(server.url, secret, tmp_path, era, answer) as client:
+        done = await client.call_tool(
+            "compact",
+            {"messages": messages, "summarizer": "sampling", "window": 4_000, "session_id": f"gulls {era}"},
+            progress_callback=_ignore,
+        )
+        assert not done.is_error, text_of(done)
+        assert "The summary was not taken" in text_of(done)  # It was given, and lacks what a summary must hold.
+
+
+async def _ignore(progress: float, total: float | None, message: str | None) -> None:
+    """The client asked for progress, so that it travels too."""
+
+
+async def test_a_server_that_is_away_is_named_and_found_again(
+    tmp_path: Path, start_http: Callable[..., HttpServer]
+) -> None:
+    """S4.2: calls fail meanwhile, and the session goes on once it is back."""
+    secret = make_token(tmp_path / "data", "ann")
+    first = start_http(tmp_path / "data")
+    async with attached(first.url, secret, tmp_path, "legacy") as client:
+        await client.call_tool("remember", {"text": "A lamp was lit."})
+        first.end()
+        for _ in range(2):
+            with pytest.raises(MCPError, match=f"The memory at {first.url} does not answer; start its server"):
+                await client.call_tool("recall", {"query": "lamp"})
+        start_http(tmp_path / "data", "--port", str(first.port))
+        assert await found(client, "lamp") == ["A lamp was lit."]
+
+
+async def test_a_token_that_is_wrong_is_told_to_the_client(server: HttpServer, tmp_path: Path) -> None:
+    """S4.2."""
+    async with attached(server.url, "mcpm_wrong", tmp_path, "2026-07-28") as client:
+        with pytest.raises(MCPError, match="not known here, was revoked or has expired"):
+            await client.call_tool("recall", {"query": "lamp"})
+
+
+@pytest.fixture
+def by_hand(server: HttpServer, secret: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The process, spoken to line by line."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcp_memory", "--url", server.url],
+        env=environment_of(tmp_path / "unused", MCP_MEMORY_TOKEN=secret, MCP_MEMORY_NAMESPACE=""),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        yield process
+        process.kill()
+
+
+def say(process: subprocess.Popen[bytes], *lines: bytes) -> None:
+    assert process.stdin
+    process.stdin.write(b"".join(line + b"\n" for line in lines))
+    process.stdin.flush()
+
+
+def hear(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    assert process.stdout
+    return json.loads(process.stdout.readline())
+
+
+def test_it_answers_what_is_due_and_goes_when_its_input_ends(by_hand: subprocess.Popen[bytes]) -> None:
+    """S5.1: a line that is no message is passed over."""
+    say(by_hand, b"no message", json.dumps(HELLO).encode())
+    assert hear(by_hand)["result"]["serverInfo"]["name"] == "mcp-memory"
+    call = {"jsonrpc": "2.0", "id": "last", "method": "tools/call"}
+    call |= {"params": {"name": "recall", "arguments": {"query": "gulls"}}}
+    say(by_hand, b'{"jsonrpc":"2.0","method":"notifications/initialized"}', json.dumps(call).encode())
+    assert by_hand.stdin
+    by_hand.stdin.close()
+    assert hear(by_hand)["id"] == "last"
+    assert by_hand.wait(PATIENCE_SECONDS) == 0
+
+
+def test_a_call_that_is_cancelled_is_not_answered(by_hand: subprocess.Popen[bytes]) -> None:
+    """S6.2: in the era without sessions its connection is closed; the calls beside it go on."""
+    meta: dict[str, Any] = {PROTOCOL_VERSION_META_KEY: "2026-07-28", CLIENT_CAPABILITIES_META_KEY: {}}
+    long = {"items": [{"text": f"{number} is a number. " + "On and on. " * 300} for number in range(20)]}
+    calls: list[dict[str, Any]] = [
+        {"id": 0, "method": "tools/call", "params": {"name": "remember", "arguments": long, "_meta": meta}},
+        {"method": "notifications/cancelled", "params": {"requestId": ["none"]}},
+        {"method": "notifications/cancelled", "params": {"requestId": 0}},
+        {"id": 1, "method": "tools/list", "params": {"_meta": meta}},
+    ]
+    say(by_hand, *(json.dumps({"jsonrpc": "2.0", **call}).encode() for call in calls))
+    answer = hear(by_hand)
+    assert (answer["id"], len(answer["result"]["tools"])) == (1, 8)
+    assert by_hand.stdin
+    by_hand.stdin.close()
+    assert by_hand.wait(PATIENCE_SECONDS) == 0
+    assert by_hand.stdout
+    assert by_hand.stdout.read() == b""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows tells a child nothing of its parent's end")
+def test_it_goes_when_its_parent_is_killed(server: HttpServer, tmp_path: Path) -> None:
+    """S5.1: though somebody else holds its input open."""
+    reading, writing = os.pipe()
+    code = (
+        "import subprocess, sys, time\n"
+        f"child = subprocess.Popen([sys.executable, '-m', 'mcp_memory', '--url', {server.url!r}], stdin={reading})\n"
+        "print(child.pid, flush=True)\ntime.sleep(600)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=environment_of(tmp_path / "unused"),
+        stdout=subprocess.PIPE,
+        pass_fds=[reading],
+    ) as parent:
+        assert parent.stdout
+        child = psutil.Process(int(parent.stdout.readline()))
+        os.write(writing, json.dumps(HELLO).encode() + b"\n")
+        assert parent.stdout.readline()
+        parent.kill()
+        wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_server_is_named_alone_or_with_its_path() -> None:
+    assert endpoint("https://memory.example.com") == "https://memory.example.com/mcp"
+    assert endpoint("http://localhost:8765/") == "http://localhost:8765/mcp"
+    assert endpoint("https://example.com/team/mcp") == "https://example.com/team/mcp"
+
+
+@pytest.mark.parametrize("line", [b"[]", b"1", b'{"params": [1]}', b'{"params": {"_meta": 1}}'])
+def test_a_strange_line_is_a_message_of_no_kind(line: bytes) -> None:
+    message = read_message(line)
+    assert (message.method, message.version, message.is_request) == ("", "", False)

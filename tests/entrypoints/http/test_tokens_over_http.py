@@ -1,0 +1,247 @@
+"""One server for a team: who may come in, as whom, and what stays whose."""
+
+import gc
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp.types import TextResourceContents
+
+from mcp_memory import __version__
+from tests.entrypoints.http.conftest import (
+    ERAS,
+    HttpServer,
+    connected,
+    found,
+    headers_of,
+    make_token,
+    open_session,
+    post,
+    revoke_token,
+    text_of,
+    web,
+)
+
+RECALL = {"name": "recall", "arguments": {"query": "anything"}}
+
+
+@dataclass(frozen=True)
+class Team:
+    """A server and the secrets of those it knows."""
+
+    server: HttpServer
+    ann: str
+    bob: str
+    reader: str
+    chief: str
+
+    @property
+    def url(self) -> str:
+        return self.server.url
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory, start_http: Callable[..., HttpServer]) -> Iterator[Team]:
+    data_dir = tmp_path_factory.mktemp("team") / "data"
+    ann = make_token(data_dir, "ann", "shop", "base")
+    bob = make_token(data_dir, "bob", person="robert")
+    reader = make_token(data_dir, "reader", right="read")
+    chief = make_token(data_dir, "chief", "secret", right="admin")
+    yield Team(start_http(data_dir), ann=ann, bob=bob, reader=reader, chief=chief)
+    gc.collect()
+
+
+async def refusal(client: Client, tool: str, **arguments: object) -> str:
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    return text_of(result)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_client_with_a_token_is_served_in_both_eras(team: Team, era: str) -> None:
+    """S4.2, S6.2."""
+    async with connected(team.url, team.ann, era) as client:
+        assert client.instructions
+        assert client.server_info is not None
+        assert client.server_info.version == __version__
+        assert len((await client.list_tools()).tools) == 8
+        await client.call_tool("remember", {"text": f"Dampers are checked in the {era} era.", "visibility": "private"})
+        assert f"Dampers are checked in the {era} era." in await found(client, "Dampers")
+        context = await client.call_tool("assemble_context", {"query": "dampers"})
+        assert f"the {era} era" in text_of(context)
+        status = (await client.read_resource("memory://status")).contents[0]
+        assert isinstance(status, TextResourceContents)
+        shown = json.loads(status.text)
+        assert (shown["namespace"], shown["agent"]) == ("shop", "ann")
+        assert shown["store"].keys() == {"schema", "revision", "embedder"}  # nothing of the server's files
+        assert shown["session"].startswith("h" if era == "legacy" else "t")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_two_tokens_at_once_see_only_what_is_theirs(team: Team, era: str) -> None:
+    """S4.1, S4.2: neither the other's private records, nor its person's, nor namespaces it does not hold."""
+    async with (
+        connected(team.url, team.ann, era) as ann,
+        connected(team.url, team.bob, era) as bob,
+        connected(team.url, team.chief, era) as chief,
+    ):
+        async with anyio.create_task_group() as group:
+            for name, client in (("ann", ann), ("bob", bob), ("chief", chief)):
+                for visibility in ("private", "user", "shared"):
+                    item = {"text": f"{era} owl {name} {visibility}", "visibility": visibility}
+                    group.start_soon(client.call_tool, "remember", item)
+        seen: dict[str, list[str]] = {}
+
+        async def look(name: str, client: Client) -> None:
+            seen[name] = await found(client, f"{era} owl")
+
+        async with anyio.create_task_group() as group:
+            for name, client in (("ann", ann), ("bob", bob), ("chief", chief)) * 3:
+                group.start_soon(look, name, client)
+    shared = [f"{era} owl {name} shared" for name in ("ann", "bob")]
+    for name in ("ann", "bob"):
+        assert seen[name] == sorted([f"{era} owl {name} private", f"{era} owl {name} user", *shared])
+    assert seen["chief"] == [f"{era} owl chief {visibility}" for visibility in ("private", "shared", "user")]
+
+
+async def test_a_persons_records_follow_through_namespaces(team: Team) -> None:
+    """S4.1, S4.2: of the inherited namespaces a token reads those that it holds."""
+    async with connected(team.url, team.ann, namespace="base") as client:
+        await client.call_tool("remember", {"text": "A heron at the base.", "visibility": "shared"})
+        await client.call_tool("remember", {"text": "A heron of my own.", "visibility": "user"})
+    async with connected(team.url, team.chief) as client:
+        await client.call_tool("remember", {"text": "A heron that is secret.", "visibility": "shared"})
+    async with connected(team.url, team.ann) as client:
+        assert await found(client, "heron") == ["A heron at the base.", "A heron of my own."]
+    async with connected(team.url, team.bob) as client:
+        assert await found(client, "heron") == []
+    told = post(team.url, "tools/call", RECALL, headers_of(team.bob, "base"))
+    assert (told.status_code, told.json()["error"]["message"]) == (
+        403,
+        "Your token does not hold that namespace; it holds shop.",
+    )
+
+
+def test_nobody_else_can_use_a_session(team: Team) -> None:
+    """S4.2: to another token, and to none, it does not exist; and it cannot be ended by them."""
+    session = open_session(team.url, team.ann)
+    for stranger in (team.bob, team.chief):
+        answer = post(team.url, "tools/call", RECALL, headers_of(stranger) | {"mcp-session-id": session})
+        assert answer.status_code == 404
+        ended = web.delete(team.url, headers=headers_of(stranger) | {"mcp-session-id": session})
+        assert ended.status_code == 404
+    assert post(team.url, "tools/call", RECALL, {"mcp-session-id": session}).status_code == 401
+    answer = post(team.url, "tools/call", RECALL, headers_of(team.ann) | {"mcp-session-id": session})
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_a_token_has_no_right_to_names_the_right(team: Team, era: str) -> None:
+    """S4.2."""
+    async with connected(team.url, team.reader, era) as reader, connected(team.url, team.ann, era) as ann:
+        assert "takes the right 'write'; your token has 'read'" in await refusal(reader, "remember", text="A stork.")
+        for tool, arguments in (
+            ("push_task", {"goal": "Fly"}), ("pop_task", {}), ("compact", {}), ("revise", {"id": "r1", "pinned": True}),
+            ("forget", {"ids": ["r1"]}),
+        ):  # fmt: skip
+            assert "the right 'write'" in await refusal(reader, tool, **arguments)
+        assert not (await reader.call_tool("recall", {"query": "stork"})).is_error
+        assert not (await reader.call_tool("assemble_context", {})).is_error
+        assert "takes the right 'admin'" in await refusal(ann, "forget", ids=["r1"], mode="erase")
+        assert not (await ann.call_tool("forget", {"ids": ["r1"]})).is_error
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_revoked_token_ends_also_in_an_open_session(team: Team, era: str) -> None:
+    """S4.2: from the next request on."""
+    secret = make_token(team.server.data_dir, f"guest-{era}")
+    async with connected(team.url, secret, era) as client:
+        assert not (await client.call_tool("recall", {"query": "anything"})).is_error
+        revoke_token(team.server.data_dir, f"guest-{era}")
+        with pytest.raises(MCPError, match="not known here, was revoked or has expired"):
+            await client.call_tool("recall", {"query": "anything"})
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_files_of_the_server_are_not_read_for_a_client(team: Team, era: str, tmp_path: Path) -> None:
+    """S4.2."""
+    transcript = tmp_path / "transcript.jsonl"
+    transcript.write_text('{"role": "user", "content": "hello"}\n', "utf-8")
+    async with connected(team.url, team.chief, era) as client:
+        told = await refusal(client, "compact", transcript=str(transcript))
+        assert told == "Over HTTP the server reads no files; send what the transcript says as messages instead."
+        fed = await client.call_tool("compact", {"messages": [{"role": "user", "content": "hello"}]})
+        assert not fed.is_error, text_of(fed)
+
+
+def test_without_a_token_nobody_comes_in(team: Team) -> None:
+    """S4.2: not by an old secret, another scheme, or half a secret."""
+    for headers in ({}, {"authorization": "Basic YTpi"}, headers_of(team.ann[:-1]), headers_of("x")):
+        answer = web.post(team.url, json={}, headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.json()["error"]["message"]
+        assert web.get(team.server.address("/metrics"), headers={}).status_code == 401
+
+
+def test_strange_hosts_and_pages_are_turned_away(team: Team) -> None:
+    """S4.2: a name that was made to lead here, and a page of another origin."""
+    own = headers_of(team.ann)
+    for path in ("/mcp", "/metrics"):
+        told = web.post(team.server.address(path), json={}, headers=own | {"host": "evil.example"})
+        assert (told.status_code, "--allowed-host" in told.text) == (421, True)
+        told = web.post(team.server.address(path), json={}, headers=own | {"origin": "https://evil.example"})
+        assert (told.status_code, "--allowed-host" in told.text) == (403, True)
+    good = own | {"origin": f"http://localhost:{team.server.port}"}
+    assert web.post(team.url, json={}, headers=good).status_code not in (403, 421)
+
+
+def test_a_body_is_limited_declared_or_not(team: Team) -> None:
+    """S4.2, S3.1."""
+    piece = b" " * 65_536
+    for content in (piece * 65, (piece for _ in range(80))):
+        headers = headers_of(team.ann) | {"content-type": "application/json", "accept": "application/json"}
+        answer = web.post(team.url, content=content, headers=headers)
+        assert answer.status_code == 413
+        assert answer.json()["error"]["message"].startswith("The request is larger than 4 MiB;")
+    assert web.get(team.server.address("/healthz")).status_code == 200
+
+
+async def test_figures_are_for_the_admin_and_hold_no_text(team: Team) -> None:
+    """S4.2, S4.3."""
+    page = team.server.address("/metrics")
+    assert "takes the right 'admin'" in web.get(page, headers=headers_of(team.ann)).text
+    async with connected(team.url, team.ann) as client:
+        await client.call_tool("remember", {"text": "Pelicans carry fish."})
+        await client.call_tool("assemble_context", {"query": "pelicans"})
+        await client.call_tool("pelican", {})
+        await client.call_tool("recall", {"limit": -1})
+    answer = web.get(page, headers=headers_of(team.chief))
+    assert answer.status_code == 200
+    figures = answer.text
+    assert 'mcp_memory_calls_total{outcome="ok",tool="remember"}' in figures
+    assert 'mcp_memory_calls_total{outcome="error",tool="other"}' in figures
+    assert 'mcp_memory_calls_total{outcome="error",tool="recall"}' in figures
+    assert 'mcp_memory_call_seconds_bucket{le="0.25",tool="remember"}' in figures
+    numbers = dict(line.rsplit(" ", 1) for line in figures.splitlines() if not line.startswith("#"))
+    assert float(numbers["mcp_memory_records"]) >= 1
+    assert float(numbers["mcp_memory_context_tokens_total"]) > 0
+    assert "elican" not in figures
+    assert "ann" not in figures
+
+
+def test_the_log_holds_no_secret_and_no_text(team: Team) -> None:
+    """S4.3: also not of what was turned away."""
+    web.post(f"{team.url}?token={team.ann}", json={"text": "A cormorant."}, headers=headers_of("mcpm_cormorant"))
+    for secret in (team.ann, team.bob, team.reader, team.chief, "cormorant", "owl ann", "elican"):
+        assert secret not in team.server.log
+
+
+def test_health_is_told_to_anybody(team: Team) -> None:
+    answer = web.get(team.server.address("/healthz"), headers={"host": "10.1.2.3:8765"})
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok", "version": __version__})
