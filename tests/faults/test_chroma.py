@@ -5,7 +5,6 @@ Real processes of their own here: what one may be killed in, or crash in, is wha
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -304,10 +303,8 @@ def test_a_memory_makes_its_index_without_embedding_anything_again(tmp_path: Pat
             found = app.recall(RecallRequest(query="xylophones", limit=3), me)
             assert (found.results[0]["id"], found.degraded) == (gone.id, ())
             assert counting.embedded == 0
-            index = app.status(me)["index"]
-            assert isinstance(index, dict)
-            assert (index["state"], index["records"], index["pending"]) == ("ready", 31, 0)
-            json.dumps(index)
+            index = app.index.state()
+            assert (index.state, index.records, index.pending) == ("ready", 31, 0)
             app.close()
         app, _ = opened()
         app.warm()

@@ -1,0 +1,217 @@
+"""Two memories that differ in nothing but what the asker may not see, and the asker's way to ask both.
+
+What is not there takes up no numbers: after each thing that is stored where the asker does not look, the other memory's
+change sequence is set to the same number. Ids, revisions and hence whole answers can then be compared to the byte. How
+often anybody wrote is all that a number says; it is nobody's secret.
+"""
+
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from pydantic import BaseModel
+
+from mcp_memory.app import App, open_app
+from mcp_memory.domain.grants import Grant
+from mcp_memory.domain.scopes import Caller
+from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.entrypoints.identity import Visitor, visited_by
+from mcp_memory.entrypoints.identity import asking as caller_of_message
+from mcp_memory.entrypoints.mcp_server import build_server
+from mcp_memory.settings import load_settings
+from mcp_memory.stores.records_sqlite import FILE_NAME
+
+FIGURES_OF_ALL = frozenset({"path", "bytes", "directory", "cold_build_ms", "index_directories", "unembedded"})
+"""Of the file, and of this process and machine."""
+_DURATION = re.compile(r'"(?:assembly_ms|ms|seconds)":\s*[\d.]+|[\d.]+ m?s\b')
+
+Ask = tuple[str, Mapping[str, Any]]
+"""A tool and its arguments, or "read" and the address of a resource."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Who:
+    """The asker: an agent's own process, or the holder of a token at a process that serves many."""
+
+    name: str
+    settings: Mapping[str, Any]
+    visitor: Visitor | None = None
+
+    @property
+    def person(self) -> str:
+        return self.visitor.grant.person if self.visitor and self.visitor.grant else ""
+
+    @contextmanager
+    def at_work(self) -> Generator[None]:
+        """Messages of this block come from the asker."""
+        with visited_by(self.visitor) if self.visitor else nullcontext():
+            yield
+
+
+LOCAL = Who(name="local", settings={"namespace": "here", "agent": "ann", "session": "day", "inherit": ["library"]})
+WITH_TOKEN = Who(
+    name="with a token",
+    settings={"namespace": "there", "agent": "host", "inherit": ["library", "there"]},
+    visitor=Visitor(
+        grant=Grant(agent="ann", person="ann", namespaces=("here", "library"), right="admin"),
+        namespace="here",
+        session="day",
+    ),
+)
+
+
+@dataclass(kw_only=True)
+class Clock:
+    """Stands still until it is set."""
+
+    now: float = 1_795_176_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass(kw_only=True)
+class World:
+    """A memory, as one process has it."""
+
+    folder: Path
+    app: App
+    clock: Clock
+    who: Who
+
+    @property
+    def me(self) -> Caller:
+        """The asker, as tools see it."""
+        with self.who.at_work():
+            return caller_of_message(self.app)
+
+    def rows(self, sql: str, *values: object) -> list[tuple[object, ...]]:
+        with closing(sqlite3.connect(self.folder / FILE_NAME)) as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def number(self) -> int:
+        return self.app.records.revision()
+
+    def skip_to(self, number: int) -> None:
+        with closing(sqlite3.connect(self.folder / FILE_NAME)) as connection, connection:
+            connection.execute("UPDATE sequence SET value = ?", (number,))
+
+
+@dataclass(kw_only=True)
+class Pair:
+    """The memory with what is foreign, and the one without."""
+
+    full: World
+    bare: World
+
+    def __iter__(self) -> Iterator[World]:
+        return iter((self.full, self.bare))
+
+    def in_both(self, do: Callable[[World], object]) -> None:
+        for world in self:
+            do(world)
+        self.align()
+
+    def elsewhere(self, do: Callable[[World], object]) -> None:
+        """Do it where what is foreign is."""
+        do(self.full)
+        self.align()
+
+    def align(self) -> None:
+        number = max(world.number() for world in self)
+        for world in self:
+            if world.number() != number:
+                world.skip_to(number)
+
+    def later(self, seconds: float) -> None:
+        for world in self:
+            world.clock.now += seconds
+
+
+@contextmanager
+def opened(folder: Path, embedder: MiniLMEmbedder, now: float, who: Who, **chosen: object) -> Generator[Pair]:
+    """Both memories, in `folder/full` and `folder/bare`, as one process has them."""
+    with ExitStack() as stack:
+        worlds: list[World] = []
+        for name in ("full", "bare"):
+            clock = Clock(now=now)
+            settings = load_settings(data_dir=folder / name, chroma="off", **{**who.settings, **chosen})
+            app = open_app(settings, clock, embedder)
+            stack.callback(app.close)
+            worlds.append(World(folder=folder / name, app=app, clock=clock, who=who))
+        yield Pair(full=worlds[0], bare=worlds[1])
+
+
+def copied(template: Path, folder: Path) -> Path:
+    """Both memories once more, to be changed."""
+    for name in ("full", "bare"):
+        shutil.copytree(template / name, folder / name)
+    return folder
+
+
+class Asker:
+    """A client of one memory. Everything that is sent to it is in the answers."""
+
+    def __init__(self, client: Client, portal: BlockingPortal) -> None:
+        self._client = client
+        self._portal = portal
+
+    def ask(self, ask: Ask) -> str:
+        """The whole answer as JSON; an error is one as well."""
+        return told(self._portal.call(self._answer, ask))
+
+    def everything_listed(self) -> str:
+        return told([self._portal.call(each) for each in (self._client.list_tools, self._client.list_resources)])
+
+    async def _answer(self, ask: Ask) -> object:
+        name, arguments = ask
+        sent: list[object] = []
+
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            sent.append([progress, total, message])
+
+        try:
+            if name == "read":
+                return await self._client.read_resource(arguments["uri"])
+            return [await self._client.call_tool(name, dict(arguments), progress_callback=hear), sent]
+        except MCPError as error:
+            return ["error", error.error]
+
+
+@contextmanager
+def asking(world: World) -> Generator[Asker]:
+    """A client of the SDK, in memory. What fails in the block is raised as it is, not in a group of the client's."""
+    failure: BaseException | None = None
+    client = Client(build_server(world.app))
+    with world.who.at_work(), start_blocking_portal() as portal, portal.wrap_async_context_manager(client):
+        try:
+            yield Asker(client, portal)
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            failure = error
+    if failure is not None:
+        raise failure
+
+
+def told(answer: object) -> str:
+    """An answer without the figures of the file and of the time it took."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, BaseModel):
+            return plain(value.model_dump(mode="json", by_alias=True))
+        if isinstance(value, dict):
+            inside = cast("dict[str, Any]", value)
+            return {name: plain(inner) for name, inner in inside.items() if name not in FIGURES_OF_ALL}
+        if isinstance(value, list):
+            return [plain(inner) for inner in cast("list[Any]", value)]
+        return plain(json.loads(value)) if isinstance(value, str) and value.startswith("{") else value
+
+    return _DURATION.sub('"duration": 0', json.dumps(plain(answer), indent=1, ensure_ascii=False))
