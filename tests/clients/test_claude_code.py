@@ -1,0 +1,88 @@
+"""Claude Code with the plugin, against a stand-in for its model: what the model is given, and what is kept."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.app import App, open_app
+from mcp_memory.domain.records import Kind, NewRecord
+from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.services.recall import RecallRequest
+from mcp_memory.services.tasks import PushRequest
+from mcp_memory.settings import load_settings
+from tests.clients.claude_code import install_plugin, session, tool
+from tests.clients.model_api import Model, ToolUse, serving
+from tests.clients.node_packages import NodePackages
+from tests.clients.programs import memory_in
+
+DECISION = "Invoices are numbered by the database, since two workers once gave out the same number."
+GOAL = "Move the invoices to the new ledger"
+PORT = "The exporter of metrics listens on port 9273."
+LEARNT = "The ledger refuses amounts with more than two decimals."
+QUESTION = "On which port does the exporter of metrics listen?"
+GO_ON = "What else is there to do?"
+MORNING = "Good morning."
+RULE = "Never run an export against the primary database."
+SUMMARY = "The user asked for a note on decimals, and it was taken."
+NOTE = "Keep in mind what the ledger refuses."
+PROMPTS = (NOTE, QUESTION, GO_ON, MORNING)
+COMPACTION = "<summary>"
+"""Stands in what Claude Code asks for a summary with."""
+
+
+@pytest.fixture
+def memory(tmp_path: Path, embedder: MiniLMEmbedder, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
+    """The memory of Claude Code's project, as another agent has it open, with a decision and a goal in it."""
+    for name, value in memory_in(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    app = open_app(load_settings(), embedder=embedder)
+    app.remember([NewRecord(text=DECISION, kind="decision")], app.caller())
+    app.tasks.push(PushRequest(goal=GOAL), app.caller())
+    yield app
+    app.close()
+
+
+def list_texts(memory: App, *kinds: Kind, session_id: str | None = None) -> list[str]:
+    """What the memory holds of these kinds, oldest first."""
+    request = RecallRequest(kinds=kinds, session_id=session_id, include_inactive=True, limit=50, max_tokens=50_000)
+    return [str(result["text"]) for result in memory.recall(request, memory.caller()).results][::-1]
+
+
+def test_a_session_of_claude_code_has_its_memory(packages: NodePackages, memory: App, tmp_path: Path) -> None:
+    """S7.2: at its start, on a prompt, after a compaction and when resumed; tool calls work; what was said is kept."""
+    select = ToolUse(name="ToolSearch", arguments={"query": f"select:{tool('remember')}"})
+    note = ToolUse(name=tool("remember"), arguments={"text": LEARNT})
+    summary = f"<analysis>Short.</analysis><summary>{SUMMARY}</summary>"
+    model = Model(replies={NOTE: [select, note], COMPACTION: [summary]})
+    install_plugin(packages.claude, tmp_path)
+    with serving(model) as url:
+        with session(packages.claude, url, tmp_path) as claude:
+            claude.say(NOTE)
+            assert DECISION in model.was_told(0)
+            assert GOAL in model.was_told(0)
+            assert LEARNT in list_texts(memory, "fact")
+
+            memory.remember([NewRecord(text=PORT)], memory.caller())
+            claude.say(QUESTION)
+            assert PORT in model.was_told(-1)
+
+            window = model.requests[-1]["messages"]
+            claude.say("/compact")
+            claude.say(GO_ON)
+            assert len(model.requests[-1]["messages"]) < len(window)
+            assert SUMMARY in model.was_told(-1)
+            assert DECISION in model.was_told(-1)
+            assert GOAL in model.was_told(-1)
+            assert claude.end() == 0
+
+        memory.remember([NewRecord(text=RULE, kind="censor")], memory.caller())
+        with session(packages.claude, url, tmp_path, resumed=claude.id) as claude:
+            claude.say(MORNING)
+            assert RULE in model.was_told(-1)
+            assert claude.end() == 0
+    log = list_texts(memory, "message", "tool_call", "tool_result", session_id=claude.id)
+    assert [text for text in log if text in PROMPTS] == list(PROMPTS), log
+    assert log.count(model.words) == len(PROMPTS)
+    assert any(LEARNT in text for text in log)
+    assert any(SUMMARY in text for text in list_texts(memory, "summary"))
