@@ -56,11 +56,11 @@ class Server:
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def call(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """The structured answer. Raises RuntimeError with the message of a failed call."""
+        """The structured answer, {} where it is prose. Raises RuntimeError with the message of a failed call."""
         result = self._request("tools/call", {"name": tool, "arguments": arguments})
         if result.get("isError"):
             raise RuntimeError(result["content"][0]["text"])
-        return result["structuredContent"]
+        return result.get("structuredContent", {})
 
     def kill(self) -> None:
         """SIGKILL, in the middle of whatever it does."""
