@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from mcp.server import MCPServer
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.mcpserver import Context
-from mcp.types import CallToolResult, InputRequiredResult
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
 
 from mcp_memory import __version__
 from mcp_memory.entrypoints import resources
@@ -51,6 +52,12 @@ class MemoryServer(MCPServer):
         if name not in known:
             return failure(f"There is no tool of that name. The tools are: {', '.join(known)}.")
         return await super().call_tool(name, arguments, context)
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """There are none. The library would log the request with its words, and call it an internal error."""
+        raise MCPError(INVALID_PARAMS, "This server has no prompts; its tools are what there is.")
 
 
 def build_tools(app: "App") -> list[StrictTool]:

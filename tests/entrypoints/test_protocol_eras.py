@@ -6,7 +6,7 @@ import pytest
 from mcp import Client
 from mcp.server import MCPServer
 from mcp.shared.exceptions import MCPError
-from mcp.types import CallToolResult, Implementation, TextContent, TextResourceContents
+from mcp.types import INVALID_PARAMS, CallToolResult, Implementation, TextContent, TextResourceContents
 
 from mcp_memory import __version__
 from mcp_memory.entrypoints.mcp_server import INSTRUCTIONS, build_server
@@ -190,6 +190,18 @@ async def test_a_tool_that_is_not_there_is_answered_with_those_that_are(server: 
         result = await client.call_tool("memorize", {})
         assert result.is_error
         assert text_of(result) == f"There is no tool of that name. The tools are: {', '.join(TOOLS)}."
+
+
+async def test_there_are_no_prompts_and_a_client_is_told(
+    server: MCPServer, era: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S3.1, S6.2: as an error of the protocol, whose words reach no log."""
+    async with Client(server, mode=era) as client:
+        assert (await client.list_prompts()).prompts == []
+        with pytest.raises(MCPError, match="This server has no prompts") as caught:
+            await client.get_prompt("Quetzalcoatlus")
+        assert caught.value.code == INVALID_PARAMS
+    assert "Quetzalcoatlus" not in caplog.text
 
 
 async def test_a_resource_that_is_not_there_is_a_protocol_error_with_a_next_move(server: MCPServer, era: str) -> None:

@@ -115,6 +115,7 @@ def _make(app: App, listening: Listening, *, is_loopback: bool) -> tuple[Gate, u
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        http="h11",  # The other parser leaves blanks at the end of a header's value, which the protocol allows.
         timeout_graceful_shutdown=CLOSING_SECONDS,
         lifespan="on",
     )
