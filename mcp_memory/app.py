@@ -1,7 +1,6 @@
 """The composition root: from settings to services. With making.py the only module that names a concrete store."""
 
 import contextlib
-import sys
 import threading
 import time
 import uuid
@@ -9,7 +8,6 @@ from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 from mcp_memory.domain.intents import pick_strategy
 from mcp_memory.domain.records import Instant, Json, NewRecord, Record
@@ -21,7 +19,6 @@ from mcp_memory.errors import StoreUnavailable
 from mcp_memory.language.dates_dateparser import DateParserReader
 from mcp_memory.language.secrets_detect import NoRedactor, SecretRedactor
 from mcp_memory.making import (
-    INDEX_FOLDER,
     make_embedder,
     make_index_place,
     make_passes,
@@ -70,7 +67,6 @@ from mcp_memory.services.tasks import Tasks
 from mcp_memory.services.tokens import Tokens
 from mcp_memory.settings import Settings
 from mcp_memory.stores.graph_networkx import NetworkxGraphStore
-from mcp_memory.stores.records_sqlite import FILE_NAME, restore
 from mcp_memory.stores.records_sqlite.transaction import embedder_mismatch
 from mcp_memory.strategies import overridden, read_strategies
 
@@ -375,26 +371,6 @@ class _Services:
     recall: Recall
     remind: Reminding
     assemble_context: AssembleContext
-
-
-def memory_exists(settings: Settings) -> bool:
-    """True where the data directory holds a memory already."""
-    return (settings.data_dir / FILE_NAME).exists()
-
-
-def restore_backup(settings: Settings, backup: Path, stamp: str) -> Path | None:
-    """Put a backup in the place of the memory; returns where the former database is kept.
-
-    Raises:
-        InvalidRequest: the file is no sound backup.
-        StoreUnavailable: the data directory may not be written.
-    """
-    kept = restore(settings.data_dir, backup, stamp)
-    # What an index says of erasures counts by changes of the former history.
-    from mcp_memory.stores.vectors_chroma.folder import IndexFolder
-
-    IndexFolder(settings.data_dir / INDEX_FOLDER).erase(sys.maxsize, 0)
-    return kept
 
 
 def open_app(settings: Settings, clock: Clock = time.time, embedder: Embedder | None = None) -> App:

@@ -1,6 +1,8 @@
 """Makes what the settings choose: stores, encoders, passes and summarizers. With app.py the only one to name them."""
 
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_memory.encoders.chroma_functions import ChosenFunction
@@ -8,7 +10,7 @@ from mcp_memory.encoders.embed_chroma import ChromaEmbedder
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.ports import Clock, Embedder, RecordStore, SessionLogStore, Summarizer, TokenCounter, TokenStore
 from mcp_memory.settings import Settings
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.stores.records_sqlite import FILE_NAME, SqliteRecordStore, restore
 
 if TYPE_CHECKING:
     from mcp_memory.domain.compaction import Count, Pass, PassName, Pause, Span
@@ -106,3 +108,23 @@ def make_index_place(settings: Settings, embedder: str) -> "Place":
         headers={name: value.get_secret_value() for name, value in settings.chroma_headers.items()},
         api_key=key.get_secret_value() if key else "",
     )
+
+
+def memory_exists(settings: Settings) -> bool:
+    """True where the data directory holds a memory already."""
+    return (settings.data_dir / FILE_NAME).exists()
+
+
+def restore_backup(settings: Settings, backup: Path, stamp: str) -> Path | None:
+    """Put a backup in the place of the memory; returns where the former database is kept.
+
+    Raises:
+        InvalidRequest: the file is no sound backup.
+        StoreUnavailable: the data directory may not be written.
+    """
+    kept = restore(settings.data_dir, backup, stamp)
+    # What an index says of erasures counts by changes of the former history.
+    from mcp_memory.stores.vectors_chroma.folder import IndexFolder
+
+    IndexFolder(settings.data_dir / INDEX_FOLDER).erase(sys.maxsize, 0)
+    return kept

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.app import App, open_app, restore_backup
+from mcp_memory.app import App, open_app
 from mcp_memory.domain.records import NewRecord
 from mcp_memory.entrypoints.exchange import write_memory
+from mcp_memory.making import restore_backup
 from mcp_memory.settings import load_settings
 
 PATIENCE_SECONDS = 60.0

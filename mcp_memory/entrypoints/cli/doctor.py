@@ -47,8 +47,8 @@ def doctor(
 
 def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
     """What surrounds the memory before the memory itself: opening it makes its files private."""
-    from mcp_memory.app import memory_exists
     from mcp_memory.entrypoints.cli.surroundings import examine_clients, examine_folder
+    from mcp_memory.making import memory_exists
     from mcp_memory.ports import Finding
 
     if memory_exists(settings):  # Else opening says so.

@@ -114,7 +114,7 @@ def restore(
 
     Stop the servers first. The former database is kept beside it.
     """
-    from mcp_memory.app import restore_backup
+    from mcp_memory.making import restore_backup
 
     settings = settings_for(context, data_dir, None, None)
     kept = restore_backup(settings, file, f"{datetime.now(UTC):%Y%m%d-%H%M%S}")

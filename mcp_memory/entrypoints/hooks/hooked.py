@@ -29,7 +29,7 @@ class Hooked:
     @property
     def has_memory(self) -> bool:
         """False where nothing was ever stored here, and reading can be spared."""
-        from mcp_memory.app import memory_exists
+        from mcp_memory.making import memory_exists
 
         return memory_exists(self.settings)
 

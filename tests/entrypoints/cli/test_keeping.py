@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from mcp_memory.app import App, open_app, restore_backup
+from mcp_memory.app import App, open_app
 from mcp_memory.domain.queries import Vector
 from mcp_memory.domain.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.cli.keeping import backup_file
 from mcp_memory.errors import EmbedderMismatch, InvalidRequest, StoreUnavailable, TextRefused
+from mcp_memory.making import restore_backup
 from mcp_memory.ports import Vectors
 from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.reindex import BATCH
