@@ -70,7 +70,8 @@ def _check_url(value: str) -> str:
 
 def _check_endpoint(value: str) -> str:
     url = urlsplit(value)
-    if url.scheme not in ("http", "https") or not url.hostname or url.username or url.password or url.query:
+    is_more = url.username or url.password or url.query or url.fragment or url.port == 0
+    if url.scheme not in ("http", "https") or not url.hostname or is_more:
         raise ValueError("must be http:// or https://, host and path; keys come from the environment alone")
     return value
 

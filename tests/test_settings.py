@@ -134,6 +134,8 @@ def test_strategies_are_looked_for_beside_the_settings_file(monkeypatch: pytest.
         ({"summarizer_url": "ftp://localhost"}, "must be http:// or https://"),
         ({"summarizer_url": "https://user:word@localhost/v1"}, "keys come from the environment alone"),
         ({"summarizer_url": "https://localhost/v1?key=word"}, "keys come from the environment alone"),
+        ({"url": "https://localhost#word"}, "keys come from the environment alone"),
+        ({"url": "http://localhost:99999"}, "Port out of range"),
         ({"summarizer_timeout_seconds": 0}, "greater than 0"),
         ({"summarizer_max_input_tokens": 10}, "greater than or equal to 4000"),
     ],

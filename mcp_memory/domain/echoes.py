@@ -2,7 +2,8 @@
 
 import re
 
-_CLOSED_BLOCK = re.compile(r'<memory-context id="c[0-9a-f]+">\n.*?\n</memory-context>', re.DOTALL)
+_OPENING = re.compile(r'<memory-context id="c[0-9a-f]+">\n')
+_CLOSING = "\n</memory-context>"
 _BLOCK = re.compile(r'<memory-context id="c[0-9a-f]+">.*?(?:</memory-context>|\Z)', re.DOTALL)
 # An id alone must look like one: "[research] x" is somebody's own text.
 _LABEL = re.compile(r"\s*(?:- )?\[(?:(r[0-9a-z]{6,}) [a-z_]+ \d{4}-\d\d-\d\d[^\]\n]{0,20}|(r0[0-9a-z]{5}))\]\s*")
@@ -10,8 +11,21 @@ _ID = re.compile(r"\[(r[0-9a-z]{6,})[ \]]")
 
 
 def without_blocks(text: str) -> str:
-    """The text with each context block in it replaced by a word: the log keeps what was said, not what was shown."""
-    return _CLOSED_BLOCK.sub("[recalled context]", text)
+    """The text with each context block in it replaced by a word: the log keeps what was said, not what was shown.
+
+    A pattern for whole blocks would look for an end behind every beginning: minutes for many.
+    """
+    parts: list[str] = []
+    rest = 0
+    for opening in _OPENING.finditer(text):
+        if opening.start() < rest:
+            continue
+        closing = text.find(_CLOSING, opening.end())
+        if closing < 0:
+            break
+        parts += (text[rest : opening.start()], "[recalled context]")
+        rest = closing + len(_CLOSING)
+    return "".join([*parts, text[rest:]])
 
 
 def strip_recalled(text: str) -> tuple[str, tuple[str, ...]]:

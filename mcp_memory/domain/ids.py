@@ -7,8 +7,11 @@ ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 WIDTH = 6
 """32^6 is a thousand million changes; later ids grow by a digit and then sort by length first."""
 
-MADE_AT_MOST = 32**WIDTH
-"""The highest change number that an id from elsewhere is believed to be made of."""
+MADE_AT_MOST = 32 ** (WIDTH - 1)
+"""The highest change number, some 33 million, that an id from elsewhere is believed to be made of.
+
+Indexes hold a place for every number up to the newest: of a thousand million they would fill any computer.
+"""
 
 RECORD, TASK, CONTEXT = "r", "t", "c"
 _MADE = re.compile(rf"[a-z](?:[{ALPHABET}]{{{WIDTH}}}|[1-9a-z][{ALPHABET}]{{{WIDTH},11}})")

@@ -87,6 +87,12 @@ def time_phrase(text: str) -> TimePhrase | None:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EARLIEST, _LATEST = -62_135_596_800.0, 253_402_300_800.0
+
+
+def is_datable(instant: Instant) -> bool:
+    """True within the years 1 to 9999, of which alone dates can be written; of what is no number never."""
+    return _EARLIEST <= instant < _LATEST
 
 
 def iso(instant: Instant) -> str:

@@ -42,6 +42,8 @@ logger = logging.getLogger(__name__)
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 CONNECT_SECONDS: Final = 10.0
+NOTICE_SECONDS: Final = 10.0
+"""How long what no answer is due to may hold up the messages behind it, when the server does not take it."""
 READ_SECONDS: Final = 660.0
 """A little more than a person may take to allow what a tool asks of the client's model."""
 _NAMED_BY: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -105,7 +107,10 @@ def endpoint(url: str) -> str:
 async def _serve(url: str, headers: Mapping[str, str], source: BinaryIO) -> None:
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=READ_SECONDS)
     is_encrypted = urlsplit(url).scheme == "https"  # Without it, certificates need not be read, which takes a while.
-    async with httpx2.AsyncClient(headers=dict(headers), timeout=timeout, verify=is_encrypted) as client:
+    # A proxy that the environment names leads elsewhere than to this machine, and would be told the token.
+    async with httpx2.AsyncClient(
+        headers=dict(headers), timeout=timeout, verify=is_encrypted, trust_env=not _is_near(url)
+    ) as client:
         bridge = Bridge(url, client, _Wire(sys.stdout.buffer))
         await bridge.run(_lines(source))
 
@@ -139,7 +144,8 @@ class Bridge:
                     self._in_flight[cast("int | str", message.id)] = (scope, message)
                     tasks.start_soon(self._request, message, scope)
                 elif not self._cancelled(message):
-                    await self._pass(message)
+                    with anyio.move_on_after(NOTICE_SECONDS):
+                        await self._pass(message)
             tasks.cancel_scope.deadline = anyio.current_time() + GRACE_SECONDS
         await self._end_session()
 
@@ -282,8 +288,8 @@ def _mapping(value: object) -> Mapping[str, Any]:
 def _headers(settings: "Settings") -> dict[str, str]:
     """What every request says: by which token it comes, and the namespace where one was chosen."""
     headers: dict[str, str] = {}
-    if settings.token:
-        headers["authorization"] = f"Bearer {settings.token.get_secret_value()}"
+    if settings.token and (secret := settings.token.get_secret_value().strip()):
+        headers["authorization"] = f"Bearer {secret}"
     if "namespace" in settings.model_fields_set:  # Else it is the folder's, of which the server knows nothing.
         headers["mcp-memory-namespace"] = quote(settings.namespace, safe="/.~")
     return headers
@@ -292,7 +298,8 @@ def _headers(settings: "Settings") -> dict[str, str]:
 def _headers_of(message: Message, session: _Session) -> dict[str, str]:
     headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
     if message.version:
-        headers |= {"mcp-protocol-version": message.version, "mcp-method": message.method}
+        headers["mcp-protocol-version"] = _header_value(message.version)
+        headers["mcp-method"] = _header_value(message.method)
         return headers | ({"mcp-name": _header_value(message.name)} if message.name else {})
     if session.id:
         headers["mcp-session-id"] = session.id

@@ -3,18 +3,23 @@
 It is told for each message anew, and carried into the threads that work on it.
 """
 
+import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mcp_memory.domain.grants import Grant, Right
-from mcp_memory.errors import InvalidRequest
+from mcp_memory.errors import InvalidRequest, McpMemoryError, StoreUnavailable
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.domain.scopes import Caller
+
+logger = logging.getLogger(__name__)
+
+_UNAVAILABLE: Final = "The memory is not available at present; why is in the log of the server, for who runs it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +81,15 @@ def require(right: Right) -> None:
     visitor = _visitor.get()
     if visitor is not None and visitor.grant is not None:
         visitor.grant.require(right)
+
+
+def told(error: McpMemoryError) -> str:
+    """What the sender is told of an error: with a token nothing of the server's files, which its own log names."""
+    visitor = _visitor.get()
+    if visitor is None or visitor.grant is None or type(error) is not StoreUnavailable:
+        return str(error)
+    logger.warning("%s", error)
+    return _UNAVAILABLE
 
 
 def require_local(instead: str) -> None:

@@ -1,15 +1,15 @@
 """The resources: JSON about the memory, for people and programs. Knows no tool."""
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Final
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from mcp_memory.domain.records import Json
 from mcp_memory.entrypoints.answers import show_tasks
-from mcp_memory.entrypoints.identity import asking, is_local, require
+from mcp_memory.entrypoints.identity import asking, is_local, require, told
 from mcp_memory.entrypoints.strict_tool import log_defect
 from mcp_memory.errors import McpMemoryError, NotFound
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mcp_memory.app import App
 
 _MIME_TYPE = "application/json"
+_OF_FILES: Final[Mapping[str, frozenset[str]]] = {"store": frozenset({"path", "bytes"}), "index": frozenset({"reason"})}
+"""What the status says of the server's files, which an index that failed may name."""
 
 
 def add_to(server: MCPServer, app: "App") -> None:
@@ -51,10 +53,13 @@ def add_to(server: MCPServer, app: "App") -> None:
 def _status(app: "App") -> dict[str, Json]:
     """Whoever comes over HTTP is told nothing of the server's files, which hold what belongs to others too."""
     shown = app.status(asking(app))
-    store = shown["store"]
-    if is_local() or not isinstance(store, dict):
+    if is_local():
         return shown
-    return shown | {"store": {name: value for name, value in store.items() if name not in ("path", "bytes")}}
+    return {part: _without(_OF_FILES.get(part, frozenset()), value) for part, value in shown.items()}
+
+
+def _without(names: Collection[str], value: Json) -> Json:
+    return {name: each for name, each in value.items() if name not in names} if isinstance(value, dict) else value
 
 
 def _answer(name: str, read: Callable[[], dict[str, Json]]) -> str:
@@ -70,7 +75,7 @@ def _answer(name: str, read: Callable[[], dict[str, Json]]) -> str:
     except NotFound as error:
         raise ResourceNotFoundError(str(error)) from error
     except McpMemoryError as error:
-        raise ResourceError(str(error)) from error
+        raise ResourceError(told(error)) from error
     except Exception as error:  # noqa: BLE001 - the edge
         log_defect(f"Resource {name}", error)
         raise ResourceError("Internal error; it was logged. Try again.") from None

@@ -12,7 +12,9 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
 
 from mcp_memory.entrypoints.json_lines import mend
@@ -190,13 +192,32 @@ class GuardedInput(io.RawIOBase):
 
 
 def log_to_stderr(level: str) -> None:
-    """Send the log to stderr, which may be a narrow console, or gone."""
+    """Send the log to stderr, which may be a narrow console, or gone.
+
+    Libraries say no more than INFO: at DEBUG they log whole messages, and so what is remembered.
+    """
     logging.raiseExceptions = False
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    of_libraries = "INFO" if level == "DEBUG" else level
+    log = logging.StreamHandler()
+    log.addFilter(without_words)
+    logging.basicConfig(level=of_libraries, handlers=[log], format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("mcp_memory").setLevel(level)
+    logger.debug("The log says all that this process has to say.")
     logging.captureWarnings(capture=True)
+
+
+def without_words(entry: logging.LogRecord) -> bool:
+    """Of an error that a library logs keep the type and the place: its own words may be remembered ones."""
+    kind, _, trace = entry.exc_info or (None, None, None)
+    if kind is None:
+        return True
+    places = [f" at {'/'.join(Path(each.filename).parts[-2:])}:{each.lineno}" for each in traceback.extract_tb(trace)]
+    entry.msg, entry.args = f"{entry.getMessage()} ({kind.__name__}{''.join(places[-1:])})", None
+    entry.exc_info = entry.exc_text = None
+    return True
 
 
 def take_stdin() -> BinaryIO:

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from mcp_memory.domain.records import Json
 from mcp_memory.entrypoints.arguments import Arguments, read_arguments
-from mcp_memory.entrypoints.identity import require
+from mcp_memory.entrypoints.identity import require, told
 from mcp_memory.entrypoints.sampling import AnswerNeeded, check_offered, sample
 from mcp_memory.entrypoints.schemas import slim_schema
 from mcp_memory.errors import McpMemoryError
@@ -74,7 +74,7 @@ class StrictTool(Tool):
         except AnswerNeeded as needed:
             return needed.result
         except McpMemoryError as error:
-            return failure(str(error))
+            return failure(told(error))
         except Exception as error:  # noqa: BLE001 - the edge: a defect must not reach the model, nor end the server
             log_defect(f"Tool {self.name}", error)
             return failure("Internal error; it was logged. Try again, and tell the user if it happens again.")

@@ -7,6 +7,7 @@ from mcp_memory.domain.ids import RECORD
 from mcp_memory.domain.records import LOG_KINDS, Entity, Record, Relation
 from mcp_memory.domain.tasks import Task
 from mcp_memory.domain.text import content_hash, normal_hash
+from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports import Piece, RecordStore, Transaction, WholeRecord
 
 _SOURCE = "source"
@@ -39,7 +40,12 @@ class Merging:
         self._records = records
 
     def __call__(self, pieces: Iterable[Piece]) -> Merged:
-        """Add all of it in one atomic write, or nothing where the pieces raise. Raises StoreUnavailable."""
+        """Add all of it in one atomic write, or nothing where the pieces raise.
+
+        Raises:
+            InvalidRequest: a record is there twice.
+            StoreUnavailable: nothing was changed.
+        """
         with self._records.write() as transaction:
             merge = _Merge(transaction)
             for piece in pieces:
@@ -70,6 +76,8 @@ class _Merge:
 
     def bring(self, whole: WholeRecord) -> None:
         record = whole.record
+        if record.id in self._ids_here:
+            raise InvalidRequest("It is there twice.")
         if record.kind in LOG_KINDS:
             self._logged += 1
         elif record.branch_id in self._hiding:

@@ -60,7 +60,8 @@ class Revise:
         Raises:
             NotFound: no such record for this caller.
             InvalidRequest: the new text is empty, or nothing is to change.
-            Conflict: the status is not to be had by hand, or another record has this text already.
+            Conflict: the status is not to be had by hand, another record has this text already, or the record is
+                another's and would be hidden from them.
         """
         if revision == Revision(id=revision.id):
             raise InvalidRequest("Nothing to change; give text, outcome, feedback or another field beside id.")
@@ -70,6 +71,7 @@ class Revise:
             if new and new.text == record.text:
                 new = None
             revised = self._revised(record, revision, new.text if new else None, caller)
+            _refuse_taking(record, revised, caller)
             if new or revised.scope != record.scope:
                 self._refuse_twin(revised, transaction)
             supersede(revision.supersedes, revised, caller, self._clock(), transaction)
@@ -119,13 +121,23 @@ class Revise:
         for other_id in transaction.extracted_from([record.id]):
             other = transaction.get(other_id)
             if other and other.visibility != "private":
-                scope = caller.scope("private")
+                scope = replace(caller, namespace=other.namespace).scope("private")
                 transaction.update(replace(other, visibility="private", scope=scope, updated_at=self._clock()))
 
     def _refuse_twin(self, record: Record, transaction: Transaction) -> None:
         twin = transaction.find_text(record.scope, content_hash(record.text))
         if twin is not None and twin.id != record.id:
             raise Conflict(f"Record {twin.id} has this text already; revise that one with supersedes=['{record.id}'].")
+
+
+def _refuse_taking(record: Record, moved: Record, caller: Caller) -> None:
+    """In the memory of several persons nobody makes their own what an agent of others has stored."""
+    is_hidden = record.visibility == "shared" != moved.visibility
+    if is_hidden and caller.person and record.agent != caller.agent:
+        raise Conflict(
+            f"Record {record.id} was stored by {record.agent!r}, which alone may hide it from others;"
+            " store what is yours anew, or retire the record."
+        )
 
 
 def _narrows(moved: Record, caller: Caller) -> bool:

@@ -18,6 +18,8 @@ PREFIX = "mcpm_"
 """Tells people, and scanners for leaked secrets, what it is."""
 SECRET_BYTES = 32
 ID_DIGITS = 16
+LATEST: Instant = 253_402_300_799.0
+"""The last second that can be shown."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -32,14 +34,14 @@ class Tokens:
         """Make a token; its secret, which cannot be had again, and the rest. Without a person it is the agent's name.
 
         Raises:
-            InvalidRequest: a name is empty, too long or holds what it may not, or there is no namespace.
+            InvalidRequest: a name is empty, too long or holds what it may not, there is no namespace, or no such time.
             Conflict: the name is taken, or the agent works for another person.
         """
         now = self._clock()
         grant = replace(grant, person=grant.person or grant.agent, namespaces=tuple(dict.fromkeys(grant.namespaces)))
         _check(name, grant)
-        if expires_at is not None and expires_at <= now:
-            raise InvalidRequest("The token would have expired already; choose a later time.")
+        if expires_at is not None and not now < expires_at <= LATEST:
+            raise InvalidRequest("A token expires between now and the year 9999; choose another time, or none.")
         secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
         digest = _digest(secret)
         token = Token(

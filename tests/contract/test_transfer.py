@@ -20,7 +20,7 @@ from mcp_memory.domain.scopes import Caller, scope_key
 from mcp_memory.domain.tasks import Task
 from mcp_memory.entrypoints.exchange import MemoryFile, write_memory
 from mcp_memory.errors import Conflict, InvalidRequest
-from mcp_memory.ports import KnownSession, Origin, Piece, RecordStore, Transaction, WholeRecord
+from mcp_memory.ports import KnownPlace, KnownSession, Origin, Piece, RecordStore, Transaction, WholeRecord
 from mcp_memory.stores.records_sqlite import SqliteRecordStore
 from tests.contract.conftest import BLANK, unit_vectors
 from tests.contract.test_session_log_store import ANN, compact, logs_of, say, undo
@@ -224,6 +224,30 @@ def test_logs_enter_with_what_stands_in_them(store: RecordStore, open_store: Ope
     assert logs_of(other).log(ANN) == logs_of(store).log(ANN)
 
 
+def test_one_namespace_enters_though_parts_of_it_became_the_persons(store: RecordStore, open_store: OpenStore) -> None:
+    """S7.1: what leaves does not refer to what is kept for the person everywhere, and stays behind."""
+    said = say(store, 6)
+    summary, undone = say(store, 2, kind="summary")
+    compact(store, said[:2], record=undone)
+    undo(store)
+    compact(store, said[:3], record=summary)
+    with store.write() as transaction:
+        for record_id in (said[0], summary, said[5]):
+            record = transaction.get(record_id)
+            assert record is not None
+            transaction.update(replace(record, visibility="user", scope=scope_key("user", "", "")))
+        older = transaction.get(said[4])
+        assert older is not None
+        transaction.update(replace(older, superseded_by=said[5], status="superseded"))
+    other = open_store(folder="other")
+    enter(other, leave(store, "here"))
+    assert leave(other, "here") == leave(other).replace(b'"namespace":null', b'"namespace":"here"', 1)
+    assert leave(other, "here") == leave(store, "here")
+    whole = {piece.record.id: piece.record for piece in pieces(other) if isinstance(piece, WholeRecord)}
+    assert (said[0] in whole, whole[said[4]].superseded_by) == (False, None)
+    assert other.defects() == []
+
+
 def test_every_table_is_carried_or_said_not_to_be(store: RecordStore, tmp_path: Path) -> None:
     """S7.1: who adds one decides which."""
     carried = {
@@ -275,6 +299,19 @@ def test_only_an_empty_store_is_entered(store: RecordStore, open_store: OpenStor
     assert empty.transfer().is_empty()
 
 
+TASKS = [
+    Task(
+        id=make_id(TASK, number), namespace="here", parent_id=None, goal="Go.", status="active", depth=0, agent="ann",
+        session_id="s1", created_at=1.0, updated_at=1.0,
+    )
+    for number in (1, 2)
+]  # fmt: skip
+
+
+def below(parent: Task) -> Task:
+    return replace(TASKS[1], parent_id=parent.id, depth=1)
+
+
 def wrong(piece: Piece, **changed: Any) -> Piece:
     return replace(piece, **changed)
 
@@ -293,7 +330,11 @@ def test_pieces_that_do_not_fit_leave_the_store_empty(store: RecordStore, open_s
         ([whole], "mentions an entity"),
         ([wrong(bare, relations=whole.relations)], "has an end"),
         ([wrong(bare, record=replace(whole.record, id="r1"))], "is no id"),
-        ([wrong(bare, record=replace(whole.record, id=make_id(RECORD, 32**6 + 1)))], "is no id"),
+        ([wrong(bare, record=replace(whole.record, id=make_id(RECORD, 32**5 + 1)))], "is no id"),
+        ([below(TASKS[0])], "did not come before"),
+        ([TASKS[0], replace(below(TASKS[0]), namespace="there")], "of its project"),
+        ([replace(TASKS[0], parent_id=TASKS[0].id)], "did not come before"),
+        ([TASKS[0], KnownPlace(namespace="there", agent="ann", session_id="", task_id=TASKS[0].id)], "of its project"),
         ([*before, replacement, replacement], "twice"),
         ([replacement], "did not come before it"),
     ]

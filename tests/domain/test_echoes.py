@@ -58,3 +58,12 @@ def test_the_log_keeps_what_was_said_around_a_block() -> None:
     )
     speaking = "The tag <memory-context> fences what is recalled."
     assert without_blocks(speaking) == speaking
+
+
+def test_each_block_ends_at_its_first_end_and_beginnings_alone_stay() -> None:
+    """B11.1: a hundred thousand of them, from a page that means harm, take no longer than other text."""
+    inner = BLOCK.replace("## Known Information", '<memory-context id="c2">')
+    assert without_blocks(f"{inner}|{BLOCK}") == "[recalled context]|[recalled context]"
+    beginnings = '<memory-context id="c1">\nx\n' * 100_000
+    assert without_blocks(beginnings) == beginnings
+    assert without_blocks(f"{BLOCK}{beginnings}") == f"[recalled context]{beginnings}"

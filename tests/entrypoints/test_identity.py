@@ -6,8 +6,8 @@ import pytest
 
 from mcp_memory.domain.grants import Grant
 from mcp_memory.domain.scopes import Caller
-from mcp_memory.entrypoints.identity import Visitor, asking, is_local, require, require_local, visited_by
-from mcp_memory.errors import InvalidRequest
+from mcp_memory.entrypoints.identity import Visitor, asking, is_local, require, require_local, told, visited_by
+from mcp_memory.errors import InvalidRequest, StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -36,6 +36,19 @@ def test_with_a_token_its_agent_asks_in_the_session_of_the_message(app: "App") -
             require_local("send it.")
     assert is_local()
     assert asking(app).agent == "default"
+
+
+def test_who_comes_with_a_token_is_told_of_no_file_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    """S4.3: whoever runs it finds it in the log."""
+    lost, busy = StoreUnavailable("/srv/data/memory.db may not be written."), StoreBusy("Call again.")
+    assert told(lost) == str(lost)
+    with visited_by(Visitor(grant=None)):
+        assert told(lost) == str(lost)
+    assert not caplog.messages
+    with visited_by(Visitor(grant=GRANT, namespace="shop")):
+        assert told(lost).startswith("The memory is not available at present; why is in the log of the server")
+        assert (told(busy), told(InvalidRequest("No."))) == ("Call again.", "No.")
+    assert caplog.messages == [str(lost)]
 
 
 def test_without_a_token_the_processs_own_agent_asks_in_any_namespace(app: "App") -> None:

@@ -123,3 +123,28 @@ def test_an_import_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
 def _has_begun(folder: Path) -> bool:
     log = folder / "memory.db-wal"
     return log.exists() and log.stat().st_size > 0
+
+
+def test_others_write_while_what_is_imported_still_comes(tmp_path: Path) -> None:
+    """S1.1, S7.1: from a slow pipe; only what is there is entered, all of it at once."""
+    source, target = opened(tmp_path / "data"), opened(tmp_path / "there")
+    source.remember([NewRecord(text=f"Note {number}.") for number in range(20)], source.caller())
+    written = BytesIO()
+    write_memory(source.records.transfer(), written, None, lambda done, total: None)
+    target.remember([NewRecord(text="First.")], target.caller())
+    lines = written.getvalue().splitlines(keepends=True)
+    command = [sys.executable, "-m", "mcp_memory", "import", "-", "--data-dir", str(tmp_path / "there")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as importing:
+        assert importing.stdin is not None
+        assert importing.stderr is not None
+        importing.stdin.write(b"".join(lines[:10]))
+        importing.stdin.flush()
+        with pytest.raises(subprocess.TimeoutExpired):
+            importing.wait(3.0)
+        assert target.remember([NewRecord(text="Meanwhile.")], target.caller())[0].status == "stored"
+        importing.stdin.write(b"".join(lines[10:]))
+        out, err = importing.communicate(timeout=PATIENCE_SECONDS)
+    assert importing.returncode == 0, err
+    assert b"20 records stored" in out
+    source.close()
+    target.close()

@@ -122,3 +122,11 @@ def test_nothing_is_stored_where_a_piece_cannot_be_read(app: App, other: App) ->
     with pytest.raises(InvalidRequest, match="Line 7"):
         Merging(app.records)(reading())
     assert texts(app) == {}
+
+
+def test_a_record_that_is_there_twice_is_refused(app: App, other: App) -> None:
+    """S7.1: and nothing of it is kept."""
+    remember(other, NewRecord(text="The dog barks."))
+    with pytest.raises(InvalidRequest, match="twice"):
+        Merging(app.records)(pieces(other) * 2)
+    assert texts(app) == {}

@@ -1,5 +1,6 @@
 """Tokens are made, recognised and revoked; and what they keep apart when memory works by itself."""
 
+import math
 import re
 import sqlite3
 from collections.abc import Callable
@@ -12,11 +13,13 @@ from mcp_memory.app import App
 from mcp_memory.domain.grants import Grant
 from mcp_memory.domain.records import NewRecord, Record, Visibility
 from mcp_memory.domain.scopes import Caller, RecordFilter
+from mcp_memory.domain.times import iso
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.services.compact import CompactRequest
 from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.remember import Remembered
 from mcp_memory.services.revise import Revision
+from mcp_memory.services.tokens import LATEST
 from tests.conftest import Clock
 
 RememberOne = Callable[..., Remembered]
@@ -88,8 +91,11 @@ def test_a_token_has_names_that_can_be_told_apart(app: App, name: str, grant: Gr
 
 
 def test_a_token_that_would_have_expired_is_not_made(app: App, clock: Clock) -> None:
-    with pytest.raises(InvalidRequest, match="choose a later time"):
-        app.tokens.add("late", GRANT, clock())
+    for never in (clock(), math.inf, math.nan, LATEST + 1):
+        with pytest.raises(InvalidRequest, match="choose another time"):
+            app.tokens.add("late", GRANT, never)
+    app.tokens.add("last", GRANT, LATEST)
+    assert iso(LATEST).startswith("9999-12-31T23:59:59")
     app.tokens.add("early", GRANT)
     with pytest.raises(Conflict):
         app.tokens.add("early", GRANT)
@@ -104,6 +110,26 @@ def test_what_is_a_persons_is_read_by_agents_of_that_person_alone(app: App, reme
     for caller in (mine, ANN, replace(ANN, agent="other", namespace="base"), BOB):
         results = app.recall(RecallRequest(query="Tea"), caller).results
         assert [result["text"] for result in results] == [texts[caller.person or "owner"]]
+
+
+def test_nobody_takes_from_others_what_their_agents_have_stored(app: App, remember: RememberOne) -> None:
+    """S4.1, S4.2: to hide is not to destroy, but for those who saw it it is gone."""
+    record = remember("The port is 5432.", ANN)
+    for visibility in ("private", "user"):
+        with pytest.raises(Conflict, match="stored by 'ann', which alone may hide it"):
+            app.revise(Revision(id=record.id, visibility=visibility), BOB)
+    assert app.revise(Revision(id=record.id, visibility="private"), ANN).scope == "private/ann/test"
+    assert app.revise(Revision(id=record.id, visibility="shared"), ANN).scope == "shared/test"
+    assert app.revise(Revision(id=record.id, visibility="private"), app.caller()).visibility == "private"
+
+
+def test_what_was_made_of_a_hidden_record_stays_in_its_own_namespace(app: App, remember: RememberOne) -> None:
+    """S4.1: also where the record is hidden from another."""
+    source = remember("The port is 5432.", ANN, kind="episode", visibility="user")
+    remember("Port: 5432", ANN, details={"source": source.id})
+    app.revise(Revision(id=source.id, visibility="private"), replace(ANN, namespace="other"))
+    made = everything(app)["Port: 5432"]
+    assert (made.namespace, made.scope) == ("test", "private/ann/test")
 
 
 def test_what_becomes_a_persons_own_takes_what_was_made_of_it_along(app: App, remember: RememberOne) -> None:

@@ -1,7 +1,10 @@
 """Commands that carry a memory elsewhere: export, import."""
 
 import os
+import secrets
+import shutil
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -195,15 +198,19 @@ def _new_file(target: str) -> Generator[BinaryIO]:
         yield sys.stdout.buffer
         return
     path = Path(target)
-    part = path.with_name(f"{path.name}.part")
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # Another may export to the same name.
     if path.exists():
         raise InvalidRequest(f"{path} exists already; name a new file.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+        with os.fdopen(
+            os.open(part, os.O_CREAT | os.O_WRONLY | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600), "wb"
+        ) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        if path.exists():
+            raise InvalidRequest(f"{path} was made meanwhile, and stays as it is; name a new file.")
         part.rename(path)
     except OSError as error:
         raise InvalidRequest(f"{path} cannot be written ({error.strerror}); name another file.") from error
@@ -216,10 +223,26 @@ def _new_file(target: str) -> Generator[BinaryIO]:
 def _lines(source: str) -> Generator[BinaryIO]:
     """What is to be read. Raises InvalidRequest."""
     if source == STREAM:
-        yield sys.stdin.buffer
+        with _kept_aside(sys.stdin.buffer) as file:
+            yield file
         return
     try:
         with Path(source).open("rb") as file:
             yield file
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise InvalidRequest(f"{source} cannot be read ({error.strerror}); name an exported memory.") from error
+
+
+@contextmanager
+def _kept_aside(stream: BinaryIO) -> Generator[BinaryIO]:
+    """All of a stream, on the disk: while it is entered others wait to write, and it may come slowly from afar.
+
+    Raises InvalidRequest.
+    """
+    with tempfile.TemporaryFile() as file:
+        try:
+            shutil.copyfileobj(stream, file)
+            file.seek(0)
+        except OSError as error:
+            raise InvalidRequest(f"Standard input cannot be kept ({error.strerror}); name a file instead.") from error
+        yield cast("BinaryIO", file)

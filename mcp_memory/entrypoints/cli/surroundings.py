@@ -7,11 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from mcp_memory.entrypoints.hooks.notes import FOLDER as NOTES_FOLDER
+from mcp_memory.making import FILE_NAME, INDEX_FOLDER
 from mcp_memory.ports import Finding
 
 LEAST_FREE_BYTES = 100_000_000
 """Below that a backup or a new index may not fit any more."""
 _OTHERS = 0o077
+_FOLDERS = (INDEX_FOLDER, NOTES_FOLDER)
 
 
 def examine_folder(folder: Path, *, mend: bool) -> Iterator[Finding]:
@@ -38,8 +41,13 @@ def examine_clients() -> Iterator[Finding]:
 
 
 def _privacy(folder: Path, *, mend: bool) -> Finding:
-    """Owner's alone are the folder and each file in it; whatever lies deeper is behind them."""
-    open_to_others = [path for path in (folder, *sorted(folder.iterdir())) if _is_open(path)]
+    """Owner's alone are our files, and the folder where it holds nothing else; whatever lies deeper is behind them.
+
+    A memory may have been put where other things lie, which others may have to reach.
+    """
+    inside = sorted(folder.iterdir())
+    ours = [path for path in inside if path.name.startswith(FILE_NAME) or path.name in _FOLDERS]
+    open_to_others = [path for path in (*([folder] if ours == inside else ()), *ours) if _is_open(path)]
     if not open_to_others:
         return Finding(part="folder", state="ok", says="readable by its owner alone")
     names = ", ".join(path.name for path in open_to_others[:3])

@@ -44,9 +44,12 @@ def add(
     """Make a token. Its secret is shown this once, and stored nowhere."""
     if right not in RIGHTS:
         raise InvalidRequest(f"There is no right {right!r}; the rights are {', '.join(RIGHTS)}.")
+    settings = settings_for(context, data_dir, None, None)
+    if agent == settings.agent:
+        raise InvalidRequest(f"{agent!r} is what the agents of this machine are called; choose another for the token.")
     grant = Grant(agent=agent, person=person, namespaces=tuple(namespace), right=right)
     expires_at = None if days is None else time.time() + days * DAY_SECONDS
-    with opened(settings_for(context, data_dir, None, None)) as memory:
+    with opened(settings) as memory:
         secret, token = memory.tokens.add(name, grant, expires_at)
     if as_json:
         print_json({**_shown(token, token.created_at), "secret": secret})

@@ -1,12 +1,14 @@
 """One line of an exported memory: an object with one field, named after what the piece is. Knows no file."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
 from mcp_memory.domain.records import Json, Record
 from mcp_memory.domain.tasks import Task
 from mcp_memory.entrypoints.exchange.shapes import as_json, as_shape
+from mcp_memory.entrypoints.exchange.soundness import check_piece
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports import (
     ErasedRecord,
@@ -72,7 +74,9 @@ def read_piece(line: bytes) -> Piece:
     told = given[name]
     if name == "record" and isinstance(told, dict):
         told = _apart(cast("dict[str, object]", told))
-    return as_shape(_SHAPES[name], told, name)
+    piece = as_shape(_SHAPES[name], told, name)
+    check_piece(piece)
+    return piece
 
 
 def _apart(told: Mapping[str, object]) -> dict[str, object]:
@@ -88,7 +92,7 @@ def _line(value: Mapping[str, object]) -> bytes:
 def _object(line: bytes) -> dict[str, Any]:
     try:
         text = line.decode()
-        given: object = json.loads(text, parse_constant=_refuse)
+        given: object = json.loads(text, parse_constant=_refuse, parse_float=_finite)
         if "\\ud" in text.lower():  # An escape may be half of a surrogate pair, which no store can hold.
             json.dumps(given, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
@@ -98,5 +102,10 @@ def _object(line: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", given)
 
 
+def _finite(number: str) -> float:
+    """JSON has no infinity, but numbers that are read as one."""
+    return read if math.isfinite(read := float(number)) else _refuse(number)
+
+
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant[:40]} is no number that can be kept")

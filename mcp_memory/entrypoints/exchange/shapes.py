@@ -82,8 +82,9 @@ def _list(wanted: Any, given: object, path: str) -> tuple[object, ...]:
 
 def _plain(wanted: type, given: object, path: str) -> object:
     """A JSON number without a fraction is one all the same; a truth value is no number."""
-    if wanted is float and type(given) is int:
+    is_too_large = isinstance(given, int) and abs(given) >= 1 << 63
+    if wanted is float and type(given) is int and not is_too_large:
         return float(given)
-    if type(given) is not wanted or (isinstance(given, int) and abs(given) >= 1 << 63):
+    if type(given) is not wanted or is_too_large:
         raise InvalidRequest(f"`{path}` must be {_SAID[wanted]}.")
     return given

@@ -1,7 +1,6 @@
 """The client compacts its window: a checkpoint before, its own summary after."""
 
 import contextlib
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
 TAG = "client-summary"
 IMPORTANCE = 3.0
 GOAL_CHARACTERS = 500
-_SUMMARY = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
-"""The client's model thinks aloud before."""
+_BEGINS, _ENDS = "<summary>", "</summary>"
+"""What the client's summary stands between: its model thinks aloud before."""
 KEEP = (
     "Keep word for word: what the user asked last and every rule the user set, decisions with their reasons, dead ends"
     " with theirs, file paths, commands, names, numbers, and ids in brackets like [r000001]."
@@ -51,8 +50,7 @@ def after_compaction(hook: Hooked) -> None:
     """
     from mcp_memory.entrypoints.transcripts import fit_text
 
-    summary = _SUMMARY.search(hook.payload.compact_summary)
-    text = fit_text(summary[1] if summary else hook.payload.compact_summary).strip()
+    text = fit_text(_summary(hook.payload.compact_summary)).strip()
     if not text or not hook.settings.hook_log:
         return
     former = client_summary(hook.app, hook.caller)
@@ -60,6 +58,16 @@ def after_compaction(hook: Hooked) -> None:
         text=text, kind="summary", importance=IMPORTANCE, tags=(TAG,), supersedes=(former.id,) if former else ()
     )
     hook.app.remember([item], hook.caller)
+
+
+def _summary(said: str) -> str:
+    """What stands between the marks; all of it where they are not there.
+
+    Not by a pattern: over many beginnings without an end it would run for hours, and the hook's deadline with it.
+    """
+    _, begins, behind = said.partition(_BEGINS)
+    inside, ends, _ = behind.partition(_ENDS)
+    return inside if begins and ends else said
 
 
 def client_summary(app: "App", caller: "Caller") -> "Record | None":

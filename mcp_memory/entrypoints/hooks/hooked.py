@@ -49,9 +49,9 @@ class Hooked:
         caller = self.app.caller(client=CLIENT)
         return caller if caller.named_session else replace(caller, session_id=self.payload.session_id)
 
-    def note_fed(self, until: int) -> None:
-        """Remember how far the transcript is in the log."""
-        self.notes.write(self.settings.namespace, until)
+    def note_fed(self, until: int, mark: str) -> None:
+        """Remember how far the transcript is in the log, and what stands before that."""
+        self.notes.write(self.settings.namespace, until, mark)
 
     def close(self) -> None:
         """Close the memory where it was opened."""

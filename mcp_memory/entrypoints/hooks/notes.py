@@ -1,7 +1,7 @@
 """What the hook processes of one session leave for each other: the project, how far the log is, what was given.
 
-Two small files for each session, of ids and numbers and no remembered text. They may be lost at any time: then a
-transcript is told again, of which the log knows all, and a record may be given again.
+Two small files for each session, of ids, numbers and a digest, and no remembered text. They may be lost at any time:
+then a transcript is told again, of which the log knows all, and a record may be given again.
 """
 
 import contextlib
@@ -41,6 +41,12 @@ class SessionNotes:
         return until if isinstance(until, int) and until > 0 else 0
 
     @property
+    def fed_mark(self) -> str:
+        """The digest of what stood before that byte, by which the transcript is known again; "" where none is kept."""
+        mark = self._read().get("fed_mark")
+        return mark if isinstance(mark, str) else ""
+
+    @property
     def written_at(self) -> float:
         """When these notes were last written, in seconds since 1970; 0.0 where they never were."""
         try:
@@ -48,13 +54,15 @@ class SessionNotes:
         except OSError:
             return 0.0
 
-    def write(self, namespace: str, fed_until: int) -> None:
-        """Put both in the place of what is known. Of two processes at it the last one wins, which harms nothing."""
+    def write(self, namespace: str, fed_until: int, fed_mark: str = "") -> None:
+        """Put all in the place of what is known. Of two processes at it the last one wins, which harms nothing."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
             fresh = self._standing.with_suffix(f".{os.getpid()}")
             fresh.touch(mode=0o600)
-            fresh.write_text(json.dumps({"namespace": namespace, "fed_until": fed_until}), "utf-8")
+            fresh.write_text(
+                json.dumps({"namespace": namespace, "fed_until": fed_until, "fed_mark": fed_mark}), "utf-8"
+            )
             fresh.replace(self._standing)
 
     def given(self) -> frozenset[str]:

@@ -35,7 +35,7 @@ def start(hook: Hooked) -> str:
         hook.notes.forget_given()
     if not hook.settings.hook_max_tokens or not hook.has_memory:
         return ""
-    hook.note_fed(hook.notes.fed_until)
+    hook.note_fed(hook.notes.fed_until, hook.notes.fed_mark)
     kept = _kept(hook) if source == "compact" else ""
     words = f"{_OPENING.get(source, _USUALLY)} {_DATA}"
     text, report = _block(hook, words, kept, hook.settings.hook_max_tokens)

@@ -21,7 +21,9 @@ NAMESPACE_HEADER: Final = "mcp-memory-namespace"
 SESSION_HEADER: Final = "mcp-session-id"
 LABEL_DIGITS: Final = 12
 MAX_NAMESPACE: Final = 200
-_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
+SAID_ONCE: Final = ("authorization", NAMESPACE_HEADER, SESSION_HEADER)
+"""Headers that say who comes, and where to: of two, a proxy might believe one and we the other."""
+_FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 _SCHEME: Final = "bearer "
 
 
@@ -87,10 +89,12 @@ class Door:
 def transport_security(host: str, allowed: Sequence[str]) -> TransportSecuritySettings:
     """Answer to the machine's own names, the address listened at, and the allowed names, with any port.
 
-    A page in a browser reaches the server only from an origin of one of these names.
+    A page in a browser reaches the server only from an origin of one of these names, which browsers write in lower
+    case.
     """
     bracketed = f"[{host}]" if ":" in host else host
-    names = dict.fromkeys(("127.0.0.1", "localhost", "[::1]", bracketed, *allowed))
+    given = (bracketed, *allowed)
+    names = dict.fromkeys(("127.0.0.1", "localhost", "[::1]", *given, *(each.lower() for each in given)))
     hosts = [each for name in names for each in (name, f"{name}:*")]
     origins = [f"{scheme}://{each}" for scheme in ("http", "https") for each in hosts]
     return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)

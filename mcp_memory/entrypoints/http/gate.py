@@ -17,7 +17,7 @@ from mcp.types import INVALID_REQUEST
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mcp_memory.entrypoints.http.door import Refused
+from mcp_memory.entrypoints.http.door import SAID_ONCE, Refused
 from mcp_memory.entrypoints.identity import Visitor, visited_by
 from mcp_memory.entrypoints.strict_tool import log_defect
 from mcp_memory.errors import StoreUnavailable
@@ -99,7 +99,11 @@ class Gate:
     async def _admitted(self, request: Request) -> Admitted:
         refusal = await self._security.validate_request(request)
         if refusal is not None:
+            logger.info("Turned away: host %.100a, origin %.100a.", *map(request.headers.get, ("host", "origin")))
             raise Refused(refusal.status_code, _ORIGIN if refusal.status_code == 403 else _HOST)
+        for name in SAID_ONCE:
+            if len(request.headers.getlist(name)) > 1:
+                raise Refused(400, f"The header {name} came more than once; send it once.")
         headers = {name.lower(): value for name, value in request.headers.items()}
         return await to_thread.run_sync(self._door.admit, headers, limiter=self._readers)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 def make_pages(app: App, metrics: Metrics) -> list[Route]:
     """Their routes. What is wrong with the store is said to nobody in particular, and its remedy to the log."""
+    apart = CapacityLimiter(1)  # The threads of the tools may all be busy, of which a server is not unwell.
 
     async def health(_: Request) -> Response:
         try:
-            await to_thread.run_sync(app.records.revision)
+            await to_thread.run_sync(app.records.revision, limiter=apart)
         except McpMemoryError:
             return JSONResponse({"status": "unavailable", "version": __version__}, 503)
         return JSONResponse({"status": "ok", "version": __version__})

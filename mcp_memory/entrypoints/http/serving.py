@@ -107,8 +107,9 @@ def _make(app: App, listening: Listening, *, is_loopback: bool) -> tuple[Gate, u
     web.router.routes.extend(make_pages(app, metrics))
     door = Door(tokens=app.tokens, is_loopback=is_loopback, anonymous=listening.anonymous)
     gate = Gate(web, door, security)
-    # What the library logs of a request, and of an error in it, may hold its words.
+    # What the libraries log of a request, and of an error in it, may hold its words.
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+    logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
     config = uvicorn.Config(
         gate,
         log_config=None,

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from mcp_memory.domain.records import Entity, NewRecord, Relation
+from mcp_memory.domain.times import is_datable
 from mcp_memory.entrypoints.plain_text import visible
 from mcp_memory.errors import InvalidRequest
 
@@ -99,9 +100,10 @@ def _front_matter(lines: Iterable[str]) -> dict[str, list[str]]:
 def _instant(created: Iterable[str], file: Path) -> float:
     """When the note says that it was made, by this machine's clock where it names no zone; else its file's time."""
     try:
-        return datetime.fromisoformat("".join(created)).timestamp()
+        instant = datetime.fromisoformat("".join(created)).timestamp()
     except (ValueError, OverflowError, OSError):
         return file.stat().st_mtime
+    return instant if is_datable(instant) else file.stat().st_mtime
 
 
 def _records(body: str, note: _Note) -> Iterator[NewRecord]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from mcp_memory.domain.records import Kind, NewRecord
+from mcp_memory.domain.times import is_datable
 from mcp_memory.entrypoints.plain_text import visible
 from mcp_memory.errors import InvalidRequest
 
@@ -139,5 +140,7 @@ def _list(row: dict[str, object], name: str) -> list[str]:
 
 
 def _instant(row: dict[str, object]) -> float | None:
+    """When it was; None where its row says nothing that is a date."""
     value = row["created_at_epoch"]
-    return value / _MILLISECONDS if isinstance(value, int | float) else None
+    instant = value / _MILLISECONDS if isinstance(value, int | float) else None
+    return instant if instant is not None and is_datable(instant) else None

@@ -60,9 +60,13 @@ class _Entering:
         self._db = connection
         self._change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
         self._newest_id = 0
+        self._namespaces: dict[str, str] = {}
+        """Those of the tasks so far: nobody stands in another project's tree, or below what comes later."""
         self._has_records = False
 
     def put(self, piece: Piece) -> None:
+        if isinstance(piece, KnownPlace) and self._namespaces.get(piece.task_id) != piece.namespace:
+            raise InvalidRequest(f"It refers to a task {piece.task_id!r} of its project that did not come before it.")
         if name := _PLAIN.get(type(piece)):
             self._run(name, asdict(piece))
         elif isinstance(piece, WholeRecord):
@@ -84,6 +88,9 @@ class _Entering:
 
     def _task(self, task: Task) -> None:
         self._known_id(task.id)
+        if task.parent_id and self._namespaces.get(task.parent_id) != task.namespace:
+            raise InvalidRequest(f"It refers to a task {task.parent_id!r} of its project that did not come before it.")
+        self._namespaces[task.id] = task.namespace
         self._run("add_task", task_to_columns(task, self._next_change()))
 
     def _entity(self, entity: KnownEntity) -> None:
@@ -138,7 +145,7 @@ class _Entering:
             self._run("enter_successor", {**columns, "id": earlier, "replacement": added["row"]})
 
     def _known_id(self, made_id: str) -> None:
-        """Indexes hold a place for every number up to the newest, so an id that nobody made could fill the memory."""
+        """No number but those that changes are likely to have had: see `MADE_AT_MOST`."""
         number = number_of(made_id)
         if not 0 < number <= MADE_AT_MOST:
             raise InvalidRequest(f"{made_id!r} is no id of a memory.")

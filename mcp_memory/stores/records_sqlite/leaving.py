@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from mcp_memory.domain.records import Json
@@ -30,7 +30,9 @@ from mcp_memory.stores.records_sqlite.rows import record_from_row, task_from_row
 from mcp_memory.stores.records_sqlite.statements import statement
 
 _REPLACEMENT_FIELDS = tuple(
-    each.name for each in fields(WholeReplacement) if each.name not in ("failed", "pinned", "covers", "replaces")
+    each.name
+    for each in fields(WholeReplacement)
+    if each.name not in ("record_id", "failed", "pinned", "covers", "replaces")
 )
 _COMPACTION_FIELDS = tuple(each.name for each in fields(WholeCompaction))
 _SESSION_FIELDS = tuple(each.name for each in fields(KnownSession))
@@ -47,7 +49,7 @@ def leave(database: Database, namespace: str | None) -> Iterator[Origin | Piece]
             for name, made in _PIECES.items():
                 with closing(connection.execute(statement(name), chosen)) as rows:
                     for row in rows:
-                        yield made(connection, row)
+                        yield made(connection, row, namespace)
         finally:
             connection.execute("ROLLBACK")
 
@@ -57,8 +59,16 @@ def _count(connection: sqlite3.Connection, name: str, chosen: Mapping[str, str |
     return connection.execute(f"SELECT count(*) FROM ({sql})", chosen).fetchone()[0]  # noqa: S608 - a file of ours
 
 
-def _record(connection: sqlite3.Connection, row: sqlite3.Row) -> WholeRecord:
+def _leaving(connection: sqlite3.Connection, record_id: str | None, namespace: str | None) -> str | None:
+    """The id of a record that another piece refers to, where it leaves as well: else nobody could take the piece in."""
+    if record_id is None or namespace is None:
+        return record_id
+    return record_id if connection.execute(statement("leaves"), (record_id, namespace)).fetchone() else None
+
+
+def _record(connection: sqlite3.Connection, row: sqlite3.Row, namespace: str | None) -> WholeRecord:
     record = record_from_row(row)
+    record = replace(record, superseded_by=_leaving(connection, record.superseded_by, namespace))
 
     def of(name: str) -> list[sqlite3.Row]:
         return connection.execute(statement(name), (record.id,)).fetchall()
@@ -83,15 +93,16 @@ def _mention(row: sqlite3.Row, aliases: Mapping[int, list[str]]) -> EntityMentio
     )
 
 
-def _replacement(connection: sqlite3.Connection, row: sqlite3.Row) -> WholeReplacement:
+def _replacement(connection: sqlite3.Connection, row: sqlite3.Row, namespace: str | None) -> WholeReplacement:
     def of(name: str) -> tuple[str, ...]:
         return tuple(each for (each,) in connection.execute(statement(name), (row["row"],)))
 
     return WholeReplacement(
         **{name: row[name] for name in _REPLACEMENT_FIELDS},
+        record_id=_leaving(connection, row["record_id"], namespace),
         failed=bool(row["failed"]),
         pinned=bool(row["pinned"]),
-        covers=of("leaving_covers"),
+        covers=tuple(each for each in of("leaving_covers") if _leaving(connection, each, namespace)),
         replaces=of("leaving_replaced"),
     )
 
@@ -100,15 +111,15 @@ def _columns(row: sqlite3.Row) -> dict[str, Any]:
     return {name: row[name] for name in row.keys()}  # noqa: SIM118 - iterating a row gives its values
 
 
-_PIECES: Mapping[str, Callable[[sqlite3.Connection, sqlite3.Row], Piece]] = {
-    "leaving_tasks": lambda _, row: task_from_row(row),
-    "leaving_sessions": lambda _, row: KnownSession(**{name: row[name] for name in _SESSION_FIELDS}),
-    "leaving_places": lambda _, row: KnownPlace(**_columns(row)),
-    "leaving_entities": lambda _, row: KnownEntity(**_columns(row)),
+_PIECES: Mapping[str, Callable[[sqlite3.Connection, sqlite3.Row, str | None], Piece]] = {
+    "leaving_tasks": lambda _, row, __: task_from_row(row),
+    "leaving_sessions": lambda _, row, __: KnownSession(**{name: row[name] for name in _SESSION_FIELDS}),
+    "leaving_places": lambda _, row, __: KnownPlace(**_columns(row)),
+    "leaving_entities": lambda _, row, __: KnownEntity(**_columns(row)),
     "leaving_records": _record,
-    "leaving_tombstones": lambda _, row: ErasedRecord(**_columns(row)),
-    "leaving_compactions": lambda _, row: WholeCompaction(**{name: row[name] for name in _COMPACTION_FIELDS}),
+    "leaving_tombstones": lambda _, row, __: ErasedRecord(**_columns(row)),
+    "leaving_compactions": lambda _, row, __: WholeCompaction(**{name: row[name] for name in _COMPACTION_FIELDS}),
     "leaving_replacements": _replacement,
-    "leaving_undone_summaries": lambda _, row: UndoneSummary(**_columns(row)),
+    "leaving_undone_summaries": lambda _, row, __: UndoneSummary(**_columns(row)),
 }
 """The statements in the order of the pieces, each after those it refers to."""

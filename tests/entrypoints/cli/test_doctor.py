@@ -139,6 +139,20 @@ def test_what_others_may_read_is_said_and_made_private(run: "Run", settings: Set
 
 
 @pytest.mark.usefixtures("memory")
+@pytest.mark.skipif(sys.platform == "win32", reason="profiles are private by their own access lists")
+def test_what_is_not_the_memorys_stays_open(run: "Run", settings: Settings) -> None:
+    """S7.1: a memory may lie in a folder where others have something to do."""
+    program = settings.data_dir / "program"
+    program.touch(0o755)
+    program.chmod(0o755)
+    settings.data_dir.chmod(0o755)
+    (settings.data_dir / "memory.db.before-x").touch(0o644)
+    assert run("doctor", "--mend").out.startswith("mended folder: others may read 1 in it (memory.db.before-x)")
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (program, settings.data_dir)] == [0o755, 0o755]
+    assert run("doctor").code == 0
+
+
+@pytest.mark.usefixtures("memory")
 def test_little_room_is_said(run: "Run", monkeypatch: pytest.MonkeyPatch) -> None:
     """S2.3, S7.1: before writes are refused for it."""
     monkeypatch.setattr(surroundings, "LEAST_FREE_BYTES", 2**62)

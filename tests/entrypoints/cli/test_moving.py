@@ -100,6 +100,15 @@ def test_export_import_export_gives_the_same_bytes(run: "Run", open_memory: Open
     assert found["results"][0]["text"] == "Anna keeps the ports."
 
 
+def test_an_export_touches_no_file_but_its_own(run: "Run", open_memory: OpenMemory, tmp_path: Path) -> None:
+    """S7.1: not even one that is named like its unfinished part."""
+    note(open_memory())
+    (tmp_path / "memory.jsonl.part").write_text("mine", "utf-8")
+    assert run("export", str(tmp_path / "memory.jsonl")).code == 0
+    assert (tmp_path / "memory.jsonl.part").read_text("utf-8") == "mine"
+    assert sorted(each.name for each in tmp_path.glob("m*")) == ["memory.jsonl", "memory.jsonl.part"]
+
+
 def test_one_project_leaves_alone(run: "Run", open_memory: OpenMemory, tmp_path: Path) -> None:
     """S7.1: without what others keep, and without what is the person's everywhere."""
     memory = open_memory()

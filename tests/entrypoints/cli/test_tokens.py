@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import pytest
+
 from mcp_memory.app import App
 
 if TYPE_CHECKING:
@@ -46,9 +48,19 @@ def test_a_token_that_has_expired_is_listed_as_such(run: "Run", open_memory: Cal
     }
 
 
+@pytest.mark.parametrize("days", ["inf", "1e7", "0"])
+def test_a_token_expires_at_a_time_that_can_be_shown(run: "Run", days: str) -> None:
+    """S4.2: else none is made, and the list is not spoilt for good."""
+    run(*ADD)
+    ran = run("tokens", "add", "odd", "--agent", "odd", "--namespace", "shop", "--days", days)
+    assert (ran.code, "between now and the year 9999" in ran.err) == (1, True)
+    assert [each["name"] for each in run("tokens", "list", "--json").json] == ["laptop"]
+
+
 def test_what_cannot_be_done_is_said_with_the_next_move(run: "Run") -> None:
     assert "No memory at" in run("tokens", "list").err
     assert "the rights are read, write, admin" in run(*ADD, "--right", "all").err
+    assert "agents of this machine" in run("tokens", "add", "a", "--agent", "default", "--namespace", "shop").err
     assert run(*ADD[:-4]).code == 2
     run(*ADD)
     assert "There is a token 'laptop' already" in run(*ADD).err

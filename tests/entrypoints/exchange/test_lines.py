@@ -17,7 +17,7 @@ from tests.contract.conftest import BLANK
 
 SESSION = KnownSession(namespace="here", id="s1", agent="ann", started_at=1.0, last_at=2.5)
 RECORD = WholeRecord(
-    record=BLANK,
+    record=replace(BLANK, id="r000001", agent="ann", namespace="here", scope="shared/here"),
     earlier=(EarlierText(text="Tea", normal_hash="x", replaced_at=3.0),),
     confirmed_in=("s2",),
     mentions=(EntityMentioned(name="Zoë", type="person", properties={"n": 1}, found=False, aliases=("zo",)),),
@@ -136,3 +136,48 @@ def test_tasks_keep_their_lists() -> None:
         session_id="s1", created_at=1.0, updated_at=1.0, artifacts=("a", "b"), branch=True,
     )  # fmt: skip
     assert read_piece(piece_line(task)) == task
+
+
+def of_record(**fields: object) -> bytes:
+    """The line of a record with these fields in it."""
+    shown: dict[str, Any] = json.loads(piece_line(RECORD))["record"]
+    return json.dumps({"record": {**shown, **fields}}).encode() + b"\n"
+
+
+COUNTERS = {"accessed": 0, "confirmed": -1, "activated": 0, "succeeded": 0, "used": 0, "ignored": 0}
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (piece_line(SESSION).replace(b"2.5", b"1e999"), "1e999 is no number"),
+        (piece_line(SESSION).replace(b"2.5", b"1" + b"0" * 400), "must be a number"),
+        (piece_line(RECORD).replace(b'{"n":1}', b'{"n":1e999}'), "1e999 is no number"),
+        (changed(started_at=-1e11), "`started_at` must be seconds since 1970"),
+        (of_record(occurred_at=1e15), "`occurred_at` must be seconds since 1970"),
+        (piece_line(RECORD).replace(b'"replaced_at":3.0', b'"replaced_at":1e300'), "`replaced_at` must be"),
+        (of_record(importance=11), "`importance` must be 0 to 10"),
+        (of_record(confidence=-0.5), "`confidence` 0 to 1"),
+        (of_record(summary_tokens=-1), "must not be negative"),
+        (of_record(counters={**COUNTERS, "false_positives": 0}), "must not be negative"),
+        (of_record(id="t000001"), "begins with 'r'"),
+        (b'{"erased":{"id":"x000001","scope":"shared/here"}}\n', "begins with 'r'"),
+        (of_record(scope="private/eve/here"), "does not fit"),
+        (of_record(scope="user/eve"), "does not fit"),
+        (of_record(visibility="user"), "does not fit"),
+        (of_record(visibility="user", scope="user/"), "does not fit"),
+        (of_record(agent="a/b", visibility="private", scope="private/a/b/here"), "no slash|a slash"),
+    ],
+)  # fmt: skip
+def test_what_no_memory_holds_is_refused(line: bytes, why: str) -> None:
+    """S7.1, S4.1: every later call would fail on it, or it would stand where others read."""
+    with pytest.raises(InvalidRequest, match=why):
+        read(file_of(line))
+
+
+def test_what_is_kept_for_a_person_is_taken() -> None:
+    """S7.1, S4.1: the computer's own person, and those whom tokens name."""
+    for scope in ("user", "user/eve", "user/user"):
+        [piece] = read(file_of(of_record(visibility="user", scope=scope)))
+        assert isinstance(piece, WholeRecord)
+        assert piece.record.scope == scope

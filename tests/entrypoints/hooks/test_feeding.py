@@ -132,3 +132,21 @@ def test_what_cannot_be_read_is_named() -> None:
         pytest.skip("there is no /proc here")
     with pytest.raises(InvalidRequest, match="cannot be read"):
         read_piece(Path("/proc/self/mem"))
+
+
+def test_another_transcript_of_the_session_is_read_from_its_beginning(
+    memory: "App", run_hook: "RunHook", transcript: "Transcript", tmp_path: Path
+) -> None:
+    """S7.2: in another folder, or put in the former one's place; longer than what was read of that."""
+    transcript.say("user", "One")
+    run_hook("Stop")
+    other = tmp_path / "elsewhere.jsonl"
+    lines = [f'{{"type":"user","uuid":"o{n}","message":{{"role":"user","content":"Other {n}"}}}}\n' for n in range(9)]
+    other.write_text("".join(lines[:6]), "utf-8")
+    run_hook("Stop", transcript_path=str(other))
+    assert texts(memory) == ["One", *(f"Other {n}" for n in range(6))]
+    transcript.path.write_text(lines[8] * 30 + lines[7], "utf-8")
+    run_hook("Stop")
+    assert texts(memory)[-2:] == ["Other 8", "Other 7"]
+    run_hook("Stop")
+    assert len(texts(memory)) == 9

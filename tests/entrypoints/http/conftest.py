@@ -37,7 +37,7 @@ def environment_of(data_dir: Path, **chosen: str) -> dict[str, str]:
         "MCP_MEMORY_CONFIG": str(data_dir / "none.toml"),
         "MCP_MEMORY_NAMESPACE": "test",
         "MCP_MEMORY_INHERIT": "base,secret",
-        "MCP_MEMORY_LOG_LEVEL": "INFO",
+        "MCP_MEMORY_LOG_LEVEL": "DEBUG",
         **chosen,
     }
 

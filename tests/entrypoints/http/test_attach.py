@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -9,6 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
+import httpx2
 import psutil
 import pytest
 from mcp import Client, StdioServerParameters
@@ -21,6 +24,7 @@ from mcp.types import (
     TextContent,
 )
 
+from mcp_memory.entrypoints import attach
 from mcp_memory.entrypoints.attach import endpoint, read_message
 from tests.entrypoints.http.conftest import (
     ERAS,
@@ -192,6 +196,55 @@ def test_a_call_that_is_cancelled_is_not_answered(by_hand: subprocess.Popen[byte
     assert by_hand.wait(PATIENCE_SECONDS) == 0
     assert by_hand.stdout
     assert by_hand.stdout.read() == b""
+
+
+def test_strange_words_of_a_message_are_the_servers_to_refuse(by_hand: subprocess.Popen[bytes]) -> None:
+    """S3.1: its headers repeat them, and hold no such letters; the calls behind it are answered."""
+    for number, (method, version) in enumerate(
+        (("tööls/list", "2026-07-28"), ("tools/list", "2026-ü"), ("a\r\nb: c", "x"))
+    ):
+        meta: dict[str, Any] = {PROTOCOL_VERSION_META_KEY: version, CLIENT_CAPABILITIES_META_KEY: {}}
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": {"_meta": meta}}
+        say(by_hand, json.dumps(message).encode())
+        answer = hear(by_hand)
+        assert (answer["id"], "error" in answer) == (number, True)
+    say(by_hand, json.dumps(HELLO).encode())
+    assert "result" in hear(by_hand)
+
+
+def test_no_proxy_stands_between_it_and_its_own_machine(server: HttpServer, secret: str, tmp_path: Path) -> None:
+    """S4.2: it would be told the token, and does not lead here."""
+    ours = {"MCP_MEMORY_TOKEN": f" {secret} ", "MCP_MEMORY_NAMESPACE": "", "HTTP_PROXY": "http://127.0.0.1:9"}
+    environment = environment_of(tmp_path / "unused", **ours, http_proxy="http://127.0.0.1:9")
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_memory", "--url", server.url],
+        check=False,
+        env={name: value for name, value in environment.items() if name.lower() != "no_proxy"},
+        input=json.dumps(HELLO).encode() + b"\n",
+        capture_output=True,
+        timeout=PATIENCE_SECONDS,
+    )
+    assert b'"serverInfo"' in done.stdout, done.stderr
+
+
+async def test_a_notice_that_the_server_does_not_take_holds_nothing_up_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S5.1: what comes behind it is read, and the end of the input too."""
+    monkeypatch.setattr(attach, "NOTICE_SECONDS", 0.1)
+    written: list[bytes] = []
+
+    async def lines() -> AsyncGenerator[bytes]:
+        yield b'{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}'
+
+    async def write(text: bytes) -> None:
+        written.append(text)
+
+    with socket.create_server(("127.0.0.1", 0)) as silent, anyio.fail_after(PATIENCE_SECONDS / 2):
+        async with httpx2.AsyncClient(verify=False, timeout=PATIENCE_SECONDS) as client:
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"
+            await attach.Bridge(url, client, write).run(lines())
+    assert written == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows tells a child nothing of its parent's end")

@@ -12,6 +12,7 @@ import httpx2
 import psutil
 import pytest
 
+from mcp_memory.entrypoints.http.door import transport_security
 from mcp_memory.entrypoints.http.serving import Listening, serve
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.settings import load_settings
@@ -49,6 +50,13 @@ def refusal_to_start(data_dir: Path, monkeypatch: pytest.MonkeyPatch, **chosen: 
     with pytest.raises(InvalidRequest) as refused:
         serve(load_settings(data_dir=data_dir), Listening(port=0, **chosen))
     return str(refused.value)
+
+
+def test_names_that_are_allowed_are_known_as_browsers_write_them() -> None:
+    """S4.2."""
+    security = transport_security("127.0.0.1", ("Memory.Example.com",))
+    assert "memory.example.com" in security.allowed_hosts
+    assert "https://memory.example.com:*" in security.allowed_origins
 
 
 @pytest.mark.parametrize("chosen", [{"host": "0.0.0.0"}, {"allowed_hosts": ("memory.example.com",)}])
@@ -92,7 +100,8 @@ async def test_this_machine_needs_no_token_until_there_is_one(server: HttpServer
     async with connected(server.url, namespace="pier%2Fsouth") as client:
         assert await found(client, "Gulls") == []
     assert web.get(server.address("/metrics")).status_code == 200
-    assert post(server.url, "tools/call", RECALL, {"x-forwarded-for": "192.0.2.1"}).status_code == 401
+    for proxy in ("x-forwarded-for", "x-forwarded-host", "via"):
+        assert post(server.url, "tools/call", RECALL, {proxy: "192.0.2.1"}).status_code == 401
     assert post(server.url, "tools/call", RECALL, {"mcp-memory-namespace": "a" * 201}).status_code == 400
     make_token(server.data_dir, "ann")
     assert web.get(server.address("/metrics")).status_code == 401

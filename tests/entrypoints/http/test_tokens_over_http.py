@@ -189,6 +189,18 @@ def test_without_a_token_nobody_comes_in(team: Team) -> None:
         assert web.get(team.server.address("/metrics"), headers={}).status_code == 401
 
 
+@pytest.mark.parametrize("name", ["authorization", "mcp-memory-namespace", "mcp-session-id"])
+def test_nobody_comes_as_two(team: Team, name: str) -> None:
+    """S4.2: of two tokens, namespaces or sessions a proxy might have checked the one, and the server take the other."""
+    own = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    twice = {"authorization": (team.reader, team.chief)}.get(name, ("shop", "shop"))
+    pairs = [*own.items(), *headers_of(team.ann).items()] if name != "authorization" else [*own.items()]
+    pairs += [(name, f"Bearer {each}" if name == "authorization" else each) for each in twice]
+    answer = web.post(team.url, json={}, headers=pairs)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == f"The header {name} came more than once; send it once."
+
+
 def test_strange_hosts_and_pages_are_turned_away(team: Team) -> None:
     """S4.2: a name that was made to lead here, and a page of another origin."""
     own = headers_of(team.ann)
@@ -197,6 +209,8 @@ def test_strange_hosts_and_pages_are_turned_away(team: Team) -> None:
         assert (told.status_code, "--allowed-host" in told.text) == (421, True)
         told = web.post(team.server.address(path), json={}, headers=own | {"origin": "https://evil.example"})
         assert (told.status_code, "--allowed-host" in told.text) == (403, True)
+    web.post(team.url, json={}, headers=own | {"host": "evil\x1b[31m.example"})
+    assert "\x1b" not in team.server.log  # A terminal would do what it says.
     good = own | {"origin": f"http://localhost:{team.server.port}"}
     assert web.post(team.url, json={}, headers=good).status_code not in (403, 421)
 
@@ -240,6 +254,7 @@ def test_the_log_holds_no_secret_and_no_text(team: Team) -> None:
     web.post(f"{team.url}?token={team.ann}", json={"text": "A cormorant."}, headers=headers_of("mcpm_cormorant"))
     for secret in (team.ann, team.bob, team.reader, team.chief, "cormorant", "owl ann", "elican"):
         assert secret not in team.server.log
+    assert "DEBUG" in team.server.log
 
 
 def test_health_is_told_to_anybody(team: Team) -> None:

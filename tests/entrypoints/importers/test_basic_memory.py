@@ -118,3 +118,11 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     for path, project in ((tmp_path / "none", None), (tmp_path, "p")):
         with pytest.raises(InvalidRequest, match="folder of Markdown"):
             list(read_basic_memory(path, project, Counter()))
+
+
+def test_a_date_beyond_the_years_is_the_files(tmp_path: Path) -> None:
+    """S7.1: every answer with such a record in it would fail."""
+    file = tmp_path / "far.md"
+    file.write_text("---\ncreated: 9999-12-31T23:59:59-12:00\n---\n- [fact] It is far.\n", "utf-8")
+    [item] = read_basic_memory(tmp_path, None, Counter())
+    assert item.occurred_at == file.stat().st_mtime

@@ -116,3 +116,11 @@ def test_what_is_no_such_database_is_refused(tmp_path: Path, what: str) -> None:
         written(tmp_path, "CREATE TABLE cats (id)")
     with pytest.raises(InvalidRequest, match=r"name (its file|claude-mem's own file)"):
         read(path)
+
+
+@pytest.mark.parametrize("instant", [1e300, -1e300, float("inf"), 10**18, "soon"])
+def test_what_is_no_date_is_none(tmp_path: Path, instant: object) -> None:
+    """S7.1: every answer with such a record in it would fail."""
+    row = {"project": "tides", "type": "discovery", "title": "High at noon", "created_at_epoch": instant}
+    [item] = read(written(tmp_path, OBSERVATIONS, observations=row))[0]
+    assert item.occurred_at is None

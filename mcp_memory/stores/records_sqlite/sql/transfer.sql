@@ -21,6 +21,10 @@ ORDER BY id;
 SELECT {columns} FROM records AS r
 WHERE :namespace IS NULL OR r.namespace = :namespace AND r.visibility <> 'user' ORDER BY r.row;
 
+-- name: leaves
+-- Whether a record leaves with its namespace.
+SELECT 1 FROM records WHERE id = ? AND namespace = ? AND visibility <> 'user';
+
 -- name: leaving_texts
 SELECT text, normal_hash, replaced_at FROM old_texts WHERE record_id = ? ORDER BY change;
 
@@ -59,8 +63,10 @@ SELECT record_id FROM covered WHERE replacement = ? ORDER BY length(record_id), 
 SELECT id FROM replacements WHERE replaced_by = ? ORDER BY row;
 
 -- name: leaving_undone_summaries
-SELECT u.record_id, u.source_id FROM undone_summaries AS u JOIN records AS r ON r.id = u.record_id
-WHERE :namespace IS NULL OR r.namespace = :namespace AND r.visibility <> 'user'
+SELECT u.record_id, u.source_id FROM undone_summaries AS u
+    JOIN records AS r ON r.id = u.record_id JOIN records AS s ON s.id = u.source_id
+WHERE :namespace IS NULL
+    OR r.namespace = :namespace AND r.visibility <> 'user' AND s.namespace = :namespace AND s.visibility <> 'user'
 ORDER BY r.row, length(u.source_id), u.source_id;
 
 -- name: anything_stored
