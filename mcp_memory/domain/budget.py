@@ -18,6 +18,8 @@ ALWAYS: Mapping[str, Fraction] = {
 """Of the whole budget, at most this much goes to what is always there before the rest has had its turn, in this order:
 who the agent is, what it must not do, how to go about it, what is at hand, then the task stack: the root goal, what
 lies between it and the current task, and what was finished beside it."""
+LEARNT, REST = "learnt", "rest"
+"""The parts of what was learnt, where the log competes with it, and of whatever has none of its own."""
 DISPENSABLE: frozenset[str] = frozenset({"approach"})
 """In a small context one more record is worth more than advice."""
 FAIR_PART = 4

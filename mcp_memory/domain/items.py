@@ -4,7 +4,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from mcp_memory.domain.budget import Form, Item
+from mcp_memory.domain.budget import REST, Form, Item
 from mcp_memory.domain.known import KnownEntity, KnownRelation
 from mcp_memory.domain.lifecycle import deepest_detail
 from mcp_memory.domain.rendering import (
@@ -181,7 +181,7 @@ def text_item(text: str, section: str, measure: Measure, budget: int) -> Item:
     # Nothing of ours stands before it, so its first line is neutralised like the others.
     safe = [neutralise(f"\n{form}") for form in forms]
     shown = [Form(detail="full", text=form, tokens=measure.count(form) + 1) for form in safe]
-    return Item(id=section, kind="text", source="caller", section=section, share="rest", score=1.0, forms=tuple(shown))
+    return Item(id=section, kind="text", source="caller", section=section, share=REST, score=1.0, forms=tuple(shown))
 
 
 def _task_item(task: Task, label: str, share: str, measure: Measure, *, position: int, required: bool = False) -> Item:

@@ -28,6 +28,7 @@ Instant: TypeAlias = float
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LOG_KINDS: frozenset[Kind] = frozenset({"event", "message", "tool_call", "tool_result", "summary"})
+LASTING_KINDS: frozenset[Kind] = frozenset(KINDS) - LOG_KINDS
 """Kinds of the session log: equal texts stay separate records."""
 OUT_OF_SEARCH: frozenset[Status] = frozenset({"inactive", "retired"})
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from mcp_memory.domain.alike import CLUSTER_COSINE, clustered, repeated
-from mcp_memory.domain.budget import Item
+from mcp_memory.domain.budget import LEARNT, REST, Item
 from mcp_memory.domain.contexts import ContextReport, Omission
 from mcp_memory.domain.items import (
     Measure,
@@ -21,7 +21,7 @@ from mcp_memory.domain.items import (
     tasks_beyond,
     text_item,
 )
-from mcp_memory.domain.records import Instant, Json, Kind
+from mcp_memory.domain.records import LOG_KINDS, Instant, Json, Kind
 from mcp_memory.domain.rendering import SECTION_OF_KIND, group_title
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.scoring import Candidate, Scored, ordered, scored
@@ -55,6 +55,8 @@ SHARE_OF_KIND: Mapping[Kind, Share] = {
 }  # fmt: skip
 OF_WHAT_IS_NAMED: Mapping[str, float] = {"entities": 0.05, "relations": 0.05}
 """Where a strategy says nothing of them: a few lines on the things that the query names."""
+OF_WHAT_WAS_LEARNT: Mapping[str, float] = {LEARNT: 0.6}
+"""Where nothing is asked, before the log has its turn: an hour of work would fill any block with what was said last."""
 SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", "recall": "semantic"}
 
 
@@ -165,7 +167,7 @@ class AssembleContext:
             raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
         measure = self._measure(factor)
         each = Scored(candidate=Candidate(record=record, source="added", relevance=1.0), score=1.0, parts={})
-        item = record_item(each, measure, section=SECTION_OF_KIND[record.kind], share="rest")
+        item = record_item(each, measure, section=SECTION_OF_KIND[record.kind], share=REST)
         block = self._following.with_first(context_id, item, caller, measure)
         if block is None:
             raise NotFound(f"No context {context_id!r} is kept here; call `assemble_context` for a new one.")
@@ -209,7 +211,7 @@ class AssembleContext:
             crowded_out=crowded_out,
             is_cut=bool(beyond),
             order=request.order,
-            shares={**OF_WHAT_IS_NAMED, **question.strategy.shares},
+            shares={**OF_WHAT_IS_NAMED, **OF_WHAT_WAS_LEARNT, **question.strategy.shares},
             flexible=_flexible(request, question.strategy, measure),
             cheapest_first=request.compress,
             explain=request.explain,
@@ -289,11 +291,13 @@ class AssembleContext:
             items.append(text_item(request.additional_context.strip(), "Additional Context", measure, room))
         if gathered.note:
             items.append(note_item(gathered.note, measure))
+        has_part = question.read is None and _crowds(ranked, strategy)
         groups = _groups(ranked) if strategy.layout == "by_kind" else frozenset[str]()
         for each in ranked:
             kind = each.candidate.record.kind
             section = SECTION_OF_KIND[kind] if strategy.layout == "by_kind" else FLAT_SECTION
-            items.append(record_item(each, measure, section=section, share=_share(each, strategy), groups=groups))
+            share = LEARNT if has_part and kind not in LOG_KINDS else _share(each, strategy)
+            items.append(record_item(each, measure, section=section, share=share, groups=groups))
         items += [entity_item(entity, measure) for entity in gathered.entities]
         items += [relation_item(each, measure) for each in gathered.relations]
         return items
@@ -319,10 +323,23 @@ def _groups(ranked: Sequence[Scored]) -> frozenset[str]:
 
 
 def _with_room(ranked: list[Scored], budget: int) -> tuple[list[Scored], list[str]]:
-    """Chosen ones first, then the best, as many as could fit if all were short; and ids of those behind them."""
+    """Chosen ones first, then the best, as many as could fit if all were short; and ids of those behind them.
+
+    So many of the log, and so many of what was learnt, lest one leave no room to the other.
+    """
     ranked.sort(key=lambda each: each.candidate.source not in ("inherited", "pinned"))  # Stable: these go first.
     most = max(budget // LEAST_FORM_TOKENS, 1)
-    return ranked[:most], [each.candidate.record.id for each in ranked[most:]]
+    seen: Counter[bool] = Counter()
+    kept: list[Scored] = []
+    crowded_out: list[str] = []
+    for each in ranked:
+        is_log = each.candidate.record.kind in LOG_KINDS
+        seen[is_log] += 1
+        if seen[is_log] <= most:
+            kept.append(each)
+        else:
+            crowded_out.append(each.candidate.record.id)
+    return kept, crowded_out
 
 
 def _flexible(request: ContextRequest, strategy: Strategy, measure: Measure) -> int | None:
@@ -331,13 +348,20 @@ def _flexible(request: ContextRequest, strategy: Strategy, measure: Measure) -> 
     return measure.scaled(strategy.flexible_tokens) if is_by_section and request.max_tokens is None else None
 
 
+def _crowds(ranked: Sequence[Scored], strategy: Strategy) -> bool:
+    """Whether the log competes where the budget is not divided by kinds; who wants the latest gets that."""
+    if strategy.shares.keys() & SECTION_SHARES or strategy.formula == "access":
+        return False
+    return any(each.candidate.record.kind in LOG_KINDS for each in ranked)
+
+
 def _share(each: Scored, strategy: Strategy) -> str:
     """Whose part of the budget a candidate lives on: its section's or its source's, as the strategy divides it."""
     if strategy.shares.keys() & SECTION_SHARES:
         share = SHARE_OF_KIND.get(each.candidate.record.kind)
     else:
         share = SHARE_OF_SOURCE.get(each.candidate.source)
-    return share or "rest"
+    return share or REST
 
 
 def _mean_relevance(ranked: Sequence[Scored], block: Block) -> float | None:

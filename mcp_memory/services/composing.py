@@ -4,15 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mcp_memory.domain.budget import Item, Placed, arranged, place
+from mcp_memory.domain.budget import LEARNT, REST, Item, Placed, arranged, place
 from mcp_memory.domain.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.items import Measure
+from mcp_memory.domain.records import LOG_KINDS
 from mcp_memory.domain.rendering import Line, render
+from mcp_memory.domain.strategies import SECTION_SHARES
 from mcp_memory.errors import BudgetTooSmall
 
 Order = Literal["best_first", "reverse", "edges"]
 FLAT_SECTION = "Relevant Content"
 """Where a strategy keeps one order across kinds."""
+PARTS_OF_LEARNT = SECTION_SHARES | {LEARNT}
 EXPLAINED = 5
 NOTE_TOKENS = 80
 SPARE_SHARE = 0.015
@@ -184,7 +187,7 @@ def _in_general(reason: str) -> str:
 def _give_way(placed: Sequence[Placed], excess: int) -> tuple[list[Placed], list[Item]]:
     """Drop the least wanted items until their estimates cover the excess; once all are gone, shorten the required."""
     dropped: dict[str, Item] = {}
-    for each in reversed(placed):
+    for each in _least_wanted(placed):
         if excess > 0 and not each.item.required:
             dropped[each.item.id] = each.item
             excess -= each.form.tokens
@@ -192,6 +195,17 @@ def _give_way(placed: Sequence[Placed], excess: int) -> tuple[list[Placed], list
     if all(each.item.required for each in kept):
         kept = [Placed(item=each.item, form=each.item.forms[-1]) for each in kept]
     return kept, list(dropped.values())
+
+
+def _least_wanted(placed: Sequence[Placed]) -> Sequence[Placed]:
+    """From the last on; where what was learnt has its part of the budget, the log goes before it."""
+    has_part = any(each.item.share in PARTS_OF_LEARNT for each in placed)
+    from_last = placed[::-1]
+    return sorted(from_last, key=lambda each: not (has_part and _is_log(each.item)))
+
+
+def _is_log(item: Item) -> bool:
+    return item.share == REST and item.kind in LOG_KINDS
 
 
 def _component(placed: Placed) -> Component:

@@ -11,7 +11,7 @@ from mcp_memory.domain.constraints import is_active
 from mcp_memory.domain.contexts import Omission
 from mcp_memory.domain.fusion import Fused
 from mcp_memory.domain.known import KnownEntity, KnownRelation
-from mcp_memory.domain.records import Instant, Kind, Record
+from mcp_memory.domain.records import LASTING_KINDS, Instant, Kind, Record
 from mcp_memory.domain.relevance import coverage, is_above_floor
 from mcp_memory.domain.scopes import RecordFilter
 from mcp_memory.domain.scoring import Candidate
@@ -208,11 +208,22 @@ class Gathering:
             ids = self._records.list_ids(
                 question.where, order, limit, at=question.now, decay_hours=question.strategy.decay_hours
             )
-            found[order] = len(ids)
+            if len(ids) == limit:  # Then the log may be all there is of it: an hour of work is hundreds of records.
+                ids = [*ids, *self._listed_learnt(question, order, limit)]
+            found[order] = len(set(ids))
             sources = {**dict.fromkeys(ids, order), **sources}
         records = self._records.get(sources, question.where.scopes)
         candidates = [Candidate(record=record, source=sources[record.id]) for record in records.values()]
         return Gathered(candidates=candidates, found=found)
+
+    def _listed_learnt(self, question: Question, order: Order, limit: int) -> Sequence[str]:
+        """The first in that order of what was learnt, the log left out."""
+        kinds = _among(question.where, LASTING_KINDS)
+        if not kinds:
+            return ()
+        decay_hours = question.strategy.decay_hours
+        learnt = replace(question.where, kinds=kinds)
+        return self._records.list_ids(learnt, order, limit, at=question.now, decay_hours=decay_hours)
 
     def _always(self, question: Question) -> tuple[list[Candidate], list[Omission]]:
         """Identity and the constraints that apply here; those that block before those that warn."""

@@ -23,6 +23,7 @@ from mcp_memory.services.assemble_context import Context, ContextRequest
 from mcp_memory.services.remember import Remembered
 from mcp_memory.services.revise import Revision
 from mcp_memory.services.tasks import PopRequest, PushRequest
+from tests.services.conversations import fed
 
 if TYPE_CHECKING:
     from tests.conftest import Clock
@@ -368,6 +369,24 @@ def test_with_a_query_every_strategy_orders_only_what_is_relevant(
     remember("The canteen serves soup.", importance=10)
     texts = shown(app, query="Postgres port and backup", strategy=strategy)
     assert set(texts) == {"Postgres listens on port 5432.", "Postgres is backed up at night."}
+
+
+@pytest.mark.parametrize("strategy", ["", "balanced", "important", "clustered", "decision", "planning", "coding"])
+def test_an_hour_of_work_does_not_bury_what_was_learnt(
+    strategy: str, app: App, remember: RememberOne, clock: "Clock"
+) -> None:
+    """A1.5, S7.2: whoever keeps a session's log finds decisions at the next start, not tool output alone."""
+    learnt = [
+        remember("Invoices are numbered by the database, never by the application.", kind="decision").id,
+        remember("Releases happen on Tuesday only.", kind="fact").id,
+        remember("Run make seed before the end to end tests.", kind="procedure").id,
+    ]
+    clock.advance(hours=1)
+    fed(app, app.caller("yesterday"), 80, output_lines=2)
+    context = app.assemble_context(ContextRequest(strategy=strategy, max_tokens=2_000), app.caller())
+    shown = [component.id for component in context.report.components]
+    assert set(learnt) <= set(shown)
+    assert len(shown) > 10
 
 
 def test_an_unknown_strategy_is_refused(app: App) -> None:
