@@ -1,5 +1,6 @@
 """Makes what the settings choose: stores, encoders, passes and summarizers. With app.py the only one to name them."""
 
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from mcp_memory.encoders.chroma_functions import ChosenFunction
 from mcp_memory.encoders.embed_chroma import ChromaEmbedder
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.ports import Clock, Embedder, RecordStore, SessionLogStore, Summarizer, TokenCounter, TokenStore
-from mcp_memory.settings import Settings
+from mcp_memory.settings import NOTES_FOLDER, Settings
 from mcp_memory.stores.records_sqlite import FILE_NAME, SqliteRecordStore, restore
 
 if TYPE_CHECKING:
@@ -127,4 +128,6 @@ def restore_backup(settings: Settings, backup: Path, stamp: str) -> Path | None:
     from mcp_memory.stores.vectors_chroma.folder import IndexFolder
 
     IndexFolder(settings.data_dir / INDEX_FOLDER).erase(sys.maxsize, 0)
+    # So does what hooks noted of how far a session's transcript is logged.
+    shutil.rmtree(settings.data_dir / NOTES_FOLDER, ignore_errors=True)
     return kept

@@ -26,6 +26,8 @@ from mcp_memory.domain.compaction import PassName, Preset
 from mcp_memory.errors import InvalidRequest
 
 APP_NAME = "mcp-memory"
+NOTES_FOLDER = "hooks"
+"""In the data directory: what a client's hooks note of its sessions."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SENDABLE = re.compile(r"[\x20-\x7e]*")
 _FROM_ENVIRONMENT_ONLY = frozenset({"chroma_headers", "chroma_api_key", "url", "token"})

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from mcp_memory.entrypoints.hooks.notes import FOLDER as NOTES_FOLDER
 from mcp_memory.making import FILE_NAME, INDEX_FOLDER
 from mcp_memory.ports import Finding
+from mcp_memory.settings import NOTES_FOLDER
 
 LEAST_FREE_BYTES = 100_000_000
 """Below that a backup or a new index may not fit any more."""

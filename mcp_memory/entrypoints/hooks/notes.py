@@ -13,7 +13,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import cast
 
-FOLDER = "hooks"
+from mcp_memory.settings import NOTES_FOLDER
+
 KEPT_SECONDS = 14 * 86_400
 MAX_BYTES = 1_000_000
 """A file of ours is never so long."""
@@ -23,7 +24,7 @@ class SessionNotes:
     """The notes on one session. What cannot be written is not: no hook fails for its notes."""
 
     def __init__(self, data_dir: Path, session_id: str) -> None:
-        self._folder = data_dir / FOLDER
+        self._folder = data_dir / NOTES_FOLDER
         name = hashlib.blake2b(session_id.encode("utf-8", "replace"), digest_size=12).hexdigest()
         self._standing = self._folder / f"{name}.json"
         self._given = self._folder / f"{name}.given"

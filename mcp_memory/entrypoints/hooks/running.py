@@ -93,7 +93,8 @@ def run(name: str, raw: bytes, overrides: Mapping[str, object]) -> str:
     """What the hook of that name prints, for the payload in these bytes.
 
     Raises:
-        InvalidRequest: there is no such hook, or the payload is none; settings are refused.
+        InvalidRequest: there is no such hook, or the payload is none; settings are refused; at a session's start also
+            where the memory lies on a server.
         McpMemoryError: the memory cannot be used.
     """
     hook = HOOKS.get(name)
@@ -101,6 +102,8 @@ def run(name: str, raw: bytes, overrides: Mapping[str, object]) -> str:
         raise InvalidRequest(f"There is no hook {name[:40]!r}; known are {', '.join(HOOKS)}.")
     session = hooked(read_payload(raw), overrides)
     if session.settings.url:  # The memory lies elsewhere: what stands here is none of the session's.
+        if name == "SessionStart":
+            raise InvalidRequest("the memory lies on a server (MCP_MEMORY_URL), so hooks add and log nothing.")
         return ""
     try:
         return hook.act(session) or ""

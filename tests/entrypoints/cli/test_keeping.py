@@ -25,7 +25,7 @@ from mcp_memory.ports import Vectors
 from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.reindex import BATCH
 from mcp_memory.services.revise import Revision
-from mcp_memory.settings import Settings, load_settings
+from mcp_memory.settings import NOTES_FOLDER, Settings, load_settings
 from tests.entrypoints.cli.conftest import INTERRUPTIBLE
 
 if TYPE_CHECKING:
@@ -299,12 +299,14 @@ def test_a_backup_is_restored_beside_what_a_killed_server_left(tmp_path: Path) -
     killed = subprocess.run([sys.executable, "-c", code, str(settings.data_dir), str(copy)], check=False)
     assert killed.returncode == 9
     assert (settings.data_dir / "memory.db-wal").exists()
+    (settings.data_dir / NOTES_FOLDER).mkdir()
     running = open_app(settings)
     with pytest.raises(InvalidRequest, match="no sound backup"):
         restore_backup(settings, _empty_database(tmp_path), "now")
     kept = restore_backup(settings, copy, "now")
     assert kept is not None
     assert kept.exists()
+    assert not (settings.data_dir / NOTES_FOLDER).exists()
     with pytest.raises(StoreUnavailable, match="moved or replaced"):
         running.remember([NewRecord(text="Lost?")], running.caller())
     running.close()

@@ -78,8 +78,10 @@ def test_where_the_memory_lies_on_a_server_nothing_is_kept_or_given_here(
     memory.tasks.push(PushRequest(goal="Find the port"), memory.caller())
     transcript.say("user", "Which port?")
     elsewhere: dict[str, object] = {"url": "http://127.0.0.1:8765/mcp"}
-    for name in ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact"):
+    for name in ("UserPromptSubmit", "Stop", "PreCompact"):
         assert run_hook(name, elsewhere, prompt="Which port?") == ""
+    with pytest.raises(InvalidRequest, match="MCP_MEMORY_URL"):  # The one line on stderr, once a session.
+        run_hook("SessionStart", elsewhere)
     assert texts(memory) == []
 
 

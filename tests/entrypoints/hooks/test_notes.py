@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.entrypoints.hooks.notes import FOLDER, SessionNotes
+from mcp_memory.entrypoints.hooks.notes import SessionNotes
+from mcp_memory.settings import NOTES_FOLDER
 
 
 def test_notes_are_read_by_the_next_process(tmp_path: Path) -> None:
@@ -29,21 +30,21 @@ def test_only_their_owner_may_read_them(tmp_path: Path) -> None:
     notes = SessionNotes(tmp_path, "s1")
     notes.write("project", 1)
     notes.add_given(["r000001"])
-    assert stat.S_IMODE((tmp_path / FOLDER).stat().st_mode) == 0o700
-    assert {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / FOLDER).iterdir()} == {0o600}
+    assert stat.S_IMODE((tmp_path / NOTES_FOLDER).stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / NOTES_FOLDER).iterdir()} == {0o600}
 
 
 @pytest.mark.parametrize("damaged", ["", "{", "[]", '{"namespace": 7, "fed_until": "x"}', '{"fed_until": -3}'])
 def test_damaged_notes_say_nothing(tmp_path: Path, damaged: str) -> None:
     notes = SessionNotes(tmp_path, "s1")
     notes.write("project", 1)
-    (file,) = (tmp_path / FOLDER).iterdir()
+    (file,) = (tmp_path / NOTES_FOLDER).iterdir()
     file.write_text(damaged, "utf-8")
     assert (notes.namespace, notes.fed_until) == ("", 0)
 
 
 def test_notes_that_cannot_be_written_are_not(tmp_path: Path) -> None:
-    (tmp_path / FOLDER).write_text("in the way", "utf-8")
+    (tmp_path / NOTES_FOLDER).write_text("in the way", "utf-8")
     notes = SessionNotes(tmp_path, "s1")
     notes.write("project", 1)
     notes.add_given(["r000001"])
@@ -55,7 +56,7 @@ def test_notes_that_cannot_be_written_are_not(tmp_path: Path) -> None:
 def test_notes_on_sessions_of_long_ago_are_pruned(tmp_path: Path) -> None:
     old, new = SessionNotes(tmp_path, "old"), SessionNotes(tmp_path, "new")
     old.write("project", 1)
-    (file,) = (tmp_path / FOLDER).iterdir()
+    (file,) = (tmp_path / NOTES_FOLDER).iterdir()
     os.utime(file, (0, 0))
     new.write("project", 2)
     new.prune()
