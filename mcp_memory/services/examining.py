@@ -76,11 +76,14 @@ class Examining:
         waiting = self._reindex.waiting()
         if not waiting:
             yield self._whole()
-        elif not mend:
-            remedy = f"They must be embedded: {_MENDING}"
-            yield Finding(part="vectors", state="wrong", says=f"missing of {_count(waiting)}", remedy=remedy)
-        else:
+        elif mend:
             yield self._embed()
+        elif waiting > self._records.count_unembedded():
+            yield _lost(waiting)
+        else:
+            says = f"{_count(waiting)} {'wait' if waiting > 1 else 'waits'} to be embedded"
+            remedy = "A server embeds them, or `mcp-memory reindex`; meanwhile they are found by their words."
+            yield Finding(part="vectors", state="ok", says=says, remedy=remedy)
 
     def _embed(self) -> Finding:
         """Embed what waits for the embedder. Raises StoreUnavailable where it still cannot be asked."""
@@ -88,8 +91,7 @@ class Examining:
         while done := self._reindex.catch_up():
             embedded += done
         if left := self._reindex.waiting():
-            remedy = "Nobody waits for them any more: run `mcp-memory reindex`."
-            return Finding(part="vectors", state="wrong", says=f"missing of {_count(left)}", remedy=remedy)
+            return _lost(left)
         if not embedded:
             return self._whole()
         return Finding(part="vectors", state="mended", says=f"{_count(embedded)} embedded{self._refusals()}")
@@ -147,6 +149,12 @@ def _told(part: str, findings: Iterator[Finding]) -> Iterator[Finding]:
         yield from findings
     except StoreUnavailable as error:
         yield Finding(part=part, state="wrong", says=str(error))
+
+
+def _lost(records: int) -> Finding:
+    says = f"{_count(records)} {'have' if records > 1 else 'has'} none"
+    remedy = "No server knows of them: run `mcp-memory reindex`."
+    return Finding(part="vectors", state="wrong", says=says, remedy=remedy)
 
 
 def _endless(above: Mapping[str, str]) -> list[str]:

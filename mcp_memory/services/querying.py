@@ -121,7 +121,7 @@ class Querying:
         """Ask every source, and let each score what the others found."""
         degraded, query = list(read.degraded), read.query
         if waiting := self._records.count_unembedded(where):
-            degraded.append(f"vector: {waiting} records are not embedded yet; `mcp-memory reindex` tries it at once")
+            degraded.append(_waiting(waiting))
         if query.span and query.is_only_time:
             where = narrowed(where, query.span)
         if where.is_selective:
@@ -255,3 +255,12 @@ class Querying:
         if not record_ids:
             return frozenset()
         return frozenset(filter(self._filters.passing(where).__contains__, record_ids))
+
+
+def _waiting(records: int) -> str:
+    """What search by meaning leaves out for now."""
+    are = "records are" if records > 1 else "record is"
+    return (
+        f"vector: {records} {are} not embedded yet, and found by words alone; all others are searched. A server embeds"
+        " what waits, or `mcp-memory reindex`"
+    )

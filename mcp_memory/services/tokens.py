@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from mcp_memory.domain.grants import Grant
 from mcp_memory.domain.records import Instant
-from mcp_memory.errors import InvalidRequest, NotFound
+from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.ports import Clock, Token, TokenStore
 
 PREFIX = "mcpm_"
@@ -62,8 +62,10 @@ class Tokens:
         return self._store.tokens()
 
     def revoke(self, name: str) -> None:
-        """Raises NotFound where no token of that name is left to revoke."""
+        """Raises NotFound where there is no token of that name, Conflict where each that had it is revoked already."""
         if not self._store.revoke(name, self._clock()):
+            if any(token.name == name for token in self.all()):
+                raise Conflict(f"Token {name!r} is revoked already; there is nothing left to do.")
             raise NotFound(f"There is no token {name!r}; `mcp-memory tokens list` shows those there are.")
 
     def are_asked_for(self) -> bool:

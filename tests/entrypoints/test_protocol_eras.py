@@ -226,6 +226,22 @@ async def test_text_and_items_exclude_each_other(server: MCPServer, era: str) ->
             assert text_of(result).startswith("Give either `text` (one record) or `items`")
 
 
+async def test_of_several_items_the_wrong_one_is_named(server: MCPServer, era: str) -> None:
+    """S3.1: whatever is wrong with it."""
+    wrong: list[dict[str, Any]] = [
+        {"text": "c", "kind": "wisdom"},
+        {"text": "c", "kind": "censor", "details": {"action": "forbid"}},
+        {"text": "c", "occurred_at": "the day the music died"},
+    ]
+    async with Client(server, mode=era) as client:
+        for item in wrong:
+            result = await client.call_tool("remember", {"items": [{"text": "a"}, {"text": "b"}, item]})
+            assert result.is_error
+            assert "items[2]" in text_of(result)
+        single = await client.call_tool("remember", wrong[1])
+        assert text_of(single).startswith("details.action of a censor")
+
+
 @pytest.mark.parametrize("warm_up", [False, True])
 async def test_models_are_loaded_once_after_the_first_answer_where_asked_for(
     app: "App", era: str, warm_up: bool

@@ -113,10 +113,12 @@ def test_what_waits_for_its_vectors_is_embedded(app: App, embedder: Away, rememb
     embedder.is_away = True
     waiting = remember("The dog barks.")
     embedder.embedded.clear()
-    assert wrong(app) == ["vectors: missing of 1 record"]
+    told = examine(app)["vectors"]
+    assert (told.state, told.says) == ("ok", "1 record waits to be embedded")
+    assert told.remedy.startswith("A server embeds them, or `mcp-memory reindex`")
     assert examine(app, mend=True)["vectors"] == Finding(part="vectors", state="wrong", says="The embedder is away.")
     embedder.is_away = False
-    assert wrong(app) == ["vectors: missing of 1 record"]
+    assert wrong(app) == []
     assert embedder.embedded == []
     assert examine(app, mend=True)["vectors"].says == "1 record embedded"
     assert embedder.embedded == ["The dog barks."]
@@ -131,14 +133,14 @@ def test_what_the_embedder_refuses_is_told_and_nothing_is_asked_of_the_reader(
     for text in ("a poison", "The dog barks."):
         remember(text)
     embedder.is_away = False
-    assert wrong(app) == ["vectors: missing of 2 records"]
+    assert examine(app)["vectors"].says == "2 records wait to be embedded"
     refused = "; 1 record whose text it refuses can be found by words alone"
     mended = Finding(part="vectors", state="mended", says=f"1 record embedded{refused}")
     assert examine(app, mend=True)["vectors"] == mended
     whole = Finding(part="vectors", state="ok", says=f"every record has its own, by {embedder.id}{refused}")
     assert examine(app)["vectors"] == whole
     remember("more poison")
-    assert wrong(app) == ["vectors: missing of 1 record"]
+    assert examine(app)["vectors"].says == "1 record waits to be embedded"
     assert examine(app, mend=True)["vectors"].says.endswith(
         "; 2 records whose text it refuses can be found by words alone"
     )
@@ -148,6 +150,7 @@ def test_vectors_that_were_lost_are_reindexes_to_make(app: App, remember: Rememb
     """S2.2: nobody knows of them; the remedy is named, and it is one."""
     remember("The cat sleeps.")
     execute(app, "DELETE FROM vectors")
+    assert wrong(app) == ["vectors: 1 record has none"]
     assert "reindex" in examine(app, mend=True)["vectors"].remedy
     app.reindex(app.reindex.waiting(), lambda done, total: None)
     assert wrong(app) == []

@@ -67,8 +67,10 @@ def test_a_token_ends_when_it_expires_or_is_revoked(app: App, clock: Clock) -> N
     assert app.tokens.recognise(long) is None
     assert {each.name: each.revoked_at for each in app.tokens.all()} == {"short": None, "long": clock()}
     assert app.tokens.are_asked_for()
-    with pytest.raises(NotFound, match="There is no token 'long'"):
+    with pytest.raises(Conflict, match="Token 'long' is revoked already"):
         app.tokens.revoke("long")
+    with pytest.raises(NotFound, match="There is no token 'longer'"):
+        app.tokens.revoke("longer")
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,11 @@ from mcp_memory.entrypoints.cli.installing import install, uninstall
 from mcp_memory.entrypoints.cli.keeping import backup, maintain, reindex, restore
 from mcp_memory.entrypoints.cli.looking import list_records, search, show, status, tasks
 from mcp_memory.entrypoints.cli.moving import export, import_memory
-from mcp_memory.entrypoints.cli.options import Agent, AsJson, Chosen, DataDir, Namespace, Url, settings_for
+from mcp_memory.entrypoints.cli.options import Agent, AsJson, Chosen, DataDir, Namespace, Url, settings_chosen
 from mcp_memory.entrypoints.cli.tokens import tokens
+from mcp_memory.errors import InvalidRequest
+
+_OF_HTTP_ALONE = {"host": "--host", "port": "--port", "allowed_host": "--allowed-host", "anonymous": "--anonymous"}
 
 app = typer.Typer(
     name="mcp-memory",
@@ -73,7 +76,8 @@ def serve(
     agent: Agent = None,
 ) -> None:
     """Serve one client over stdio, which is what a client starts; with --http many."""
-    settings = settings_for(context, data_dir, namespace, agent, url)
+    settings = settings_chosen(context, Chosen(data_dir=data_dir, namespace=namespace, agent=agent, url=url))
+    _check_serving(context, http, settings.url)
     if http:
         from mcp_memory.entrypoints.http.serving import Listening
         from mcp_memory.entrypoints.http.serving import serve as serve_http
@@ -88,6 +92,19 @@ def serve(
         from mcp_memory.entrypoints import stdio
 
         stdio.serve(settings)
+
+
+def _check_serving(context: typer.Context, http: bool, url: str | None) -> None:
+    """Raises InvalidRequest for what does not go together."""
+    for name, option in _OF_HTTP_ALONE.items():
+        source = context.get_parameter_source(name)
+        if not http and source is not None and source.name == "COMMANDLINE":
+            raise InvalidRequest(f"{option} needs --http.")
+    if http and url:
+        raise InvalidRequest(
+            f"--http serves the memory of this machine, but the memory lies at {url}; leave out --http, or unset"
+            " MCP_MEMORY_URL (or leave out --url)."
+        )
 
 
 @errors_in_one_line()

@@ -2,11 +2,12 @@
 
 import io
 import json
+import re
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 import typer
 
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """The exit code of whoever was interrupted at the keyboard."""
 _BETWEEN_UPDATES_SECONDS = 0.05
+_PADDING = re.compile(r"[ \t]+(?=\n)")
+_FOR_PEOPLE: Mapping[str, str] = {
+    "call `recall` to find ids": "`mcp-memory search` finds ids",
+    "Correct the call and send it again.": "Correct it, and run the command again.",
+}
+"""What messages ask of agents, and what that means to whoever runs a command."""
 
 
 def prepare_streams() -> None:
@@ -32,10 +39,32 @@ def prepare_streams() -> None:
 
 
 def screen(*, on_stderr: bool = False) -> "Console":
-    """Where people read. Stored text is never taken for markup."""
+    """Where people read. Stored text is never taken for markup; into a file or a pipe no line ends in spaces."""
     from rich.console import Console
 
-    return Console(stderr=on_stderr, highlight=False, markup=False, emoji=False)
+    stream = sys.stderr if on_stderr else sys.stdout
+    file = None if stream.isatty() else cast("TextIO", _Unpadded(stream))
+    return Console(file=file, stderr=on_stderr, highlight=False, markup=False, emoji=False)
+
+
+class _Unpadded:
+    """A stream as far as Rich needs one. Rich fills the lines of a table up, and writes whole lines at a time."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.encoding = stream.encoding
+
+    def write(self, text: str) -> int:
+        return self._stream.write(_PADDING.sub("", text))
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
 
 
 def print_json(value: object) -> None:
@@ -55,7 +84,10 @@ def errors_in_one_line() -> Generator[None]:
     try:
         yield
     except McpMemoryError as error:
-        complain(str(error))
+        message = str(error)
+        for to_agents, to_people in _FOR_PEOPLE.items():
+            message = message.replace(to_agents, to_people)
+        complain(message)
         raise typer.Exit(1) from error
 
 
@@ -71,21 +103,32 @@ def interruptible(message: str) -> Generator[None]:
 
 @contextmanager
 def progress_bar(doing: str) -> "Generator[Progress]":
-    """A bar on stderr, which stays out of the way of JSON; it is told as often as one likes."""
+    """A bar on stderr, which stays out of the way of JSON; it is told as often as one likes.
+
+    It shows from when there is first something to do.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen(on_stderr=True)) as bar:
-        task = bar.add_task(doing, total=None)
-        shown_at = 0.0
+    bar = Progress(*columns, console=screen(on_stderr=True))
+    task = bar.add_task(doing, total=None)
+    shown_at: float | None = None
 
-        def progress(done: int, total: int) -> None:
-            nonlocal shown_at
-            if done >= total or time.monotonic() - shown_at > _BETWEEN_UPDATES_SECONDS:
-                bar.update(task, completed=done, total=total)
-                shown_at = time.monotonic()
+    def progress(done: int, total: int) -> None:
+        nonlocal shown_at
+        if shown_at is None and total:
+            bar.start()
+        elif done < total and time.monotonic() - (shown_at or 0.0) <= _BETWEEN_UPDATES_SECONDS:
+            return
+        if total:
+            bar.update(task, completed=done, total=total)
+            shown_at = time.monotonic()
 
+    try:
         yield progress
+    finally:
+        if shown_at is not None:
+            bar.stop()
 
 
 def _is_unicode(stream: TextIO) -> bool:

@@ -1,5 +1,6 @@
 """Shows the demo's scenes to a person. Knows the answers' shape, not how they came about."""
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from mcp_memory.entrypoints.cli.console import visible
 from mcp_memory.entrypoints.cli.demo import Step
 from mcp_memory.entrypoints.cli.demo_script import NEXT
 from mcp_memory.entrypoints.cli.screens import STATUS_STYLES, record_lines, task_screen
+from mcp_memory.entrypoints.clients import running_command
 
 Answer = Mapping[str, Any]
 SHORT_CHARS = 180
@@ -48,8 +50,11 @@ class DemoScreen:
         """How long it took, and what to do next."""
         self._console.print()
         self._console.print(Text(f"All of it took {seconds:.1f} s; the demo's memory is deleted again. Next:", "bold"))
+        start = running_command()
+        program = shlex.join((start.command, *start.arguments))
         for what, command in NEXT.items():
-            self._console.print(Text.assemble(f"  {what}: ", (command, "cyan")))
+            line = Text.assemble(f"  {what}: ", (f"{program} {command}", "cyan"))
+            self._console.print(line, soft_wrap=True)
 
 
 def _started(answer: Answer) -> Sequence[RenderableType]:
@@ -98,7 +103,8 @@ def _assembled(answer: Answer) -> Sequence[RenderableType]:
 
 
 def _killed(answer: Answer) -> Sequence[RenderableType]:
-    return [Text(f"Process {', '.join(str(pid) for pid in answer['killed'])} is gone.")]
+    killed = ", ".join(map(str, answer["killed"]))
+    return [Text(f"Processes {killed} are gone." if len(answer["killed"]) > 1 else f"Process {killed} is gone.")]
 
 
 def _resumed(answer: Answer) -> Sequence[RenderableType]:

@@ -237,7 +237,8 @@ SCRIPT = Script(
 )
 
 NEXT: Mapping[str, str] = {
-    "Give it to Claude Code": "claude mcp add memory -- mcp-memory",
-    "Any other client": "command: mcp-memory (no arguments; see README)",
-    "Look into your own": "mcp-memory status",
+    "Give it to Claude Code": "install claude-code",
+    "Any other client": "install --list",
+    "Look into your own": "status",
 }
+"""Commands of the program that plays the demo."""

@@ -1,13 +1,13 @@
 """The command that examines the memory: doctor."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, screen
-from mcp_memory.entrypoints.cli.options import AsJson, DataDir, opened_existing, settings_for
+from mcp_memory.entrypoints.cli.options import AsJson, DataDir, opened, settings_for
 from mcp_memory.entrypoints.plain_text import visible
 from mcp_memory.errors import StoreUnavailable
 
@@ -51,14 +51,26 @@ def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
     from mcp_memory.making import memory_exists
     from mcp_memory.ports import Finding
 
-    if memory_exists(settings):  # Else opening says so.
-        yield from examine_folder(settings.data_dir, mend=mend)
-        yield from examine_clients()
+    yield from examine_folder(settings.data_dir, mend=mend)
+    yield from examine_clients()
+    if not memory_exists(settings):
+        says = f"none at {settings.data_dir} yet; a server makes it, or `mcp-memory add`"
+        yield Finding(part="database", state="ok", says=says)
+        return
     try:
-        with opened_existing(settings) as memory:
-            yield from memory.examine(mend=mend)
+        with opened(settings) as memory:
+            for finding in memory.examine(mend=mend):
+                yield _explained(finding, settings)
     except StoreUnavailable as error:
         yield Finding(part="database", state="wrong", says=str(error))
+
+
+def _explained(finding: "Finding", settings: "Settings") -> "Finding":
+    """Where there is no index, whether one is needed: directories are parts of their own, each with its number."""
+    least = settings.chroma_least_vectors
+    if finding.part != "index" or finding.state != "ok" or settings.chroma != "embedded" or not least:
+        return finding
+    return replace(finding, says=f"{finding.says}, though below {least:,} vectors none is needed")
 
 
 def _line(finding: "Finding") -> "Text":

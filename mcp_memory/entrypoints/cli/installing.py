@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, screen, visible
-from mcp_memory.entrypoints.cli.options import Agent, AsJson, Chosen, DataDir, Namespace, Url, settings_for
+from mcp_memory.entrypoints.cli.options import Agent, AsJson, Chosen, DataDir, Namespace, Url, settings_chosen
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def install(
         force=force,
     )
     change = clients.plan_install(client, wanted, places)
-    _carry_out(change, dry_run, as_json, _next_steps(change, wanted.start, project))
+    _carry_out(change, dry_run, as_json, _next_steps(change, wanted.start, project, clients.has_plugin(client, places)))
 
 
 @errors_in_one_line()
@@ -85,13 +85,13 @@ def uninstall(
 
     client, places = clients.client_named(client_name), clients.places_here()
     change = clients.plan_uninstall(client, name, places, project=project, force=force)
-    _carry_out(change, dry_run, as_json, (client.restart,))
+    _carry_out(change, dry_run, as_json, (f"Restart {client.title}: until then it may keep the server.",))
 
 
 def _merged(context: typer.Context, behind: Chosen) -> Chosen:
     """The settings that the command line names, checked. Raises InvalidRequest."""
     before: Chosen = context.obj or Chosen()
-    settings_for(context, behind.data_dir, behind.namespace, behind.agent, behind.url)
+    settings_chosen(context, behind)
     return Chosen(
         data_dir=behind.data_dir or before.data_dir,
         namespace=behind.namespace or before.namespace,
@@ -132,7 +132,7 @@ def _checked(name: str) -> str:
     return name
 
 
-def _next_steps(change: "Change", start: "Start", project: bool) -> tuple[str, ...]:
+def _next_steps(change: "Change", start: "Start", project: bool, has_plugin: bool) -> tuple[str, ...]:
     """What a person does or knows now."""
     client, written = change.client, str((change.entry or {}).get("env"))
     steps = [client.restart]
@@ -143,7 +143,12 @@ def _next_steps(change: "Change", start: "Start", project: bool) -> tuple[str, .
         steps.append(f"All work in {client.title} shares one memory, `default`; --namespace gives it another.")
     if project and Path(start.command).is_absolute():
         steps.append("The path in it is this computer's; before you share the file, use --command mcp-memory.")
-    notes = (client.project_note if project else "", client.note)
+    scope = " --project" if project else ""
+    twice = (
+        f"{client.title} has the server twice now: its plugin brings it too. One is enough:"
+        f" `mcp-memory uninstall {client.name}{scope}` takes this entry out again."
+    )
+    notes = (client.project_note if project else "", twice if has_plugin else client.note)
     return (*steps, *(note for note in notes if note))
 
 

@@ -40,7 +40,9 @@ def reindex(
     """
     with opened_existing(settings_for(context, data_dir, None, None)) as memory:
         with interruptible(_GO_ON.format("reindex")), progress_bar("Embedding") as progress:
-            done = memory.reindex(memory.reindex.waiting(), progress)
+            waiting = memory.reindex.waiting()
+            progress(0, waiting)
+            done = memory.reindex(waiting, progress)
         embedder, refused = memory.records.embedder_id(), memory.reindex.refused()
     if as_json:
         print_json({"embedded": done, "refused": refused, "embedder": embedder})

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mcp_memory.domain.compaction import REPLACEMENT
 from mcp_memory.domain.ids import CONTEXT, TASK
-from mcp_memory.domain.records import Json
+from mcp_memory.domain.records import KINDS, Json, Kind
+from mcp_memory.domain.times import iso
 from mcp_memory.entrypoints.cli.console import complain, errors_in_one_line, print_json, screen
 from mcp_memory.entrypoints.cli.options import (
     Agent,
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 UNLIMITED_TOKENS = 10_000_000
 """A person's screen has no budget."""
+_SAID: frozenset[Kind] = frozenset({"event", "message", "tool_call", "tool_result"})
+"""What a session's log is made of."""
 
 
 @errors_in_one_line()
@@ -99,7 +103,7 @@ def search(
     with opened_existing(settings_for(context, data_dir, namespace, agent)) as memory:
         answer = memory.recall(request, memory.caller())
     for reason in answer.degraded:
-        complain(f"not searched by {reason}")
+        complain(f"Searched in part only; {reason}")
     _print_records(asdict(answer), as_json)
 
 
@@ -119,7 +123,7 @@ def list_records(
 ) -> None:
     """List records, newest first.
 
-    They do not count as opened.
+    Not what was said and called in sessions, unless --kind or --session names it. They do not count as opened.
     """
     from mcp_memory.domain.scopes import RecordFilter
     from mcp_memory.services.showing import shown_record
@@ -129,7 +133,7 @@ def list_records(
         caller = memory.caller()
         where = RecordFilter(
             scopes=caller.scopes,
-            kinds=frozenset(known_kinds(kind)),
+            kinds=frozenset(known_kinds(kind)) if kind or session else frozenset(KINDS) - _SAID,
             tags=frozenset(tag or ()),
             session_id=session,
             include_inactive=inactive,
@@ -170,13 +174,15 @@ def tasks(
 @errors_in_one_line()
 def show(
     context: typer.Context,
-    record_id: Annotated[str, typer.Argument(metavar="ID", help="Of a record, a task or a context.")],
+    record_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Of a record, a task, a context or a summary in a log.")
+    ],
     data_dir: DataDir = None,
     namespace: Namespace = None,
     agent: Agent = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show all of one record, task or context."""
+    """Show all of one record, task or context, or of what stands in a session's log for a part of it."""
     from mcp_memory.entrypoints.cli import screens
 
     with opened_existing(settings_for(context, data_dir, namespace, agent)) as memory:
@@ -191,12 +197,26 @@ def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
     caller = memory.caller()
     if some_id.startswith(CONTEXT):
         return memory.context_report(some_id, caller)
+    if some_id.startswith(REPLACEMENT):
+        return _stand_in(memory, some_id)
     if not some_id.startswith(TASK):
         return memory.describe(some_id, caller)
     for task in memory.tasks.tree(caller):
         if task.id == some_id:
-            return asdict(task)
+            return asdict(task) | {"created_at": iso(task.created_at), "updated_at": iso(task.updated_at)}
     raise NotFound(f"No task {some_id!r}; `mcp-memory status` shows them all.")
+
+
+def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
+    """With the ids of the originals that it stands for, which `show` opens."""
+    from mcp_memory.services.showing import shown_stand_in
+    from mcp_memory.services.standing import readable
+
+    caller = memory.caller()
+    entries = readable(memory.logs.entries([some_id], caller), memory.records, caller)
+    if some_id not in entries:
+        raise NotFound(f"No {some_id!r} in a session's log; a context or `compact` names those there are.")
+    return {**shown_stand_in(entries[some_id]), "covers": list(entries[some_id].covers)}
 
 
 def _print_records(answer: Mapping[str, Json], as_json: bool) -> None:

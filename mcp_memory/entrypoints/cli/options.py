@@ -43,20 +43,41 @@ class Chosen:
     url: str | None = None
 
 
-def settings_for(
-    context: typer.Context,
-    data_dir: Path | None,
-    namespace: str | None,
-    agent: str | None,
-    url: str | None = None,
-) -> "Settings":
+def settings_for(context: typer.Context, data_dir: Path | None, namespace: str | None, agent: str | None) -> "Settings":
+    """The settings of a command that needs the memory on this machine; see `settings_chosen`.
+
+    Raises InvalidRequest, also where the memory lies on a server elsewhere.
+    """
+    settings = settings_chosen(context, Chosen(data_dir=data_dir, namespace=namespace, agent=agent))
+    if settings.url:
+        raise InvalidRequest(
+            f"The memory lies at {settings.url}: run the command where that server keeps its data, or unset"
+            " MCP_MEMORY_URL (or leave out --url)."
+        )
+    return settings
+
+
+def settings_chosen(context: typer.Context, behind: Chosen) -> "Settings":
     """The settings; options behind the command win over those before it. Raises InvalidRequest."""
     from mcp_memory.settings import load_settings
 
     before: Chosen = context.obj or Chosen()
-    behind = Chosen(data_dir=data_dir, namespace=namespace, agent=agent, url=url)
     given = {name: value for name, value in asdict(behind).items() if value is not None}
-    return load_settings(**{**asdict(before), **given})
+    chosen = {**asdict(before), **given}
+    try:
+        return load_settings(**chosen)
+    except InvalidRequest as error:
+        raise _by_option(error, [name for name, value in chosen.items() if value is not None]) from error
+
+
+def _by_option(error: InvalidRequest, given: Sequence[str]) -> InvalidRequest:
+    """What is wrong with a setting, said of the option that it was given by."""
+    for name in given:
+        setting, variable = f"Setting {name}: ", f" Change MCP_MEMORY_{name.upper()}"
+        if str(error).startswith(setting):
+            why = str(error).removeprefix(setting).partition(variable)[0]
+            return InvalidRequest(f"--{name.replace('_', '-')}: {why} Correct it, and run the command again.")
+    return error
 
 
 def known_kinds(names: Sequence[str] | None) -> tuple[Kind, ...]:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -20,6 +21,8 @@ STATUS_STYLES: Mapping[str, str] = {
     "blocked": "yellow",
 }
 INDENT = 4
+DAY_CHARS = 10
+"""Of an ISO time, its date."""
 _SIGNALS: Mapping[str, str] = {"keyword": "words", "vector": "meaning"}
 _PAST = ("superseded", "inactive", "retired")
 _TELLING = (*_PAST, "ineffective", "escalated", "archived", "summarized")
@@ -115,6 +118,22 @@ def task_screen(tasks: Sequence[Any]) -> Tree:
 def place_line(place: Mapping[str, Any]) -> Text:
     """Where the work stands, from the root down."""
     return Text(f"You stand at {visible(' > '.join(goal['goal'] for goal in place['path'])) or 'no task'}.", "dim")
+
+
+def token_lines(tokens: Sequence[Mapping[str, Any]]) -> list[Text]:
+    """A line for each token below a heading, however long; its dates are days."""
+    rows = [("Name", "State", "Right", "Agent", "Namespaces"), *(_token_row(each) for each in tokens)]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(set_cell_size, row, widths)).rstrip() for row in rows]
+    return [Text(line, "" if number else "dim") for number, line in enumerate(lines)]
+
+
+def _token_row(token: Mapping[str, Any]) -> tuple[str, ...]:
+    ends: str = (token["revoked_at"] or token["expires_at"] or "")[:DAY_CHARS]
+    until = f" to {ends}" if token["state"] == "valid" and ends else f" {ends}"
+    worker = token["agent"] if token["person"] == token["agent"] else f"{token['agent']} for {token['person']}"
+    cells = (token["name"], f"{token['state']}{until}", token["right"], worker, ", ".join(token["namespaces"]))
+    return tuple(visible(cell) for cell in cells)
 
 
 def _grow(branch: Tree, task: Mapping[str, Any]) -> None:

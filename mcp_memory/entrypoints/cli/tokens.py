@@ -70,15 +70,9 @@ def list_tokens(context: typer.Context, data_dir: DataDir = None, as_json: AsJso
         return print_json(known)
     if not known:
         return screen().print("No tokens yet; `mcp-memory tokens add` makes one.")
-    from rich.table import Table
+    from mcp_memory.entrypoints.cli.screens import token_lines
 
-    columns = ("name", "state", "right", "agent", "person", "namespaces", "created_at", "expires_at")
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in columns:
-        table.add_column(column.removesuffix("_at").capitalize(), overflow="fold")
-    for each in known:
-        table.add_row(*(_cell(each[column]) for column in columns))
-    return screen().print(table)
+    return screen().print(*token_lines(known), sep="\n", soft_wrap=True)
 
 
 @tokens.command()
@@ -107,7 +101,3 @@ def _shown(token: "Token", now: float) -> dict[str, Json]:
         "expires_at": None if token.expires_at is None else iso(token.expires_at),
         "revoked_at": None if token.revoked_at is None else iso(token.revoked_at),
     }
-
-
-def _cell(value: Json) -> str:
-    return visible(", ".join(map(str, value)) if isinstance(value, list) else str(value or ""))

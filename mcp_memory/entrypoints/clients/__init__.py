@@ -3,7 +3,7 @@
 from mcp_memory.entrypoints.clients.catalogue import CLIENTS, Client, Places, client_named, places_here
 from mcp_memory.entrypoints.clients.changes import Change, Wanted, plan_install, plan_uninstall
 from mcp_memory.entrypoints.clients.entries import Start, running_command
-from mcp_memory.entrypoints.clients.installations import Installation, installations
+from mcp_memory.entrypoints.clients.installations import Installation, has_plugin, installations
 
 __all__ = [
     "CLIENTS",
@@ -14,6 +14,7 @@ __all__ = [
     "Start",
     "Wanted",
     "client_named",
+    "has_plugin",
     "installations",
     "places_here",
     "plan_install",

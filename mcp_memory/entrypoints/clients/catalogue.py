@@ -1,5 +1,6 @@
 """What is known of each client, as data: its files per platform, and how it names a server. Opens no file."""
 
+import difflib
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -51,6 +52,8 @@ class Client:
     note: str = ""
     """What a person should know besides, in either file and in a project's."""
     project_note: str = ""
+    plugins: str = ""
+    """The file in which it notes the plugins that are installed, where there is one of ours."""
 
     def user_file(self, places: Places) -> Path:
         """The person's own file: of several the first whose folder is there, else the first."""
@@ -64,6 +67,10 @@ class Client:
             raise InvalidRequest(f"{self.title} has no file per project; leave --project out, and name a --namespace.")
         return places.project / self.project
 
+    def plugins_file(self, places: Places) -> Path | None:
+        """None where there is no plugin of ours for it."""
+        return Path(self.plugins.format_map(_roots(places))) if self.plugins else None
+
 
 CLIENTS: tuple[Client, ...] = (
     Client(
@@ -76,6 +83,7 @@ CLIENTS: tuple[Client, ...] = (
         restart="Start a new session of Claude Code.",
         project_note="Claude Code asks before it starts a project's servers for the first time.",
         note="The plugin brings hooks as well, so that memory is there without being asked: docs/claude-code.md.",
+        plugins="{claude_folder}/plugins/installed_plugins.json",
     ),
     Client(
         name="claude-desktop",
@@ -165,7 +173,9 @@ def client_named(name: str) -> Client:
     for client in CLIENTS:
         if client.name == name:
             return client
-    raise NotFound(f"No client {name!r}; name one of {', '.join(client.name for client in CLIENTS)}.")
+    nearest = difflib.get_close_matches(name.lower(), [client.name for client in CLIENTS], 1)
+    meant = f"did you mean {nearest[0]}? If not, " if nearest else ""
+    raise NotFound(f"No client {name!r}; {meant}name one of {', '.join(client.name for client in CLIENTS)}.")
 
 
 def places_here() -> Places:
@@ -194,6 +204,7 @@ def _roots(places: Places) -> Mapping[str, Path]:
         "config": config[places.platform],
         "local": named("LOCALAPPDATA", home / "AppData" / "Local"),
         "claude": named("CLAUDE_CONFIG_DIR", home),
+        "claude_folder": named("CLAUDE_CONFIG_DIR", home / ".claude"),
         "codex": named("CODEX_HOME", home / ".codex"),
     }
 

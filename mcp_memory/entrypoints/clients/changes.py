@@ -1,6 +1,7 @@
 """Putting our entry into a client's file, and taking it out: planned first, written when told to."""
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,6 +12,8 @@ from mcp_memory.entrypoints.clients.entries import Start, entry_for, is_ours, me
 from mcp_memory.entrypoints.clients.files import Found, read_file, replace_file
 from mcp_memory.entrypoints.clients.notation import NotEditable, Table, as_table, servers_in
 from mcp_memory.errors import Conflict
+
+_SECRET = re.compile(r".*(TOKEN|KEY|SECRET|PASSWORD|HEADERS)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +29,17 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A file as it is, and as it would be. `entry`: what stands in it then; None where it is taken out."""
+    """A file as it is, and as it would be. `entry`: what stands in it then; None where it is taken out.
+
+    `secret`: a key or a token stands in the entry, before or after.
+    """
 
     client: Client
     found: Found
     name: str
     entry: Table | None
     text: str
+    secret: bool = False
 
     @property
     def changes(self) -> bool:
@@ -40,7 +47,7 @@ class Change:
 
     def apply(self, now: datetime) -> Path | None:
         """Write it, if anything changes; where the former file is kept. Raises Conflict."""
-        return replace_file(self.found, self.text, now) if self.changes else None
+        return replace_file(self.found, self.text, now, private=self.secret) if self.changes else None
 
     def diff(self) -> str:
         path = str(self.found.path)
@@ -65,7 +72,8 @@ def plan_install(client: Client, wanted: Wanted, places: Places) -> Change:
     except NotEditable as error:
         snippet = client.notation.snippet(client.key, wanted.name, fresh)
         raise Conflict(f"{found.path} was left alone: {error}. Put this into it by hand:\n{snippet}") from error
-    return Change(client=client, found=found, name=wanted.name, entry=entry, text=text)
+    secret = _holds_secret(former) or _holds_secret(entry)
+    return Change(client=client, found=found, name=wanted.name, entry=entry, text=text, secret=secret)
 
 
 def plan_uninstall(client: Client, name: str, places: Places, *, project: bool, force: bool) -> Change:
@@ -78,7 +86,14 @@ def plan_uninstall(client: Client, name: str, places: Places, *, project: bool, 
         text = client.notation.drop(found.text, client.key, name) if name in servers else found.text
     except NotEditable as error:
         raise Conflict(f"{found.path} was left alone: {error}. Take {name!r} out of it by hand.") from error
-    return Change(client=client, found=found, name=name, entry=None, text=text)
+    secret = _holds_secret(servers.get(name))
+    return Change(client=client, found=found, name=name, entry=None, text=text, secret=secret)
+
+
+def _holds_secret(entry: object) -> bool:
+    """Whether a variable of it, by its name, is for nobody else to read."""
+    variables = as_table((as_table(entry) or {}).get("env")) or {}
+    return any(_SECRET.fullmatch(name) for name in variables)
 
 
 def _not_ours(client: Client, found: Found, name: str) -> Conflict:

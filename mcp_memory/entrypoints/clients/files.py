@@ -36,18 +36,20 @@ def read_file(path: Path) -> Found:
     return Found(path=path, place=place, content=content, mode=mode, text=text)
 
 
-def replace_file(found: Found, text: str, now: datetime) -> Path | None:
+def replace_file(found: Found, text: str, now: datetime, *, private: bool = False) -> Path | None:
     """Put `text` in the file's place, unless it changed since it was read; where the former one is kept.
 
-    The mode stays; whoever reads meanwhile finds the old file or the new one, never a part. Raises Conflict.
+    The mode stays, of the copy too; where the file is to be `private`, without the rights of others. Whoever reads
+    meanwhile finds the old file or the new one, never a part. Raises Conflict.
     """
     mark = _MARK if (found.content or b"").startswith(_MARK.encode()) else ""
     kept: Path | None = None
     try:
         content = (mark + text).encode("utf-8")
         found.place.parent.mkdir(parents=True, exist_ok=True)
-        kept = _keep(found, now)
-        _swap(found, content)
+        mode = (0o600 if found.mode is None else found.mode & 0o700) if private else found.mode
+        kept = _keep(found, now, mode)
+        _swap(found, content, mode)
     except (OSError, UnicodeEncodeError, Conflict) as error:
         if kept is not None:
             kept.unlink()
@@ -57,11 +59,11 @@ def replace_file(found: Found, text: str, now: datetime) -> Path | None:
     return kept
 
 
-def _swap(found: Found, content: bytes) -> None:
+def _swap(found: Found, content: bytes, mode: int | None) -> None:
     """Raises Conflict where the file is no longer what was read."""
     temporary = found.place.with_name(f".{found.place.name}.{secrets.token_hex(4)}.tmp")
     try:
-        _write_new(temporary, content, found.mode)
+        _write_new(temporary, content, mode)
         if (found.place.read_bytes() if found.place.exists() else None) != found.content:
             raise Conflict(f"{found.path} was changed meanwhile, by the client perhaps; close it, and try again.")
         temporary.replace(found.place)
@@ -69,7 +71,7 @@ def _swap(found: Found, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _keep(found: Found, now: datetime) -> Path | None:
+def _keep(found: Found, now: datetime, mode: int | None) -> Path | None:
     """A copy beside the file, under a name that nothing has yet."""
     if found.content is None:
         return None
@@ -77,7 +79,7 @@ def _keep(found: Found, now: datetime) -> Path | None:
     copy, count = found.place.with_name(name), 1
     while copy.exists():
         copy, count = found.place.with_name(f"{name}-{count}"), count + 1
-    _write_new(copy, found.content, found.mode)
+    _write_new(copy, found.content, mode)
     return copy
 
 

@@ -5,11 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_memory.entrypoints.clients.catalogue import CLIENTS, Client, Places, places_here
+from mcp_memory.entrypoints.clients.catalogue import CLIENTS, JSON, Client, Places, places_here
 from mcp_memory.entrypoints.clients.entries import command_of, is_ours
 from mcp_memory.entrypoints.clients.files import read_file
-from mcp_memory.entrypoints.clients.notation import NotEditable, servers_in
+from mcp_memory.entrypoints.clients.notation import NotEditable, as_table, servers_in
 from mcp_memory.errors import Conflict
+
+PLUGIN = "memory@mcp-memory"
+"""Our plugin and its marketplace, as Claude Code lists what it has installed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,18 @@ def installations(places: Places | None = None) -> list[Installation]:
     """Every client's own file, and the present folder's where there is one, in the catalogue's order."""
     here = places or places_here()
     return [_looked_at(client, path, here, project) for client in CLIENTS for path, project in _files(client, here)]
+
+
+def has_plugin(client: Client, places: Places) -> bool:
+    """Whether our plugin is in the client already, and with it the server. What cannot be read is taken for no."""
+    path = client.plugins_file(places)
+    if path is None:
+        return False
+    try:
+        installed = as_table(JSON.read(read_file(path).text)) or {}
+    except (NotEditable, Conflict):
+        return False
+    return PLUGIN in (as_table(installed.get("plugins")) or {})
 
 
 def _files(client: Client, places: Places) -> Iterator[tuple[Path, bool]]:

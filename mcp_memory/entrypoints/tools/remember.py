@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.types import CallToolResult
 
+from mcp_memory.domain.details import checked_details
 from mcp_memory.domain.records import Entity, Json, NewRecord, Relation
 from mcp_memory.entrypoints.arguments import Arguments
 from mcp_memory.entrypoints.identity import asking
@@ -25,7 +26,7 @@ def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
     def answer(arguments: RememberArguments, client: str) -> CallToolResult:
-        items = [_new_record(fields, app) for fields in _fields_of_items(arguments)]
+        items = _new_records(arguments, app)
         remembered = app.remember(items, asking(app, client))
         reasons: list[Json] = list(dict.fromkeys(one.degraded for one in remembered if one.degraded))
         return structured({"records": [_show(one) for one in remembered]} | ({"degraded": reasons} if reasons else {}))
@@ -40,11 +41,23 @@ def _fields_of_items(arguments: RememberArguments) -> list[dict[str, Any]]:
     return [defaults | given(item) for item in arguments.items] or [defaults]
 
 
+def _new_records(arguments: RememberArguments, app: "App") -> list[NewRecord]:
+    """Raises InvalidRequest; of several items it names the one at fault."""
+    records: list[NewRecord] = []
+    for number, fields in enumerate(_fields_of_items(arguments)):
+        try:
+            records.append(_new_record(fields, app))
+        except InvalidRequest as error:
+            raise InvalidRequest(f"items[{number}]: {error}" if arguments.items else str(error)) from error
+    return records
+
+
 def _new_record(fields: dict[str, Any], app: "App") -> NewRecord:
     """The record that an item's fields describe; a name, id or time given as "" counts as not given."""
     said = {name: value for name, value in fields.items() if value != ""}
     if "occurred_at" in said:
         said["occurred_at"] = app.parse_instant(said["occurred_at"])
+    said["details"] = checked_details(said.get("kind", "fact"), said.get("details", {}))
     said["entities"] = tuple(Entity(**_said(entity)) for entity in said.get("entities", ()))
     said["relations"] = tuple(Relation(**_said(relation)) for relation in said.get("relations", ()))
     return NewRecord(**said)

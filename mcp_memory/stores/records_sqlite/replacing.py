@@ -79,7 +79,10 @@ def undo(connection: sqlite3.Connection, caller: Caller, at: Instant) -> Undone:
     """See `Transaction.undo_compaction`."""
     number = _latest(connection, caller)
     if number is None:
-        raise Conflict("No compaction of this session stands, so there is nothing to undo; compact makes one.")
+        raise Conflict(
+            "No compaction of this session stands, so there is nothing to undo; compact makes one. To undo that of"
+            " another session, give the session_id that compact answered with."
+        )
     which = {**of_session(caller), "compaction": number}
     connection.execute(statement("keep_sources"), which)
     dropped = connection.execute(statement("drop_compacted"), which).fetchall()

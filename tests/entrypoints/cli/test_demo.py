@@ -74,7 +74,9 @@ def test_the_demo_is_readable(tmp_path: Path) -> None:
     assert " superseded" in ran.stdout
     assert f"of {SCRIPT.max_tokens} tokens" in ran.stdout
     assert "28 of 28 records" in ran.stdout
-    assert "claude mcp add memory -- mcp-memory" in ran.stdout
+    program = r"(\S*[/\\]mcp-memory\S*|\S+ -m mcp_memory|uvx mcp-memory)"
+    assert re.search(rf"Give it to Claude Code: {program} install claude-code$", ran.stdout, re.MULTILINE)
+    assert re.search(r"^(Process \d+ is|Processes \d+(, \d+)+ are) gone\.$", ran.stdout, re.MULTILINE)
 
 
 def test_a_demo_that_is_refused_says_why_and_leaves_nothing_behind(

@@ -188,10 +188,40 @@ def test_a_store_of_a_newer_version_is_a_finding(run: "Run", memory: App, settin
     assert "update mcp-memory" in findings[-1]["says"]
 
 
-def test_doctor_makes_no_memory_and_says_so_in_one_line(run: "Run", settings: Settings) -> None:
-    """S7.1, S3.1."""
+def test_without_a_memory_what_surrounds_it_is_examined(run: "Run", settings: Settings, home: Path) -> None:
+    """S7.1, S3.1: none is made, and that there is none is no fault; a client that cannot start it is."""
     ran = run("doctor")
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("mcp-memory: No memory at ")
-    assert len(ran.err.splitlines()) == 1
+    assert (ran.code, ran.err) == (0, "")
+    clients, database = ran.out.splitlines()
+    assert clients.startswith("ok     clients: none has the server yet")
+    assert database.startswith(f"ok     database: none at {settings.data_dir} yet; ")
     assert not settings.data_dir.exists()
+    (home / ".cursor").mkdir()
+    (home / ".cursor" / "mcp.json").write_text("{")
+    assert run("doctor").code == 1
+
+
+@pytest.mark.usefixtures("memory")
+def test_an_index_that_is_not_there_is_missed_by_large_memories_alone(
+    run: "Run", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S2.2: below the setting's number the exact search answers anyway."""
+    assert (
+        run("doctor")
+        .out.splitlines()[-1]
+        .endswith("none yet; the next server makes one, though below 20,000 vectors none is needed")
+    )
+    monkeypatch.setenv("MCP_MEMORY_CHROMA_LEAST_VECTORS", "0")
+    assert run("doctor").out.splitlines()[-1].endswith("none yet; the next server makes one")
+
+
+def test_what_waits_for_a_server_is_no_fault(run: "Run", memory: App, settings: Settings) -> None:
+    """S2.2: it is told by its number, and search says that the others are searched."""
+    execute(settings, "DELETE FROM vectors WHERE row = 1")
+    assert run("doctor").code == 1
+    execute(settings, "INSERT INTO meta VALUES ('unembedded', '1')")
+    ran = run("doctor")
+    assert ran.code == 0
+    assert "ok     vectors: 1 record waits to be embedded. A server embeds them, or `mcp-memory reindex`" in ran.out
+    said = run("search", "dog").err
+    assert "Searched in part only; vector: 1 record is not embedded yet, and found by words alone; all others" in said

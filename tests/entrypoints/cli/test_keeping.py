@@ -129,6 +129,7 @@ def test_reindex_with_nothing_to_do_embeds_nothing(run: "Run", open_memory: Open
     """S7.1."""
     remember(open_memory(), "one")
     assert run("reindex", "--json").json["embedded"] == 0
+    assert run("reindex").err == ""  # Nor shows it a bar.
 
 
 def test_an_interrupted_reindex_goes_on_where_it_stopped(run: "Run", open_memory: OpenMemory) -> None:

@@ -7,10 +7,13 @@ import pytest
 
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.records import NewRecord
+from mcp_memory.domain.times import iso
 from mcp_memory.services.assemble_context import ContextRequest
+from mcp_memory.services.compact import CompactRequest
 from mcp_memory.services.revise import Revision
 from mcp_memory.services.tasks import PopRequest, PushRequest
 from mcp_memory.settings import Settings, load_settings
+from tests.services.conversations import fed
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run
@@ -146,6 +149,34 @@ def test_list_narrows_by_session_and_pages_on(run: "Run", memory: App) -> None:
     assert rest["next_offset"] is None
 
 
+def test_list_leaves_out_what_was_said_in_sessions_until_asked(run: "Run", memory: App) -> None:
+    """S7.1: else the newest records would be a log's alone."""
+    kinds = ("fact", "message", "tool_call", "tool_result", "event")
+    items = [NewRecord(text=f"a {kind}", kind=kind, session_id="talk") for kind in kinds]
+    ids = remember(memory, *items)
+    assert [each["id"] for each in run("list", "--json").json["results"]] == ids[:1]
+    assert [each["id"] for each in run("list", "--kind", "event", "--json").json["results"]] == ids[-1:]
+    assert len(run("list", "--session", "talk", "--json").json["results"]) == len(ids)
+
+
+def test_show_opens_what_stands_in_a_log(run: "Run", memory: App) -> None:
+    """S7.1: with the ids of what it stands for."""
+    caller = memory.caller("work")
+    log = fed(memory, caller, 30)
+    memory.compact(CompactRequest(force=True, window=log.tokens), caller)
+    entry = memory.logs.stand_ins(caller)[0].entry
+    shown = run("show", entry.id, "--json").json
+    assert (shown["text"], tuple(shown["covers"])) == (entry.text, entry.covers)
+    assert entry.covers[0] in run("show", entry.id).out
+    assert run("show", entry.covers[0]).code == 0
+
+
+def test_what_agents_are_told_is_said_in_commands(run: "Run", memory: App) -> None:
+    """S3.1: whoever types a command calls no tool."""
+    assert run("show", memory.caller().session_id).err.endswith("`mcp-memory search` finds ids.\n")
+    assert run("add", "x", "--importance", "11").err.endswith("Correct it, and run the command again.\n")
+
+
 def test_list_shows_what_was_retired_only_when_asked(run: "Run", memory: App) -> None:
     """S7.1."""
     [kept, retired] = remember(memory, NewRecord(text="kept"), NewRecord(text="retired"))
@@ -186,12 +217,13 @@ def test_show_gives_a_task_and_a_context(run: "Run", memory: App) -> None:
     context = memory.assemble_context(ContextRequest(query="When is feeding time?"), memory.caller())
     assert run("show", task.id, "--json").json["success_criteria"] == "It purrs"
     assert "It purrs" in run("show", task.id).out
+    assert run("show", task.id, "--json").json["created_at"] == iso(task.created_at)
     account = run("show", context.report.id, "--json").json
     assert {each["id"] for each in account["components"]} >= {task.id}
     assert task.id in run("show", context.report.id).out
 
 
-@pytest.mark.parametrize("unknown", ["r99", "t99", "c99", "nonsense"])
+@pytest.mark.parametrize("unknown", ["r99", "t99", "c99", "x99", "nonsense"])
 def test_an_unknown_id_is_one_line_that_names_the_next_move(run: "Run", memory: App, unknown: str) -> None:
     """S7.1, S3.1."""
     ran = run("show", unknown, "--json")
@@ -208,7 +240,7 @@ def test_an_unknown_id_is_one_line_that_names_the_next_move(run: "Run", memory: 
         (["search", "x", "--kind", "wisdom"], "the kinds are fact"),
         (["list", "--kind", "wisdom"], "the kinds are fact"),
         (["search", "x", "--since", "the day the music died"], "is not a time"),
-        (["status", "--namespace", ""], "Setting namespace"),
+        (["status", "--namespace", ""], "--namespace: must be 1 to 200 characters"),
     ],
 )
 def test_a_wrong_argument_is_one_line_on_stderr(run: "Run", arguments: list[str], says: str) -> None:

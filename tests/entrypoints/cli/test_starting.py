@@ -4,8 +4,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import typer.core
@@ -13,11 +14,14 @@ import typer.main
 from mcp import Client, StdioServerParameters
 
 from mcp_memory import __version__
-from mcp_memory.app import open_app
+from mcp_memory.app import App, open_app
 from mcp_memory.domain.records import NewRecord
 from mcp_memory.entrypoints.cli import app as command_line
 from mcp_memory.services.tasks import PushRequest
 from mcp_memory.settings import load_settings
+
+if TYPE_CHECKING:
+    from tests.entrypoints.cli.conftest import Run
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no broken pipes of this kind")
 QUIET = {name: value for name, value in os.environ.items() if not name.startswith("MCP_MEMORY_")}
@@ -141,3 +145,55 @@ def test_every_command_is_described() -> None:
         assert described or each.hidden, name
         options = {option for parameter in each.params for option in parameter.opts}
         assert "--json" in options or name in {"serve", "hook", "completion", "complete", "tokens"}, name
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["status"], ["search", "x"], ["add", "x"], ["doctor"], ["restore", __file__], ["export", "-"], ["tokens", "list"]],
+)
+def test_a_command_does_not_pass_over_that_the_memory_lies_elsewhere(run: "Run", command: list[str]) -> None:
+    """S7.1, S3.1: one line, whether the variable says so or the option."""
+    ran = run("--url", "https://memory.example.org", *command)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("mcp-memory: The memory lies at https://memory.example.org: run the command where ")
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_an_address_in_the_environment_counts_as_well(run: "Run", monkeypatch: pytest.MonkeyPatch) -> None:
+    """S7.1: and serving over HTTP what lies elsewhere is refused; what opens no memory is not."""
+    monkeypatch.setenv("MCP_MEMORY_URL", "https://memory.example.org")
+    assert "unset MCP_MEMORY_URL" in run("list").err
+    ran = run("serve", "--http")
+    assert (ran.code, ran.out) == (1, "")
+    assert "leave out --http, or unset MCP_MEMORY_URL" in ran.err
+    assert run("completion", "bash").code == 0
+    assert run("install", "cursor", "--dry-run").code == 0
+
+
+@pytest.mark.parametrize(
+    "option", [["--port", "8765"], ["--host", "127.0.0.1"], ["--allowed-host", "a"], ["--anonymous"]]
+)
+def test_what_concerns_http_alone_needs_it(run: "Run", option: list[str]) -> None:
+    """S7.1, S3.1: even with the value that it has by itself."""
+    ran = run("serve", *option)
+    assert (ran.code, ran.out, ran.err) == (1, "", f"mcp-memory: {option[0]} needs --http.\n")
+
+
+def test_an_option_is_named_when_it_is_wrong(run: "Run", monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3.1: and not the variable, which the environment alone is blamed by."""
+    for command in (["serve", "--url", "not-a-url"], ["--url", "not-a-url", "status"]):
+        ran = run(*command)
+        assert ran.err.startswith("mcp-memory: --url: must be http:// or https://")
+        assert "MCP_MEMORY_URL" not in ran.err
+    monkeypatch.setenv("MCP_MEMORY_URL", "not-a-url")
+    assert "Change MCP_MEMORY_URL" in run("serve").err
+
+
+def test_nothing_that_is_piped_ends_in_spaces(run: "Run", open_memory: Callable[..., App]) -> None:
+    """S7.1: tables are filled up for screens alone."""
+    memory = open_memory()
+    [stored] = memory.remember([NewRecord(text="The cat sleeps.")], memory.caller())
+    for command in (["status"], ["show", stored.id], ["install", "--list"], ["list"], ["tokens", "list"]):
+        lines = run(*command).out.splitlines()
+        assert lines
+        assert [line for line in lines if line != line.rstrip()] == []

@@ -1,5 +1,6 @@
 """tokens: add, list, revoke."""
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,23 @@ def test_what_cannot_be_done_is_said_with_the_next_move(run: "Run") -> None:
     assert "There is a token 'laptop' already" in run(*ADD).err
     assert run("tokens", "revoke", "laptop").out == "Token laptop is revoked.\n"
     ran = run("tokens", "revoke", "laptop")
-    assert (ran.code, "There is no token 'laptop'" in ran.err) == (1, True)
+    assert (ran.code, "Token 'laptop' is revoked already" in ran.err) == (1, True)
+    assert "There is no token 'desktop'" in run("tokens", "revoke", "desktop").err
+
+
+def test_each_token_is_one_line_on_a_narrow_screen(run: "Run", monkeypatch: pytest.MonkeyPatch) -> None:
+    """S7.1: with days for dates, and no word broken."""
+    monkeypatch.setenv("COLUMNS", "80")
+    add = ("tokens", "add", "laptop", "--namespace", "github.com/acme/shop", "--agent", "ann-coder", "--person")
+    run(*add, "ann-coder", "--days", "30")
+    run("tokens", "revoke", "laptop")
+    run(*add, "ann-coder", "--days", "30")
+    heading, revoked, valid = run("tokens", "list").out.splitlines()
+    assert heading.split() == ["Name", "State", "Right", "Agent", "Namespaces"]
+    assert re.fullmatch(r"laptop  revoked \d{4}-\d\d-\d\d   write  ann-coder  github.com/acme/shop", revoked)
+    assert re.fullmatch(r"laptop  valid to \d{4}-\d\d-\d\d  write  ann-coder  github.com/acme/shop", valid)
+    monkeypatch.setenv("COLUMNS", "20")
+    assert len(run("tokens", "list").out.splitlines()) == 3
 
 
 def test_a_memory_without_tokens_says_how_to_make_one(run: "Run", open_memory: Callable[..., App]) -> None:

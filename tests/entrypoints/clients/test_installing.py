@@ -70,6 +70,8 @@ def test_the_file_is_merged_and_the_former_one_kept(run: "Run", home: Path) -> N
     assert sorted(path.parent.iterdir()) == files
     assert run("uninstall", "cursor").out.startswith(f"'memory' was taken out of {path} (Cursor).")
     assert path.read_text("utf-8") == before
+    run("install", "cursor")
+    assert run("uninstall", "cursor").out.splitlines()[2:] == ["Restart Cursor: until then it may keep the server."]
     assert run("uninstall", "cursor").out.startswith("Nothing to change: 'memory' is not there")
 
 
@@ -135,7 +137,8 @@ def test_a_server_elsewhere_is_named_without_a_token(run: "Run", home: Path) -> 
     assert 'MCP_MEMORY_TOKEN = "t"' in (home / ".codex" / "config.toml").read_text("utf-8")
     ran = run("install", "cursor", "--url", "memory.example.org")
     assert ran.code == 1
-    assert ran.err.startswith("mcp-memory: Setting url: ")
+    assert ran.err.startswith("mcp-memory: --url: must be http://")
+    assert "MCP_MEMORY_URL" not in ran.err
 
 
 def test_a_variable_that_moves_a_client_is_followed(
@@ -162,10 +165,11 @@ def test_no_variable_of_ours_is_copied_from_the_environment(
     [
         ((), "Name a client, as in `mcp-memory install cursor`"),
         (("emacs",), "No client 'emacs'; name one of claude-code,"),
+        (("Curser",), "No client 'Curser'; did you mean cursor? If not, name one of claude-code,"),
         (("cursor", "--env", "X"), "--env 'X' is no KEY=VALUE"),
         (("cursor", "--env", "=1"), "--env '' is no KEY=VALUE"),
         (("cursor", "--name", "my memory"), "--name 'my memory' must be letters"),
-        (("cursor", "--agent", "a/b"), "Setting agent: must not hold a slash"),
+        (("cursor", "--agent", "a/b"), "--agent: must not hold a slash"),
     ],
 )
 def test_a_wrong_call_says_what_to_do(run: "Run", home: Path, arguments: tuple[str, ...], error: str) -> None:
@@ -268,3 +272,44 @@ def test_the_command_written_starts_the_program(home: Path, tmp_path: Path) -> N
     environment["PATH"] = ""
     started = subprocess.run(start, capture_output=True, text=True, timeout=60, check=True, env=environment)
     assert started.stdout == f"mcp-memory {mcp_memory.__version__}\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="profiles are private by their own access lists")
+def test_a_file_that_holds_a_token_is_its_owners_alone(run: "Run", home: Path) -> None:
+    """S4.3, S7.1: the copy too, and from then on; another variable changes no mode."""
+    path = home / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    path.write_text("{}", "utf-8")
+    path.chmod(0o644)
+
+    def modes() -> list[int]:
+        return [file.stat().st_mode & 0o777 for file in sorted(path.parent.iterdir())]
+
+    run("install", "cursor", "--env", "MCP_MEMORY_MAX_TOKENS=4000")
+    assert modes() == [0o644, 0o644]
+    for copy in path.parent.glob("*.bak-*"):
+        copy.unlink()
+    run("install", "cursor", "--env", "MCP_MEMORY_TOKEN=t")
+    assert modes() == [0o600, 0o600]
+    path.chmod(0o644)
+    run("uninstall", "cursor")
+    assert modes() == [0o600, 0o600, 0o600]
+    run("install", "windsurf", "--env", "MCP_MEMORY_TOKEN=t")
+    assert (home / ".codeium" / "windsurf" / "mcp_config.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_whoever_has_the_plugin_is_told_that_one_server_is_enough(run: "Run", home: Path) -> None:
+    """S7.1: in the place of being told of the plugin; a list that cannot be read counts for nothing."""
+    warning = "Claude Code has the server twice now"
+    listed = home / ".claude" / "plugins" / "installed_plugins.json"
+    listed.parent.mkdir(parents=True)
+    for text in ("{", '{"version": 2, "plugins": {"other@market": []}}'):
+        listed.write_text(text, "utf-8")
+        assert warning not in run("install", "claude-code").out
+        run("uninstall", "claude-code")
+    listed.write_text('{"version": 2, "plugins": {"memory@mcp-memory": [{"scope": "user"}]}}', "utf-8")
+    assert warning not in run("install", "cursor").out
+    told = run("install", "claude-code", "--project").out
+    assert warning in told
+    assert "`mcp-memory uninstall claude-code --project`" in told
+    assert "The plugin brings hooks" not in told
