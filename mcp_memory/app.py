@@ -228,6 +228,10 @@ class App:
         """An ISO time, a date or a phrase as an instant. Raises InvalidRequest."""
         return self._services.querying.instant(text)
 
+    def parse_span(self, since: str | None, until: str | None) -> tuple[Instant | None, Instant | None]:
+        """Where the span of `since` begins and that of `until` ends, each as `parse_instant`. Raises InvalidRequest."""
+        return self._services.querying.between(since, until)
+
     def warm(self) -> None:
         """Load everything slow, so that the first call need not: model, vocabulary, detectors, dates, indexes."""
         self._counter.load()

@@ -113,7 +113,7 @@ def test_a_session_is_given_what_it_needs_and_loses_nothing(session: Session, tm
         assert session.hook("PostToolUse") == Ran(code=0, out=b"", err=b"")
         session.say("u3", "user", [{"type": "tool_result", "tool_use_id": "c1", "content": "writer.py"}])
 
-        assert session.hook("PreCompact", trigger="auto").out.decode().endswith("Let customers export invoices")
+        assert session.hook("PreCompact", trigger="auto").out.decode().endswith('"Let customers export invoices".')
         assert session.hook("PostCompact", compact_summary="The writer reads the replica.").code == 0
         after = session.hook("SessionStart", source="compact").context
         for part in ("compacted just now", ": Let customers export invoices", "exports/writer.py", "Its summaries: r0"):
@@ -235,7 +235,7 @@ def test_what_it_prints_is_utf8_whatever_the_console(session: Session, tmp_path:
     narrow = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
     payload = json.dumps({"session_id": SESSION, "source": "startup"}).encode()
     told = session.run(payload, "PreCompact", **narrow)
-    assert told.out.decode("utf-8").endswith("Zürich → 東京 🚄")
+    assert told.out.decode("utf-8").endswith('"Zürich → 東京 🚄".')
     assert "Zürich → 東京 🚄" in session.run(payload, "SessionStart", **narrow).context
 
 

@@ -105,7 +105,7 @@ def test_writers_killed_at_random_moments_lose_nothing(tmp_path: Path, seed: int
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_servers_killed_while_they_write_lose_nothing(tmp_path: Path) -> None:
     """S1.1, S2.1: the benchmark's own rounds, small: real servers over stdio, SIGKILL, a fresh server asked."""
-    command = "-m benchmarks.durability --processes 3 --stores 4 --rounds 2 --seed 3 --data-dir"
+    command = "-m benchmarks.durability --processes 3 --stores 4 --rounds 1 --seed 3 --data-dir"
     run = subprocess.run(
         [sys.executable, *command.split(), str(tmp_path / "data")],
         cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,

@@ -138,7 +138,7 @@ def test_no_tool_changes_what_another_scope_holds(askers: Askers, found: Found) 
     assert foreign_rows(askers.pair.full) == before
 
 
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(data=st.data())
 def test_no_call_tells_apart_whether_anything_foreign_is_there(
     open_pair: OpenPair, found: Found, data: st.DataObject

@@ -210,7 +210,7 @@ def built(app: App, wanted: ContextRequest, caller: Caller) -> tuple[Context, in
 
 
 @given(drawn=REQUESTS, which=st.integers(0, 1))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_no_context_overruns_its_budget_or_shows_what_is_hidden(
     planted: Planted, drawn: Mapping[str, Any], which: int
 ) -> None:

@@ -20,7 +20,9 @@ from mcp_memory.entrypoints.cli.options import (
     Limit,
     Namespace,
     Offset,
+    Since,
     Tags,
+    Until,
     known_kinds,
     opened_existing,
     settings_for,
@@ -72,8 +74,8 @@ def search(
     limit: Limit = 10,
     kind: Kinds = None,
     tag: Tags = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help='Date, ISO time or "last week".')] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Likewise.")] = None,
+    since: Since = None,
+    until: Until = None,
     inactive: Inactive = False,
     offset: Offset = 0,
     data_dir: DataDir = None,
@@ -114,6 +116,8 @@ def list_records(
     kind: Kinds = None,
     tag: Tags = None,
     session: Annotated[str | None, typer.Option(metavar="NAME", help="Only what this session stored.")] = None,
+    since: Since = None,
+    until: Until = None,
     inactive: Inactive = False,
     offset: Offset = 0,
     data_dir: DataDir = None,
@@ -131,11 +135,14 @@ def list_records(
 
     with opened_existing(settings_for(context, data_dir, namespace, agent)) as memory:
         caller = memory.caller()
+        begin, end = memory.parse_span(since, until) if since or until else (None, None)
         where = RecordFilter(
             scopes=caller.scopes,
             kinds=frozenset(known_kinds(kind)) if kind or session else frozenset(KINDS) - _SAID,
             tags=frozenset(tag or ()),
             session_id=session,
+            since=begin,
+            until=end,
             include_inactive=inactive,
             hidden_branches=hidden_branches(memory.records, caller),
         )

@@ -30,6 +30,8 @@ Kinds = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help=
 Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Only with this tag; may be repeated.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="At most so many.")]
 Offset = Annotated[int, typer.Option("--offset", metavar="N", min=0, help="Skip so many first.")]
+Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help='Date, ISO time or "last week".')]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Likewise.")]
 Inactive = Annotated[bool, typer.Option("--inactive", help="Also what was retired or proven wrong.")]
 
 

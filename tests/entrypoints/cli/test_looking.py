@@ -149,6 +149,15 @@ def test_list_narrows_by_session_and_pages_on(run: "Run", memory: App) -> None:
     assert rest["next_offset"] is None
 
 
+def test_list_narrows_by_time(run: "Run", memory: App) -> None:
+    """S7.1: the last day included; as search does."""
+    days = {day: memory.parse_instant(day) for day in ("2026-01-10", "2026-01-20", "2026-01-30")}
+    remember(memory, *(NewRecord(text=f"On {day}.", occurred_at=at) for day, at in days.items()))
+    found = run("list", "--since", "2026-01-15", "--until", "2026-01-30", "--json").json["results"]
+    assert [each["text"] for each in found] == ["On 2026-01-30.", "On 2026-01-20."]
+    assert "is not a time" in run("list", "--since", "whenever").err
+
+
 def test_list_leaves_out_what_was_said_in_sessions_until_asked(run: "Run", memory: App) -> None:
     """S7.1: else the newest records would be a log's alone."""
     kinds = ("fact", "message", "tool_call", "tool_result", "event")
