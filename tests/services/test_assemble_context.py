@@ -389,6 +389,15 @@ def test_an_hour_of_work_does_not_bury_what_was_learnt(
     assert len(shown) > 10
 
 
+def test_a_context_of_the_log_alone_holds_nothing_else(app: App, remember: RememberOne) -> None:
+    """B1.4: however much of it there is."""
+    remember("Releases happen on Tuesday only.", kind="fact")
+    fed(app, app.caller("yesterday"), 80, output_lines=2)
+    request = ContextRequest(strategy="balanced", kinds=("message",), max_tokens=1_000)
+    components = app.assemble_context(request, app.caller()).report.components
+    assert {component.kind for component in components} == {"message"}
+
+
 def test_an_unknown_strategy_is_refused(app: App) -> None:
     """A1.4: with the list of known ones."""
     with pytest.raises(InvalidRequest, match="known: auto, balanced, clustered"):
