@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from mcp_memory.domain.times import asks_only_when, iso, iso_day, iso_minute, time_phrase
+from mcp_memory.domain.times import asks_only_when, is_datable, iso, iso_day, iso_minute, time_phrase
 
 
 @pytest.mark.parametrize(
@@ -80,3 +80,11 @@ def test_the_word_before_a_time_says_which_side_of_it_is_meant(text: str, span: 
 def test_between_two_times_nothing_is_understood() -> None:
     """R6: rather than half of it."""
     assert time_phrase("between January 2026 and March 2026") is None
+
+
+@pytest.mark.parametrize(
+    ("instant", "can_be"),
+    [(0.0, True), (1e11, True), (1e15, False), (-1e15, False), (inf, False), (float("nan"), False)],
+)
+def test_only_years_of_four_digits_are_dates(instant: float, can_be: bool) -> None:
+    assert is_datable(instant) == can_be
