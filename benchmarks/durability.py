@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE_SECONDS = 120.0
+NAMESPACE = "durability"
 IDS_PER_CALL = 50
 SHOWN = 5
 """Results looked at: where texts are so alike, the best by meaning may tie with the only one by word."""
@@ -33,18 +34,23 @@ class ServerGone(Exception):
     """The server ended before it answered."""
 
 
+def environment(data_dir: Path) -> dict[str, str]:
+    """What a server over that directory is started with: nothing of ours but its place and its project."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_MEMORY_")}
+    settings = {"DATA_DIR": str(data_dir), "NAMESPACE": NAMESPACE, "CONFIG": os.devnull}
+    return kept | {f"MCP_MEMORY_{name}": value for name, value in settings.items()}
+
+
 class Server:
     """A server process and the plainest client there can be. One thread at a time."""
 
     def __init__(self, data_dir: Path, agent: str) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_MEMORY_")}
-        settings = {"DATA_DIR": str(data_dir), "NAMESPACE": "durability", "AGENT": agent, "CONFIG": os.devnull}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "mcp_memory"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=kept | {f"MCP_MEMORY_{name}": value for name, value in settings.items()},
+            env=environment(data_dir) | {"MCP_MEMORY_AGENT": agent},
         )
         self._numbers = itertools.count(1)
         hello = {

@@ -10,7 +10,6 @@ anything acknowledged is not found afterwards by a fresh process.
 import argparse
 import http.client
 import json
-import os
 import random
 import statistics
 import subprocess
@@ -18,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,11 +27,9 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.durability import IDS_PER_CALL, Server
+from benchmarks.durability import IDS_PER_CALL, NAMESPACE, Server, environment, side_by_side
 
 PATIENCE_SECONDS = 60.0
-NAMESPACE = "durability"
-"""That of the stdio processes."""
 OLDER, NEWER = "2025-11-25", "2026-07-28"
 INFO = {"name": "load", "version": "1"}
 META = "io.modelcontextprotocol/"
@@ -162,19 +159,11 @@ def _arguments(tool: str, name: str, number: int, mine: Sequence[str], rng: rand
     return {"id": rng.choice(mine), "feedback": "used"}
 
 
-def side_by_side(tasks: Sequence[Callable[[], None]]) -> None:
-    threads = [threading.Thread(target=task) for task in tasks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 @contextmanager
 def http_server(data_dir: Path) -> Generator[str]:
     """The address of a server of its own on loopback."""
     command = [sys.executable, "-m", "mcp_memory", "serve", "--http", "--port", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=_environment(data_dir))
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment(data_dir))
     assert process.stderr is not None
     try:
         line = process.stderr.readline().decode()
@@ -188,15 +177,9 @@ def http_server(data_dir: Path) -> Generator[str]:
 def make_token(data_dir: Path, agent: str) -> str:
     command = [sys.executable, "-m", "mcp_memory", "tokens", "add", agent, "--agent", agent, "--namespace", NAMESPACE]
     made = subprocess.run(
-        [*command, "--right", "write", "--json"], env=_environment(data_dir), capture_output=True, check=True
+        [*command, "--right", "write", "--json"], env=environment(data_dir), capture_output=True, check=True
     )
     return json.loads(made.stdout)["secret"]
-
-
-def _environment(data_dir: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_MEMORY_")}
-    settings = {"DATA_DIR": str(data_dir), "NAMESPACE": NAMESPACE, "CONFIG": os.devnull}
-    return kept | {f"MCP_MEMORY_{name}": value for name, value in settings.items()}
 
 
 def count_missing(data_dir: Path, ids: Sequence[str]) -> int:
