@@ -36,7 +36,7 @@ def import_chromadb() -> ModuleType:
         try:
             chromadb = importlib.import_module("chromadb")
         except (ImportError, RuntimeError) as error:  # A RuntimeError is Chroma's answer to an SQLite that is too old.
-            raise StoreUnavailable(f"Chroma cannot be loaded ({error}). Install mcp-memory again.") from error
+            raise StoreUnavailable(f"Chroma cannot be loaded ({error}). Install mcp-memory-stack again.") from error
         finally:
             sys.meta_path.remove(finder)
         _shield(sys.modules[_CONFIG])  # Where someone else imported Chroma first.

@@ -2,14 +2,15 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import mcp_memory
 
 ROOT = Path(__file__).parents[1]
-CONTRACT_ROW = re.compile(r"\b([A-ET]\d{1,2}(?:\.\d{1,2})?|[RS]\d(?:\.\d)?)(?=[,:;) ])")
+CONTRACT_ROW = re.compile(r"\b([A-FLMNTUX]\d{1,2}(?:\.\d{1,2})?|[RS]\d(?:\.\d)?)(?=[,:;) ])")
 """A1.3, R2, E7: the ids of what the project promises."""
-ROWS = {"A": 7, "B": 11, "C": 9, "D": 7, "E": 8, "R": 9, "S": 8, "T": 5}
+ROWS = dict(zip("ABCDEFLMNRSTUX", (7, 11, 9, 12, 8, 10, 4, 5, 6, 9, 8, 5, 4, 6), strict=True))
 """The highest number of each letter."""
 
 
@@ -35,6 +36,30 @@ def test_the_readme_names_the_command_and_every_tool() -> None:
         assert f"`{name}" in readme or f"{name} " in readme, name
     for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", readme):
         assert (ROOT / link).exists(), link
+
+
+INSTALLS = re.compile(
+    r"(?:uvx|pipx run|uv tool run|uv add|--with|--from|[Ii]nstall|beside)\s+(?:-\S+\s+)*['\"]?(mcp[-_]memory[-_\w]*)"
+)
+"""`pip install -q 'mcp-memory-stack[openai]'`, `uvx mcp-memory-stack`, "Install mcp-memory-stack again.": the name."""
+
+
+def test_no_line_installs_what_has_our_former_name() -> None:
+    """U3.1: on the package index `mcp-memory` is somebody else's, and installing it would run their code."""
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("*.json"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "plugin").rglob("*.md")]
+    texts += [*ROOT.glob("*.toml"), ROOT / "justfile", *(ROOT / "mcp_memory").rglob("*.py")]
+    named = [(path.name, name) for path in texts for name in INSTALLS.findall(path.read_text("utf-8"))]
+    assert len(named) > 8, "the pattern finds the lines that there are"
+    assert [each for each in named if each[1] != "mcp-memory-stack"] == []
+    assert INSTALLS.findall("pip install 'mcp-memory[openai]'; uvx mcp-memory") == ["mcp-memory", "mcp-memory"]
+
+
+def test_the_registry_and_the_index_know_it_by_a_name_of_its_own() -> None:
+    """U3.1: and `uvx` of that name finds a command of that name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    server = json.loads((ROOT / "server.json").read_text("utf-8"))
+    assert project["name"] == server["packages"][0]["identifier"] == "mcp-memory-stack"
+    assert project["scripts"]["mcp-memory-stack"] == project["scripts"]["mcp-memory"]
 
 
 def test_every_test_says_what_it_proves() -> None:

@@ -48,7 +48,7 @@ finders = list(sys.meta_path)
 try:
     import_chromadb()
 except StoreUnavailable as error:
-    assert "Install mcp-memory again" in str(error), error
+    assert "Install mcp-memory-stack again" in str(error), error
 else:
     raise AssertionError("a missing Chroma must be told")
 assert sys.meta_path == finders

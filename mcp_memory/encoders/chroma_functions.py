@@ -96,7 +96,9 @@ def _cannot_make(name: str, error: BaseException) -> StoreUnavailable:
     if isinstance(missing, ImportError) and missing.name:
         advised = _ADVICE.search(str(error))
         package = advised[1] if advised else missing.name
-        source = f"mcp-memory[{package}]" if package in EXTRAS else f"the package {package} beside mcp-memory"
+        source = (
+            f"mcp-memory-stack[{package}]" if package in EXTRAS else f"the package {package} beside mcp-memory-stack"
+        )
         return StoreUnavailable(f"Embedder {name} needs the Python module {missing.name}. Install {source}.")
     if variable := _NO_VARIABLE.search(str(error)):
         return StoreUnavailable(f"Embedder {name} finds no key. Set the environment variable {variable[1]}.")

@@ -116,7 +116,9 @@ def _load() -> _Model:
         (DATA / "model.onnx").stat()  # onnxruntime raises a bare Exception for a missing file
         session = open_session(str(DATA / "model.onnx"))
     except (ImportError, OSError) as error:
-        raise StoreUnavailable(f"The text encoder cannot be loaded ({error}); install mcp-memory again.") from error
+        raise StoreUnavailable(
+            f"The text encoder cannot be loaded ({error}); install mcp-memory-stack again."
+        ) from error
     tokenizer.no_truncation()
     # A text that mentions "[SEP]" means those five characters, not the mark between two texts.
     tokenizer.encode_special_tokens = True

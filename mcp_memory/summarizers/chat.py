@@ -57,7 +57,7 @@ class ChosenModel:
 
 
 def no_library(package: str) -> SummaryFailed:
-    return SummaryFailed(f"needs the package {package}; install mcp-memory[{package}]")
+    return SummaryFailed(f"needs the package {package}; install mcp-memory-stack[{package}]")
 
 
 def timed_out(chosen: ChosenModel) -> SummaryFailed:

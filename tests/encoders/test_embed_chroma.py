@@ -255,9 +255,9 @@ def test_a_model_that_changes_its_dimensions_is_refused(service: EmbeddingServic
 @pytest.mark.parametrize(
     ("name", "module", "remedy"),
     [
-        ("openai", "openai", "Install mcp-memory[openai]."),
-        ("ollama", "ollama", "Install mcp-memory[ollama]."),
-        ("google_gemini", "google.genai", "Install the package google-genai beside mcp-memory."),
+        ("openai", "openai", "Install mcp-memory-stack[openai]."),
+        ("ollama", "ollama", "Install mcp-memory-stack[ollama]."),
+        ("google_gemini", "google.genai", "Install the package google-genai beside mcp-memory-stack."),
     ],
 )
 def test_a_missing_package_is_told_with_what_to_install(

@@ -155,7 +155,7 @@ def test_five_megabytes_are_covered_by_a_bounded_number_of_windows_in_seconds(un
 
 def test_a_package_without_its_model_is_reported_as_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(embed_minilm, "DATA", tmp_path)
-    with pytest.raises(StoreUnavailable, match="install mcp-memory again"):
+    with pytest.raises(StoreUnavailable, match="install mcp-memory-stack again"):
         MiniLMEmbedder().load()
 
 

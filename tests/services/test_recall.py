@@ -317,13 +317,13 @@ def test_without_the_model_words_still_find(app: App, remember: RememberOne, mon
     """R5, S2.2: the embedder is named as degraded."""
 
     def broken(*_: object) -> None:
-        raise StoreUnavailable("The model cannot run; reinstall mcp-memory.")
+        raise StoreUnavailable("The model cannot run; reinstall mcp-memory-stack.")
 
     remember("The port is 5432.")
     monkeypatch.setattr("mcp_memory.encoders.embed_minilm.MiniLMEmbedder.embed_query", broken)
     answer = recall(app, "port")
     assert texts(answer) == ["The port is 5432."]
-    assert answer.degraded == ("vector: The model cannot run; reinstall mcp-memory.",)
+    assert answer.degraded == ("vector: The model cannot run; reinstall mcp-memory-stack.",)
 
 
 def test_in_a_dialogue_the_neighbours_of_a_match_gain(app: App) -> None:

@@ -205,7 +205,7 @@ def test_without_its_library_the_note_names_what_to_install(
     monkeypatch.setitem(sys.modules, api, None)
     made = open_summarizer().summarize(asking())
     assert is_by_extractive(made, extractive)
-    assert made.note == f"{api}: needs the package {api}; install mcp-memory[{api}]; extractive instead"
+    assert made.note == f"{api}: needs the package {api}; install mcp-memory-stack[{api}]; extractive instead"
 
 
 def test_without_a_key_the_note_names_its_variable(
