@@ -5,6 +5,11 @@ Anything else goes to the command line, which is slower to load.
 
 import sys
 
+from mcp_memory.isolated_python import trusted_path
+
+# Before anything else is imported: all but the interpreter's own modules would be looked for in the folder first.
+sys.path[:] = trusted_path()
+
 
 def main() -> None:
     """The console script."""

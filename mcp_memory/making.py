@@ -101,7 +101,7 @@ def make_index_place(settings: Settings, embedder: str) -> "Place":
     key = settings.chroma_api_key
     return Place(
         mode=settings.chroma,
-        root=str(settings.data_dir / INDEX_FOLDER),
+        root=str(settings.data_dir.absolute() / INDEX_FOLDER),  # Its process works elsewhere.
         embedder=embedder,
         url=settings.chroma_url,
         tenant=settings.chroma_tenant,

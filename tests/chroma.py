@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -79,7 +80,7 @@ class SharedProcess:
     """An index process that outlives its links, as it takes a second to start. To open closes what was open."""
 
     def __init__(self) -> None:
-        self.process = ChromaProcess()
+        self.process = ChromaProcess(Path(tempfile.gettempdir()))
 
     def connect(self) -> Link:
         return _Unclosed(self.process)
@@ -96,14 +97,14 @@ class _Unclosed:
 class Memory:
     """The truth in a folder, the exact store over it, and Chroma on top; as each process of a memory has them."""
 
-    def __init__(self, folder: Path, connect: Callable[[], Link] = ChromaProcess, **place: Any) -> None:
+    def __init__(self, folder: Path, connect: Callable[[], Link] | None = None, **place: Any) -> None:
         embedder = place.pop("embedder", EMBEDDER)
         self.folder = folder
         self.index_folder = folder / "index"
         self.links: list[Link] = []
 
         def connecting() -> Link:
-            self.links.append(connect())
+            self.links.append(connect() if connect else ChromaProcess(folder))
             return self.links[-1]
 
         self.records = SqliteRecordStore(folder, embedder, lambda: 1000.0)
@@ -187,7 +188,7 @@ def opening(root: Path, **usual: Any) -> Generator[Open]:
         def open_it(folder: str = "", **given: Any) -> Memory:
             place = {**usual, **given}
             # Chroma's client leaves sockets to its process's end: what asks a server has a process of its own.
-            memory = Memory(root / folder, ChromaProcess if "url" in place else DirectLink, **place)
+            memory = Memory(root / folder, None if "url" in place else DirectLink, **place)
             memories.callback(memory.close)
             return memory
 

@@ -58,7 +58,9 @@ class ServerProcess:
         environment: Mapping[str, str] | None = None,
         command: Sequence[str] = (sys.executable, "-m", "mcp_memory"),
         handshake: bool = True,
+        folder: Path | None = None,
     ) -> None:
+        """`folder` is the one it is started in; by default that of the tests."""
         self._ids = itertools.count(1)
         self._log_path = data_dir.with_suffix(".log")
         with self._log_path.open("wb") as log:
@@ -68,6 +70,7 @@ class ServerProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={**server_environment(data_dir), **(environment or {})},
+                cwd=folder,
             )
         assert self.process.stdin is not None
         assert self.process.stdout is not None

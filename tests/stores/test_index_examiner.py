@@ -14,7 +14,7 @@ from mcp_memory.ports import Finding
 from mcp_memory.stores.vectors_chroma import Place
 from mcp_memory.stores.vectors_chroma.examiner import ChromaExaminer
 from mcp_memory.stores.vectors_chroma.folder import SLOTS, try_lock, write_json
-from mcp_memory.stores.vectors_chroma.process import ChromaProcess, Link
+from mcp_memory.stores.vectors_chroma.process import Link
 from mcp_memory.stores.vectors_exact import ExactVectorStore
 from tests.chroma import (
     EMBEDDER,
@@ -47,7 +47,7 @@ def left(opened: Open) -> Memory:
     return memory
 
 
-def examiner(memory: Memory, connect: Callable[[], Link] = DirectLink, **place: Any) -> ChromaExaminer:
+def examiner(memory: Memory, connect: Callable[[], Link] | None = DirectLink, **place: Any) -> ChromaExaminer:
     exact = ExactVectorStore(memory.records, EMBEDDER, mismatch)
     own = Place(mode="embedded", root=str(memory.index_folder), embedder=EMBEDDER)
     return ChromaExaminer(memory.records, exact, replace(own, **place), connect)
@@ -212,7 +212,7 @@ def test_a_chroma_server_is_compared_emptied_and_missed(opened: Open, tmp_path: 
     writer.add(*(unit(n) for n in range(30)))
 
     def look(*, mend: bool = False) -> Finding:
-        [finding] = examiner(writer, ChromaProcess, **remote).examine(mend=mend)
+        [finding] = examiner(writer, None, **remote).examine(mend=mend)
         return finding
 
     with chroma_server(tmp_path / "server", port):

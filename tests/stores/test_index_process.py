@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -36,8 +37,8 @@ class Noticed(Mapping[str, str]):
 
 
 @pytest.fixture
-def stopped() -> Iterator[ChromaProcess]:
-    process = ChromaProcess()
+def stopped(tmp_path: Path) -> Iterator[ChromaProcess]:
+    process = ChromaProcess(tmp_path)
     os.kill(process.pid, signal.SIGSTOP)
     yield process
     process.close()

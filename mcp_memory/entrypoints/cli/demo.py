@@ -4,8 +4,6 @@ Knows neither the story (demo_script) nor how it is shown (demo_screen).
 """
 
 import json
-import os
-import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -23,6 +21,7 @@ from mcp.types import CallToolResult, Implementation, TextContent, TextResourceC
 from mcp_memory import __version__
 from mcp_memory.entrypoints.cli.demo_script import ASSISTANT, Said, Script, Subtask
 from mcp_memory.errors import McpMemoryError
+from mcp_memory.isolated_python import isolated_command
 
 NAMESPACE = "demo"
 PATIENCE_SECONDS = 60.0
@@ -177,9 +176,9 @@ async def _server(folder: Path, log: TextIO) -> AsyncGenerator[Client]:
         "MCP_MEMORY_DATA_DIR": str(folder / "data"),
         "MCP_MEMORY_NAMESPACE": NAMESPACE,
         "MCP_MEMORY_CONFIG": str(folder / "none.toml"),
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
-    command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=settings)
+    program, *arguments = isolated_command("mcp_memory.__main__")
+    command = StdioServerParameters(command=program, args=arguments, env=settings, cwd=folder)
     me = Implementation(name="mcp-memory-demo", version=__version__)
     transport = stdio_client(command, errlog=log)
     async with Client(transport, client_info=me, read_timeout_seconds=PATIENCE_SECONDS, cache=None) as client:

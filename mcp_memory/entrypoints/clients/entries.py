@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import cast
 
 from mcp_memory.entrypoints.clients.notation import Table, as_table
+from mcp_memory.isolated_python import isolation_flags
 
-PROGRAM = "mcp-memory"
+DISTRIBUTION = "mcp-memory-stack"
+"""The name on the package index, where `mcp-memory` is somebody else's; and a second name of the program."""
+PROGRAMS = ("mcp-memory", DISTRIBUTION)
 _RUNNERS = re.compile(r"py|pyw|python[\d.]*w?|pypy[\d.]*|uv|uvx|pipx")
 """What may start us with our name among its arguments; `npx mcp-memory` would be somebody else's."""
-_OURS = re.compile(r"mcp[-_]memory(?:\[[\w,-]*\])?(?:[=@<>~!].*)?")
+_OURS = re.compile(r"mcp[-_]memory(?:[-_]stack)?(?:\[[\w,-]*\])?(?:[=@<>~!].*)?")
+"""`mcp-memory-stack[openai]==0.1.0`, `mcp_memory`; the short name also stands in entries that were written long ago."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +29,15 @@ class Start:
 
 
 def running_command() -> Start:
-    """How the program that runs is started again."""
-    beside = (sys.argv[0], str(Path(sys.executable).with_name(PROGRAM)))
-    for candidate in beside:
-        found = shutil.which(candidate) if _stem(candidate) == PROGRAM else None
-        if found is not None:
-            return _lasting(Path(found).absolute())
-    return Start(command=sys.executable, arguments=("-m", "mcp_memory"))
+    """The command that starts this program again, in any folder, with nothing of that folder on its path.
+
+    An environment in uv's cache is gone when the cache is cleaned; there uvx is asked to make it again.
+    """
+    module = (*isolation_flags(), "-m", "mcp_memory")
+    uvx = shutil.which("uvx") if "archive-v0" in Path(sys.executable).parts else None
+    if uvx is not None:
+        return Start(command=uvx, arguments=("--from", DISTRIBUTION, "python", *module))
+    return Start(command=sys.executable, arguments=module)
 
 
 def entry_for(start: Start, variables: Mapping[str, str], *, transport: bool, cwd: str | None) -> Table:
@@ -64,21 +70,15 @@ def command_of(entry: object) -> tuple[str, ...]:
 def is_ours(entry: object) -> bool:
     """Whether an entry starts mcp-memory, by itself or through Python or uv."""
     command, *arguments = command_of(entry) or ("",)
-    if _stem(command) == PROGRAM:
+    if _stem(command) in PROGRAMS:
         return True
     return bool(_RUNNERS.fullmatch(_stem(command))) and any(_is_our_name(argument) for argument in arguments)
 
 
 def _is_our_name(argument: str) -> bool:
     is_path = argument.startswith("/") or argument[1:3] in (":\\", ":/")
-    return _stem(argument) == PROGRAM if is_path else bool(_OURS.fullmatch(argument))
+    return _stem(argument) in PROGRAMS if is_path else bool(_OURS.fullmatch(argument))
 
 
 def _stem(path: str) -> str:
     return re.split(r"[/\\]", path)[-1].removesuffix(".exe")
-
-
-def _lasting(program: Path) -> Start:
-    """A program in uv's cache is gone when the cache is cleaned; there uvx is asked for it."""
-    uvx = shutil.which("uvx") if "archive-v0" in program.parts else None
-    return Start(command=uvx, arguments=(PROGRAM,)) if uvx else Start(command=str(program))

@@ -28,7 +28,7 @@ from mcp_memory.stores.vectors_chroma.folder import (
 )
 from mcp_memory.stores.vectors_chroma.index import Index
 from mcp_memory.stores.vectors_chroma.place import Place, key_of, record_of
-from mcp_memory.stores.vectors_chroma.process import ChromaProcess, Link
+from mcp_memory.stores.vectors_chroma.process import Link, process_of
 from mcp_memory.stores.vectors_exact import ExactVectorStore
 
 _MENDING = "`mcp-memory doctor --mend` drops it, and the next server makes it anew."
@@ -40,12 +40,16 @@ class ChromaExaminer:
     """Implements `IndexExaminer`. `exact` is made over `records`; nothing is opened before `examine`."""
 
     def __init__(
-        self, records: RecordStore, exact: ExactVectorStore, place: Place, connect: Callable[[], Link] = ChromaProcess
+        self,
+        records: RecordStore,
+        exact: ExactVectorStore,
+        place: Place,
+        connect: Callable[[], Link] | None = None,
     ) -> None:
         self._records = records
         self._exact = exact
         self._place = place
-        self._connect = connect
+        self._connect = connect or process_of(place)
 
     def directories(self) -> Sequence[IndexDirectory]:
         states = [(path, read_state(path)) for path in self._paths()]

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import itertools
-import json
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import IO, Any, Protocol
 
+from mcp_memory.isolated_python import environment_for_child, isolated_command
 from mcp_memory.stores.vectors_chroma.failure import IndexFailure
 from mcp_memory.stores.vectors_chroma.frames import Fields, read_frame, write_frame
+from mcp_memory.stores.vectors_chroma.place import Place
 
 _WORKER = "mcp_memory.stores.vectors_chroma.worker"
-_START = f"import sys, json; sys.path[:] = json.loads(sys.argv[1]); from {_WORKER} import main; main()"
-"""Finds the modules that this process has found, whatever its working directory holds."""
 _LEAVING_SECONDS = 2.0
 
 
@@ -37,16 +38,26 @@ class Link(Protocol):
     def close(self) -> None: ...
 
 
+def process_of(place: Place) -> Callable[[], Link]:
+    """Starts an index process for this place, in the folder of the memory that the index belongs to."""
+    return partial(ChromaProcess, Path(place.root).parent)
+
+
 class ChromaProcess:
     """Implements `Link` by a child process, which ends when its input does, however this process comes to an end."""
 
-    def __init__(self) -> None:
-        """Start it. Raises IndexFailure where no process can be started."""
-        command = [sys.executable, "-c", _START, json.dumps(sys.path)]
+    def __init__(self, folder: Path) -> None:
+        """Start it in this folder, the memory's own. Raises IndexFailure where no process can be started."""
         flags = subprocess.CREATE_NO_WINDOW if sys.platform == "win32" else 0
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, creationflags=flags
+                isolated_command(_WORKER),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=folder,
+                env=environment_for_child(),
+                creationflags=flags,
             )
         except OSError as error:
             raise IndexFailure(f"No index process can be started: {error}.", keep=True) from error

@@ -22,7 +22,7 @@ from mcp_memory.stores.vectors_chroma.folder import IndexFolder, size_of
 from mcp_memory.stores.vectors_chroma.follower import Follower, View
 from mcp_memory.stores.vectors_chroma.index import Index
 from mcp_memory.stores.vectors_chroma.place import SERVER_BATCH, Place, record_of
-from mcp_memory.stores.vectors_chroma.process import ChromaProcess, Link
+from mcp_memory.stores.vectors_chroma.process import Link, process_of
 from mcp_memory.stores.vectors_exact import ExactVectorStore, best_first
 
 if TYPE_CHECKING:
@@ -51,17 +51,20 @@ class ChromaVectorStore:
         exact: ExactVectorStore,
         place: Place,
         identity: Callable[[], str],
-        connect: Callable[[], Link] = ChromaProcess,
+        connect: Callable[[], Link] | None = None,
         least_vectors: int = 0,
     ) -> None:
-        """A scope of fewer than `least_vectors` is searched exactly, which is quicker than asking another process."""
+        """A scope of fewer than `least_vectors` is searched exactly, which is quicker than asking another process.
+
+        `connect` reaches a worker; by default it starts a process.
+        """
         self._exact = exact
         self._least_vectors = least_vectors
         self._folder = IndexFolder(Path(place.root))
         self._place = place
         self._identity = identity
-        self._connect = connect
-        self._follower = Follower(exact, self._own_place, connect)
+        self._connect = connect or process_of(place)
+        self._follower = Follower(exact, self._own_place, self._connect)
         self._rest_until, self._rest_seconds = float("-inf"), FIRST_REST_SECONDS
         self._answered = 0
 

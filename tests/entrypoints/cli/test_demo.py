@@ -18,19 +18,20 @@ import pytest
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.entrypoints.cli.demo import DemoFailed, Step, play
 from mcp_memory.entrypoints.cli.demo_script import SCRIPT, Question
+from tests.hostile_folder import HostileFolder
 
 KEY_PREFIX = "AKIA"
 
 
-def run_demo(tmp_path: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """The demo with a temporary directory, a home and settings of its own."""
+def run_demo(tmp_path: Path, *arguments: str, folder: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    """The demo with a temporary directory, a home and settings of its own, started in the folder."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_MEMORY_")}
     temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(tmp_path))
     # A person's own settings; the demo must neither read nor touch that person's memory.
     own = {"MCP_MEMORY_DATA_DIR": str(tmp_path / "own"), "MCP_MEMORY_REDACT_SECRETS": "false"}
-    command = [sys.executable, "-m", "mcp_memory", "demo", *arguments]
+    command = [sys.executable, "-I", "-m", "mcp_memory", "demo", *arguments]
     environment = kept | temporary | own | {"COLUMNS": "300", "PYTHONIOENCODING": "utf-8"}
-    return subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=False)
+    return subprocess.run(command, env=environment, cwd=folder, capture_output=True, encoding="utf-8", check=False)
 
 
 def scenes(steps: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
@@ -65,16 +66,18 @@ def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_demo_is_readable(tmp_path: Path) -> None:
-    """S7.1."""
-    ran = run_demo(tmp_path)
+def test_the_demo_is_readable(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """S7.1, X1.1: in any folder, of which neither it nor its servers run anything."""
+    hostile = HostileFolder(tmp_path_factory.mktemp("hostile"))
+    ran = run_demo(tmp_path, folder=hostile.path)
     assert (ran.returncode, ran.stderr) == (0, "")
+    assert hostile.take_witness() == []
     assert "[REDACTED" in ran.stdout
     assert "dead end" in ran.stdout
     assert " superseded" in ran.stdout
     assert f"of {SCRIPT.max_tokens} tokens" in ran.stdout
     assert "28 of 28 records" in ran.stdout
-    program = r"(\S*[/\\]mcp-memory\S*|\S+ -m mcp_memory|uvx mcp-memory)"
+    program = r"\S+( --from mcp-memory-stack python)? -I -m mcp_memory"
     assert re.search(rf"Give it to Claude Code: {program} install claude-code$", ran.stdout, re.MULTILINE)
     assert re.search(r"^(Process \d+ is|Processes \d+(, \d+)+ are) gone\.$", ran.stdout, re.MULTILINE)
 

@@ -1,12 +1,13 @@
 """Which entries are ours, and how the program is named so that a client finds it."""
 
-import os
+import site
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import mcp_memory
 from mcp_memory.entrypoints.clients import Start, running_command
 from mcp_memory.entrypoints.clients.entries import is_ours, merged
 
@@ -20,6 +21,10 @@ from mcp_memory.entrypoints.clients.entries import is_ours, merged
         ["/usr/bin/python3.12", "-m", "mcp_memory"],
         ["python", "/src/mcp-memory"],
         ["uvx", "mcp-memory"],
+        ["uvx", "mcp-memory-stack"],
+        ["uvx", "--from", "mcp-memory-stack", "python", "-I", "-m", "mcp_memory"],
+        ["mcp-memory-stack"],
+        ["uv", "run", "--with", "mcp_memory_stack[openai]", "x"],
         ["uvx", "mcp-memory@latest"],
         ["/bin/uv", "run", "--with", "mcp-memory[openai]==0.1.0", "x"],
         ["uv", "run", "--directory", "/a/b", "mcp-memory"],
@@ -74,37 +79,28 @@ def program(folder: Path, name: str = "mcp-memory") -> Path:
     return path
 
 
-def test_the_program_that_runs_is_named_by_its_full_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S7.1: also where it was found on PATH, which a client may have another one of."""
-    path = program(tmp_path / "bin")
-    monkeypatch.setattr(sys, "argv", [str(path), "install", "cursor"])
-    assert running_command() == Start(command=str(path))
-    monkeypatch.setenv("PATH", str(path.parent) + os.pathsep + os.environ["PATH"])
-    monkeypatch.setattr(sys, "argv", ["mcp-memory"])
-    assert running_command() == Start(command=str(path))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [os.path.join("bin", "mcp-memory")])  # noqa: PTH118 -- relative, as typed
-    assert running_command() == Start(command=str(path))
+def test_it_is_started_by_its_own_python_which_looks_nowhere_else_for_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S7.1, X1.1: by its full path, since clients have other PATHs; however it was started itself."""
+    isolated = Start(command=sys.executable, arguments=("-I", "-m", "mcp_memory"))
+    for argv in (["/opt/x/bin/mcp-memory", "install", "cursor"], ["/src/mcp_memory/__main__.py"]):
+        monkeypatch.setattr(sys, "argv", argv)
+        assert running_command() == isolated
 
 
-def test_run_as_a_module_it_is_the_program_beside_python_or_that_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """S7.1."""
-    python = tmp_path / "venv" / "bin" / "python"
-    monkeypatch.setattr(sys, "argv", ["/src/mcp_memory/__main__.py"])
-    monkeypatch.setattr(sys, "executable", str(python))
-    assert running_command() == Start(command=str(python), arguments=("-m", "mcp_memory"))
-    beside = program(python.parent)
-    assert running_command() == Start(command=str(beside))
+def test_a_package_that_was_installed_for_one_user_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """X1.1: `-I` would hide it; what the environment and the folder name stays out."""
+    monkeypatch.setattr(site, "ENABLE_USER_SITE", True)
+    monkeypatch.setattr(site, "USER_SITE", str(Path(mcp_memory.__file__).parents[1]))
+    assert running_command().arguments == ("-E", "-P", "-m", "mcp_memory")
 
 
 def test_from_the_cache_of_uvx_it_is_uvx_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S7.1: that path is gone when the cache is cleaned."""
-    cached = program(tmp_path / "archive-v0" / "x" / "bin")
+    """S7.1, U3.1: that path is gone when the cache is cleaned; uvx makes it again, under our name on the index."""
+    python = program(tmp_path / "archive-v0" / "x" / "bin", "python")
     uvx = program(tmp_path / "bin", "uvx")
-    monkeypatch.setattr(sys, "argv", [str(cached)])
+    monkeypatch.setattr(sys, "executable", str(python))
     monkeypatch.setenv("PATH", str(uvx.parent))
-    assert running_command() == Start(command=str(uvx), arguments=("mcp-memory",))
+    expected = ("--from", "mcp-memory-stack", "python", "-I", "-m", "mcp_memory")
+    assert running_command() == Start(command=str(uvx), arguments=expected)
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
-    assert running_command() == Start(command=str(cached))
+    assert running_command() == Start(command=str(python), arguments=("-I", "-m", "mcp_memory"))

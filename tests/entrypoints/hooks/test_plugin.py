@@ -41,13 +41,15 @@ def test_every_hook_is_run_with_a_timeout_behind_its_own_deadline() -> None:
     assert hooks.keys() == HOOKS.keys()
     for name, matchers in hooks.items():
         ((one,),) = [matcher["hooks"] for matcher in matchers]
-        assert one["command"] == f"mcp-memory hook {name}"
+        assert one["command"] == f"PYTHONPATH= PYTHONSAFEPATH=1 mcp-memory hook {name}"
         assert one["timeout"] >= HOOKS[name].seconds + 2, "an interpreter takes a while to start"
         assert one.get("async", False) == (name == "PostToolUse")
 
 
 def test_the_server_is_the_command_without_arguments() -> None:
-    assert read(PLUGIN / ".mcp.json") == {"mcpServers": {"memory": {"command": "mcp-memory", "args": []}}}
+    isolated = {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
+    entry = {"command": "mcp-memory", "args": [], "env": isolated}
+    assert read(PLUGIN / ".mcp.json") == {"mcpServers": {"memory": entry}}
 
 
 def test_the_skill_says_when_to_use_each_tool() -> None:

@@ -1,0 +1,170 @@
+"""X1.1, X1.2: servers, hooks and commands that are started in a folder run nothing of it."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from mcp_memory.entrypoints.clients import Wanted, client_named, places_here, plan_install, running_command
+from mcp_memory.entrypoints.clients.entries import command_of
+from tests.hostile_folder import HostileFolder
+
+if TYPE_CHECKING:
+    from conftest import ServerProcess
+
+PATIENCE_SECONDS = 60.0
+PLUGIN = Path(__file__).parents[2] / "plugin"
+PROGRAM = str(Path(sys.executable).with_name("mcp-memory"))
+"""The installed command, as a person calls it."""
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> HostileFolder:
+    return HostileFolder(tmp_path_factory.mktemp("hostile"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran(hostile: HostileFolder) -> Iterator[None]:
+    yield
+    assert hostile.take_witness() == []
+
+
+def plugin_server() -> Mapping[str, Any]:
+    return json.loads((PLUGIN / ".mcp.json").read_text("utf-8"))["mcpServers"]["memory"]
+
+
+def plugin_hooks() -> dict[str, str]:
+    """The command line of each hook, as the plugin hands it to a shell."""
+    hooks = json.loads((PLUGIN / "hooks" / "hooks.json").read_text("utf-8"))["hooks"]
+    return {name: matcher["hooks"][0]["command"] for name, (matcher,) in hooks.items()}
+
+
+def careless(environment: Mapping[str, str]) -> dict[str, str]:
+    """With the commonest slip in a shell's profile, which puts the working directory first on Python's path."""
+    return {
+        **environment,
+        "PYTHONPATH": f"{os.pathsep}/opt/lib",
+        "PATH": f"{Path(PROGRAM).parent}{os.pathsep}/usr/bin:/bin",
+    }
+
+
+def written_by_install() -> Sequence[str]:
+    wanted = Wanted(start=running_command(), name="memory", variables={}, project=False, force=False)
+    return command_of(plan_install(client_named("claude-code"), wanted, places_here()).entry)
+
+
+@pytest.mark.parametrize("form", ["the command", "what install writes", "what the plugin writes"])
+def test_a_server_and_its_index_process_run_nothing_of_the_folder(
+    form: str, hostile: HostileFolder, tmp_path: Path, start_server: "Callable[..., ServerProcess]"
+) -> None:
+    """X1.1, X1.2: they store, embed, search, read dates and redact there; the child works in the data directory."""
+    environment = {"MCP_MEMORY_CHROMA_LEAST_VECTORS": "0"}
+    command: Sequence[str] = (PROGRAM,)
+    if form == "what install writes":
+        command, environment = written_by_install(), careless(environment)
+    elif form == "what the plugin writes":
+        command, environment = (PROGRAM,), {**careless(environment), **plugin_server()["env"]}
+        assert plugin_server()["command"] == "mcp-memory"
+    server = start_server(tmp_path / "data", environment, command, folder=hostile.path)
+    server.call("remember", text="Ines deploys on Tuesdays; password=correct-horse-42-battery", kind="decision")
+    assert server.call("recall", query="when did Ines deploy last week?")["structuredContent"] is not None
+    server.call("assemble_context", max_tokens=500)
+    child = the_child_of(server.process.pid)
+    assert Path(child.cwd()) == (tmp_path / "data").resolve()
+    assert not [name for name in child.environ() if name.startswith("PYTHON")]
+    server.stop()
+
+
+def the_child_of(pid: int) -> psutil.Process:
+    """The index process, once it has loaded what it needs."""
+    for _ in range(600):
+        for child in psutil.Process(pid).children(recursive=True):
+            if any("chroma" in mapped.path for mapped in child.memory_maps()):
+                return child
+        time.sleep(0.1)
+    raise AssertionError("no index process came up")
+
+
+@pytest.mark.parametrize("name", plugin_hooks())
+def test_a_hook_of_the_plugin_runs_nothing_of_the_folder(
+    name: str, hostile: HostileFolder, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """X1.1: even where the shell's own configuration puts the folder on Python's path."""
+    transcript = tmp_path / "transcript.jsonl"
+    said = {
+        "type": "user",
+        "message": {"role": "user", "content": "Deploy on Tuesday."},
+        "uuid": "u1",
+        "sessionId": "s1",
+    }
+    transcript.write_text(json.dumps(said) + "\n", "utf-8")
+    payload = {
+        "session_id": "s1",
+        "transcript_path": str(transcript),
+        "cwd": str(hostile.path),
+        "hook_event_name": name,
+        "prompt": "When do we deploy?",
+        "compact_summary": "Deploys were discussed.",
+        "source": "startup",
+    }
+    done = subprocess.run(
+        ["/bin/sh", "-c", plugin_hooks()[name]],
+        input=json.dumps(payload).encode(),
+        capture_output=True,
+        env=careless(environment),
+        cwd=hostile.path,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("arguments", ["status --json", "add Remembered.", "doctor --json", "export -", "tokens list"])
+def test_a_command_runs_nothing_of_the_folder(
+    arguments: str, hostile: HostileFolder, environment: dict[str, str]
+) -> None:
+    """X1.1."""
+    done = subprocess.run(
+        [PROGRAM, *shlex.split(arguments)],
+        capture_output=True,
+        env=environment,
+        cwd=hostile.path,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert b"Traceback" not in done.stderr, done.stderr
+    assert b"evil" not in done.stdout
+
+
+def test_run_as_a_module_it_drops_the_folder_before_it_imports_anything(
+    hostile: HostileFolder, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """X1.1: what Python itself imports for `-m` comes before us; `-I` is how to keep it out too.
+
+    The folder here holds the planted modules but those that Python's own start of a module needs.
+    """
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    listing = "import runpy, sys; print(*(name.split('.')[0] for name in sys.modules))"
+    started = subprocess.run([sys.executable, "-I", "-c", listing], capture_output=True, text=True, check=True)
+    by_python = {*started.stdout.split(), "mcp_memory"}
+    for planted in hostile.path.glob("*.py"):
+        if planted.stem not in by_python:
+            (folder / planted.name).write_bytes(planted.read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_memory", "add", "Remembered."],
+        capture_output=True,
+        env=environment,
+        cwd=folder,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
