@@ -2,14 +2,15 @@
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from mcp_memory.entrypoints.clients.catalogue import Client, Places
 from mcp_memory.entrypoints.clients.entries import Start, entry_for, is_ours, merged
-from mcp_memory.entrypoints.clients.files import Found, read_file, replace_file
+from mcp_memory.entrypoints.clients.files import Found, kept_copies, read_file, replace_file
 from mcp_memory.entrypoints.clients.notation import NotEditable, Table, as_table, servers_in
 from mcp_memory.errors import Conflict
 
@@ -77,17 +78,38 @@ def plan_install(client: Client, wanted: Wanted, places: Places) -> Change:
 
 
 def plan_uninstall(client: Client, name: str, places: Places, *, project: bool, force: bool) -> Change:
-    """Nothing changes where there is no such entry. Raises Conflict, InvalidRequest."""
+    """The file without the entry, and where nothing but `install` touched it, the file of before, to the byte.
+
+    Nothing changes where there is no such entry. Raises Conflict, InvalidRequest.
+    """
     found = read_file(client.project_file(places) if project else client.user_file(places))
     try:
         servers = servers_in(client.notation.read(found.text), client.key)
         if name in servers and not is_ours(servers[name]) and not force:
             raise _not_ours(client, found, name)
-        text = client.notation.drop(found.text, client.key, name) if name in servers else found.text
+        text = found.text
+        if name in servers:
+            text = client.notation.drop(found.text, client.key, name)
+            text = next(_former_texts(client, found, name, servers[name]), text)
     except NotEditable as error:
         raise Conflict(f"{found.path} was left alone: {error}. Take {name!r} out of it by hand.") from error
     secret = _holds_secret(servers.get(name))
     return Change(client=client, found=found, name=name, entry=None, text=text, secret=secret)
+
+
+def _former_texts(client: Client, found: Found, name: str, entry: object) -> Iterator[str]:
+    """Kept copies out of which installing this entry makes the file as it is now.
+
+    An edit cannot tell whether an empty list of servers, or a line end at the end, was there before: a copy can.
+    """
+    table = as_table(entry)
+    if table is None:
+        return
+    for copy in kept_copies(found):
+        with suppress(NotEditable):
+            is_without = name not in servers_in(client.notation.read(copy), client.key)
+            if is_without and client.notation.put(copy, client.key, name, table) == found.text:
+                yield copy
 
 
 def _holds_secret(entry: object) -> bool:

@@ -2,12 +2,19 @@
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from mcp_memory.bounded_files import MB, read_regular
 from mcp_memory.errors import Conflict
 
+MAX_BYTES = 64 * MB
+"""Of a configuration file: Claude Code keeps its history in the same file as its servers, tens of megabytes of it."""
+MAX_COPIES = 10
+"""Kept copies that `kept_copies` looks at, the newest first."""
 _MARK = "\ufeff"
 
 
@@ -23,10 +30,10 @@ class Found:
 
 
 def read_file(path: Path) -> Found:
-    """Raises Conflict for what cannot be read, or is no UTF-8."""
+    """Read a configuration file. Raises Conflict for what is no ordinary file, too large, or no UTF-8."""
     try:
         place = path.resolve()
-        content = place.read_bytes() if place.exists() else None
+        content = read_regular(place, MAX_BYTES) if place.exists() else None
         mode = place.stat().st_mode & 0o777 if content is not None else None
         text = (content or b"").decode("utf-8").removeprefix(_MARK)
     except UnicodeDecodeError as error:
@@ -34,6 +41,15 @@ def read_file(path: Path) -> Found:
     except (OSError, RuntimeError) as error:  # a circle of links is a RuntimeError
         raise Conflict(f"{path} cannot be read: {_reason(error)}. Make it readable, and try again.") from error
     return Found(path=path, place=place, content=content, mode=mode, text=text)
+
+
+def kept_copies(found: Found) -> Iterator[str]:
+    """The texts of the copies that `replace_file` kept of this file, newest first; what cannot be read is left out."""
+    folder, prefix = found.place.parent, f"{found.place.name}.bak-"
+    names = sorted((path.name for path in folder.iterdir() if path.name.startswith(prefix)), reverse=True)
+    for name in names[:MAX_COPIES]:
+        with suppress(OSError, UnicodeDecodeError):
+            yield read_regular(folder / name, MAX_BYTES, follow_link=False).decode("utf-8").removeprefix(_MARK)
 
 
 def replace_file(found: Found, text: str, now: datetime, *, private: bool = False) -> Path | None:
@@ -64,7 +80,7 @@ def _swap(found: Found, content: bytes, mode: int | None) -> None:
     temporary = found.place.with_name(f".{found.place.name}.{secrets.token_hex(4)}.tmp")
     try:
         _write_new(temporary, content, mode)
-        if (found.place.read_bytes() if found.place.exists() else None) != found.content:
+        if (read_regular(found.place, MAX_BYTES) if found.place.exists() else None) != found.content:
             raise Conflict(f"{found.path} was changed meanwhile, by the client perhaps; close it, and try again.")
         temporary.replace(found.place)
     finally:

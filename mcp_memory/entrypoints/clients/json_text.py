@@ -1,12 +1,11 @@
 """JSON as people write it, edited in place: order, spacing and comments stay. Knows no client.
 
 A scanner keeps where each value stands, so that an edit touches one entry's characters and its comma. No library does
-this: those that keep comments write the whole file anew.
+this: those that keep comments write the whole file anew. An entry goes in only where it comes out again.
 """
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mcp_memory.entrypoints.clients.notation import NotEditable, Table, as_table, check_edit
@@ -14,6 +13,8 @@ from mcp_memory.entrypoints.clients.notation import NotEditable, Table, as_table
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _END_OF_LINE = re.compile(r"[ \t]*\r?\n")
+_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<comment>//[^\n]*|/\*.*?\*/)', re.DOTALL)
+"""So that the slashes in "https://example.org" are no comment."""
 _FIRST_INDENT = re.compile(r"\n([ \t]+)\S")
 
 
@@ -27,8 +28,11 @@ class _Value:
     members: "tuple[_Member, ...] | None" = None
 
     def member(self, name: str) -> "_Member | None":
-        """The last of that name, which is the one that counts."""
-        return next((member for member in reversed(self.members or ()) if member.name == name), None)
+        """The member of that name. Raises NotEditable where there are several: the client may take either."""
+        named = [member for member in self.members or () if member.name == name]
+        if len(named) > 1:
+            raise NotEditable(f"`{name}` stands in it {len(named)} times in the same place; leave one")
+        return named[0] if named else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,9 @@ class JsonNotation:
         return as_table(self._scan(text).plain) or {}
 
     def put(self, text: str, key: str, name: str, entry: Table) -> str:
-        return check_edit(self.read, text, self._put(text, key, name, entry), key, name, entry)
+        after = check_edit(self.read, text, self._put(text, key, name, entry), key, name, entry)
+        self.drop(after, key, name)  # Raises where the entry could not be taken out again.
+        return after
 
     def drop(self, text: str, key: str, name: str) -> str:
         root = self._scan(text)
@@ -62,10 +68,14 @@ class JsonNotation:
         if servers is None or member is None:
             raise NotEditable(f"there is no {name!r} under `{key}`")
         after = _cut(text, servers.value, member)
+        if _comments(after) != _comments(text[: member.start] + text[member.value.end :]):
+            raise NotEditable("it has comments where an edit would lose them")
         emptied = self._scan(after)
         left = emptied.member(key)
         if left is not None and after[left.value.start : left.value.end] == "{}":
-            after = _cut(after, emptied, left)
+            without = _cut(after, emptied, left)
+            if _comments(without) == _comments(after):  # One between the name and its list keeps the list.
+                after = without
         return check_edit(self.read, text, after, key, name, None)
 
     def snippet(self, key: str, name: str, entry: Table) -> str:
@@ -81,12 +91,39 @@ class JsonNotation:
             return _insert(text, root, key, {name: entry})
         if servers.value.members is None:
             raise NotEditable(f"`{key}` holds something else than servers")
-        former = servers.value.member(name)
-        if former is None:
+        if servers.value.member(name) is None:
             return _insert(text, servers.value, name, entry)
-        is_long = "\n" in text[former.value.start : former.value.end] or _own_line(text, former.start)
-        written = _written(text, entry, _indent(text, former.start)) if is_long else _in_one_line(entry)
-        return text[: former.value.start] + written + text[former.value.end :]
+        return self._change(text, (key, name), entry)
+
+    def _change(self, text: str, path: tuple[str, ...], wanted: object) -> str:
+        """The text with `wanted` at the path, by edits as small as can be: comments between unchanged fields stay."""
+        member = self._at(text, path)
+        fields, table = member.value.members, as_table(wanted)
+        if member.value.plain == wanted:
+            return text
+        if fields is None or table is None:
+            is_long = "\n" in text[member.value.start : member.value.end]
+            is_long = is_long or (table is not None and _own_line(text, member.start))
+            written = _written(text, wanted, _indent(text, member.start)) if is_long else _in_one_line(wanted)
+            return text[: member.value.start] + written + text[member.value.end :]
+        for gone in (field.name for field in fields if field.name not in table):
+            text = _cut(text, self._at(text, path).value, self._at(text, (*path, gone)))
+        for name, value in table.items():
+            holder = self._at(text, path).value
+            is_new = holder.member(name) is None
+            text = _insert(text, holder, name, value) if is_new else self._change(text, (*path, name), value)
+        return text
+
+    def _at(self, text: str, path: tuple[str, ...]) -> _Member:
+        """The member at a path that is there. Raises NotEditable where a name on it stands there twice."""
+        value, member = self._scan(text), None
+        for name in path:
+            member = value.member(name)
+            if member is None:
+                raise NotEditable(f"there is no {name!r} in it")
+            value = member.value
+        assert member is not None
+        return member
 
     def _skip(self, text: str, at: int) -> int:
         match = (_SPACE_AND_COMMENTS if self.comments else _SPACE).match(text, at)
@@ -100,6 +137,8 @@ class JsonNotation:
             raise NotEditable("it is nested too deeply") from error
         except json.JSONDecodeError as error:
             raise NotEditable(f"it is no JSON (line {error.lineno}, column {error.colno}: {error.msg})") from error
+        except ValueError as error:  # a number of thousands of digits
+            raise NotEditable("it holds a number that is too long to be read") from error
         if (end := self._skip(text, root.end)) != len(text):
             raise NotEditable(
                 f"it is no JSON (line {text.count(chr(10), 0, end) + 1}: something stands behind its end)"
@@ -156,7 +195,7 @@ class JsonNotation:
         return at, behind
 
 
-def _insert(text: str, holder: _Value, name: str, value: Table) -> str:
+def _insert(text: str, holder: _Value, name: str, value: object) -> str:
     """A new member at the end of an object, written as those before it are."""
     close, newline = holder.end - 1, _newline(text)
     label = f"{json.dumps(name, ensure_ascii=False)}: "
@@ -183,15 +222,17 @@ def _cut(text: str, holder: _Value, member: _Member) -> str:
     """The text without a member and one comma; of a line of its own nothing stays."""
     members = holder.members or ()
     end = member.value.end if member.comma is None else member.comma + 1
+    between = text[member.value.end : end].rstrip(",")
+    kept = between if between.strip() else ""  # a comment before the comma
     start = _widened(text, member.start, end)
-    if len(members) == 1 and not (text[holder.start + 1 : start] + text[end : holder.end - 1]).strip():
+    if len(members) == 1 and not (text[holder.start + 1 : start] + kept + text[end : holder.end - 1]).strip():
         return text[: holder.start] + "{}" + text[holder.end :]
     before = text[:start]
     position = members.index(member)
     if member.comma is None and position > 0:
         comma = members[position - 1].comma or 0
         before = text[:comma] + text[comma + 1 : start]
-    return before + text[end:]
+    return before + kept + text[end:]
 
 
 def _widened(text: str, start: int, end: int) -> int:
@@ -225,10 +266,14 @@ def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _written(text: str, value: Mapping[str, object], indent: str) -> str:
+def _written(text: str, value: object, indent: str) -> str:
     lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
     return (_newline(text) + indent).join(lines)
 
 
-def _in_one_line(value: Mapping[str, object]) -> str:
+def _in_one_line(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def _comments(text: str) -> list[str]:
+    return [found["comment"].rstrip() for found in _STRING_OR_COMMENT.finditer(text) if found["comment"]]

@@ -1,15 +1,24 @@
-"""TOML edited in place: one server's tables are written at the end or cut out, the rest stays. Knows no client."""
+"""TOML edited in place: one server's tables are written at the end or cut out, the rest stays. Knows no client.
+
+tomlkit keeps comments too, but takes those above the next table out with ours, and moves empty lines: what it writes
+after putting an entry in and taking it out is another file. So it is statements that are cut here, as they stand.
+"""
 
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from typing import cast
 
 from mcp_memory.entrypoints.clients.notation import NotEditable, Table, as_table, check_edit, servers_in
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_HEADER = re.compile(r"\s*\[")
+_TOKEN = re.compile(
+    r"""(?P<quoted>"{3}(?:[^\\]|\\.)*?"{3,5}|'{3}.*?'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+    r"|(?P<comment>\#[^\n]*)|(?P<open>[\[{])|(?P<close>[\]}])|(?P<end>\n)|(?P<other>[^\"'\#\[\]{}\n]+)",
+    re.DOTALL,
+)
+"""Of a text that was read as TOML before. A line that begins with `[` is no header inside of a string or an array."""
 _SAYS_NOTHING = re.compile(r"\s*(#.*)?$")
 
 
@@ -19,46 +28,74 @@ class TomlNotation:
     def read(self, text: str) -> Table:
         try:
             return tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise NotEditable(f"it is no TOML ({error})") from error
+        except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError
+            raise NotEditable(f"it is no TOML ({str(error)[:200]})") from error
 
     def put(self, text: str, key: str, name: str, entry: Table) -> str:
         is_there = name in servers_in(self.read(text), key)
-        kept = _cut(text, key, name) if is_there else text
+        kept, gone = _cut(text, key, name) if is_there else (text, [])
         newline = "\r\n" if "\r\n" in text else "\n"
         between = "" if not kept.strip() else newline if kept.endswith("\n") else newline * 2
-        after = kept + between + self.snippet(key, name, entry).replace("\n", newline) + newline
-        return check_edit(self.read, text, after, key, name, entry)
+        header, *fields = self.snippet(key, name, entry).split("\n")
+        comments = [comment for statement in gone for comment in _comments(statement)]
+        after = kept + between + newline.join((header, *comments, *fields, ""))
+        self.drop(check_edit(self.read, text, after, key, name, entry), key, name)
+        return after  # It can be taken out again, or drop would have raised.
 
     def drop(self, text: str, key: str, name: str) -> str:
-        return check_edit(self.read, text, _cut(text, key, name), key, name, None)
+        return check_edit(self.read, text, _cut(text, key, name)[0], key, name, None)
 
     def snippet(self, key: str, name: str, entry: Table) -> str:
         lines = (f"{_name(field)} = {_written(value)}" for field, value in entry.items())
         return "\n".join([f"[{_name(key)}.{_name(name)}]", *lines])
 
 
-def _cut(text: str, key: str, name: str) -> str:
-    """Without the tables of this server and the empty line before each; comments behind them belong to what follows."""
-    names = "|".join(re.escape(spelt) for spelt in {name, _quoted(name), f"'{name}'"})
-    ours = re.compile(rf"\s*\[\s*{re.escape(key)}\s*\.\s*(?:{names})\s*(?:\.[^\]]*)?\]")
+def _cut(text: str, key: str, name: str) -> tuple[str, list[str]]:
+    """The text without the tables of this server and the empty line before each, and the statements that went.
+
+    Comments behind them belong to what follows.
+    """
     kept: list[str] = []
     held: list[str] = []
+    gone: list[str] = []
     is_ours = False
-    for line in _LINE.findall(text):
-        if _HEADER.match(line):
-            was_ours, is_ours = is_ours, bool(ours.match(line))
+    for statement in _statements(text):
+        if statement.lstrip().startswith("["):
+            was_ours, is_ours = is_ours, _is_table_of(statement, key, name)
             kept += held
             held = []
             if is_ours and not was_ours and kept and not kept[-1].strip():
                 kept.pop()
         if not is_ours:
-            kept.append(line)
-        elif _SAYS_NOTHING.match(line):
-            held.append(line)
+            kept.append(statement)
+        elif _SAYS_NOTHING.match(statement):
+            held.append(statement)
         else:
+            gone += [*held, statement]
             held = []
-    return "".join(kept + held)
+    return "".join(kept + held), gone
+
+
+def _statements(text: str) -> Iterator[str]:
+    """The text in parts that join to it: a header, a field with its whole value, or a line that says nothing."""
+    start = depth = 0
+    for token in _TOKEN.finditer(text):
+        depth += bool(token["open"]) - bool(token["close"])
+        if token["end"] and not depth:
+            yield text[start : token.end()]
+            start = token.end()
+    if start < len(text):
+        yield text[start:]
+
+
+def _is_table_of(header: str, key: str, name: str) -> bool:
+    """Whether `[mcp_servers.memory]` or a table inside it is opened here, however the names are quoted."""
+    servers = as_table(tomllib.loads(header).get(key))
+    return servers is not None and name in servers
+
+
+def _comments(text: str) -> list[str]:
+    return [token["comment"].rstrip() for token in _TOKEN.finditer(text) if token["comment"]]
 
 
 def _name(name: str) -> str:

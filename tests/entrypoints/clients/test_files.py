@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.entrypoints.clients.files import read_file, replace_file
+from mcp_memory.entrypoints.clients.files import kept_copies, read_file, replace_file
 from mcp_memory.errors import Conflict
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
@@ -108,7 +108,7 @@ AS_ANOTHER_USER = """
     import os, sys
     from datetime import UTC, datetime
     from pathlib import Path
-    from mcp_memory.entrypoints.clients.files import read_file, replace_file
+    from mcp_memory.entrypoints.clients.files import kept_copies, read_file, replace_file
     from mcp_memory.errors import Conflict
     if os.geteuid() == 0:
         os.setgid(65534)
@@ -146,7 +146,7 @@ ON_A_FULL_DISK = """
     import resource, signal, sys
     from datetime import UTC, datetime
     from pathlib import Path
-    from mcp_memory.entrypoints.clients.files import read_file, replace_file
+    from mcp_memory.entrypoints.clients.files import kept_copies, read_file, replace_file
     from mcp_memory.errors import Conflict
     found = read_file(Path(sys.argv[1]))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -169,3 +169,29 @@ def test_where_there_is_no_room_the_file_stays_and_nothing_is_left(tmp_path: Pat
     assert child.returncode == 0, child.stderr
     assert child.stdout.endswith("Nothing was written.\n")
     assert {file.name: file.read_text("utf-8") for file in tmp_path.iterdir()} == {"mcp.json": former}
+
+
+@posix
+def test_what_is_no_ordinary_file_is_left_alone(tmp_path: Path) -> None:
+    """X6.4: a pipe would keep the command waiting for ever."""
+    os.mkfifo(tmp_path / "mcp.json")
+    with pytest.raises(Conflict, match="cannot be read: not an ordinary file"):
+        read_file(tmp_path / "mcp.json")
+    (tmp_path / "large.json").touch()
+    os.truncate(tmp_path / "large.json", 1 << 40)
+    with pytest.raises(Conflict, match="cannot be read: larger than 64 MB"):
+        read_file(tmp_path / "large.json")
+
+
+@posix
+def test_kept_copies_are_read_newest_first(tmp_path: Path) -> None:
+    """S7.1: what is no copy of ours is passed over."""
+    path = tmp_path / "mcp.json"
+    path.write_text("now", "utf-8")
+    (tmp_path / "mcp.json.bak-20261120-120000").write_text("older", "utf-8")
+    (tmp_path / "mcp.json.bak-20261121-120000").write_text("newer", "utf-8")
+    (tmp_path / "mcp.json.bak-20261122-120000").write_bytes(b"\xff")
+    (tmp_path / "mcp.json.bak-20261123-120000").symlink_to(path)
+    os.mkfifo(tmp_path / "mcp.json.bak-20261124-120000")
+    (tmp_path / "other.json.bak-20261121-120000").write_text("other", "utf-8")
+    assert list(kept_copies(read_file(path))) == ["newer", "older"]

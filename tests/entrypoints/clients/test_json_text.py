@@ -131,13 +131,49 @@ def test_nothing_is_taken_from_where_it_is_not() -> None:
         PLAIN.drop('{"mcpServers": {}}', KEY, "memory")
 
 
-def test_of_a_name_written_twice_the_last_counts() -> None:
-    """S7.1: as it does for the client; where the rest would change with it, nothing is edited."""
-    assert PLAIN.put('{"mcpServers": {"memory": 1, "memory": 2}}', KEY, "memory", {}) == (
-        '{"mcpServers": {"memory": 1, "memory": {}}}'
-    )
-    with pytest.raises(NotEditable, match="cannot be edited safely"):
-        PLAIN.drop('{"mcpServers": {"memory": 1, "memory": 2}}', KEY, "memory")
+@pytest.mark.parametrize(
+    "text",
+    ['{"mcpServers": {"memory": 1, "memory": 2}}', '{"mcpServers": {"memory": 1}, "mcpServers": {"memory": 2}}'],
+)
+def test_where_a_name_stands_twice_nothing_is_edited(text: str) -> None:
+    """S7.1: neither in nor out, since the client may take either of the two."""
+    with pytest.raises(NotEditable, match="stands in it 2 times in the same place; leave one"):
+        PLAIN.put(text, KEY, "memory", {})
+    with pytest.raises(NotEditable, match="stands in it 2 times in the same place; leave one"):
+        PLAIN.drop(text, KEY, "memory")
+
+
+def test_an_entry_brought_up_to_date_keeps_what_stands_between_its_fields() -> None:
+    """S7.1: comments, order and the form of what did not change; a field that goes takes its own line along."""
+    text = """{
+  "mcpServers": {
+    "memory": {
+      // where it is
+      "command": "old", // not for long
+      "args": ["-x"],   /* as it was */
+      "gone": 1,
+      "env": {"A": "1" /* one */}
+    }
+  }
+}
+"""
+    entry = {"command": "new", "args": ["-x"], "env": {"A": "1", "B": "2"}, "disabled": False}
+    assert EDITORS.put(text, KEY, "memory", entry) == text.replace('"old"', '"new"').replace(
+        '      "gone": 1,\n', ""
+    ).replace('"1" /* one */}', '"1", /* one */ "B": "2"},\n      "disabled": false')
+
+
+def test_a_comment_between_the_list_and_its_name_keeps_the_list() -> None:
+    """S7.1."""
+    text = '{"a": 1, "mcpServers" /* ours */ : {\n}}'
+    dropped = EDITORS.drop(EDITORS.put(text, KEY, "memory", ENTRY), KEY, "memory")
+    assert dropped == '{"a": 1, "mcpServers" /* ours */ : {}}'
+
+
+def test_a_number_too_long_to_be_read_is_no_defect() -> None:
+    """S7.1, S3.1."""
+    with pytest.raises(NotEditable, match="a number that is too long"):
+        PLAIN.read('{"a": ' + "1" * 5000 + "}")
 
 
 VALUES = st.recursive(

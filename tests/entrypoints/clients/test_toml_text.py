@@ -38,7 +38,7 @@ def test_the_entry_stands_at_the_end_and_nothing_else_changes() -> None:
 
 
 def test_an_entry_is_replaced_with_the_tables_inside_it() -> None:
-    """S7.1: however its name is written; a comment above the next table stays with that."""
+    """S7.1: however its name is written; a comment above the next table stays with that, and none is lost."""
     text = """\
 [ mcp_servers . "memory" ]
 command = "old"  # goes too
@@ -54,7 +54,7 @@ approval = "never"
     put = TOML.put(text, KEY, "memory", {"command": "new", "enabled": True, "startup_timeout_sec": 1.5, "n": 3})
     assert put == (
         "\n# Next\n[next]\na = 1\n\n"
-        '[mcp_servers.memory]\ncommand = "new"\nenabled = true\nstartup_timeout_sec = 1.5\nn = 3\n'
+        '[mcp_servers.memory]\n# goes too\ncommand = "new"\nenabled = true\nstartup_timeout_sec = 1.5\nn = 3\n'
     )
 
 
@@ -65,7 +65,7 @@ approval = "never"
         ("mcp_servers = 1", ENTRY, "holds something else than servers"),
         ("mcp_servers = { a = { command = 'x' } }", ENTRY, "cannot be edited safely"),
         ("[mcp_servers]\nmemory = { command = 'mcp-memory' }", ENTRY, "cannot be edited safely"),
-        ('[mcp_servers.memory]\nenv = """\n[mcp_servers.other]\n"""', ENTRY, "cannot be edited safely"),
+        ("n = " + "1" * 5000, ENTRY, "it is no TOML"),
         ("", {"since": tomllib.loads("a = 2026-01-01")["a"]}, "is not rewritten"),
     ],
 )
@@ -73,6 +73,17 @@ def test_what_cannot_be_edited_safely_is_left_alone(text: str, entry: Any, why: 
     """S7.1."""
     with pytest.raises(NotEditable, match=why):
         TOML.put(text, KEY, "memory", entry)
+
+
+@pytest.mark.parametrize("quotes", ['"""', "'''"])
+def test_a_line_inside_a_string_is_no_header(quotes: str) -> None:
+    """S7.1: neither where it names our table nor where it ends it."""
+    text = f"text = {quotes}\n[mcp_servers.memory]\n{quotes}\n"
+    put = TOML.put(text, KEY, "memory", ENTRY)
+    assert TOML.drop(put, KEY, "memory") == text
+    inside = f"[mcp_servers.memory]\ncommand = {quotes}\n[mcp_servers.other]\n{quotes}\n[next]\n"
+    assert TOML.drop(inside, KEY, "memory") == "[next]\n"
+    assert TOML.drop(f"[mcp_servers.memory]\nargs = [\n[1],\n[2]]\n{text}", KEY, "memory") == ""
 
 
 def test_line_ends_of_windows_stay() -> None:
