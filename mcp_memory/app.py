@@ -127,9 +127,9 @@ class App:
         )
         return mine.in_session(session_id)
 
-    def remember(self, items: Sequence[NewRecord], caller: Caller) -> list[Remembered]:
+    def remember(self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True) -> list[Remembered]:
         with self._giving_way.ahead():
-            remembered = self._services.remember(items, caller)
+            remembered = self._services.remember(items, caller, advise=advise)
         self.stirred.set()
         if not any(one.degraded for one in remembered):
             with contextlib.suppress(StoreUnavailable):  # What waits for its vectors goes on waiting.

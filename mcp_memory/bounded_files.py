@@ -15,12 +15,12 @@ MB: Final = 1024 * 1024
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
-def open_regular(path: Path, *, follow_link: bool = True) -> BinaryIO:
+def open_regular(path: Path, most_bytes: int | None = None, *, follow_link: bool = True) -> BinaryIO:
     """Open an ordinary file for reading; a symbolic link at the end of the path only where that is allowed.
 
     Raises:
-        OSError: the file is not there or may not be read, or it is a folder, pipe, device or, where none is allowed, a
-            symbolic link.
+        OSError: the file is not there or may not be read, it holds more than `most_bytes`, or it is a folder, pipe,
+            device or, where none is allowed, a symbolic link.
     """
     try:
         _require_regular(path.stat() if follow_link else path.lstat())
@@ -29,7 +29,10 @@ def open_regular(path: Path, *, follow_link: bool = True) -> BinaryIO:
     except ValueError as error:  # a NUL in the path
         raise OSError(errno.EINVAL, "not a path") from error
     try:
-        _require_regular(os.fstat(descriptor))
+        opened = os.fstat(descriptor)
+        _require_regular(opened)
+        if most_bytes is not None and opened.st_size > most_bytes:
+            raise too_large(most_bytes)
     except OSError:
         os.close(descriptor)
         raise
@@ -42,9 +45,7 @@ def read_regular(path: Path, most_bytes: int, *, follow_link: bool = True) -> by
     Raises:
         OSError: as `open_regular`, or the file holds more than `most_bytes`.
     """
-    with open_regular(path, follow_link=follow_link) as file:
-        if os.fstat(file.fileno()).st_size > most_bytes:
-            raise too_large(most_bytes)
+    with open_regular(path, most_bytes, follow_link=follow_link) as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:  # It has grown meanwhile.
         raise too_large(most_bytes)

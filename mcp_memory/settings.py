@@ -266,8 +266,8 @@ def load_settings(**overrides: Any) -> Settings:
         why = first["msg"].removeprefix("Value error, ")
         file = "" if name in _FROM_ENVIRONMENT_ONLY else f" or {config_file().name}"
         raise InvalidRequest(f"Setting {name}: {why}. Change MCP_MEMORY_{name.upper()}{file}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidRequest(f"{config_file()} is no TOML: {error}. Correct it and start again.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(f"{config_file()} is no TOML: {str(error)[:200]}. Correct it and start again.") from error
     except OSError as error:
         raise InvalidRequest(f"{config_file()} cannot be read: {error.strerror}. Make it readable.") from error
 

@@ -105,10 +105,11 @@ def test_a_wrong_value_names_the_setting_and_why(
     assert why in str(caught.value)
 
 
-def test_a_file_that_is_no_toml_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """S3.1."""
+@pytest.mark.parametrize("content", [b"agent = ", b"\xff\xfe\x00", b"a = " + b"[" * 10_000])
+def test_a_file_that_is_no_toml_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes) -> None:
+    """S3.1, X6.4: cut off, binary, nested beyond reason."""
     file = tmp_path / "config.toml"
-    file.write_text("agent = ")
+    file.write_bytes(content)
     monkeypatch.setenv("MCP_MEMORY_CONFIG", str(file))
     with pytest.raises(InvalidRequest, match=r"config\.toml"):
         load_settings()

@@ -4,6 +4,7 @@ A transcript has one JSON object a line, added to as the session goes on. Nobody
 is passed over and counted.
 """
 
+import errno
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from typing import BinaryIO, Final, TypeAlias, cast
 
 from pydantic import JsonValue
 
+from mcp_memory.bounded_files import bounded_lines, open_regular
 from mcp_memory.domain.records import NewRecord
 from mcp_memory.entrypoints.messages import MAX_NAME_CHARS, NO_OUTPUT, MessageReader, instant
 from mcp_memory.entrypoints.wire import MAX_TEXT_CHARS
@@ -142,13 +144,11 @@ class _Reading:
             self._records_of(raw)
 
     def _lines(self, file: BinaryIO) -> Iterator[bytes]:
-        while raw := file.readline(MAX_LINE_BYTES):
-            if len(raw) < MAX_LINE_BYTES or raw.endswith(b"\n"):
+        for raw in bounded_lines(file, MAX_LINE_BYTES):
+            if raw is None:
+                self._skip("too long")
+            else:
                 yield raw
-                continue
-            self._skip("too long")
-            while raw and not raw.endswith(b"\n"):
-                raw = file.readline(MAX_LINE_BYTES)
 
     def _records_of(self, raw: bytes) -> list[NewRecord]:
         if not raw.strip():
@@ -197,14 +197,14 @@ def fit_text(text: str) -> str:
 
 def _opened(path: Path) -> BinaryIO:
     try:
-        path = path.expanduser()
-        path.stat()
-        if path.is_file():
-            return path.open("rb")
+        return open_regular(path.expanduser())
     except FileNotFoundError:
         raise InvalidRequest(f"There is no file at this path. {_INSTEAD}") from None
-    except (ValueError, RuntimeError):  # The latter where there is no such user's home.
+    except RuntimeError:  # There is no such user's home.
         pass
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EISDIR):
+            raise
     raise InvalidRequest(f"The path names no ordinary file. {_INSTEAD}")
 
 

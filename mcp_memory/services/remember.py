@@ -56,12 +56,13 @@ class Remember:
         self._given_out = given_out
         self._clock = clock
 
-    def __call__(self, items: Sequence[NewRecord], caller: Caller) -> list[Remembered]:
+    def __call__(self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True) -> list[Remembered]:
         """Store 1 to 500 items, all or none, and answer in their order.
 
         The same text in the same scope is stored once (`confirmed`), except in the log; a text that was corrected is
         not brought back (`superseded`) unless the item says `reassert`. Without an embedder a record is stored all the
-        same, to be embedded later.
+        same, to be embedded later. Without `advise` nobody looks for near-duplicates by meaning, which costs a look at
+        every vector for each item.
 
         Raises:
             InvalidRequest: an item is empty.
@@ -71,6 +72,8 @@ class Remember:
         drafts = self._prepare(items, caller)
         with self._records.write() as transaction:
             outcomes = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
+        if not advise:
+            return outcomes
         return [self._with_similar(draft, outcome, caller) for draft, outcome in zip(drafts, outcomes, strict=True)]
 
     def _prepare(self, items: Sequence[NewRecord], caller: Caller) -> list[Draft]:

@@ -11,10 +11,12 @@ from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from mcp_memory.bounded_files import MB, read_regular
 from mcp_memory.domain.records import Json, Kind
 from mcp_memory.domain.strategies import SECTION_SHARES, Formula, Layout, Share, Signal, Strategies, Strategy
 from mcp_memory.errors import InvalidRequest
 
+MAX_BYTES = MB
 BUILT_IN = Path(__file__).with_name("builtin.toml")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _PRINTABLE_NAME = re.compile(r"\w{1,40}", re.ASCII)
@@ -145,7 +147,7 @@ class _File:
 def _read_tables(path: Path) -> dict[str, Mapping[str, Json]]:
     """The tables of a file by name, their content unchecked."""
     try:
-        found: dict[str, Json] = tomllib.loads(path.read_text("utf-8"))
+        found: dict[str, Json] = tomllib.loads(read_regular(path, MAX_BYTES).decode())
     except OSError as error:
         raise InvalidRequest(f"{path} cannot be read: {error.strerror}. Make it readable, or unset it.") from error
     except (ValueError, RecursionError) as error:

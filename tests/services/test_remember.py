@@ -470,3 +470,10 @@ def test_what_was_said_is_kept_to_the_byte(app: App, remember: Callable[..., Rem
     stored = remember(said, kind="tool_result")
     (shown,) = app.recall(RecallRequest(ids=(stored.id,), detail="full"), app.caller()).results
     assert shown["text"] == said
+
+
+def test_without_advice_nobody_looks_for_what_is_alike(app: App, remember: RememberOne) -> None:
+    """X3.1: for whoever stores many records and reads none of the answers; what is stored is the same."""
+    remember("Lunch is served at noon.")
+    [stored] = app.remember([NewRecord(text="Lunch is served at 12.")], app.caller(), advise=False)
+    assert (stored.status, stored.similar) == ("stored", ())

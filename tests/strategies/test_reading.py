@@ -1,5 +1,6 @@
 """Strategies in files and in calls: what they may say, and what a person reads when one is wrong."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -221,3 +222,16 @@ def test_a_call_cannot_ask_for_what_cannot_be(overrides: dict[str, Any], said: s
     with pytest.raises(InvalidRequest) as refused:
         overridden(BUILT_IN["auto"], overrides)
     assert said in str(refused.value)
+
+
+def test_what_is_no_ordinary_file_is_refused(tmp_path: Path) -> None:
+    """X6.4: a pipe would keep a server from starting; a file beyond all measure too."""
+    path = tmp_path / "strategies.toml"
+    os.mkfifo(path)
+    with pytest.raises(InvalidRequest, match=r"cannot be read: not an ordinary file\. Make"):
+        read_strategies(path)
+    path.unlink()
+    path.touch()
+    os.truncate(path, 1 << 40)
+    with pytest.raises(InvalidRequest, match=r"cannot be read: larger than 1 MB\. Make"):
+        read_strategies(path)

@@ -12,6 +12,7 @@ from mcp_memory.entrypoints.cli.options import Agent, AsJson, DataDir, Namespace
 from mcp_memory.errors import InvalidRequest
 
 STDIN = "-"
+_MAX_BYTES_OF_A_CHAR = 4
 _WHAT_BECAME: dict[str, str] = {
     "confirmed": "This is known already, as the record named above.",
     "superseded": "This was corrected, and is not stored again.",
@@ -64,8 +65,13 @@ def add(
 def _given_text(text: str) -> str:
     if text != STDIN:
         return text
+    from mcp_memory.entrypoints.wire import MAX_TEXT_CHARS
+
+    given = sys.stdin.buffer.read(_MAX_BYTES_OF_A_CHAR * MAX_TEXT_CHARS + 1)
+    if len(given) > _MAX_BYTES_OF_A_CHAR * MAX_TEXT_CHARS:
+        raise InvalidRequest(f"Standard input holds more than {MAX_TEXT_CHARS:,} characters; add it in parts.")
     try:
-        return sys.stdin.buffer.read().decode("utf-8-sig").strip()
+        return given.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise InvalidRequest("Standard input is no text in UTF-8.") from error
 

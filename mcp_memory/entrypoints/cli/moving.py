@@ -2,18 +2,19 @@
 
 import os
 import secrets
-import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
 import typer
 
+from mcp_memory.bounded_files import MB, open_regular, too_large
 from mcp_memory.entrypoints.cli.console import (
     complain,
     errors_in_one_line,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from mcp_memory.settings import Settings
 
 STREAM = "-"
+_STREAM_NAME = "Standard input"
 _GO_ON = "Run the same command again: what is here already is not stored twice."
 _OUTCOMES: Mapping[str, str] = {
     "restored": "pieces, as they were",
@@ -51,6 +53,7 @@ _OUTCOMES: Mapping[str, str] = {
     "tasks": "tasks left behind",
     "embedded": "records embedded",
 }
+MAX_STREAM_BYTES = 16 * 1024 * MB
 BATCH = 50
 """Items of another server that are stored in one write."""
 
@@ -134,7 +137,7 @@ def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
     from mcp_memory.services.merging import Merging
 
     with _lines(source) as lines:
-        file = MemoryFile(lines, "Standard input" if source == STREAM else source)
+        file = MemoryFile(lines, _STREAM_NAME if source == STREAM else source)
         with opened(settings) as memory:
             with progress_bar("Importing") as progress, file.located():
                 if memory.records.transfer().is_empty():
@@ -162,22 +165,33 @@ def _embed(memory: "App") -> int:
 
 def _import_foreign(path: Path, server: str, project: str | None, settings: "Settings") -> "Mapping[str, Json]":
     """What another server keeps, batch by batch."""
-    from mcp_memory.entrypoints.importers import IMPORTERS
+    from mcp_memory.entrypoints.importers import IMPORTERS, fitted
 
     if server not in IMPORTERS:
         raise InvalidRequest(f"There is no importer for {server!r}; there are {', '.join(IMPORTERS)}.")
     left_out, became = Counter[str](), Counter[str]()
-    items = IMPORTERS[server](path, project, left_out)
+    items = fitted(IMPORTERS[server](path, project, left_out), left_out)
     first = next(items, None)  # What is no such server's raises before a memory is made.
     with opened(settings) as memory, progress_bar("Importing") as progress:
         try:
             for batch in _batches(first, items):
-                became.update(each.status for each in memory.remember(batch, memory.caller()))
+                became.update(_statuses(memory, batch, left_out))
                 progress(became.total(), became.total())
         except StoreUnavailable as error:
             raise StoreUnavailable(f"{error} {became.total()} are done. {_GO_ON}") from error
     known = became["confirmed"] + became["superseded"]
     return {"stored": became["stored"], "known": known, "left_out": dict(left_out)}
+
+
+def _statuses(memory: "App", batch: "list[NewRecord]", left_out: Counter[str]) -> list[str]:
+    """What became of a batch. An item that no memory takes (nothing but recalled context, say) hinders no other."""
+    try:
+        return [each.status for each in memory.remember(batch, memory.caller(), advise=False)]
+    except InvalidRequest:
+        if len(batch) == 1:
+            left_out["records that no memory takes"] += 1
+            return []
+        return [status for item in batch for status in _statuses(memory, [item], left_out)]
 
 
 def _batches(first: "NewRecord | None", rest: "Iterator[NewRecord]") -> "Iterator[list[NewRecord]]":
@@ -227,21 +241,31 @@ def _lines(source: str) -> Generator[BinaryIO]:
             yield file
         return
     try:
-        with Path(source).open("rb") as file:
-            yield file
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise InvalidRequest(f"{source} cannot be read ({error.strerror}); name an exported memory.") from error
+        file = open_regular(Path(source))
+    except OSError as error:
+        message = f"{source} cannot be read ({error.strerror}); name an exported memory, or pipe it in and name -."
+        raise InvalidRequest(message) from error
+    with file:
+        yield file
 
 
 @contextmanager
 def _kept_aside(stream: BinaryIO) -> Generator[BinaryIO]:
     """All of a stream, on the disk: while it is entered others wait to write, and it may come slowly from afar.
 
-    Raises InvalidRequest.
+    Raises InvalidRequest where it does not begin as a memory does, or holds more than the limit.
     """
+    from mcp_memory.entrypoints.exchange import MemoryFile
+
+    first = stream.readline(MB)
+    MemoryFile(BytesIO(first), _STREAM_NAME)  # Raises before the disk is filled with something else.
     with tempfile.TemporaryFile() as file:
         try:
-            shutil.copyfileobj(stream, file)
+            left = MAX_STREAM_BYTES - file.write(first)
+            while part := stream.read(MB):
+                left -= file.write(part)
+                if left < 0:
+                    raise too_large(MAX_STREAM_BYTES)
             file.seek(0)
         except OSError as error:
             raise InvalidRequest(f"Standard input cannot be kept ({error.strerror}); name a file instead.") from error

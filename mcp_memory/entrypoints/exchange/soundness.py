@@ -4,7 +4,7 @@ Checked is what a wrong line would make later calls fail on, or show to somebody
 """
 
 from dataclasses import fields
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from mcp_memory.domain.ids import RECORD, TASK
 from mcp_memory.domain.records import MAX_IMPORTANCE, Record
@@ -13,6 +13,9 @@ from mcp_memory.domain.tasks import Task
 from mcp_memory.domain.times import is_datable
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports import ErasedRecord, Piece, WholeRecord
+
+MAX_TEXT_CHARS: Final = 4_000_000
+"""Four times what a call may store: cleaning may have made a text longer, by what stands in the place of secrets."""
 
 
 def check_piece(piece: Piece) -> None:
@@ -29,8 +32,10 @@ def check_piece(piece: Piece) -> None:
 def _check_record(whole: WholeRecord) -> None:
     record = whole.record
     _check_times(record)
+    _check_length(record.text, record.summary, record.micro)
     for earlier in whole.earlier:
         _check_times(earlier)
+        _check_length(earlier.text)
     _check_id(record.id, RECORD)
     _check_scope(record)
     if not 0 <= record.importance <= MAX_IMPORTANCE or not 0 <= (record.confidence or 0) <= 1:
@@ -38,6 +43,11 @@ def _check_record(whole: WholeRecord) -> None:
     counts = (getattr(record.counters, each.name) for each in fields(record.counters))
     if min(*counts, record.text_tokens, record.summary_tokens, record.micro_tokens) < 0:
         raise InvalidRequest("Counters and token counts must not be negative.")
+
+
+def _check_length(*texts: str) -> None:
+    if max(map(len, texts)) > MAX_TEXT_CHARS:
+        raise InvalidRequest(f"A text of a record holds at most {MAX_TEXT_CHARS:,} characters.")
 
 
 def _check_scope(record: Record) -> None:

@@ -1,18 +1,25 @@
-"""basic-memory's notes: Markdown with frontmatter, whose list items are observations, relations or neither."""
+"""basic-memory's notes: Markdown with frontmatter, whose list items are observations, relations or neither.
 
+The folder is somebody else's: no link in it is followed, and a note is read up to a limit.
+"""
+
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
 
+from mcp_memory.bounded_files import MB, read_regular
 from mcp_memory.domain.records import Entity, NewRecord, Relation
 from mcp_memory.domain.times import is_datable
 from mcp_memory.entrypoints.plain_text import visible
 from mcp_memory.errors import InvalidRequest
 
 SESSION = "import-basic-memory"
+MAX_NOTE_BYTES = 16 * MB
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _FIELD = re.compile(r"([\w-]+):[ \t]*(.*)")
 _HEADING = re.compile(r"#{1,6}\s+(.+)")
@@ -22,7 +29,8 @@ _CATEGORY = re.compile(r"\[([^\[\]()]+)\]\s+(.+)")
 _NO_CATEGORY = re.compile(r"\W?|[xX]|\d{1,3}:\d{2}.*")
 """A task's box, or the time in a transcript."""
 _TAG = re.compile(r"(?:^|(?<=\s))#([^\s#]+)")
-_LAST_TAG = re.compile(r"\s+#[^\s#]+\s*\Z")
+_SPACE = re.compile(r"(\s+)")
+_ONLY_TAG = re.compile(r"#[^\s#]+")
 _CONTEXT = re.compile(r"(.*\S)\s*\(([^()]+)\)")
 _RELATION = re.compile(r"""(?:"([^"]+)"|'([^']+)'|([^\s\[]+))\s*\[\[([^\[\]]+)\]\]\s*(?:\((.*)\))?""")
 _LINK = re.compile(r"\[\[([^\[\]]+)\]\]")
@@ -54,19 +62,47 @@ def read_basic_memory(path: Path, project: str | None, left_out: Counter[str]) -
     """
     if project is not None or not path.is_dir():
         raise InvalidRequest("basic-memory keeps a project in a folder of Markdown files; name that folder alone.")
-    for file in sorted(path.rglob("*")):
-        inside = file.relative_to(path)
-        if not file.is_file() or any(part.startswith(".") for part in inside.parts):
-            continue
+    root = path.resolve()
+    for file in _files(root, left_out):
         if file.suffix.lower() != ".md":
             left_out["files that are no Markdown"] += 1
             continue
         try:
-            text = visible(file.read_text("utf-8-sig"))
-        except (OSError, UnicodeDecodeError):
+            text = read_regular(file, MAX_NOTE_BYTES, follow_link=False).decode("utf-8-sig")
+        except UnicodeDecodeError:
             left_out["files that cannot be read as text in UTF-8"] += 1
+        except OSError as error:
+            left_out[f"files that cannot be read ({error.strerror})"] += 1
+        else:
+            yield from _read_note(visible(text.replace("\r\n", "\n").replace("\r", "\n")), file, file.relative_to(root))
+
+
+def _files(root: Path, left_out: Counter[str]) -> Iterator[Path]:
+    """The files below a folder in the order of their paths, without hidden ones. Links are counted, never followed.
+
+    Folders wait on a list instead of the interpreter's stack, so that they may lie as deep as the system lets them.
+    """
+    waiting = [(root, True)]
+    while waiting:
+        here, is_folder = waiting.pop()
+        if not is_folder:
+            yield here
             continue
-        yield from _read_note(text, file, inside)
+        for entry in reversed(_entries(here, left_out)):
+            if entry.is_symlink():
+                left_out["links (none is followed)"] += 1
+            else:
+                waiting.append((here / entry.name, entry.is_dir(follow_symlinks=False)))
+
+
+def _entries(folder: Path, left_out: Counter[str]) -> list[os.DirEntry[str]]:
+    """What is in a folder and not hidden, by name."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted((entry for entry in found if not entry.name.startswith(".")), key=attrgetter("name"))
+    except OSError as error:
+        left_out[f"folders that cannot be read ({error.strerror})"] += 1
+        return []
 
 
 def _read_note(text: str, file: Path, inside: Path) -> Iterator[NewRecord]:
@@ -138,12 +174,19 @@ def _observation(text: str, category: str, note: _Note) -> NewRecord:
     context = _CONTEXT.fullmatch(text)
     said = context[1] if context else text
     tags = _TAG.findall(said)
-    while ended := _LAST_TAG.search(said):
-        said = said[: ended.start()]
+    said = _without_last_tags(said)
     kind = "decision" if category.casefold() == "decision" else "fact"
     found = _record(f"{note.title}: {said}", note, tags=[category, *tags] if category else tags)
     details = {**found.details, "context": context[2]} if context else found.details
     return replace(found, kind=kind, details=details)
+
+
+def _without_last_tags(said: str) -> str:
+    """What is said before the tags at its end: "Reads #well in storms #weather #sea" keeps its first tag alone."""
+    words = _SPACE.split(said)  # words, and between them what parts them
+    while len(words) > 2 and (not words[-1] or _ONLY_TAG.fullmatch(words[-1])):
+        del words[-2:]
+    return "".join(words)
 
 
 def _prose(section: _Section, note: _Note) -> Iterator[NewRecord]:

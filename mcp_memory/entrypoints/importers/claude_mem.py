@@ -1,4 +1,7 @@
-"""claude-mem's database: observations and summaries of sessions, read without being touched."""
+"""claude-mem's database: observations and summaries of sessions, read without being touched.
+
+The database is somebody else's: nothing in its schema is run but the tables, and no value is read beyond a limit.
+"""
 
 import json
 import sqlite3
@@ -6,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
+from mcp_memory.bounded_files import MB, open_regular
 from mcp_memory.domain.records import Kind, NewRecord
 from mcp_memory.domain.times import is_datable
 from mcp_memory.entrypoints.plain_text import visible
@@ -23,6 +27,10 @@ _OBSERVED = (
 _SUMMED_UP = ("request", "investigated", "learned", "completed", "next_steps", "notes", "created_at_epoch")
 _LEFT_OUT = {"user_prompts": "prompts", "directives": "directives"}
 _MILLISECONDS = 1000
+MAX_FILE_BYTES: Final = 4096 * MB
+MAX_ROW_BYTES: Final = 64 * MB
+"""A row of a sparse file may claim a gigabyte."""
+_SHOWN_PROJECTS: Final = 20
 
 
 def read_claude_mem(path: Path, project: str | None, left_out: Counter[str]) -> Iterator[NewRecord]:
@@ -33,8 +41,7 @@ def read_claude_mem(path: Path, project: str | None, left_out: Counter[str]) -> 
     if not path.is_file():
         raise InvalidRequest("claude-mem keeps a database; name its file, claude-mem.db.")
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            connection.row_factory = sqlite3.Row
+        with closing(_opened(path.resolve())) as connection:
             chosen = _project(connection, project)
             for row in _rows(connection, "observations", _OBSERVED, chosen):
                 yield from _observation(row, left_out)
@@ -43,8 +50,31 @@ def read_claude_mem(path: Path, project: str | None, left_out: Counter[str]) -> 
             for table, name in _LEFT_OUT.items():
                 if count := _count(connection, table):
                     left_out[name] += count
-    except sqlite3.Error as error:
-        raise InvalidRequest(f"{path} cannot be read as claude-mem's database ({error}); name its file.") from error
+    except (sqlite3.Error, OSError) as error:
+        why = str(error)[:200]
+        raise InvalidRequest(f"{path} cannot be read as claude-mem's database ({why}); name its file.") from error
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """A connection that writes nothing, holds no value beyond a limit, and decodes any text.
+
+    Without a log beside it the file is opened as one that cannot change, or SQLite would leave files there. Raises
+    OSError for what is no ordinary file, the log included.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    open_regular(path, MAX_FILE_BYTES).close()
+    has_log = log.is_symlink() or log.exists()
+    if has_log:
+        open_regular(log, MAX_FILE_BYTES, follow_link=False).close()
+    connection = sqlite3.connect(f"{path.as_uri()}?mode=ro{'' if has_log else '&immutable=1'}", uri=True)
+    connection.row_factory = sqlite3.Row
+    connection.text_factory = _decoded
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES)
+    return connection
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
 
 
 def _project(connection: sqlite3.Connection, project: str | None) -> str:
@@ -54,12 +84,16 @@ def _project(connection: sqlite3.Connection, project: str | None) -> str:
     found: set[str] = set()
     for table in ("observations", "session_summaries"):
         if columns := _columns(connection, table):
-            found |= {row[0] for row in connection.execute(f"SELECT DISTINCT {_owner(columns)} FROM {table}")}  # noqa: S608
+            rows = connection.execute(f"SELECT DISTINCT {_owner(columns)} FROM {table}")  # noqa: S608 - names of ours
+            found |= {row[0] for row in rows if isinstance(row[0], str)}
     if project is None and len(found) == 1:
         return found.pop()
     if project not in found:
-        known = ", ".join(sorted(visible(str(each)) for each in found)) or "none"
-        raise InvalidRequest(f"Choose one of its projects with --project, and where it goes with --namespace: {known}.")
+        known = ", ".join(visible(each[:100]) for each in sorted(found)[:_SHOWN_PROJECTS]) or "none"
+        more = f" and {len(found) - _SHOWN_PROJECTS} more" if len(found) > _SHOWN_PROJECTS else ""
+        raise InvalidRequest(
+            f"Choose one of its projects with --project, and where it goes with --namespace: {known}{more}."
+        )
     return project
 
 
@@ -68,6 +102,10 @@ def _owner(columns: Sequence[str]) -> str:
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    """Those of a table; none where there is no table of that name, but a view, say, which may never end."""
+    kind = "SELECT 1 FROM sqlite_master WHERE name = ? AND type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+    if not connection.execute(kind, (table,)).fetchone():
+        return []
     return [row["name"] for row in connection.execute(f"PRAGMA table_info({table})")]
 
 

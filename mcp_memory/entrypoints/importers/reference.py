@@ -6,13 +6,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
+from mcp_memory.bounded_files import MB, bounded_lines, open_regular
 from mcp_memory.domain.details import map_strings
 from mcp_memory.domain.records import Entity, Json, NewRecord, Relation
 from mcp_memory.entrypoints.plain_text import visible
 from mcp_memory.errors import InvalidRequest
 
 SESSION = "import-reference"
+MAX_FILE_BYTES = 4096 * MB
+MAX_LINE_BYTES = 16 * MB
+"""An entity stands in one line, with all that was ever observed of it."""
 _UNKNOWN_LINE = "lines that are neither an entity nor a relation"
+_LONG_LINE = f"lines of more than {MAX_LINE_BYTES // MB} MB"
 
 
 def read_reference(path: Path, project: str | None, left_out: Counter[str]) -> Iterator[NewRecord]:
@@ -52,17 +57,29 @@ def _relation_fact(line: Mapping[str, Json], types: Mapping[str, str]) -> NewRec
 
 
 def _lines(path: Path, left_out: Counter[str]) -> Iterator[Mapping[str, Json]]:
-    """The objects in the file; a line that is none is counted."""
-    with path.open("rb") as file:
-        for line in file:
-            try:
-                given: object = json.loads(line) if line.strip() else {}
-            except (ValueError, RecursionError):
-                given = None
-            if isinstance(given, dict) and given:
-                yield map_strings(cast("Mapping[str, Json]", given), visible)
-            elif given != {}:
-                left_out[_UNKNOWN_LINE] += 1
+    """The objects in the file; a line that is none is counted. Raises InvalidRequest where it cannot be read."""
+    try:
+        with open_regular(path, MAX_FILE_BYTES) as file:
+            for line in bounded_lines(file, MAX_LINE_BYTES):
+                if line is None:
+                    left_out[_LONG_LINE] += 1
+                elif not line.strip():
+                    continue
+                elif given := _object(line):
+                    yield given
+                elif given is None:
+                    left_out[_UNKNOWN_LINE] += 1
+    except OSError as error:
+        raise InvalidRequest(f"{path} cannot be read ({error.strerror}); name another file.") from error
+
+
+def _object(line: bytes) -> Mapping[str, Json] | None:
+    """The object in a line, with texts that can be kept; None for what is none, or is nested beyond reason."""
+    try:
+        given: object = json.loads(line)
+        return map_strings(cast("Mapping[str, Json]", given), visible) if isinstance(given, dict) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _text(line: Mapping[str, Json], name: str) -> str:

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from mcp_memory.bounded_files import open_regular
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.stores.records_sqlite.database import APPLICATION_ID, FILE_NAME, translated_errors
 
@@ -26,7 +27,7 @@ def restore(folder: Path, backup: Path, stamp: str) -> Path | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = path.with_name(f"{FILE_NAME}.restoring")
         with os.fdopen(os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as target:
-            with backup.open("rb") as source:
+            with open_regular(backup) as source:
                 shutil.copyfileobj(source, target)
             target.flush()
             os.fsync(target.fileno())
@@ -40,11 +41,20 @@ def restore(folder: Path, backup: Path, stamp: str) -> Path | None:
 
 
 def _require_sound(backup: Path) -> None:
+    """Raise InvalidRequest for what is no sound backup of ours. SQLite leaves no file beside it.
+
+    Triggers and views, which a schema of ours never has, would run with whatever is stored later.
+    """
     try:
-        with closing(sqlite3.connect(f"{backup.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        open_regular(backup).close()
+        uri = f"{backup.resolve().as_uri()}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
             is_ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
             is_sound = connection.execute("PRAGMA quick_check").fetchone()[0] == "ok"
+            foreign = connection.execute("SELECT 1 FROM sqlite_master WHERE type IN ('trigger', 'view')").fetchone()
+    except OSError as error:
+        raise InvalidRequest(f"{backup} cannot be read ({error.strerror}); name a file that `backup` wrote.") from error
     except sqlite3.Error as error:
         raise InvalidRequest(f"{backup} cannot be read as a backup; name a file that `backup` wrote.") from error
-    if not (is_ours and is_sound):
+    if not (is_ours and is_sound) or foreign:
         raise InvalidRequest(f"{backup} is no sound backup of a memory; name another.")

@@ -83,3 +83,10 @@ def test_what_cannot_be_is_one_line(run: "Run", options: tuple[str, ...], why: s
 def test_an_empty_text_is_refused(run: "Run") -> None:
     """S7.1."""
     assert "`text`" in run("add", "  ").err
+
+
+def test_what_never_ends_is_not_added(run: "Run") -> None:
+    """X6.4: it is read as far as a text may go, and no further."""
+    refused = CliRunner().invoke(command_line, ["add", "-"], input=b"x" * 4_000_001)
+    assert refused.exit_code == 1
+    assert refused.stderr == "mcp-memory: Standard input holds more than 1,000,000 characters; add it in parts.\n"

@@ -1,6 +1,7 @@
 """backup and reindex, while servers go on reading and writing."""
 
 import hashlib
+import os
 import signal
 import sqlite3
 import subprocess
@@ -321,3 +322,25 @@ def _empty_database(folder: Path) -> Path:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE t (x)")
     return path
+
+
+@pytest.mark.parametrize("kind", ["pipe", "trigger", "view"])
+def test_what_would_run_or_wait_is_no_backup(run: "Run", open_memory: OpenMemory, tmp_path: Path, kind: str) -> None:
+    """X6.4: and a sound one is left as it is, alone in its folder."""
+    memory = open_memory()
+    memory.remember([NewRecord(text="Mine.")], memory.caller())
+    file = tmp_path / "backups" / "copy.db"
+    assert run("backup", str(file)).code == 0
+    if kind == "pipe":
+        file.unlink()
+        os.mkfifo(file)
+    else:
+        what = {
+            "trigger": "TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records; END",
+            "view": "VIEW v AS SELECT * FROM records",
+        }
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute(f"CREATE {what[kind]}")
+    ran = run("restore", str(file))
+    assert (ran.code, "cannot be read (not an ordinary file)" in ran.err or "no sound backup" in ran.err) == (1, True)
+    assert [each.name for each in file.parent.iterdir()] == ["copy.db"]

@@ -11,6 +11,7 @@ from inline_snapshot import snapshot
 from mcp_memory.domain.tasks import Task
 from mcp_memory.entrypoints.exchange import MemoryFile
 from mcp_memory.entrypoints.exchange.lines import origin_line, piece_line, read_piece
+from mcp_memory.entrypoints.exchange.reading import MAX_LINE_BYTES
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports import EarlierText, EntityMentioned, KnownSession, Origin, Piece, RelationSaid, WholeRecord
 from tests.contract.conftest import BLANK
@@ -181,3 +182,35 @@ def test_what_is_kept_for_a_person_is_taken() -> None:
         [piece] = read(file_of(of_record(visibility="user", scope=scope)))
         assert isinstance(piece, WholeRecord)
         assert piece.record.scope == scope
+
+
+def test_a_line_that_is_too_long_is_named_with_the_limit() -> None:
+    """X6.4: and nothing was kept; the first line too."""
+    with pytest.raises(InvalidRequest, match=r"my\.jsonl, line 2: It is longer than 64 MB, .* Nothing was imported\."):
+        read(file_of(b'"' + b"x" * MAX_LINE_BYTES + b'"\n', pieces=1))
+    with pytest.raises(InvalidRequest, match=r"sparse, line 1: It is longer than 64 MB"):
+        MemoryFile(BytesIO(bytes(MAX_LINE_BYTES + 1)), "sparse")
+
+
+def test_no_line_is_read_beyond_those_that_were_announced() -> None:
+    """X6.4: so that a file that never ends is refused."""
+    endless = file_of(piece_line(SESSION), piece_line(SESSION), pieces=1)
+    with pytest.raises(InvalidRequest, match=r"line 3: Only 1 lines should follow the first\. Nothing"):
+        read(endless)
+
+
+@pytest.mark.parametrize("field", ["text", "summary", "earlier"])
+def test_a_text_longer_than_any_memory_holds_is_refused(field: str) -> None:
+    """X6.4: four times what a call may store."""
+    text = "x" * 4_000_001
+    large = replace(RECORD, earlier=(EarlierText(text=text, normal_hash="x", replaced_at=3.0),))
+    if field != "earlier":
+        large = replace(RECORD, record=replace(RECORD.record, **{field: text}))
+    with pytest.raises(InvalidRequest, match="line 2: A text of a record holds at most 4,000,000 characters"):
+        read(file_of(piece_line(large)))
+
+
+def test_what_is_nested_too_deeply_to_be_stored_is_named_with_its_line() -> None:
+    """X6.4."""
+    with pytest.raises(InvalidRequest, match=r"line 1: It is nested too deeply\. Nothing"), file_of().located():
+        raise RecursionError

@@ -1,5 +1,6 @@
 """basic-memory's folder of notes."""
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -126,3 +127,56 @@ def test_a_date_beyond_the_years_is_the_files(tmp_path: Path) -> None:
     file.write_text("---\ncreated: 9999-12-31T23:59:59-12:00\n---\n- [fact] It is far.\n", "utf-8")
     [item] = read_basic_memory(tmp_path, None, Counter())
     assert item.occurred_at == file.stat().st_mtime
+
+
+def test_no_link_is_followed(tmp_path: Path) -> None:
+    """X6.4: neither to a file nor to a folder, outside or inside; the folder that was named may be a link itself."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.md").write_text("- [fact] outside", "utf-8")
+    notes = tmp_path / "notes"
+    (notes / "sub").mkdir(parents=True)
+    (notes / "sub" / "note.md").write_text("- [fact] inside", "utf-8")
+    (notes / "link.md").symlink_to(outside / "secret.md")
+    (notes / "folder").symlink_to(outside)
+    (notes / "sub" / "up").symlink_to("..")
+    (notes / "gone.md").symlink_to("nowhere")
+    (tmp_path / "alias").symlink_to(notes)
+    for folder in (notes, tmp_path / "alias"):
+        items, left_out = read(folder)
+        assert [item.text for item in items] == ["note: inside"]
+        assert left_out == {"links (none is followed)": 4}
+
+
+def test_what_is_no_note_is_counted_and_the_next_is_read(tmp_path: Path) -> None:
+    """X6.4: a pipe, a folder with a note's name, one larger than a note may be, which are not read to be told."""
+    os.mkfifo(tmp_path / "a.md")
+    (tmp_path / "b.md").mkdir()
+    (tmp_path / "c.md").touch()
+    os.truncate(tmp_path / "c.md", 1 << 40)
+    (tmp_path / "d.md").write_text("- [fact] here\r\n- [fact] there\r", "utf-8")
+    items, left_out = read(tmp_path)
+    assert [item.text for item in items] == ["d: here", "d: there"]
+    assert left_out == {
+        "files that cannot be read (not an ordinary file)": 1,
+        "files that cannot be read (larger than 16 MB)": 1,
+    }
+
+
+@pytest.mark.parametrize("hostile", ["#a ", " ", "( ", "[[", "[a] ", '"', "- ", "#", ": ", "a [[b]] ", "(a) "])
+def test_a_note_of_signs_is_read_once(tmp_path: Path, hostile: str) -> None:
+    """X6.4, X3.1: whatever it repeats. Looked at again for each sign, it would take minutes."""
+    signs = hostile * (300_000 // len(hostile))
+    (tmp_path / "n.md").write_text(
+        f"---\ntitle: {signs}\ntags: {signs}\n---\n- [x] y {signs}\n- {signs}\n{signs}", "utf-8"
+    )
+    items, _ = read(tmp_path)
+    assert items
+
+
+def test_tags_at_the_end_are_no_words_of_it(tmp_path: Path) -> None:
+    """S7.1: one in the middle is, as is one that is all there is."""
+    (tmp_path / "n.md").write_text("- [f] Reads #well in storms  #sea #ice\n- [f] #alone\n- [f] #a #b\n", "utf-8")
+    items, _ = read(tmp_path)
+    assert [item.text for item in items] == ["n: Reads #well in storms", "n: #alone", "n: #a"]
+    assert items[0].tags == ("f", "well", "sea", "ice")

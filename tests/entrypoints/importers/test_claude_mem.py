@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.domain.records import NewRecord
-from mcp_memory.entrypoints.importers.claude_mem import read_claude_mem
+from mcp_memory.entrypoints.importers.claude_mem import MAX_ROW_BYTES, read_claude_mem
 from mcp_memory.errors import InvalidRequest
 
 OBSERVATIONS = """
@@ -124,3 +125,71 @@ def test_what_is_no_date_is_none(tmp_path: Path, instant: object) -> None:
     row = {"project": "tides", "type": "discovery", "title": "High at noon", "created_at_epoch": instant}
     [item] = read(written(tmp_path, OBSERVATIONS, observations=row))[0]
     assert item.occurred_at is None
+
+
+ROW = {"project": "tides", "type": "discovery", "title": "High at noon"}
+
+
+def test_a_database_with_a_log_leaves_no_file_behind(tmp_path: Path) -> None:
+    """S7.1, X6.4: as claude-mem keeps it; SQLite would make two files beside one whose log is gone."""
+    path = written(tmp_path, f"PRAGMA journal_mode = WAL; {OBSERVATIONS}", observations=ROW)
+    assert len(read(path)[0]) == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["claude-mem.db"]
+
+
+def test_what_a_running_server_has_in_its_log_is_read(tmp_path: Path) -> None:
+    """S7.1."""
+    path = written(tmp_path, f"PRAGMA journal_mode = WAL; {OBSERVATIONS}")
+    with closing(sqlite3.connect(path)) as running:
+        running.execute("INSERT INTO observations (project, type, title) VALUES ('tides', 'discovery', 'New')")
+        running.commit()
+        assert [item.text for item in read(path)[0]] == ["New"]
+
+
+@pytest.mark.parametrize("beside", ["link", "pipe"])
+def test_a_log_that_is_no_ordinary_file_is_refused(tmp_path: Path, beside: str) -> None:
+    """X6.4: it would be read wherever it lies."""
+    path = written(tmp_path, OBSERVATIONS, observations=ROW)
+    log = tmp_path / "claude-mem.db-wal"
+    log.symlink_to("/etc/passwd") if beside == "link" else os.mkfifo(log)
+    with pytest.raises(InvalidRequest, match=r"a symbolic link|not an ordinary file"):
+        read(path)
+
+
+def test_a_view_in_the_place_of_a_table_is_none(tmp_path: Path) -> None:
+    """X6.4: this one never ends."""
+    endless = "WITH RECURSIVE n(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM n) SELECT x AS id, 'p' AS project FROM n"
+    with pytest.raises(InvalidRequest, match="no table of observations"):
+        read(written(tmp_path, f"CREATE VIEW observations AS {endless}"))
+
+
+def test_a_value_beyond_all_measure_is_not_read(tmp_path: Path) -> None:
+    """X6.4."""
+    path = written(tmp_path, OBSERVATIONS, observations=ROW)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE observations SET title = zeroblob(?)", (MAX_ROW_BYTES + 1,))
+        database.commit()
+    with pytest.raises(InvalidRequest, match="too big"):
+        read(path)
+
+
+def test_a_text_that_is_no_utf_8_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    """X6.4: and hinders no other."""
+    row = {**ROW, "facts": "[" * 100_000}
+    path = written(tmp_path, OBSERVATIONS, observations=row)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE observations SET title = CAST(x'48ff' AS TEXT)")
+        database.commit()
+    assert next(item.text for item in read(path)[0]) == "H\ufffd"
+
+
+def test_of_many_projects_a_few_are_named(tmp_path: Path) -> None:
+    """X3.2: an answer is not as long as somebody else's file."""
+    path = written(tmp_path, OBSERVATIONS)
+    with closing(sqlite3.connect(path)) as database:
+        rows = [(f"p{number:04}{'x' * 500}", "change") for number in range(1000)]
+        database.executemany("INSERT INTO observations (project, type) VALUES (?, ?)", rows)
+        database.commit()
+    with pytest.raises(InvalidRequest, match=r"p0000x{95}, .* and 980 more") as caught:
+        read(path)
+    assert len(str(caught.value)) < 3000

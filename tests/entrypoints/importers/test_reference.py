@@ -1,13 +1,16 @@
 """The reference memory server's file."""
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from mcp_memory.domain.records import Entity, NewRecord, Relation
-from mcp_memory.entrypoints.importers.reference import read_reference
+from mcp_memory.entrypoints.importers import SHORTENED, fitted
+from mcp_memory.entrypoints.importers.reference import MAX_LINE_BYTES, read_reference
 from mcp_memory.errors import InvalidRequest
 
 
@@ -71,3 +74,57 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for path, project in ((tmp_path, None), (written(tmp_path), "p")):
         with pytest.raises(InvalidRequest, match=r"memory\.jsonl"):
             list(read_reference(path, project, Counter()))
+
+
+def test_a_line_that_is_too_long_or_too_deep_is_counted_and_the_next_is_read(tmp_path: Path) -> None:
+    """X6.4: as is binary junk; a list of nothing but brackets, and one that only just can be read, too."""
+    deep = "[" * 900 + "]" * 900
+    path = written(
+        tmp_path,
+        '{"type": "entity", "name": "A", "x": "' + "y" * MAX_LINE_BYTES + '"}',
+        '{"type": "entity", "name": "B", "observations": ["b"], "x": ' + deep + "}",
+        "[" * 200_000,
+        "\0\0\x07",
+        "1" * 5000,
+        {"type": "entity", "name": "Ann", "observations": ["sails"]},
+    )
+    items, left_out = read(path)
+    assert [item.text for item in items] == ["Ann: sails"]
+    assert left_out == {"lines of more than 16 MB": 1, "lines that are neither an entity nor a relation": 4}
+
+
+def test_what_is_no_ordinary_file_or_beyond_all_measure_is_refused(tmp_path: Path) -> None:
+    """X6.4: without being read."""
+    path = tmp_path / "memory.jsonl"
+    os.mkfifo(path)
+    with pytest.raises(InvalidRequest, match=r"memory\.jsonl"):
+        read(path)
+    path.unlink()
+    path.touch()
+    os.truncate(path, 1 << 40)
+    with pytest.raises(InvalidRequest, match=r"cannot be read \(larger than 4096 MB\)"):
+        read(path)
+
+
+def test_an_item_holds_no_more_than_a_call_could_store() -> None:
+    """X6.4: text, tags, names and links are cut, and counted once for each item."""
+    entities = tuple(Entity(name=f"{number} {'n' * 300}") for number in range(200))
+    relations = (Relation(source="s" * 300, type="t" * 300, target="u" * 300),) * 200
+    large = NewRecord(
+        text="x" * 1_000_001,
+        tags=tuple(f"{number}{'t' * 200}" for number in range(60)),
+        entities=entities,
+        relations=relations,
+        details={"files": ["f" * 2_000_000] * 200, "context": "c"},
+    )
+    small = NewRecord(text="small", tags=("a",), entities=entities[:1][:0], details={"n": 1})
+    left_out = Counter[str]()
+    fit, same = fitted(iter([large, small]), left_out)
+    assert same == small
+    assert len(fit.text) == 1_000_000
+    assert fit.text.endswith("… [cut]")
+    assert (len(fit.tags), max(map(len, fit.tags))) == (50, 100)
+    assert (len(fit.entities), max(len(each.name) for each in fit.entities)) == (100, 200)
+    assert (len(fit.relations), len(fit.relations[0].source)) == (100, 200)
+    assert [len(each) for each in cast("list[str]", fit.details["files"])] == [1_000_000] * 100
+    assert left_out == {SHORTENED: 1}
