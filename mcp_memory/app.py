@@ -133,8 +133,7 @@ class App:
         self.stirred.set()
         if not any(one.degraded for one in remembered):
             with contextlib.suppress(StoreUnavailable):  # What waits for its vectors goes on waiting.
-                if self.records.count_unembedded() <= EMBEDDED_AT_ONCE:
-                    self.reindex.catch_up()
+                self.reindex.catch_up(EMBEDDED_AT_ONCE)
         return remembered
 
     def recall(self, request: RecallRequest, caller: Caller) -> RecallAnswer:

@@ -263,8 +263,16 @@ class RecordStore(Protocol):
         """A consistent copy into a new file, while others write."""
         ...
 
-    def unembedded(self, embedder: str, limit: int) -> Sequence[tuple[str, int, str]]:
-        """(id, change, searchable text) of records without vectors by this embedder whose texts it has not refused."""
+    def unembedded(self, embedder: str, limit: int, after: str = "") -> Sequence[tuple[str, int, str]]:
+        """(id, change, searchable text) of records without vectors by this embedder whose texts it has not refused.
+
+        The oldest first, of those stored after the record `after`: whoever goes on from there need not look again at
+        all that has its vectors. From the beginning where there is no such record.
+        """
+        ...
+
+    def may_lack_vectors(self) -> bool:
+        """False where no record waits for vectors; True where some do, or did lately. Looks at no record."""
         ...
 
     def count_unembedded(self, where: RecordFilter | None = None) -> int:

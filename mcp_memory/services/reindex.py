@@ -31,6 +31,8 @@ class Reindex:
     def __init__(self, records: RecordStore, embedder: Embedder) -> None:
         self._records = records
         self._embedder = embedder
+        self._after = ""
+        """The newest record of the latest batch: what lies before it has its vectors, or is looked at last."""
 
     def waiting(self) -> int:
         """How many records lack this embedder's vectors at present, in all namespaces."""
@@ -48,6 +50,7 @@ class Reindex:
         cannot be asked, or refuses everything.
         """
         self._records.forget_refusals(self._embedder.id)
+        self._after = ""
         done = 0
         while not self._records.adopt_embedder(self._embedder.id):
             while embedded := self._embed_batch():
@@ -55,20 +58,37 @@ class Reindex:
                 progress(done, max(total, done))
         return done
 
-    def catch_up(self) -> int:
+    def catch_up(self, most: int | None = None) -> int:
         """Embed up to a batch of what was stored while the embedder could not be asked; returns how many records.
 
-        Raises StoreUnavailable where it still cannot be asked; the records wait for the next call.
+        None of them where more than `most` wait. Raises StoreUnavailable where it still cannot be asked; the records
+        wait for the next call.
         """
         is_ours = self._records.embedder_id() in (self._embedder.id, None)
-        return self._embed_batch() if is_ours and self._records.count_unembedded() else 0
+        if not is_ours or not self._records.may_lack_vectors():
+            return 0
+        if most is not None and len(self._next(most + 1)) > most:
+            return 0
+        embedded = self._embed_batch()
+        if not embedded:
+            self._records.add_vectors(self._embedder.id, {})  # Nothing lacks them any more, which is noted.
+        return embedded
 
     def _embed_batch(self) -> int:
         """Embed the oldest that can be; 0 where nothing is left but what is refused."""
         embedded = 0
-        while not embedded and (batch := self._records.unembedded(self._embedder.id, BATCH)):
+        while not embedded and (batch := self._next(BATCH)):
             embedded = self._embed(batch)
+            self._after = batch[-1][0]
         return embedded
+
+    def _next(self, limit: int) -> Sequence[tuple[str, int, str]]:
+        """What waits behind the latest batch, then what waits before it: a record that was changed, say."""
+        waiting = self._records.unembedded(self._embedder.id, limit, self._after)
+        if not waiting and self._after:
+            self._after = ""
+            waiting = self._records.unembedded(self._embedder.id, limit)
+        return waiting
 
     def _embed(self, batch: Sequence[tuple[str, int, str]]) -> int:
         outcomes = embedded_each(self._embedder, [text for _, _, text in batch])

@@ -1,10 +1,15 @@
 """Texts that an embedder refuses for good, next to those it takes."""
 
+import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.queries import Vector
 from mcp_memory.domain.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable, TextRefused
@@ -13,6 +18,9 @@ from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.reindex import BATCH, Reindex
 from mcp_memory.services.remember import Remembered
 from mcp_memory.services.revise import Revision
+from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.stores.records_sqlite.database import Database
+from tests.contract.conftest import BLANK
 
 RememberOne = Callable[..., Remembered]
 
@@ -129,3 +137,99 @@ def test_a_refused_text_is_asked_for_again_where_it_may_help(app: App, embedder:
     assert (app.reindex.refused(), app.reindex.waiting()) == (0, 0)
     embedded = {change.id for change in app.records.vector_changes(0, embedder.id)}
     assert {one.id, two.id} <= embedded
+
+
+class Instant:
+    """An embedder that costs nothing, so that what is counted is the store's work."""
+
+    id = "instant"
+    dimensions = 4
+
+    def embed(self, text: str) -> Vectors:
+        return np.ones((1, 4), np.float32)
+
+    def embed_query(self, text: str) -> Vector:
+        return np.ones(4, np.float32)
+
+    def embed_many(self, texts: Sequence[str]) -> Sequence[Vectors]:
+        return [self.embed(text) for text in texts]
+
+
+def steps_to_embed(records: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many hundreds of steps SQLite's machine takes to bring so many records their vectors."""
+    steps = 0
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+
+    store = SqliteRecordStore(folder, Instant.id)
+    with store.write() as transaction:
+        for number in range(records):
+            record = replace(BLANK, id=transaction.next_id("r"), text=f"note {number}")
+            transaction.insert(record, None, (), (), in_session=False)
+    store.close()
+    connect = Database._connect  # pyright: ignore[reportPrivateUsage]
+
+    def counted(self: Database) -> sqlite3.Connection:
+        connection = connect(self)
+        connection.set_progress_handler(step, 100)
+        return connection
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Database, "_connect", counted)
+        store = SqliteRecordStore(folder, Instant.id)
+        reindex = Reindex(store, Instant())
+        embedded = [reindex.catch_up()]
+        while embedded[-1]:
+            embedded.append(reindex.catch_up())
+    assert (sum(embedded), store.count_unembedded(), store.may_lack_vectors()) == (records, 0, False)
+    store.close()
+    return steps
+
+
+def test_a_record_is_looked_at_a_few_times_however_many_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X3.1, X6.4: twice as many waiting records cost at most 2.5 times the steps, as after an import of all of them."""
+    few = steps_to_embed(1500, tmp_path / "few", monkeypatch)
+    many = steps_to_embed(3000, tmp_path / "many", monkeypatch)
+    assert many <= 2.5 * few
+
+
+def test_what_changed_behind_the_latest_batch_is_embedded_too(
+    app: App, embedder: Choosy, remember: RememberOne
+) -> None:
+    """S2.2: whoever goes from batch to batch comes back to what was passed; an erased record is no place to go on."""
+    embedder.is_away = True
+    first, *others = [remember(f"note {number}") for number in range(BATCH + 3)]
+    embedder.is_away = False
+    assert app.reindex.catch_up() == BATCH
+    embedder.is_away = True
+    app.revise(Revision(id=others[0].id, importance=2.0), app.caller())
+    with app.records.write() as transaction:
+        record = transaction.get(first.id)
+        assert record is not None
+        transaction.index_anew(record)
+    app.forget([others[BATCH - 2].id], "erase", app.caller())
+    embedder.is_away = False
+    assert app.reindex.catch_up() + app.reindex.catch_up() == 4
+    assert (app.reindex.catch_up(), app.records.may_lack_vectors()) == (0, False)
+
+
+def test_of_many_that_wait_none_is_embedded_in_passing(app: App, embedder: Choosy, remember: RememberOne) -> None:
+    """S2.2: a call that stores one record does not pay for them; upkeep does."""
+    embedder.is_away = True
+    for number in range(4):
+        remember(f"note {number}")
+    embedder.is_away = False
+    assert (app.reindex.catch_up(3), app.reindex.catch_up(4)) == (0, 4)
+
+
+def test_what_was_erased_while_it_waited_is_waited_for_no_longer(
+    app: App, embedder: Choosy, remember: RememberOne
+) -> None:
+    """S2.2: and nobody looks for it again."""
+    embedder.is_away = True
+    record = remember("note")
+    app.forget([record.id], "erase", app.caller())
+    assert app.records.may_lack_vectors()
+    assert (app.reindex.catch_up(), app.records.may_lack_vectors()) == (0, False)

@@ -19,15 +19,21 @@ def embedder_of(connection: sqlite3.Connection) -> str | None:
     return row["value"] if row else None
 
 
-def unembedded(connection: sqlite3.Connection, embedder: str, limit: int) -> Sequence[tuple[str, int, str]]:
+def unembedded(connection: sqlite3.Connection, embedder: str, limit: int, after: str) -> Sequence[tuple[str, int, str]]:
     """See `RecordStore.unembedded`."""
-    rows = connection.execute(statement("unembedded"), {"embedder": embedder, "limit": limit}).fetchall()
+    asked = {"embedder": embedder, "limit": limit, "after": after}
+    rows = connection.execute(statement("unembedded"), asked).fetchall()
     return [(row["id"], row["change"], record_from_row(tuple(row)[1:]).searchable_text) for row in rows]
+
+
+def may_lack(connection: sqlite3.Connection) -> bool:
+    """See `RecordStore.may_lack_vectors`."""
+    return connection.execute(statement("get_meta"), (UNEMBEDDED,)).fetchone() is not None
 
 
 def count_unembedded(connection: sqlite3.Connection, configured: str, where: RecordFilter | None) -> int:
     """See `RecordStore.count_unembedded`; before the first vector it is the configured embedder that is waited for."""
-    if not connection.execute(statement("get_meta"), (UNEMBEDDED,)).fetchone():
+    if not may_lack(connection):
         return 0  # Counting reads every record: only where one is known to lack its vectors.
     embedder = embedder_of(connection) or configured
     scopes = json.dumps(where.scopes) if where else None
@@ -44,7 +50,7 @@ def add(connection: sqlite3.Connection, embedder: str, vectors: Mapping[tuple[st
     if added:  # Refusals alone do not make the store anybody's.
         connection.execute(statement("put_meta"), ("embedder", embedder))
         advance(connection, added)
-    if not connection.execute(statement("lacking"), (embedder,)).fetchone()[0]:
+    if not _lacks(connection, embedder):
         connection.execute("DELETE FROM meta WHERE name = ?", (UNEMBEDDED,))
 
 
@@ -57,7 +63,7 @@ def forget_refusals(connection: sqlite3.Connection, embedder: str) -> None:
 
 def adopt(connection: sqlite3.Connection, embedder: str) -> bool:
     """See `RecordStore.adopt_embedder`."""
-    if connection.execute(statement("lacking"), (embedder,)).fetchone()[0]:
+    if _lacks(connection, embedder):
         return False
     change = connection.execute("SELECT value FROM sequence").fetchone()[0] + 1
     connection.execute(statement("put_meta"), ("embedder", embedder))
@@ -66,6 +72,10 @@ def adopt(connection: sqlite3.Connection, embedder: str) -> bool:
     connection.execute(statement("touch_all_changes"), (change,))
     connection.execute("UPDATE sequence SET value = ?", (change,))
     return True
+
+
+def _lacks(connection: sqlite3.Connection, embedder: str) -> bool:
+    return connection.execute(statement("lacking"), (embedder,)).fetchone() is not None
 
 
 def _add_one(connection: sqlite3.Connection, embedder: str, key: tuple[str, int], rows: Vectors | None) -> bool:

@@ -348,9 +348,13 @@ class SqliteRecordStore:
     def backup(self, target: str) -> None:
         copying.back_up(self._database, Path(target))
 
-    def unembedded(self, embedder: str, limit: int) -> Sequence[tuple[str, int, str]]:
+    def unembedded(self, embedder: str, limit: int, after: str = "") -> Sequence[tuple[str, int, str]]:
         with self._database.read() as connection:
-            return late_vectors.unembedded(connection, embedder, limit)
+            return late_vectors.unembedded(connection, embedder, limit, after)
+
+    def may_lack_vectors(self) -> bool:
+        with self._database.read() as connection:
+            return late_vectors.may_lack(connection)
 
     def count_unembedded(self, where: RecordFilter | None = None) -> int:
         with self._database.read() as connection:

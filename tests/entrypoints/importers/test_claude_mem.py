@@ -127,7 +127,7 @@ def test_what_is_no_date_is_none(tmp_path: Path, instant: object) -> None:
     assert item.occurred_at is None
 
 
-ROW = {"project": "tides", "type": "discovery", "title": "High at noon"}
+ROW: dict[str, object] = {"project": "tides", "type": "discovery", "title": "High at noon"}
 
 
 def test_a_database_with_a_log_leaves_no_file_behind(tmp_path: Path) -> None:

@@ -23,14 +23,15 @@ ORDER BY 1;
 
 -- name: unembedded
 SELECT r.change, {columns} FROM records AS r
-WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = :embedder)
+WHERE r.row > coalesce((SELECT row FROM records WHERE id = :after), 0)
+    AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = :embedder)
 ORDER BY r.row LIMIT :limit;
 
 -- name: lacking
-SELECT EXISTS (
-    SELECT 1 FROM records AS r
-    WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = ?)
-);
+-- From the newest, since the oldest get their vectors first: asked after each batch, it looks at little.
+SELECT 1 FROM records AS r
+WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.row = r.row AND v.embedder = ?)
+ORDER BY r.row DESC LIMIT 1;
 
 -- name: stored_dimensions
 SELECT length(vector) / windows / 4 FROM vectors WHERE embedder = ? AND windows > 0 LIMIT 1;
