@@ -9,8 +9,10 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from mcp_memory.domain.control_characters import without_controls
 from mcp_memory.domain.intents import pick_strategy
 from mcp_memory.domain.records import Instant, Json, NewRecord, Record
+from mcp_memory.domain.redaction import clean_text
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.tokens import ModelFactor
 from mcp_memory.encoders.token_factors import factor_for
@@ -168,9 +170,11 @@ class App:
         return fed
 
     def compact(self, request: CompactRequest, caller: Caller, tell: Tell = lambda step: None) -> Compacted:
-        summary, redacted = self._redactor.redact(request.summary)
-        done = self._compact(replace(request, summary=summary), caller, self.factor(caller), tell)
-        return replace(done, redacted=redacted)
+        summary = clean_text(request.summary, self._redactor.redact)
+        instructions, prompt = (without_controls(text)[0] for text in (request.instructions, request.prompt))
+        request = replace(request, summary=summary.text, instructions=instructions, prompt=prompt)
+        done = self._compact(request, caller, self.factor(caller), tell)
+        return replace(done, redacted=summary.redacted, cleaned=summary.cleaned)
 
     def keep_up(self, *, maintains: bool = True) -> bool:
         """One small step of what is due without being asked; False where nothing is. Raises StoreUnavailable.

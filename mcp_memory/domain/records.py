@@ -58,7 +58,10 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRecord:
-    """One item a caller asks to remember. What is None is filled in by the service."""
+    """One item a caller asks to remember. What is None is filled in by the service.
+
+    `cleaned` counts control characters that whoever read the item took out of it already.
+    """
 
     text: str
     kind: Kind = "fact"
@@ -80,6 +83,7 @@ class NewRecord:
     role: str | None = None
     tool: str | None = None
     call_id: str | None = None
+    cleaned: int = 0
 
 
 SEARCHED_DETAILS = ("name", "description", "trigger", "reason", "reasons", "alternatives", "message")

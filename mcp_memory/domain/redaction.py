@@ -1,8 +1,9 @@
-"""Cuts secrets out of every text of an item to remember. What a secret is, a Redactor says."""
+"""Cleans every text of an item to remember of control characters, then of secrets. A Redactor says what a secret is."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from mcp_memory.domain.control_characters import without_controls
 from mcp_memory.domain.details import map_strings
 from mcp_memory.domain.records import Entity, NewRecord, Relation
 
@@ -10,15 +11,32 @@ Redact = Callable[[str], tuple[str, int]]
 """A text without its secrets, and how many there were."""
 
 
-def redacted_record(item: NewRecord, redact: Redact) -> tuple[NewRecord, int]:
-    """The item without secrets in any field that is stored, and how many were cut out."""
-    total = 0
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanText:
+    """A text as it may be stored; how many secrets were cut out of it, and how many control characters before that."""
+
+    text: str
+    redacted: int
+    cleaned: int
+
+
+def clean_text(text: str, redact: Redact) -> CleanText:
+    """The text without control characters, then without secrets: an escape code inside a key would hide it."""
+    plain, cleaned = without_controls(text)
+    safe, redacted = redact(plain)
+    return CleanText(text=safe, redacted=redacted, cleaned=cleaned)
+
+
+def clean_record(item: NewRecord, redact: Redact) -> tuple[NewRecord, int, int]:
+    """The item with every field that is stored cleaned; how many secrets and control characters were taken out."""
+    redacted = cleaned = 0
 
     def clean(text: str) -> str:
-        nonlocal total
-        text, count = redact(text)
-        total += count
-        return text
+        nonlocal redacted, cleaned
+        one = clean_text(text, redact)
+        redacted += one.redacted
+        cleaned += one.cleaned
+        return one.text
 
     def optional(text: str | None) -> str | None:
         return clean(text) if text else text
@@ -43,4 +61,4 @@ def redacted_record(item: NewRecord, redact: Redact) -> tuple[NewRecord, int]:
         tool=optional(item.tool),
         call_id=optional(item.call_id),
     )
-    return safe, total
+    return safe, redacted, item.cleaned + cleaned

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from mcp_memory.domain.control_characters import without_controls
 from mcp_memory.domain.records import Json, Record
 from mcp_memory.domain.tasks import DEAD_ENDS, Stack, Task, most_telling
 from mcp_memory.domain.times import iso
@@ -69,6 +70,12 @@ def show_record(record: Record) -> dict[str, Json]:
         "visibility": record.visibility,
         "updated_at": iso(record.updated_at),
     }
+
+
+def show_cleaned(*texts: str) -> dict[str, Json]:
+    """How many control characters were taken out of the given texts, where there were any."""
+    cleaned = sum(without_controls(text)[1] for text in texts)
+    return {"cleaned": cleaned} if cleaned else {}
 
 
 def _optional(task: Task) -> dict[str, Json]:

@@ -13,7 +13,8 @@ from mcp_memory.entrypoints.json_lines import HALF_PAIR, MAX_DEPTH, UNREADABLE
 from mcp_memory.errors import InvalidRequest
 
 MAX_ERROR_CHARS: Final = 300
-_BAD = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff{HALF_PAIR}{UNREADABLE}]")
+_BAD = re.compile(f"[\ud800-\udfff{HALF_PAIR}{UNREADABLE}]")
+"""What no text can hold. Control characters are no such thing: the services take them out."""
 _FIELD_NAME = re.compile(r"\w{1,40}", re.ASCII)
 
 _WRONG: Final = {
@@ -98,10 +99,7 @@ def check_texts(value: object, path: str = "", depth: int = 0) -> None:
 def _why_bad(character: str) -> str:
     if character == UNREADABLE:
         return "is nested too deep, or holds a number of too many digits. Simplify it"
-    if character == HALF_PAIR or "\ud800" <= character <= "\udfff":
-        return "holds half of a surrogate pair, which is no character. Remove it"
-    name = "a NUL character" if character == "\0" else "a control character"
-    return f"holds {name} (U+{ord(character):04X}). Remove it"
+    return "holds half of a surrogate pair, which is no character. Remove it"
 
 
 def _open(value: object) -> object:

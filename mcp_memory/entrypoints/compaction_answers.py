@@ -103,6 +103,7 @@ def _show_outcome(done: Compacted) -> dict[str, Json]:
         ("compaction", done.number),
         ("undone", done.undone),
         ("redacted", done.redacted),
+        ("cleaned", done.cleaned),
         ("extracted_count", len(done.extracted)),
     )
     if done.written:

@@ -6,10 +6,11 @@ Known are messages of the Anthropic and the OpenAI interfaces, items of OpenAI's
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, cast
 
 from pydantic import JsonValue
 
+from mcp_memory.domain.control_characters import details_without_controls
 from mcp_memory.domain.records import Instant, NewRecord
 from mcp_memory.domain.session_log import Role
 from mcp_memory.entrypoints.message_parts import EXPECTED, Call, Message, Part, is_item, parts_of, string_in
@@ -59,11 +60,13 @@ class MessageReader:
         self._tools: dict[str, str] = {}
 
     def read(self, message: Message, where: str) -> list[NewRecord]:
-        """The records of one message, however long; `where` names it in errors.
+        """The records of one message, however long, without control characters; `where` names it in errors.
 
         Raises:
             InvalidRequest: it is in none of the known formats.
         """
+        plain, cleaned = details_without_controls(message)
+        message = cast("Message", plain)
         record = NewRecord(
             text="",
             kind="message",
@@ -73,6 +76,8 @@ class MessageReader:
             pinned=message.get("pinned") is True,
         )
         records = [self._record(said, record) for said in parts_of(message, where)]
+        # What was cleaned is counted once, though a message may be several records.
+        records = [replace(each, cleaned=0 if place else cleaned) for place, each in enumerate(records)]
         return _named(records, _message_id(message))
 
     def _record(self, said: Part, record: NewRecord) -> NewRecord:

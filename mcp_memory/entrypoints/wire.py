@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema
 
+from mcp_memory.domain.control_characters import without_controls
 from mcp_memory.domain.records import Detail, Kind, Outcome, Status, Visibility
 from mcp_memory.domain.tasks import FinalStatus
 from mcp_memory.entrypoints.arguments import Arguments, Opened
@@ -29,6 +30,13 @@ def _not_blank(text: str) -> str:
     return text
 
 
+def _no_controls(name: str) -> str:
+    """Texts are cleaned; a name that was would be another name."""
+    if without_controls(name)[1]:
+        raise ValueError("must hold no control character")
+    return name
+
+
 Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS), AfterValidator(_not_blank)]
 LongText = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS)]
 Words = Annotated[str, StringConstraints(max_length=100_000)]
@@ -36,9 +44,10 @@ Goal = Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_not_b
 Line = Annotated[str, StringConstraints(max_length=2_000)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 OptionalName = Annotated[str, StringConstraints(max_length=200)]
-Tag = Annotated[str, StringConstraints(min_length=1, max_length=100)]
-Id = Annotated[str, StringConstraints(min_length=1, max_length=32)]
-OptionalId = Annotated[str, StringConstraints(max_length=32)]
+SessionName = Annotated[OptionalName, AfterValidator(_no_controls)]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(_no_controls)]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=32), AfterValidator(_no_controls)]
+OptionalId = Annotated[str, StringConstraints(max_length=32), AfterValidator(_no_controls)]
 When = Annotated[str, StringConstraints(max_length=100)]
 
 Tags = Annotated[tuple[Tag, ...], Field(max_length=MAX_TAGS, strict=False), Opened]
@@ -92,7 +101,7 @@ class ItemArgument(Arguments):
     supersedes: Annotated[Ids, Field(description="Records this one replaces")] = ()
     reassert: Annotated[bool, Field(description="Store though a newer record superseded this text")] = False
     task_id: OptionalId = ""
-    session_id: OptionalName = ""
+    session_id: SessionName = ""
     occurred_at: Annotated[When, Field(description="ISO time, date or phrase; now where not given")] = ""
     pinned: Annotated[bool, Field(description="Always part of contexts")] = False
     visibility: Annotated[
@@ -135,7 +144,7 @@ class RecallArguments(Arguments):
     since: Annotated[When, Field(description='Date, ISO time or phrase ("last week")')] = ""
     until: When = ""
     task_id: OptionalId = ""
-    session_id: OptionalName = ""
+    session_id: SessionName = ""
     include_inactive: bool = False
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     max_tokens: Annotated[int, Field(ge=100, le=1_000_000)] = 2000
@@ -182,7 +191,7 @@ class ContextArguments(Arguments):
             }
         ),
     ] = None
-    session_id: OptionalName = ""
+    session_id: SessionName = ""
     task_id: OptionalId = ""
     kinds: Kinds = ()
     tags: Tags = ()
@@ -212,7 +221,7 @@ class PushArguments(Arguments):
     success_criteria: Words = ""
     inherit: Annotated[Ids, Field(description="Records the task should see")] = ()
     branch: Annotated[bool, Field(description="Keep what is stored here out of the trunk until popped")] = False
-    session_id: OptionalName = ""
+    session_id: SessionName = ""
 
 
 class PopArguments(Arguments):
@@ -223,13 +232,13 @@ class PopArguments(Arguments):
     artifacts: Annotated[tuple[Line, ...], Field(strict=False, max_length=100, description="Paths, links"), Opened] = ()
     task_id: Annotated[OptionalId, Field(description="If not the current; planned too")] = ""
     cascade: Annotated[bool, Field(description="End its open subtasks too")] = False
-    session_id: OptionalName = ""
+    session_id: SessionName = ""
 
 
 class CompactArguments(Arguments):
     """What to compact, how, and who summarises."""
 
-    session_id: OptionalName = ""
+    session_id: SessionName = ""
     messages: Annotated[
         tuple[dict[str, JsonValue], ...],
         Field(strict=False, max_length=MAX_MESSAGES),

@@ -59,8 +59,8 @@ class Compacted:
 
     `made` are the entries of `log` that stand for others since a call was last answered, be it by this compaction or by
     one that nobody asked for; `extracted` ids of records made of what went. `asked` is what the caller is to summarise.
-    `undone` is the number of the compaction that was taken back, `redacted` how many secrets were cut out of a given
-    summary.
+    `undone` is the number of the compaction that was taken back; `redacted` and `cleaned` count the secrets and the
+    control characters that were cut out of a given summary.
     """
 
     session_id: str
@@ -81,6 +81,7 @@ class Compacted:
     asked: Asked | None = None
     undone: int | None = None
     redacted: int = 0
+    cleaned: int = 0
 
 
 class Compact:

@@ -1,10 +1,14 @@
-"""Makes an item ready to be stored: clean of secrets and echoes, measured, embedded: what is slow, before any lock."""
+"""Makes an item ready to be stored: clean of control characters, secrets and echoes, measured, embedded.
+
+All of it is slow, and done before any lock.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from mcp_memory.domain.control_characters import without_controls
 from mcp_memory.domain.detail import MeasuredText, measured
 from mcp_memory.domain.details import checked_details
 from mcp_memory.domain.echoes import strip_recalled, without_blocks
@@ -12,7 +16,7 @@ from mcp_memory.domain.ids import RECORD
 from mcp_memory.domain.lifecycle import first_status
 from mcp_memory.domain.mentions import found_entities
 from mcp_memory.domain.records import LOG_KINDS, Instant, NewRecord, Record, searchable_text
-from mcp_memory.domain.redaction import redacted_record
+from mcp_memory.domain.redaction import clean_record
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tasks import innermost_branch, path_to
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
@@ -37,6 +41,7 @@ class Draft:
     item: NewRecord
     scope: str
     redacted: int
+    cleaned: int
     recalled: tuple[str, ...]
     made: Made | None
 
@@ -50,21 +55,24 @@ class Drafting:
         self._redactor = redactor
 
     def clean(self, item: NewRecord, caller: Caller) -> Draft:
-        """Cut out secrets and what this server itself handed back, and find what the rest mentions.
+        """Take out control characters, secrets and what this server itself handed back; find what the rest mentions.
 
         Raises InvalidRequest for an empty text.
         """
-        text, recalled = strip_recalled(item.text)
+        plain, cleaned = without_controls(item.text)
+        text, recalled = strip_recalled(plain)
         is_log = item.kind in LOG_KINDS
-        if is_log:  # The log says what was said, to the byte: nothing in it is an echo, only blocks are left out.
-            text, recalled = without_blocks(item.text), ()
+        if is_log:  # The log says what was said: nothing in it is an echo, only blocks are left out.
+            text, recalled = without_blocks(plain), ()
         if not text.strip() and not recalled:
             raise InvalidRequest("text is empty; say what to remember in one or more words.")
-        item, redacted = redacted_record(replace(item, text=text if is_log else text.strip()), self._redactor.redact)
+        given = replace(item, text=text if is_log else text.strip(), cleaned=item.cleaned + cleaned)
+        item, redacted, cleaned = clean_record(given, self._redactor.redact)
         item = replace(item, details=checked_details(item.kind, item.details))
         found = found_entities(item.text, item.speaker, item.details, item.entities)
         item = replace(item, entities=(*item.entities, *found))
-        return Draft(item=item, scope=caller.scope(item.visibility), redacted=redacted, recalled=recalled, made=None)
+        scope = caller.scope(item.visibility)
+        return Draft(item=item, scope=scope, redacted=redacted, cleaned=cleaned, recalled=recalled, made=None)
 
     def make(self, items: Sequence[NewRecord], *, embedded: bool = True) -> list[Made]:
         """What takes time: the short forms, the counts and, where `embedded`, the vectors."""

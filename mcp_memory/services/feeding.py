@@ -22,17 +22,19 @@ TOLD_AT_ONCE = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fed:
-    """How many entries were new, and how many the log held already; secrets cut out of the new ones."""
+    """Counts of entries, new and known, and of the secrets and control characters that were cut out of the new ones."""
 
     stored: int = 0
     known: int = 0
     redacted: int = 0
+    cleaned: int = 0
 
     def __add__(self, other: Fed) -> Fed:
         return Fed(
             stored=self.stored + other.stored,
             known=self.known + other.known,
             redacted=self.redacted + other.redacted,
+            cleaned=self.cleaned + other.cleaned,
         )
 
 
@@ -90,7 +92,12 @@ class Feeding:
             waiting = [waiting[place] for place in new if place >= len(batch)]
             stored += added
             last = ids[-1] if ids else others[-1].id
-        return Fed(stored=len(stored), known=len(drafts) - len(stored), redacted=sum(each.redacted for each in stored))
+        return Fed(
+            stored=len(stored),
+            known=len(drafts) - len(stored),
+            redacted=sum(each.redacted for each in stored),
+            cleaned=sum(each.cleaned for each in stored),
+        )
 
     def _clean(self, item: NewRecord, caller: Caller) -> Draft:
         self._pause()

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 
+from mcp_memory.domain.control_characters import without_controls
 from mcp_memory.domain.fusion import Background, Fused, below_successors, fuse
 from mcp_memory.domain.queries import Query
 from mcp_memory.domain.records import Instant, Kind
@@ -111,7 +112,8 @@ class Querying:
     def read(self, text: str) -> Read:
         """The query's signals: its words, the time it speaks of, and its embedding, which is what takes time."""
         degraded: list[str] = []
-        return Read(query=self._signals(text, degraded), degraded=tuple(degraded))
+        plain, _ = without_controls(text)
+        return Read(query=self._signals(plain, degraded), degraded=tuple(degraded))
 
     def gather(self, text: str, where: RecordFilter, limit: int = CANDIDATES_PER_SOURCE) -> Evidence:
         """What recall weighs for a query."""

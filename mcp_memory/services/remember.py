@@ -26,13 +26,15 @@ SIMILAR_SHOWN = 5
 class Remembered:
     """What became of one item. `similar` lists near-duplicates; `superseded_by` the newer record that holds instead.
 
-    `degraded` says why a stored record is not found by meaning yet.
+    `redacted` and `cleaned` count the secrets and the control characters that were taken out of it; `degraded` says why
+    a stored record is not found by meaning yet.
     """
 
     id: str
     status: Literal["stored", "confirmed", "superseded"]
     similar: tuple[str, ...] = ()
     redacted: int = 0
+    cleaned: int = 0
     superseded_by: str | None = None
     degraded: str = ""
 
@@ -71,7 +73,8 @@ class Remember:
         """
         drafts = self._prepare(items, caller)
         with self._records.write() as transaction:
-            outcomes = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
+            stored = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
+        outcomes = [replace(one, cleaned=draft.cleaned) for draft, one in zip(drafts, stored, strict=True)]
         if not advise:
             return outcomes
         return [self._with_similar(draft, outcome, caller) for draft, outcome in zip(drafts, outcomes, strict=True)]

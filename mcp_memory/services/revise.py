@@ -8,6 +8,7 @@ from mcp_memory.domain.detail import remeasured
 from mcp_memory.domain.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand
 from mcp_memory.domain.mentions import found_entities
 from mcp_memory.domain.records import Entity, Outcome, Record, Status, Visibility, searchable_text
+from mcp_memory.domain.redaction import clean_text
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.text import content_hash
 from mcp_memory.errors import Conflict, InvalidRequest
@@ -85,13 +86,16 @@ class Revise:
     def _new_text(self, revision: Revision, caller: Caller) -> _NewText | None:
         if revision.text is None:
             return None
-        text = self._redactor.redact(revision.text.strip())[0]
+        text = self._clean(revision.text).strip()
         if not text:
             raise InvalidRequest("text is empty; use forget to remove a record.")
         record = self._records.get([revision.id], caller.scopes).get(revision.id)
         speaker, details = (record.speaker, record.details) if record else (None, None)
         vectors = self._embedder.embed(searchable_text(text, speaker, details or {}))
         return _NewText(text=text, vectors=vectors, found=found_entities(text, speaker, details))
+
+    def _clean(self, text: str) -> str:
+        return clean_text(text, self._redactor.redact).text
 
     def _revised(self, record: Record, revision: Revision, text: str | None, caller: Caller) -> Record:
         now = self._clock()
@@ -112,7 +116,7 @@ class Revise:
             changed,
             importance=changed.importance if revision.importance is None else revision.importance,
             confidence=changed.confidence if revision.confidence is None else revision.confidence,
-            tags=changed.tags if revision.tags is None else tuple(self._redactor.redact(t)[0] for t in revision.tags),
+            tags=changed.tags if revision.tags is None else tuple(map(self._clean, revision.tags)),
             pinned=changed.pinned if revision.pinned is None else revision.pinned,
         )
 

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from mcp_memory.domain.control_characters import without_controls
 from mcp_memory.domain.ids import TASK
+from mcp_memory.domain.redaction import clean_text
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tasks import (
     MAX_DEPTH,
@@ -80,7 +82,7 @@ class Tasks:
         self._require_records(request.inherit, caller)
         with self._records.write() as transaction:
             tasks = transaction.tasks(caller.namespace)
-            if request.goal.strip() or request.task_id:
+            if _says(request.goal) or request.task_id:
                 current = self._entered(request, caller, tasks, transaction)
                 started = self._start_above(current, caller, tasks, transaction)
                 tasks = with_changes(tasks, [current, *started])
@@ -101,7 +103,7 @@ class Tasks:
             Conflict: it has unfinished children and `cascade` is not set, it is finished, two tasks could be meant, or
                 somebody else ended the one that the caller was in.
         """
-        if not request.result.strip():
+        if not _says(request.result):
             raise InvalidRequest("result is empty; say what the task came to, also when it failed or is given up.")
         with self._records.write() as transaction:
             tasks = transaction.tasks(caller.namespace)
@@ -188,7 +190,7 @@ class Tasks:
             id=transaction.next_id(TASK),
             namespace=caller.namespace,
             parent_id=parent.id if parent else None,
-            goal=self._redactor.redact(goal.strip())[0],
+            goal=self._clean(goal).strip(),
             status=status,
             depth=parent.depth + 1 if parent else 0,
             agent=caller.agent,
@@ -239,15 +241,16 @@ class Tasks:
         return replace(
             task,
             status=request.status,
-            result=self._redactor.redact(request.result.strip())[0],
-            artifacts=tuple(
-                dict.fromkeys((*task.artifacts, *(self._redactor.redact(a)[0] for a in request.artifacts)))
-            ),
+            result=self._clean(request.result).strip(),
+            artifacts=tuple(dict.fromkeys((*task.artifacts, *(self._clean(each) for each in request.artifacts)))),
             updated_at=self._clock(),
         )
 
     def _safe(self, text: str | None) -> str | None:
-        return self._redactor.redact(text)[0] if text else None
+        return self._clean(text) if text else None
+
+    def _clean(self, text: str) -> str:
+        return clean_text(text, self._redactor.redact).text
 
     def _cascade(self, task: Task, request: PopRequest, tasks: Sequence[Task]) -> list[Task]:
         """Unfinished tasks below, abandoned when asked for. A blocked task may keep them."""
@@ -285,12 +288,17 @@ class Tasks:
             raise NotFound(f"inherit: no record {min(missing)!r}; call `recall` to find ids.")
 
 
+def _says(text: str) -> bool:
+    """True where something is left of a text without its control characters."""
+    return bool(without_controls(text)[0].strip())
+
+
 def _require_sense(request: PushRequest) -> None:
     """Raise InvalidRequest where it does not say one thing, or says what would be passed over."""
-    has_goal, has_task = bool(request.goal.strip()), bool(request.task_id)
+    has_goal, has_task = _says(request.goal), bool(request.task_id)
     if (has_goal and has_task) or not (has_goal or has_task or request.plan):
         raise InvalidRequest("Give goal for a new task, task_id to enter an existing one, or plan for subtasks.")
-    if not all(goal.strip() for goal in request.plan):
+    if not all(map(_says, request.plan)):
         raise InvalidRequest("plan holds an empty goal; leave it out.")
     if has_task and request.parent_id:
         raise InvalidRequest("A task stays below its parent; leave parent_id out, or push its goal again elsewhere.")

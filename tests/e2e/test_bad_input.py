@@ -44,8 +44,18 @@ def test_a_text_of_five_megabytes(server: "ServerProcess") -> None:
     assert said.startswith("`text` is too long: at most 1000000 characters; split it up.")
 
 
-def test_a_nul_character(server: "ServerProcess") -> None:
-    assert refusal(server.call("remember", text="a\0b")).startswith("`text` holds a NUL character (U+0000). Remove it")
+def test_control_characters_are_taken_out_and_counted(server: "ServerProcess") -> None:
+    """D8.2: nobody chooses what a terminal writes."""
+    stored = server.call("remember", text="\x1b[31mFAILED\x1b[0m at a\0b")["structuredContent"]["records"][0]
+    assert stored["cleaned"] == 3
+    opened = server.call("recall", ids=[stored["id"]], detail="full")["structuredContent"]
+    assert opened["results"][0]["text"] == "FAILED at ab"
+
+
+def test_a_control_character_in_a_name_is_refused(server: "ServerProcess") -> None:
+    """D8.2: cleaned, it would be another name."""
+    said = refusal(server.call("remember", text="x", tags=["ok", "\x1b[0m"]))
+    assert said.startswith("`tags[1]` must hold no control character.")
 
 
 @pytest.mark.parametrize("half", [r"\ud800", r"\uDFFF", r"\ud83dx\ude00"])

@@ -157,6 +157,19 @@ class TestWhatIsFed:
         answer = await compact(client, [said("user", "The key is AKIA" + "Q3EGHRTUVWXYZ2A7.")])
         assert answer["fed"] == {"stored": 1, "known": 0, "redacted": 1}
 
+    async def test_what_a_terminal_wrote_refuses_no_conversation(self, client: Client) -> None:
+        """D8.2: cleaned and counted, also inside arguments; an output of nothing else was an answer all the same."""
+        messages: list[Message] = [
+            {"role": "assistant", "tool_calls": [{"id": "c1", "custom": {"name": "sh", "input": {"a": "\x1b[1mls"}}}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "\x1b[31mFAILED\x1b[0m\r\n"},
+            {"role": "tool", "tool_call_id": "c1", "content": "\x1b[2J"},
+            said("user", "The key is AK\x1b[0mIA" + "Q3EGHRTUVWXYZ2A7."),
+        ]
+        answer = await compact(client, messages)
+        assert answer["fed"] == {"stored": 4, "known": 0, "redacted": 1, "cleaned": 5}
+        texts = [each["text"] for each in (await session_page(client))["records"]]
+        assert texts[:3] == ['{"a":"ls"}', "FAILED", "(no output)"]
+
     async def test_a_transcript_is_read_and_its_other_lines_are_counted(self, client: Client, tmp_path: Path) -> None:
         lines = [
             {"type": "summary", "summary": "Ports"},
@@ -199,7 +212,6 @@ class TestWhatIsRefused:
             ({"messages": [{"text": "hello"}]}, "messages[0] has no role. "),
             ({"messages": [{"role": "oracle", "content": "hello"}]}, "messages[0] has an unknown role. "),
             ({"messages": [{"role": "user", "content": 5}]}, "messages[0] has a content that is neither "),
-            ({"messages": [{"role": "user", "content": "a\0b"}]}, "`messages[0].content` holds a NUL character"),
             (
                 {"messages": [{"role": "user", "content": "a\ud800b"}]},
                 "`messages[0].content` holds half of a surrogate",

@@ -144,11 +144,8 @@ async def test_a_wrong_argument_is_named_with_what_is_wrong(call: Call, argument
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"text": "a\0b"}, "`text` holds a NUL character (U+0000). Remove it"),
-        ({"tags": ["ok", "\x1b[0m"]}, "`tags[1]` holds a control character (U+001B). Remove it"),
         ({"details": {"a": [{"b": "\ufffe"}]}}, "`details.a[0].b` holds half of a surrogate pair"),
-        ({"details": {"\0": 1}}, "`a field name of details` holds a NUL character"),
-        ({"details": '{"a": "\\u0000"}'}, "`a` holds a NUL character"),
+        ({"details": {"\ufffe": 1}}, "`a field name of details` holds half of a surrogate pair"),
         ({"details": '{"a": "\\ud800"}'}, "`a` holds half of a surrogate pair"),
         ({"details": {"a": "\uffff"}}, "`details.a` is nested too deep, or holds a number of too many digits."),
     ],

@@ -97,3 +97,16 @@ async def test_of_a_long_tree_the_resource_shows_what_is_open_and_counts_the_res
     assert new["goal"] == "z" * 2_000
     opened = await call(client, "recall", ids=[old["id"]], max_tokens=20_000)
     assert opened["results"][0]["text"] == f"ship → {'y' * 9_000}"
+
+
+async def test_control_characters_are_cleaned_and_counted_in_every_answer(client: Client) -> None:
+    """D8.2: of goals, results and corrections."""
+    pushed = await call(client, "push_task", goal="Fix \x1b[1mCI\x1b[0m", plan=["one\x00"])
+    assert (pushed["task"]["goal"], pushed["cleaned"]) == ("Fix CI", 3)
+    assert [goal["goal"] for goal in pushed["planned"]] == ["one"]
+    popped = await call(client, "pop_task", result="\x07green", artifacts=["a\x08"], cascade=True)
+    assert (popped["popped"]["artifacts"], popped["cleaned"]) == (["a"], 2)
+    stored = (await call(client, "remember", text="Port 5432"))["records"][0]
+    assert "cleaned" not in stored
+    revised = await call(client, "revise", id=stored["id"], text="Port\x1b[0m 5433")
+    assert (revised["text"], revised["cleaned"]) == ("Port 5433", 1)

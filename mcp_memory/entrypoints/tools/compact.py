@@ -16,6 +16,7 @@ from mcp_memory.entrypoints.transcripts import read_transcript
 from mcp_memory.entrypoints.wire import CompactArguments
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.compact import Compacted, CompactRequest
+from mcp_memory.services.feeding import Fed
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -62,13 +63,18 @@ def _feed(arguments: CompactArguments, app: "App", caller: "Caller") -> dict[str
     if arguments.messages and arguments.transcript:
         raise InvalidRequest("Give either messages or transcript, not both.")
     if arguments.messages:
-        return {"fed": asdict(app.feed(read_messages(arguments.messages), caller))}
+        return {"fed": _told(app.feed(read_messages(arguments.messages), caller))}
     if not arguments.transcript:
         return {}
     require_local("send what the transcript says as messages instead.")
     transcript = read_transcript(Path(arguments.transcript))
-    fed = asdict(app.feed(transcript.records, caller))
+    fed = _told(app.feed(transcript.records, caller))
     return {"fed": fed | {"skipped": transcript.skipped, "skipped_kinds": dict(transcript.skipped_kinds)}}
+
+
+def _told(fed: Fed) -> dict[str, Json]:
+    """What became of a conversation; that nothing had to be cleaned is not worth telling."""
+    return {name: value for name, value in asdict(fed).items() if value or name != "cleaned"}
 
 
 def _request(arguments: CompactArguments) -> CompactRequest:

@@ -74,4 +74,5 @@ def _show(remembered: "Remembered") -> dict[str, Json]:
         "similar": list(remembered.similar),
         "redacted": remembered.redacted,
     }
-    return shown | ({"superseded_by": remembered.superseded_by} if remembered.superseded_by else {})
+    optional: dict[str, Json] = {"cleaned": remembered.cleaned, "superseded_by": remembered.superseded_by}
+    return shown | {name: value for name, value in optional.items() if value}

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from mcp.types import CallToolResult
 
-from mcp_memory.entrypoints.answers import show_record
+from mcp_memory.entrypoints.answers import show_cleaned, show_record
 from mcp_memory.entrypoints.identity import asking
 from mcp_memory.entrypoints.strict_tool import StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.wire import ReviseArguments
@@ -22,7 +22,8 @@ def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
     def answer(arguments: ReviseArguments, client: str) -> CallToolResult:
-        return structured(show_record(app.revise(_revision(arguments), asking(app, client))))
+        revised = app.revise(_revision(arguments), asking(app, client))
+        return structured(show_record(revised) | show_cleaned(arguments.text))
 
     return make_tool("revise", "Revise", DESCRIPTION, ReviseArguments, answer, annotations())
 

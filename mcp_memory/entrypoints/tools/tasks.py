@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from mcp.types import CallToolResult
 
 from mcp_memory.domain.records import Json
-from mcp_memory.entrypoints.answers import list_goals, show_place, show_task
+from mcp_memory.entrypoints.answers import list_goals, show_cleaned, show_place, show_task
 from mcp_memory.entrypoints.identity import asking
 from mcp_memory.entrypoints.strict_tool import StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.wire import PopArguments, PushArguments
@@ -30,7 +30,7 @@ def build(app: "App") -> list[StrictTool]:
         shown: dict[str, Json] = {"task": show_task(stack.current) if stack.current else None} | show_place(stack)
         if not (arguments.goal.strip() or arguments.task_id):  # A plan, maybe elsewhere: nobody has moved.
             shown["path"] = list_goals(app.tasks.stack(caller).path)
-        return structured(shown)
+        return structured(shown | show_cleaned(arguments.goal, arguments.success_criteria, *arguments.plan))
 
     def pop(arguments: PopArguments, client: str) -> CallToolResult:
         popped = app.tasks.pop(_pop_request(arguments), asking(app, client, arguments.session_id))
@@ -41,7 +41,8 @@ def build(app: "App") -> list[StrictTool]:
         }
         if popped.cascaded:
             shown["abandoned"] = list_goals(popped.cascaded)
-        return structured(shown | show_place(popped.stack))
+        cleaned = show_cleaned(arguments.result, *arguments.artifacts)
+        return structured(shown | show_place(popped.stack) | cleaned)
 
     return [
         make_tool("push_task", "Push task", PUSH_DESCRIPTION, PushArguments, push, annotations()),

@@ -68,7 +68,7 @@ def test_observations_their_facts_and_summaries_become_records(tmp_path: Path) -
     assert observed.details == {"files": ["a.py", "b.py"]}
     assert observed.occurred_at == 1_700_000_000.0
     assert (fact.kind, fact.text) == ("fact", "The cell gives 2 W")
-    assert (summary.kind, summary.text) == ("episode", "Request: Fix it\nNext steps: Ship\ufffd")
+    assert (summary.kind, summary.text) == ("episode", "Request: Fix it\nNext steps: Ship")
     assert left_out == {"prompts": 2}
     assert hashlib.blake2b(path.read_bytes()).digest() == before
     assert [each.name for each in tmp_path.iterdir()] == ["claude-mem.db"]

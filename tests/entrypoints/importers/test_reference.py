@@ -65,7 +65,7 @@ def test_lines_that_are_neither_are_counted(tmp_path: Path) -> None:
         '{"type": "entity", "name": "A\\u0000\\ud800", "entityType": 5, "observations": "none"}',
     )
     items, left_out = read(path)
-    assert [item.text for item in items] == ["A\ufffd\ufffd: is known as a thing"]
+    assert [item.text for item in items] == ["A\ufffd: is known as a thing"]
     assert left_out == {"lines that are neither an entity nor a relation": 5}
 
 
