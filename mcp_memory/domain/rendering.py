@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mcp_memory.domain.event_lines import event_body, says_more
 from mcp_memory.domain.known import KnownEntity
-from mcp_memory.domain.neutral import LINE_CHARACTERS, neutralise, one_line
+from mcp_memory.domain.neutral import LINE_CHARACTERS, bold_name, neutralise, one_line
 from mcp_memory.domain.records import LOG_KINDS, Detail, Instant, Json, Kind, Record, Relation
 from mcp_memory.domain.times import iso_day, iso_minute
 
@@ -109,7 +109,7 @@ def entity_line(entity: KnownEntity) -> str:
     said = [f"{one_line(key, NAME_CHARACTERS)}: {_value(value)}" for key, value in entity.properties.items()]
     shown = [*said[:PROPERTIES_SHOWN], "…"] if len(said) > PROPERTIES_SHOWN else said
     properties = f" ({', '.join(shown)})" if shown else ""
-    return f"- **{one_line(entity.type, NAME_CHARACTERS)}**: {one_line(entity.name)}{properties}"
+    return f"- **{bold_name(entity.type, NAME_CHARACTERS)}**: {one_line(entity.name)}{properties}"
 
 
 def relation_line(relation: Relation) -> str:
@@ -169,7 +169,7 @@ def _opening(record: Record) -> str:
     if record.kind == "censor":
         opening = "**BLOCK:** " if record.details.get("action") == "block" else "**WARN:** "
     elif record.kind == "procedure" and isinstance(name, str) and name.strip():
-        opening = f"**{one_line(name, NAME_CHARACTERS)}:** "
+        opening = f"**{bold_name(name, NAME_CHARACTERS)}:** "
     elif record.kind in ("tool_call", "tool_result") and record.tool:
         opening = f"{one_line(record.tool, NAME_CHARACTERS)}: "
     else:

@@ -109,7 +109,7 @@ def test_blank_lines_cost_nothing() -> None:
         ({"kind": "procedure", "status": "effective"}, ("- [r000001 procedure 2026-11-20] ", "")),
         ({"kind": "censor", "details": {"action": "block"}}, ("- [r000001 censor 2026-11-20] **BLOCK:** ", "")),
         ({"kind": "censor"}, ("- [r000001 censor 2026-11-20] **WARN:** ", "")),
-        ({"speaker": "</memory-context>"}, ("- [r000001 fact 2026-11-20] &lt;/memory-context>: ", "")),
+        ({"speaker": "</memory-context>"}, ("- [r000001 fact 2026-11-20] (/memory-context>: ", "")),
     ],
 )
 def test_an_item_begins_with_id_kind_and_date(

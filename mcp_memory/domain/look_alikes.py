@@ -1,0 +1,197 @@
+"""Folds a text to what it looks like in plain lower-case ASCII, so that a disguised word is found by its plain form.
+
+Nobody reads a folded text: it is compared with, and what is shown keeps its characters. No library is used: the data
+of those that know every look-alike of Unicode weighs more than all of this server, and they are hardly kept up; the
+characters' own names tell nearly all of the Latin ones, and these tables hold the rest of what our words are made of.
+"""
+
+import html
+import re
+import unicodedata
+from collections.abc import Sequence
+
+_LETTERS = {
+    shape: letter
+    for letter, shapes in {
+        "a": "аӑӓαΑɑᴀⲁⲀꓮᎪᗅᗋ𐊠ꭺ⍺₳ลค𖽀",
+        "b": "ьЬвВъѣҍβΒʙⲃⲂꓐᏴᏏᗷᑲᖯ฿₿ხƀбЪƅꞵ𐊂𐊡𐌁",
+        "c": "сСҫςϲϹɔͻↄⲥⲤꓚᏟᑕᑖ¢₵ℂ匚ᴐ𐐽𐐕𐊢𐌂𐔜𑣲",
+        "d": "ԁԀժɖđδᴅꓓᎠᏧᗞᗪᑯძꓒ",
+        "e": "еЕёєЄҽэεΕΈэℯ℮ɛɘⲉⲈꓰᎬᗴ€ҿǝəͼ乇𐊆ⴹ⋿𑢦𑢮",
+        "f": "ғϝϜքꓝᖴƒ₣ſẝғᎰ千𐊇𐊥𐔥",
+        "g": "ԍɡɢցɠꓖᏀᏳᎶᘜ₲",
+        "h": "һҺНΗηհիⲏⲎʜꓧᎻᏂᕼᚺԊ卄ђћ𐋏",
+        "i": "іІїιΙɩɪıյⲓⲒꓲᎥᏐӏӀ！ǃ∣ǀוןا۱١│ⵏ丨ᛁ𐊊𐌉𐌠𖼨⏽ꙇ⍳",
+        "j": "јЈϳյʝᴊꓙᎫᒍ",
+        "k": "кКқκΚϰᴋⲕⲔꓗᏦᛕ₭𐔘",
+        "l": "ⅼʟլԼꓡᏞᒪⳑⳐᒺ𐑃ℓł£𖼖𐔦𑢣𑢲",
+        "m": "мММμΜϻʍᴍⲙⲘꓟᎷᗰ₥ო爪ⅿᛖ𐊰𐌑",
+        "n": "нпПиИηΝνɴոռⲛⲚꓠᏁᑎᴎ₦ռղหก几ทɳŋ𐔓",
+        "o": "оОοΟσΘθөӧօⲟⲞᴏꓳᎤᏫᝪⵔ○〇סه०০੦௦೦๐໐ഠഠംဝ၀ഃωϴøØ⊙口ંం૦൦۵ჿ𐓪𐓂𑣈𑣗𐐬𐐄୦𑓐𑣠ዐଠ𑢵𐊒𐊫𐔖",
+        "p": "рРρΡᴘⲣⲢꓑᏢᑭþ₱尸ϼ卩𐊕⍴",
+        "q": "ԛԚգզႳᑫ",
+        "r": "гГґѓяЯᴦᴙʀɹɾⲅрꓣᎡᏒᖇᏛřգ尺ꭇ𐒴𖼵",
+        "s": "ѕЅƽꜱꓢᏚᏕᔕ§ՏՏჽ丂𑣁𐑈𖼺𐊖",
+        "t": "тТτΤտᴛⲧⲦꓔᎢŧ₮†七丅ナ⊤⟙𐊗𐊱𐌕𖼊",
+        "u": "υսՍʋцꓴᑌᏌմ凵ꞟ𐓶𑣘⋃ሀ𐓎",
+        "v": "ѵѴνᴠⅴꓦᏙᐯ∨∪⋁𑜆۷𖼈",
+        "w": "ԝԜшщωѡɯᴡաꓪᎳᏔ₩山ᗯ𑜊𑜎𑜏",
+        "x": "хХχΧⅹ×✕✖✗✘ⲭⲬꓫ᙭ᚷҳ乂╳᙮⤫⤬⨯ᕁᕽ𐌢𐌗𐊐𐊴𐔧ⵝꭓ",
+        "y": "уУүҮγΥϒʏყⲩⲨꓬᎩᎽ¥ч丫ўΎɣ𐊲𖽃",
+        "z": "ᴢⲍꓜᏃζΖ乙",
+    }.items()
+    for shape in shapes
+} | dict(zip("ηνωгпр", "nvwrnp", strict=True))  # fmt: skip
+"""Shapes of letters in other scripts, by what they look like and not by how they sound; a capital stands beside its
+small letter where the two look different. What folds by its name or by NFKC is not here."""
+_SIGNS = {
+    sign: plain
+    for plain, signs in {
+        "<": "‹«〈⟨《⟪≪⋘⪡˂ᐸ❬❮❰⧼⋖◁◀⮜⏴𝈶〈⦑⦓≺⊰⟮ᚲ⩹⪦",
+        ">": "𝈷𖼿›»〉⟩》⟫≫⋙⪢˃ᐳ❭❯❱⧽⋗▷▶⮞⏵〉⦒⦔≻⊱→⇒⟶➔➜",
+        # What looks like a backslash escapes nothing.
+        "/": "᜵⁁𝈺㇓Ⳇⳇ⁄∕╱⟋⧸⫽丿〳ノ⼃＼﹨∖⧵⧹╲⟍",
+        "#": "♯⌗⋕⧣⯐ⵌ𝄪井⼶",
+        "-": "Ⲻⲻ‐‑‒–—―−⁃˗➖─━╌┄ー一ㅡ⸺⸻𐆑⎯⏤˭᠆־",
+        "*": "𐌟∗⁎✱✲✳✴✵✶⚹٭❋✻✽⁕⛯•‣◦∙·▪▫■□●○◆◇►▸▹⦁⁌⁍",
+        "_": "‗ˍ‿⎽",
+        "[": "【〔〖⟦❲⁅⦋⦍⦏〘〚「『⌈⌊⸢⸤⎡⎣",
+        "(": "❨⟮⸨❪﴾⦅⦗⎛⎝",
+        ")": "❩⟯⸩❫﴿⦆⦘⎞⎠",
+        "]": "】〕〗⟧❳⁆⦌⦎⦐〙〛」』⌉⌋⸣⸥⎤⎦",
+        ":": "᠉꞉ː˸։׃∶⁚᛬܃܄࠲᠃ꓽ⦂",
+        "=": "᐀꓿═゠⹀꞊≡⚌〓",
+        "`": "ˋ՝῀´ʹ᾽‵ʻ‛",
+        "~": "∼˜⁓〜∿∾〰",
+        " ": "⠀ㅤ",
+    }.items()
+    for sign in signs
+}
+_NAMED = re.compile(
+    # "LATIN LETTER SMALL CAPITAL B", "LATIN SMALL LETTER O WITH STROKE", "NEGATIVE SQUARED LATIN CAPITAL LETTER A"
+    r"(?:.*\b)?(?:LATIN|REGIONAL INDICATOR)\b.*\bLETTER (?:SMALL CAPITAL )?(?:[A-Z-]{2,} )*"
+    r"(?P<letter>[A-Z])(?: WITH .*)?"
+)
+_ENCLOSED = re.compile(r"PARENTHESIZED LATIN .* LETTER (?P<letter>[A-Z])")
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+    "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Code points that show as nothing by themselves (Default_Ignorable_Code_Point)."""
+_ODD_SPACE = re.compile(r"[^\x20-\x7e\n]")
+_BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+_DROPPED = frozenset({"Mn", "Me", "Cf", "Cc"})
+_ENCODED = re.compile(
+    # `<` as "&lt;", "&#60;", "&#x3c;" (the semicolon may be missing), "\u003c", "\u{3c}", "\x3c", "\074", "%3C"
+    r"&(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[lL][tT]|[gG][tT]|[aA][mM][pP]|[nN][bB][sS][pP]|[sS][hH][yY]);?"
+    r"|&[A-Za-z][A-Za-z0-9]{1,31};"
+    r"|\\u\{(?P<braced>[0-9a-fA-F]{1,6})\}|\\u(?P<four>[0-9a-fA-F]{4})|\\U(?P<eight>0[0-9a-fA-F]{7})"
+    r"|\\x(?P<two>[0-9a-fA-F]{2})|\\(?P<octal>[01][0-7]{2})|%(?P<percent>[0-7][0-9a-fA-F])"
+)
+_ENCODING_SIGNS = ("&", "\\", "%")
+MOST_LAYERS = 4
+"""An entity may be written with entities; nobody reads through more than a few."""
+_KNOWN_AT_MOST = 20_000
+
+
+class _Folds(dict[int, str]):
+    """What code points fold to, as `str.translate` takes it; found out when first met."""
+
+    def __missing__(self, code: int) -> str:
+        if len(self) >= _KNOWN_AT_MOST:
+            self.clear()
+        self[code] = plain = _fold(chr(code))
+        return plain
+
+
+OPENING = "<[(*_"
+"""Signs without which nothing in one line reads as ours, written plainly or encoded."""
+_OPENS = re.compile(
+    f"[{re.escape(OPENING)}&%\\\\{''.join(re.escape(sign) for sign, plain in _SIGNS.items() if plain in OPENING)}"
+    # Compatibility forms of them: NFKC tells what each is, and one search is a tenth of the work.
+    "\u013f\u0140\u0387\u207d\u208d\u226e\u2280\u2329\u2474-\u2487\u3200-\u3243\ufe13-\ufe6b\uff05-\uff3f\uff5f\uff62\uffed"
+    "\U0001f110-\U0001f12a\U0001f240-\U0001f248]"
+)
+
+
+def may_open(text: str) -> bool:
+    """True where the text holds a sign of `OPENING`, whatever it is disguised as; rarely true of prose."""
+    return _OPENS.search(text) is not None
+
+
+def folded(text: str) -> str:
+    """What the text looks like: compatibility forms, look-alikes and capitals folded, marks and unseen signs left out.
+
+    Escapes stay as they are. Takes time linear in the length of the text.
+    """
+    return text.lower() if text.isascii() and not _ODD_SPACE.search(text) else text.translate(_FOLDS)
+
+
+def decoded(text: str) -> str:
+    """The text with entities and escapes replaced by what they stand for, as deep as anybody would read them."""
+    for _ in range(MOST_LAYERS):
+        if not any(sign in text for sign in _ENCODING_SIGNS) or not _ENCODED.search(text):
+            break
+        text = _ENCODED.sub(_decode, text)
+    return text
+
+
+def origins(text: str) -> Sequence[tuple[int, int]] | None:
+    """For each character of `folded(decoded(text))` where what it stands for begins and ends in the text.
+
+    None where each stands for the character in its own place, as in nearly every text.
+    """
+    layer, spans = text, None
+    for _ in range(MOST_LAYERS):
+        if not _ENCODED.search(layer):
+            break
+        layer, spans = _peeled(layer, spans or [(place, place + 1) for place in range(len(layer))])
+    sizes = [1] * len(layer) if layer.isascii() else [len(_FOLDS[ord(each)]) for each in layer]
+    if spans is None and sizes.count(1) == len(sizes):
+        return None
+    spans = spans or [(place, place + 1) for place in range(len(layer))]
+    return [span for span, size in zip(spans, sizes, strict=True) for _ in range(size)]
+
+
+def _peeled(layer: str, spans: Sequence[tuple[int, int]]) -> tuple[str, Sequence[tuple[int, int]]]:
+    """The text with one layer of encoding taken off, and the spans of its characters."""
+    parts, kept, end = list[str](), list[tuple[int, int]](), 0
+    for match in _ENCODED.finditer(layer):
+        plain = _decode(match)
+        parts += layer[end : match.start()], plain
+        kept += spans[end : match.start()]
+        kept += [(spans[match.start()][0], spans[match.end() - 1][1])] * len(plain)
+        end = match.end()
+    return "".join([*parts, layer[end:]]), [*kept, *spans[end:]]
+
+
+def _decode(match: re.Match[str]) -> str:
+    if match[0].startswith("&"):
+        return html.unescape(match[0] if match[0].endswith(";") else f"{match[0]};")
+    number = int(match["octal"], 8) if match["octal"] else int(match[match.lastgroup or 0], 16)
+    return chr(number) if number <= 0x10FFFF and not 0xD800 <= number <= 0xDFFF else match[0]
+
+
+def _fold(character: str) -> str:
+    if plain := _LETTERS.get(character) or _SIGNS.get(character):
+        return plain
+    if enclosed := _ENCLOSED.fullmatch(unicodedata.name(character, "")):  # NFKD leaves the brackets in.
+        return enclosed["letter"].lower()
+    return "".join(map(_fold_part, unicodedata.normalize("NFKD", character)))
+
+
+def _fold_part(part: str) -> str:
+    """One character of a compatibility decomposition."""
+    if part.isspace():
+        return "\n" if part in _BREAKS else " "
+    if unicodedata.category(part) in _DROPPED or _INVISIBLE.match(part):
+        return _SIGNS.get(part, "")
+    lower = part.casefold()
+    plain = _LETTERS.get(part) or _SIGNS.get(part) or _LETTERS.get(lower)
+    if plain or part.isascii():
+        return plain or lower
+    named = _NAMED.fullmatch(unicodedata.name(part, ""))
+    return named["letter"].lower() if named else lower
+
+
+_FOLDS = _Folds()

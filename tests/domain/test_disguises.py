@@ -1,0 +1,124 @@
+"""No stored text looks like the block itself, by the word of a judge that does not know how it is rendered.
+
+`disguise_cases.jsonl` has a case a line: `class` (what it imitates, or `innocent`), `how`, `text`, and in innocent ones
+`keep`: a string or several that must stand unchanged in what is shown. Further cases may be added at its end.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_memory.domain.items import Measure, stack_items, text_item
+from mcp_memory.domain.look_alikes import OPENING, folded, may_open
+from mcp_memory.domain.neutral import TITLES, neutralise, one_line
+from mcp_memory.domain.records import Kind, Record
+from mcp_memory.domain.rendering import SECTIONS, record_body
+from mcp_memory.domain.tasks import Task, stack_at
+from tests.domain.disguise_oracle import disguises, naive
+
+CASES = [
+    json.loads(line) for line in (Path(__file__).parent / "disguise_cases.jsonl").read_text("ascii").split("\n") if line
+]
+CLASSES = sorted({case["class"] for case in CASES})
+MEASURE = Measure(count_raw=len, truncate_raw=lambda text, tokens: text[:tokens])
+Case = dict[str, Any]
+
+
+def of_class(name: str) -> Iterator[Case]:
+    return (case for case in CASES if case["class"] == name)
+
+
+def told(case: Case, why: object) -> str:
+    return f"{case['how']}: {why} in {ascii(case['text'])[:300]}"
+
+
+def test_the_judge_sees_every_disguise_that_nobody_takes_off_and_no_innocent_text() -> None:
+    """X5.2: else what follows would prove nothing."""
+    missed = [
+        told(case, seen)
+        for case in CASES
+        if bool(seen := disguises(naive(case["text"]), case["text"])) == (case["class"] == "innocent")
+    ]
+    assert missed == []
+
+
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("kind", ["fact", "message", "event", "procedure"])
+def test_no_record_looks_like_a_part_of_the_block(make_record: Callable[..., Record], name: str, kind: Kind) -> None:
+    """X5.2: after folding; innocent texts neither, and they stay readable."""
+    held: list[str] = []
+    for case in of_class(name):
+        body = record_body(make_record(case["text"], kind=kind), case["text"])
+        if why := disguises(body.split("\n"), case["text"]):
+            held.append(told(case, why))
+        kept = case.get("keep", [])
+        held += [told(case, each) for each in ([kept] if isinstance(kept, str) else kept) if each not in body]
+    assert held == []
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_no_text_of_the_caller_looks_like_a_part_of_the_block(name: str) -> None:
+    """X5.2: nothing of ours stands before its first line, which is judged like the others."""
+    held: list[str] = []
+    for case in of_class(name):
+        shown = text_item(case["text"], "Additional Context", MEASURE, 10_000).forms[0].text
+        if why := disguises(["", *shown.split("\n")], case["text"]):
+            held.append(told(case, why))
+    assert held == []
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_no_goal_and_no_result_looks_like_a_part_of_the_block(make_task: Callable[..., Task], name: str) -> None:
+    """X5.2: nor what a task is done by, nor an artifact."""
+    held: list[str] = []
+    for case in of_class(name):
+        text = case["text"]
+        root = make_task("t000001", goal=text, success_criteria=text)
+        done = make_task("t000002", root, goal=text, status="complete", result=text, artifacts=(text,))
+        for item in stack_items(stack_at(root.id, [root, done]), MEASURE):
+            body = item.forms[0].text.partition("]: ")[2]
+            if why := disguises(body.split("\n"), text):
+                held.append(told(case, why))
+    assert held == []
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_no_name_looks_like_a_part_of_the_block(name: str) -> None:
+    """X5.2: of entities, tools, speakers, paths: they stand in the middle of a line, and are one."""
+    held: list[str] = []
+    for case in of_class(name):
+        shown = one_line(case["text"])
+        if (why := disguises([shown], case["text"])) or "\n" in shown:
+            held.append(told(case, why))
+    assert held == []
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_what_was_neutralised_stays_as_it_is(name: str) -> None:
+    """X5.2: a text that passes through twice gains nothing but its indent."""
+    changed: list[str] = []
+    for case in of_class(name):
+        once, twice = neutralise(case["text"]), neutralise(neutralise(case["text"]))
+        if [line.strip() for line in once.split("\n")] != [line.strip() for line in twice.split("\n")]:
+            changed.append(told(case, ascii(twice)))
+    assert changed == []
+
+
+def test_every_sign_that_may_begin_a_part_of_ours_is_looked_for() -> None:
+    """X5.2: texts without one are not folded at all, so that none of all characters may be forgotten."""
+    forgotten = [
+        f"U+{code:04X}"
+        for code in range(0x80, sys.maxunicode + 1)
+        if not 0xD800 <= code <= 0xDFFF
+        and any(sign in OPENING for sign in folded(chr(code)))
+        and not may_open(chr(code))
+    ]
+    assert forgotten == []
+
+
+def test_the_headings_that_are_looked_for_are_those_of_the_block() -> None:
+    assert set(TITLES) == {*SECTIONS, "Applicable Patterns"}
