@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import sqlite3
@@ -25,30 +24,18 @@ from mcp_memory.services.recall import RecallRequest
 from mcp_memory.stores.records_sqlite.database import Database
 from tests.chroma import until
 from tests.e2e.conftest import ServerProcess, server_environment
+from tests.faults.documented import documented
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
     from tests.conftest import Clock
 
-PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
-ROW = re.compile(r"^\| (?P<fault>[a-z-]+) \| .*? \| (?P<told>.*?) \| .*? \|$", re.MULTILINE)
-PLACEHOLDERS = {"FOLDER": r"\S+", "FILE": r"\S+", "NUMBER": r"\d+", "NAME": r"\w+"}
 WORDS = "word " * 500
 Start = Callable[..., ServerProcess]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="file modes and signals are POSIX's")
 linux = pytest.mark.skipif(
     sys.platform != "linux", reason="mounts a file system of its own, as only Linux lets any user"
 )
-
-
-def documented(fault: str) -> re.Pattern[str]:
-    """What the page says is told about a fault."""
-    told = {row["fault"]: row["told"] for row in ROW.finditer(PAGE.read_text("utf-8"))}[fault]
-    return re.compile("(mcp-memory: )?" + re.sub("[A-Z]{4,}", _placeholder, re.escape(told)) + r"\s*")
-
-
-def _placeholder(word: re.Match[str]) -> str:
-    return PLACEHOLDERS.get(word[0], word[0])
 
 
 @pytest.fixture

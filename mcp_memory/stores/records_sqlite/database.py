@@ -9,20 +9,24 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import Protocol
 
 from mcp_memory.errors import McpMemoryError, SchemaTooNew, StoreBusy, StoreUnavailable
-from mcp_memory.stores.file_identity import file_identity
 from mcp_memory.stores.records_sqlite.statements import migrations
+from mcp_memory.stores.records_sqlite.witness import Fault, Unsettled, Witness
 
 FILE_NAME = "memory.db"
 WRITE_PATIENCE_SECONDS = 30.0
 READ_PATIENCE_MS = 10_000
 CACHE_KIB = 4_096
 IDLE_READERS = 8
+CHECKPOINT_FRAMES = 1_000
+"""Pages in the log, 4 MB, from which a write brings them into the database; SQLite's own default."""
+SETTLE_PATIENCE_SECONDS = 0.25
+SETTLE_ATTEMPTS = 3
 APPLICATION_ID = 0x6D636D6D
 _NETWORK_FILE_SYSTEMS = frozenset(
     "afpfs afs beegfs ceph cifs davfs fuse.davfs2 fuse.glusterfs fuse.rclone fuse.s3fs fuse.sshfs glusterfs lustre"
@@ -43,6 +47,10 @@ class Database:
     A read borrows a connection from a pool, which keeps a few and opens more while more read at once; the process
     writes over one connection, guarded by a lock. WAL with synchronous=FULL: a commit is on disk before it is
     acknowledged, and needs no repair after a kill.
+
+    A witness compares the files with one another before a write is acknowledged and before a read answers, so that
+    neither speaks of a database that was truncated, replaced or rolled back. SQLite's own checkpoints are off: the log
+    is brought into the database only under the write lock, and only after the witness has found both sound.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -50,18 +58,23 @@ class Database:
 
         Raises:
             StoreUnavailable: the folder is on a network file system, read-only or full, or the file is damaged, of a
-                newer schema or of a draft of the first.
+                newer schema or of a draft of the first, or was overwritten while servers used it.
         """
         self.path = folder / FILE_NAME
         self._lock = threading.Lock()
         self._damage: str | None = None
+        self._newest: int | None = None
         self._idle_readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue(IDLE_READERS)
+        self._borrowed = 0
+        self._borrowed_lock = threading.Lock()
+        self._is_closed = False
+        self._witness = Witness(self.path)
         refuse_network_file_system(folder)
         with translated_errors(self.path):
             _create_private(folder, self.path)
             self._writer = self._connect()
-            self._identity = file_identity(self.path)
             self._migrate()
+            self._begin_watch()
 
     @property
     def schema_version(self) -> int:
@@ -69,18 +82,20 @@ class Database:
 
     @contextmanager
     def read(self) -> Generator[sqlite3.Connection]:
-        """A connection for reading, this caller's alone until it is given back."""
+        """A connection for reading, this caller's alone until it is given back.
+
+        Raises:
+            StoreUnavailable: at the end too, where the files were not sound; what was read is not to be used.
+        """
         with self._translated_errors():
-            try:
-                connection = self._idle_readers.get_nowait()
-            except queue.Empty:
-                self._check_identity()  # SQLite would make an empty one in its place.
-                connection = self._connect()
-                connection.execute("PRAGMA query_only = ON")
-            try:
-                yield connection
-            finally:
-                self._give_back(connection)
+            self._require_touchable()
+            with self._reader() as connection:
+                try:
+                    yield connection
+                except sqlite3.Error:
+                    self._require_sound()  # Says more than the error that comes of it.
+                    raise
+            self._require_sound()
 
     @contextmanager
     def write(self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True) -> Generator[sqlite3.Connection]:
@@ -89,7 +104,8 @@ class Database:
         A commit that is not `durable` survives the process but not a power cut: it skips waiting for the disk, which
         suits telemetry. The next durable one brings it to the disk as well.
         The schema version is checked inside the transaction, so that a process of an older version, still running
-        while a newer one migrates, never writes what it does not know.
+        while a newer one migrates, never writes what it does not know. So are the files, and once more after the
+        commit: what is acknowledged was in sound files before and after.
         """
         deadline = time.monotonic() + patience
         if not self._lock.acquire(timeout=max(patience, 0.001)):
@@ -98,34 +114,153 @@ class Database:
             with self._translated_errors():
                 if self._damage is not None:
                     raise _Damaged(self._damage)
+                self._require_touchable()
                 self._writer.execute("PRAGMA busy_timeout = 0")
                 self._writer.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                 _patiently(self._writer, "BEGIN IMMEDIATE", deadline)
                 try:
                     self._check_schema()
-                    self._check_identity()
+                    self._check_sequence()
                     yield self._writer
+                    newest = self._check_sequence()
+                    self._refuse(self._fault())
+                    if is_due := self._is_checkpoint_due():
+                        _raise_schema_number(self._writer)
                     self._writer.execute("COMMIT")
-                except BaseException:
+                except BaseException as error:
                     if self._writer.in_transaction:
                         self._writer.execute("ROLLBACK")
+                    if isinstance(error, sqlite3.Error):
+                        self._require_sound(is_locked=True)  # Says more than the error that comes of it.
                     raise
+                self._newest = newest
+                self._require_sound(is_locked=True)
+                if is_due:
+                    self._checkpoint_quietly()
         finally:
             self._lock.release()
 
     @contextmanager
     def outside_transaction(self) -> Generator[sqlite3.Connection]:
-        """The writing connection for statements that cannot run in a transaction, such as a checkpoint."""
-        with self._lock, translated_errors(self.path):
+        """The writing connection for statements that cannot run in a transaction, such as VACUUM."""
+        with self._lock, self._translated_errors():
+            self._require_sound(is_locked=True)
             yield self._writer
+            self._require_sound(is_locked=True)
+
+    def empty_log(self) -> bool:
+        """Bring the whole log into the database and cut the log short; False where readers still need some of it."""
+        with self._lock, self._translated_errors():
+            self._checkpoint()
+        with self.write() as connection:  # Begins the log anew where all of it was applied, and so may cut it.
+            connection.execute("PRAGMA journal_size_limit = 0")
+            _raise_schema_number(connection)
+        with self._lock:
+            self._writer.execute("PRAGMA journal_size_limit = -1")
+        index = self._witness.index()
+        return index is not None and not index.applied and self._witness.log_size() == index.log_bytes
 
     def close(self) -> None:
-        """Close every idle connection; the last process to close folds the log into the file."""
-        with self._lock, suppress(sqlite3.Error):
-            self._writer.close()
-        while not self._idle_readers.empty():
-            with suppress(sqlite3.Error, queue.Empty):
-                self._idle_readers.get_nowait().close()
+        """Close every idle connection; the last process to close folds the log into the file, if both are sound."""
+        with self._lock, suppress(sqlite3.Error, OSError):
+            self._is_closed = True
+            self._witness.lengthen_index()
+            may_fold = self._may_fold()
+            while not self._idle_readers.empty():
+                with suppress(queue.Empty):
+                    _close(self._idle_readers.get_nowait(), may_fold=may_fold)
+            _close(self._writer, may_fold=may_fold)
+            if not self._borrowed:  # Else their locks would fall with the witness's descriptors.
+                self._witness.end()
+
+    def _begin_watch(self) -> None:
+        """Take the files as they are; none that another process still uses is without its log."""
+        with self._write_lock(WRITE_PATIENCE_SECONDS):
+            self._witness.begin()
+            self._refuse(self._fault())
+            self._newest = self._writer.execute("SELECT value FROM sequence").fetchone()[0]
+
+    def _require_touchable(self) -> None:
+        """Raises StoreUnavailable where SQLite must not even look: the end of a cut index is fatal to touch."""
+        self._refuse(self._witness.index_fault())
+
+    def _require_sound(self, *, is_locked: bool = False) -> None:
+        """Raises StoreUnavailable where the files are not those that this process knows.
+
+        What only the write lock can tell, and the lock cannot be had soon, is left to the next call. Where `is_locked`
+        the caller holds the lock on the writing connection.
+        """
+        for _ in range(SETTLE_ATTEMPTS):
+            with suppress(Unsettled):
+                self._refuse(self._witness.fault(is_settled=False))
+                return
+        if not is_locked and not self._lock.acquire(timeout=SETTLE_PATIENCE_SECONDS):
+            return
+        try:
+            self._refuse(self._settled_fault())
+        finally:
+            if not is_locked:
+                self._lock.release()
+
+    def _settled_fault(self) -> Fault | None:
+        """What is wrong as the write lock shows it; None too where the lock cannot be had soon."""
+        try:
+            with self._write_lock():
+                return self._fault()
+        except sqlite3.Error as error:  # A file in which SQLite finds no page 1 is as settled as can be.
+            return self._fault() if _code(error) in _DAMAGE else None
+
+    @contextmanager
+    def _write_lock(self, patience: float = SETTLE_PATIENCE_SECONDS) -> Generator[None]:
+        """Keep every other process from writing, and write nothing."""
+        _patiently(self._writer, "BEGIN IMMEDIATE", time.monotonic() + patience)
+        try:
+            yield
+        finally:
+            self._writer.execute("ROLLBACK")
+
+    def _fault(self) -> Fault | None:
+        return self._witness.fault(is_settled=True)
+
+    def _refuse(self, fault: Fault | None) -> None:
+        if fault == "overwritten":
+            with suppress(OSError):
+                note_of(self.path).touch(mode=0o600)
+        if fault is not None:
+            raise StoreUnavailable(_FAULTS[fault].format(path=self.path))
+        refuse_overwritten(self.path)
+
+    def _is_checkpoint_due(self) -> bool:
+        index = self._witness.index()
+        return index is not None and index.frames - index.applied >= CHECKPOINT_FRAMES
+
+    def _checkpoint_quietly(self) -> None:
+        """What was written is safe without it, and the next write tries again."""
+        try:
+            self._checkpoint()
+        except sqlite3.Error as error:
+            if _code(error) != sqlite3.SQLITE_BUSY:
+                _log.warning("could not bring the log into the database: %s", error)
+
+    def _checkpoint(self) -> None:
+        """Bring the log into the database, if both are sound.
+
+        The write lock keeps every other writer and checkpoint away: the race of SQLite up to 3.51.2, in which a log
+        that is begun anew meets a checkpoint, cannot happen.
+        """
+        with self._write_lock(), self._reader() as reader:
+            self._refuse(self._fault())
+            try:
+                reader.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            finally:
+                self._witness.note_checkpoint()
+
+    def _may_fold(self) -> bool:
+        try:
+            fault = self._settled_fault()
+        except (sqlite3.Error, OSError):
+            return False
+        return fault is None or (fault in ("log", "index") and self._witness.can_rescue())
 
     @contextmanager
     def _translated_errors(self) -> Generator[None]:
@@ -137,7 +272,29 @@ class Database:
             self._damage = str(error)
             raise
 
+    @contextmanager
+    def _reader(self) -> Generator[sqlite3.Connection]:
+        try:
+            connection = self._idle_readers.get_nowait()
+        except queue.Empty:
+            self._refuse(self._witness.path_fault())  # SQLite would make an empty one in its place.
+            connection = self._connect()
+            connection.execute("PRAGMA query_only = ON")
+        self._count_borrowed(1)
+        try:
+            yield connection
+        finally:
+            self._give_back(connection)
+            self._count_borrowed(-1)
+
+    def _count_borrowed(self, change: int) -> None:
+        with self._borrowed_lock:
+            self._borrowed += change
+
     def _give_back(self, connection: sqlite3.Connection) -> None:
+        if self._is_closed:
+            _close(connection, may_fold=False)
+            return
         try:
             self._idle_readers.put_nowait(connection)
         except queue.Full:
@@ -147,6 +304,7 @@ class Database:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0)
         connection.row_factory = sqlite3.Row
         connection.execute(f"PRAGMA busy_timeout = {READ_PATIENCE_MS}")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             # Of processes that create a store together all but one find it locked here, whatever the timeout.
             _patiently(connection, "PRAGMA journal_mode = WAL", time.monotonic() + READ_PATIENCE_MS / 1000)
@@ -169,10 +327,13 @@ class Database:
             )
         return version
 
-    def _check_identity(self) -> None:
-        """A file that was moved or replaced takes our writes with it: better none is acknowledged. Raises."""
-        if file_identity(self.path) != self._identity:
-            raise StoreUnavailable(f"{self.path} was moved or replaced while in use; restart the server.")
+    def _check_sequence(self) -> int | None:
+        """The number of the newest change. Raises StoreUnavailable where it is behind one that was there before."""
+        if self._newest is None:
+            return None  # Not even migrated.
+        newest: int = self._writer.execute("SELECT value FROM sequence").fetchone()[0]
+        self._refuse("overwritten" if newest < self._newest else None)
+        return newest
 
     def _refuse_draft(self) -> None:
         """Drafts of the first schema have its number, but not its tables."""
@@ -212,15 +373,62 @@ def translated_errors(path: Path) -> Generator[None]:
 _CHOOSE_FOLDER = "make it writable or set MCP_MEMORY_DATA_DIR to a local folder that is."
 
 
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_LOG_LOST = (
+    "was deleted, cut or replaced while in use, so nothing more is written. Stop all servers and start them again;"
+    " where records are missing then, run `mcp-memory restore` with the newest backup."
+)
+_FAULTS: Mapping[Fault, str] = {
+    "moved": "{path} was moved or replaced while in use; restart the server.",
+    "overwritten": "{path} was emptied, cut, replaced or written over while in use, so nothing more is written. Stop"
+    " the servers, run `mcp-memory restore` with the newest backup, which keeps what is there beside it, and start"
+    " them again.",
+    "log": "{path}-wal " + _LOG_LOST,
+    "index": "{path}-shm " + _LOG_LOST,
+}
+
+
+def note_of(path: Path) -> Path:
+    """The note by which whoever finds a database overwritten tells every other process, and those that start later.
+
+    The log of the lost database may still lie beside the file: who opened them together would mix the two.
+    """
+    return path.with_name(f"{path.name}-overwritten")
+
+
+def refuse_overwritten(path: Path) -> None:
+    """Raises StoreUnavailable where the database was found overwritten and not restored since."""
+    if note_of(path).exists():
+        raise StoreUnavailable(_FAULTS["overwritten"].format(path=path))
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's primary code: that of SQLITE_IOERR_SHORT_READ, for example, is SQLITE_IOERR."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _close(connection: sqlite3.Connection, *, may_fold: bool) -> None:
+    """Close; where it may not fold the log, an interrupt stops the checkpoint that the last one to close makes."""
+    if not may_fold:
+        connection.interrupt()
+    connection.close()
+
+
+def _raise_schema_number(connection: sqlite3.Connection) -> None:
+    """Mark the database's first page, so that no state of the file after a checkpoint has the header of another."""
+    number: int = connection.execute("PRAGMA schema_version").fetchone()[0]
+    connection.execute(f"PRAGMA schema_version = {number + 1}")
+
+
 def _translate(error: sqlite3.Error, path: Path) -> McpMemoryError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = _code(error)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreBusy("The memory store is busy with other processes; call again in a few seconds.")
     if code == sqlite3.SQLITE_FULL:
         return StoreUnavailable(f"The disk that holds {path} is full; free space and call again.")
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return StoreUnavailable(f"{path} may not be written; {_CHOOSE_FOLDER}")
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    if code in _DAMAGE:
         return _Damaged(
             f"{path} is damaged and was left as it is; stop the servers and run `mcp-memory restore` with the newest"
             " backup, which keeps the damaged file beside it (`sqlite3 … .recover` saves what is readable)."
@@ -258,6 +466,7 @@ def _statements(script: str) -> Generator[str]:
 
 def _refuse_lost_file(path: Path) -> None:
     """SQLite throws a log away that has no database: all that is left, where the file was emptied or deleted."""
+    refuse_overwritten(path)
     log = path.with_name(f"{path.name}-wal")
     with suppress(FileNotFoundError):
         if log.stat().st_size and not (path.exists() and path.stat().st_size):

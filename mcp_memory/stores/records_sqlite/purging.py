@@ -25,7 +25,7 @@ def purge(database: Database) -> None:
     deadline = time.monotonic() + PURGE_PATIENCE_SECONDS
     with database.outside_transaction() as connection:
         _retry(lambda: _vacuum(connection), deadline)
-        _retry(lambda: not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0], deadline)
+    _retry(database.empty_log, deadline)
     with database.write() as connection:
         connection.execute(statement("drop_meta"), (UNPURGED, pending["value"]))
 

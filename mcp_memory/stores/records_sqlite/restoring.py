@@ -32,7 +32,7 @@ def restore(folder: Path, backup: Path, stamp: str) -> Path | None:
             target.flush()
             os.fsync(target.fileno())
         kept = path.with_name(f"{FILE_NAME}.before-{stamp}") if path.exists() else None
-        for suffix in ("-shm", "-wal", ""):
+        for suffix in ("", "-wal", "-shm", "-overwritten"):  # First what tells others that this is not the memory.
             former = path.with_name(FILE_NAME + suffix)
             if former.exists():
                 former.rename(path.with_name(f"{FILE_NAME}.before-{stamp}{suffix}"))
