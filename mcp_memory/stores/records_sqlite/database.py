@@ -72,9 +72,13 @@ class Database:
         refuse_network_file_system(folder)
         with translated_errors(self.path):
             _create_private(folder, self.path)
-            self._writer = self._connect()
-            self._migrate()
-            self._begin_watch()
+            self._writer = self._open()
+            try:
+                self._migrate()
+                self._newest = self._writer.execute("SELECT value FROM sequence").fetchone()[0]
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def schema_version(self) -> int:
@@ -89,12 +93,8 @@ class Database:
         """
         with self._translated_errors():
             self._require_touchable()
-            with self._reader() as connection:
-                try:
-                    yield connection
-                except sqlite3.Error:
-                    self._require_sound()  # Says more than the error that comes of it.
-                    raise
+            with self._explained_errors(), self._reader() as connection:
+                yield connection
             self._require_sound()
 
     @contextmanager
@@ -117,23 +117,15 @@ class Database:
                 self._require_touchable()
                 self._writer.execute("PRAGMA busy_timeout = 0")
                 self._writer.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-                _patiently(self._writer, "BEGIN IMMEDIATE", deadline)
-                try:
-                    self._check_schema()
-                    self._check_sequence()
-                    yield self._writer
-                    newest = self._check_sequence()
-                    self._refuse(self._fault())
-                    if is_due := self._is_checkpoint_due():
-                        _raise_schema_number(self._writer)
-                    self._writer.execute("COMMIT")
-                except BaseException as error:
-                    if self._writer.in_transaction:
-                        self._writer.execute("ROLLBACK")
-                    if isinstance(error, sqlite3.Error):
-                        self._require_sound(is_locked=True)  # Says more than the error that comes of it.
-                    raise
-                self._newest = newest
+                with self._explained_errors(is_locked=True):
+                    _patiently(self._writer, "BEGIN IMMEDIATE", deadline)
+                    try:
+                        yield self._begun()
+                        is_due = self._commit()
+                    except BaseException:
+                        if self._writer.in_transaction:
+                            self._writer.execute("ROLLBACK")
+                        raise
                 self._require_sound(is_locked=True)
                 if is_due:
                     self._checkpoint_quietly()
@@ -173,12 +165,38 @@ class Database:
             if not self._borrowed:  # Else their locks would fall with the witness's descriptors.
                 self._witness.end()
 
-    def _begin_watch(self) -> None:
-        """Take the files as they are; none that another process still uses is without its log."""
-        with self._write_lock(WRITE_PATIENCE_SECONDS):
-            self._witness.begin()
-            self._refuse(self._fault())
-            self._newest = self._writer.execute("SELECT value FROM sequence").fetchone()[0]
+    def _open(self) -> sqlite3.Connection:
+        """The writing connection to files that are taken as they are, unless a process that has them open lost one."""
+        try:
+            self._writer = self._connect()
+            with self._write_lock(WRITE_PATIENCE_SECONDS):
+                self._witness.begin()
+                self._refuse(self._fault())
+        except (sqlite3.Error, StoreUnavailable) as error:
+            if isinstance(error, sqlite3.Error) and _is_broken(error):
+                with suppress(OSError):
+                    self._witness.begin()
+            fault = self._fault()
+            self._witness.end()
+            self._refuse(fault)
+            raise
+        return self._writer
+
+    def _begun(self) -> sqlite3.Connection:
+        """The writing connection, whose transaction has just begun and may go on."""
+        self._check_schema()
+        self._check_sequence()
+        return self._writer
+
+    def _commit(self) -> bool:
+        """Commit into files that are sound; True where it is time for a checkpoint."""
+        newest = self._check_sequence()
+        self._refuse(self._fault())
+        if is_due := self._is_checkpoint_due():
+            _raise_schema_number(self._writer)
+        self._writer.execute("COMMIT")
+        self._newest = newest
+        return is_due
 
     def _require_touchable(self) -> None:
         """Raises StoreUnavailable where SQLite must not even look: the end of a cut index is fatal to touch."""
@@ -208,7 +226,7 @@ class Database:
             with self._write_lock():
                 return self._fault()
         except sqlite3.Error as error:  # A file in which SQLite finds no page 1 is as settled as can be.
-            return self._fault() if _code(error) in _DAMAGE else None
+            return self._fault() if _is_broken(error) else None
 
     @contextmanager
     def _write_lock(self, patience: float = SETTLE_PATIENCE_SECONDS) -> Generator[None]:
@@ -261,6 +279,15 @@ class Database:
         except (sqlite3.Error, OSError):
             return False
         return fault is None or (fault in ("log", "index") and self._witness.can_rescue())
+
+    @contextmanager
+    def _explained_errors(self, *, is_locked: bool = False) -> Generator[None]:
+        """Of an error of SQLite that comes of a lost file, say which file."""
+        try:
+            yield
+        except sqlite3.Error:
+            self._require_sound(is_locked=is_locked)
+            raise
 
     @contextmanager
     def _translated_errors(self) -> Generator[None]:
@@ -405,6 +432,11 @@ def refuse_overwritten(path: Path) -> None:
 def _code(error: sqlite3.Error) -> int:
     """SQLite's primary code: that of SQLITE_IOERR_SHORT_READ, for example, is SQLITE_IOERR."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _is_broken(error: sqlite3.Error) -> bool:
+    """True where a file holds less than, or other than, what SQLite has written there."""
+    return _code(error) in _DAMAGE or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHORT_READ
 
 
 def _close(connection: sqlite3.Connection, *, may_fold: bool) -> None:

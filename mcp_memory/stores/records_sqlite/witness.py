@@ -38,7 +38,6 @@ class Index:
 
     frames: int
     applied: int
-    pages: int
     page_size: int
     salts: bytes
     checksum: tuple[int, int]
@@ -106,11 +105,10 @@ class Witness:
         raw = _read(self._index, _INDEX_READ, 0)
         if len(raw) < _INDEX_READ or raw[:48] != raw[48:96] or not raw[12]:
             return None
-        page_size, frames, pages, *checksum = struct.unpack_from("=HIIII", raw, 14)
+        page_size, frames, _, *checksum = struct.unpack_from("=HIIII", raw, 14)
         return Index(
             frames=frames,
             applied=struct.unpack_from("=I", raw, 96)[0],
-            pages=pages,
             page_size=65536 if page_size == 1 else page_size,
             salts=raw[32:40],
             checksum=(checksum[0], checksum[1]),
@@ -156,13 +154,13 @@ class Witness:
             return _confirmed("log", is_settled=is_settled)
         seen, header, size = self._seen, _read(self._database, _HEADER, 0), self._size()
         if (header, size) == (seen.header, seen.size):
-            if is_settled and index.checkpoint != seen.checkpoint:
+            if index.checkpoint != seen.checkpoint:
                 self._seen = _Seen(header=header, size=size, checkpoint=index.checkpoint)
             return None
         if not is_settled:
             raise Unsettled
-        is_checkpointed = index.checkpoint != seen.checkpoint and _may_follow(header, size, seen, index)
-        if not is_checkpointed and not self._is_from_log(header, size, seen, index):
+        is_counted = index.checkpoint != seen.checkpoint and _is_newer(header, seen)
+        if _is_cut(header, size, seen) or not (is_counted or self._is_from_log(header, index)):
             return "overwritten"
         self._seen = _Seen(header=header, size=size, checkpoint=index.checkpoint)
         return None
@@ -210,10 +208,8 @@ class Witness:
         frame = _read(self._log, _FRAME_HEADER, index.log_bytes - index.page_size - _FRAME_HEADER)
         return frame[8:16] == index.salts and struct.unpack(">II", frame[16:]) == index.checksum
 
-    def _is_from_log(self, header: bytes, size: int, seen: _Seen, index: Index) -> bool:
+    def _is_from_log(self, header: bytes, index: Index) -> bool:
         """True where somebody was killed in the middle of a checkpoint: page 1 is there, but not counted as applied."""
-        if size < min(seen.size, index.pages * index.page_size):
-            return False
         frames = range(_LOG_HEADER, index.log_bytes, _FRAME_HEADER + index.page_size) if index.frames else ()
         return any(
             _read(self._log, 4, frame) == _FIRST_PAGE and _read(self._log, _HEADER, frame + _FRAME_HEADER) == header
@@ -224,16 +220,24 @@ class Witness:
         return os.fstat(self._database).st_size
 
 
-def _may_follow(header: bytes, size: int, seen: _Seen, index: Index) -> bool:
+def _is_cut(header: bytes, size: int, seen: _Seen) -> bool:
+    """True where the file is shorter than it was, and than its own header says: at 16 a page's size, at 28 how many.
+
+    In the middle of a checkpoint it may be shorter than the header says; after a VACUUM, shorter than it was.
+    """
+    if len(header) < _HEADER or not header.startswith(_MAGIC):
+        return True
+    page_size, pages = struct.unpack_from(">H", header, 16)[0], struct.unpack_from(">I", header, 28)[0]
+    return size < min(seen.size, pages * (65536 if page_size == 1 else page_size))
+
+
+def _is_newer(header: bytes, seen: _Seen) -> bool:
     """True where a checkpoint can have made this of what was seen.
 
     The schema's number, at 40, only ever grows: each of our checkpoints raises it, so that no two states that the file
-    goes through have the same header. At 16 is the page size, which is never changed.
+    goes through have the same header. The page's size is never changed. Both numbers compare as bytes.
     """
-    is_database = len(header) == _HEADER and header.startswith(_MAGIC) and header[16:18] == seen.header[16:18]
-    is_newer = header[40:44] >= seen.header[40:44]  # Both are big-endian, so that bytes compare like numbers.
-    is_complete = index.applied < index.frames or size >= index.pages * index.page_size
-    return is_database and is_newer and is_complete
+    return header[16:18] == seen.header[16:18] and header[40:44] >= seen.header[40:44]
 
 
 def _confirmed(fault: Fault, *, is_settled: bool) -> Fault:
