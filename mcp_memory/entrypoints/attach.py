@@ -9,7 +9,6 @@ import json
 import logging
 import re
 import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
@@ -22,14 +21,13 @@ import anyio.to_thread
 import httpx2
 from mcp_types import CONNECTION_CLOSED, PROTOCOL_VERSION_META_KEY
 
+from mcp_memory.entrypoints.line_streams import GuardedInput, LineOutput, take_stdin, take_stdout
 from mcp_memory.entrypoints.stdio import (
     GRACE_SECONDS,
-    GuardedInput,
     check_standard_streams,
     leave,
     leave_within,
     log_to_stderr,
-    take_stdin,
     watch_for_absence,
 )
 
@@ -91,11 +89,18 @@ def attach(settings: "Settings") -> NoReturn:
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, _on_signal)
     watch_for_absence()
-    source = io.BufferedReader(GuardedInput(take_stdin(), lambda method: None, lambda: leave_within(3 * GRACE_SECONDS)))
+    output = LineOutput(take_stdout())
+    guarded = GuardedInput(
+        take_stdin(),
+        lambda method: None,
+        refuse=lambda refusal: output.send_later(refusal.line),
+        at_end=lambda: leave_within(3 * GRACE_SECONDS),
+    )
     url, headers = endpoint(settings.url or ""), _headers(settings)
     if "authorization" in headers and urlsplit(url).scheme == "http" and not _is_near(url):
         logger.warning("The token goes to %s unencrypted; use https.", urlsplit(url).hostname)
-    anyio.run(partial(_serve, url, headers, source))
+    anyio.run(partial(_serve, url, headers, io.BufferedReader(guarded), output))
+    output.wait(GRACE_SECONDS)
     leave()
 
 
@@ -104,14 +109,14 @@ def endpoint(url: str) -> str:
     return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/mcp"
 
 
-async def _serve(url: str, headers: Mapping[str, str], source: BinaryIO) -> None:
+async def _serve(url: str, headers: Mapping[str, str], source: BinaryIO, output: LineOutput) -> None:
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=READ_SECONDS)
     is_encrypted = urlsplit(url).scheme == "https"  # Without it, certificates need not be read, which takes a while.
     # A proxy that the environment names leads elsewhere than to this machine, and would be told the token.
     async with httpx2.AsyncClient(
         headers=dict(headers), timeout=timeout, verify=is_encrypted, trust_env=not _is_near(url)
     ) as client:
-        bridge = Bridge(url, client, _Wire(sys.stdout.buffer))
+        bridge = Bridge(url, client, _Wire(output))
         await bridge.run(_lines(source))
 
 
@@ -170,7 +175,7 @@ class Bridge:
             await self._send(message, self._write)
         except (_Unanswered, httpx2.HTTPError, httpx2.StreamError, httpx2.SSEError) as error:
             why = str(error) if isinstance(error, _Unanswered) else "does not answer"
-            logger.info("%s: the server %s (%s).", message.method or "answer", why, type(error).__name__)
+            logger.info("%.100s: the server %s (%s).", message.method or "answer", why, type(error).__name__)
             if message.is_request:
                 told = f"The memory at {self._url} {why}; start its server or check MCP_MEMORY_URL, then try again."
                 body = {"jsonrpc": "2.0", "id": message.id, "error": {"code": CONNECTION_CLOSED, "message": told}}
@@ -238,8 +243,8 @@ class Bridge:
 class _Wire:
     """Standard output: a message a line, one after the other."""
 
-    def __init__(self, target: BinaryIO) -> None:
-        self._target = target
+    def __init__(self, output: LineOutput) -> None:
+        self._output = output
         self._lock = anyio.Lock()
 
     async def __call__(self, text: bytes) -> None:
@@ -248,8 +253,7 @@ class _Wire:
 
     def _put(self, text: bytes) -> None:
         try:
-            self._target.write(text + b"\n")
-            self._target.flush()
+            self._output.send(text + b"\n")
         except OSError:
             logger.info("Output is closed: the client is gone.")
             leave()

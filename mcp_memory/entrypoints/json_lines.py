@@ -1,55 +1,203 @@
-"""Lines of JSON-RPC as the protocol library can take them. Knows no stream and no tool.
+"""Reads lines of JSON-RPC as the protocol library can take them, or says why not. Knows no stream and no tool.
 
-The library gives no answer at all to a line its parser refuses, and the caller waits for ever. So what can
-be told apart from the rest of a line becomes a noncharacter, which `arguments` then refuses with a readable error.
+The library gives no answer at all to what its parser refuses, and the caller waits for ever. So what can be told
+apart from the rest of a line becomes a noncharacter, which `arguments` then refuses with a readable error, and any
+other line is refused here.
 """
 
+import json
 import re
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias, cast
 
-from mcp_types import JSONRPCMessage, JSONRPCRequest, jsonrpc_message_adapter
+from mcp_types import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    PROTOCOL_VERSION_META_KEY,
+    jsonrpc_message_adapter,
+)
+from pydantic_core import from_json
 
 HALF_PAIR: Final = "\ufffe"
 """Stands for half of a surrogate pair: no character, so no text can hold it."""
 UNREADABLE: Final = "\uffff"
 """Stands for a value the parser refuses: one nested too deep, or a number of too many digits."""
 MAX_DEPTH: Final = 64
+MAX_ECHO_CHARS: Final = 200
+"""The most that an answer repeats of a request, its id included."""
+HEAD_BYTES: Final = 65_536
+"""Where the id of a line that is too long is looked for: so much of its start, and TAIL_BYTES of its end."""
+TAIL_BYTES: Final = 1_000
 _BOM: Final = "\ufeff"
+_HUGE: Final = 10**MAX_ECHO_CHARS
+_LOST = re.compile("[\ufffd-\uffff]")
+"""What stands for something else in a text that was mended: an id that holds it is not the one that was sent."""
 
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+'
+"""A string without its closing quote, which a line that was cut off lacks."""
 _ESCAPE = re.compile(
     r"\\[^u]"  # any other escape, so that the backslash of `\\ud800` is not taken for an escape's
     r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
-_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(?P<number>-?\d{400,}[\d.eE+-]*)|(?P<open>[\[{])|(?P<close>[\]}])')
+_TOKEN = re.compile(rf'{_STRING}\\?"?|(?P<number>-?\d{{400,}}[\d.eE+-]*)|(?P<open>[\[{{])|(?P<close>[\]}}])', re.DOTALL)
+_ID_VALUE = rf'(?P<id>-?\d{{1,200}}(?![\d.eE])|{_STRING}")'
+_ID = re.compile(rf'"id"\s*:\s*{_ID_VALUE}', re.DOTALL)
+_LAST_ID = re.compile(  # …},"jsonrpc":"2.0","id":7} as some clients write it, the parameters first
+    rf'[,{{]\s*"id"\s*:\s*{_ID_VALUE}\s*(?:,\s*"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*)*\}}\s*$', re.DOTALL
+)
+
+Id: TypeAlias = int | str | None
 
 
-class Mended(NamedTuple):
-    """A line that the library can take, and the method of the request that it is ("" where it is none)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A message that the library can take, on one line, and the method of the request that it is ("" for others)."""
 
     line: bytes
     method: str
 
 
-def mend(line: bytes) -> Mended | None:
-    """The line as one JSON-RPC message on one line; None where it is none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """An error in place of a message that the library would leave without an answer.
+
+    `id` is the request's where it can be read. Notifications and responses are owed no answer: `is_owed` is False.
+    """
+
+    code: int
+    why: str
+    id: Id = None
+    is_owed: bool = True
+
+    @property
+    def line(self) -> bytes:
+        """The error as a message, on one line."""
+        error = {"code": self.code, "message": self.why}
+        return json.dumps({"jsonrpc": "2.0", "id": self.id, "error": error}).encode() + b"\n"
+
+
+def parse_message(line: bytes) -> Message | Refusal:
+    """Read one message of JSON-RPC, mending what can be mended."""
     text = line.decode("utf-8", "replace").removeprefix(_BOM).strip()
     if "\\ud" in text or "\\uD" in text:
         text = _ESCAPE.sub(lambda match: "\\ufffe" if match["half"] else match[0], text)
-    message = _read(text)
-    if not message:
+    try:
+        said: object = from_json(text)
+    except ValueError:
         text = _without_unreadable(text)
-        message = _read(text)
-        if not message:
-            return None
+        try:
+            said = from_json(text)
+        except ValueError:
+            why = "This is not one JSON value; send each message as one object on a line of its own."
+            return Refusal(code=PARSE_ERROR, why=why, id=_id_in(text))
+    if not isinstance(said, dict):
+        why = "A message must be a JSON object; a batch is not served, send each of its messages by itself."
+        return Refusal(code=INVALID_REQUEST, why=why)
+    fields = cast("dict[str, object]", said)
     # Only white space between values can hold a bare carriage return here, and a reader of lines would break at it.
     mended = text.replace("\r", " ").encode("utf-8", "replace") + b"\n"
-    return Mended(mended, message.method if isinstance(message, JSONRPCRequest) else "")
+    return _refusal(fields) or Message(line=mended, method=_method_of_request(fields))
 
 
-def _read(text: str) -> JSONRPCMessage | None:
+def refuse_long_line(head: bytes, tail: bytes, max_bytes: int) -> Refusal:
+    """Refuse a line of more than `max_bytes`, of which start and end are known."""
+    why = f"A message may hold {max_bytes // 2**20} MiB; send less at once."
+    found = _id_in(head[:HEAD_BYTES].decode("utf-8", "replace").removeprefix(_BOM).strip())
+    if found is None and (last := _LAST_ID.search(tail[-TAIL_BYTES:].decode("utf-8", "replace"))):
+        found = _read_id(last["id"])
+    return Refusal(code=INVALID_REQUEST, why=why, id=found)
+
+
+def shorten(text: str) -> str:
+    """Cut what a caller sent to half of MAX_ECHO_CHARS: an error may repeat it twice, in its message and its data."""
+    return text if len(text) <= MAX_ECHO_CHARS // 2 else f"{text[: MAX_ECHO_CHARS // 2 - 1]}…"
+
+
+def _method_of_request(said: Mapping[str, object]) -> str:
+    return str(said["method"]) if "id" in said and "method" in said else ""
+
+
+def _refusal(said: Mapping[str, object]) -> Refusal | None:
+    """Refuse an object that is no message, or one of which the library would repeat too much."""
+    is_response = "method" not in said and ("result" in said or "error" in said)
+    is_notification = "id" not in said and isinstance(said.get("method"), str)
+    is_owed = not is_response and not is_notification
+    if why := _fault(said, is_response=is_response):
+        return Refusal(code=INVALID_REQUEST, why=why, id=_checked_id(said.get("id")), is_owed=is_owed)
+    if is_owed and (why := _too_long(said)):
+        return Refusal(code=INVALID_PARAMS, why=why, id=_checked_id(said.get("id")))
+    return None
+
+
+def _fault(said: Mapping[str, object], *, is_response: bool) -> str:
+    """Say what keeps an object from being a message; "" for nothing."""
+    if said.get("jsonrpc") != "2.0":
+        return '`jsonrpc` must be "2.0".'
+    if not is_response and not isinstance(said.get("method"), str):
+        return "`method` must be a string."
+    if not is_response and "id" in said and _checked_id(said["id"]) is None:
+        # The library would take such a request for a notification.
+        return f"`id` must be a whole number or a string, of at most {MAX_ECHO_CHARS} characters."
+    if not isinstance(said.get("params", {}), dict | None):
+        return "`params` must be an object."
+    if not is_response and ("result" in said or "error" in said):
+        return "A request has neither `result` nor `error`."
     try:
-        return jsonrpc_message_adapter.validate_json(text, by_name=False)
+        jsonrpc_message_adapter.validate_python(said, by_name=False)
+    except ValueError:
+        return "This is no request, notification or response."
+    return ""
+
+
+def _too_long(said: Mapping[str, object]) -> str:
+    """Say which of the texts that the library repeats in full is too long for that; "" for none."""
+    params = _object(said.get("params"))
+    meta = _object(params.get("_meta"))
+    repeated = {
+        "protocolVersion": params.get("protocolVersion"),
+        f"_meta.{PROTOCOL_VERSION_META_KEY}": meta.get(PROTOCOL_VERSION_META_KEY),
+        "_meta.progressToken": meta.get("progressToken"),
+    }
+    for name, value in repeated.items():
+        if (isinstance(value, str) and len(value) > MAX_ECHO_CHARS) or _is_huge(value):
+            return f"`{name}` may have at most {MAX_ECHO_CHARS} characters."
+    return ""
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _is_huge(value: object) -> bool:
+    return isinstance(value, int) and abs(value) >= _HUGE
+
+
+def _checked_id(value: object) -> Id:
+    """The id of a request, None for what is none, or would not come back as it was sent."""
+    if isinstance(value, str):
+        return value if len(value) <= MAX_ECHO_CHARS and not _LOST.search(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and not _is_huge(value) else None
+
+
+def _id_in(text: str) -> Id:
+    """The id of the object that a text starts with, which may be no sound JSON; None where it cannot be read."""
+    found: Id = None
+    depth = 0
+    for match in _TOKEN.finditer(text) if text.startswith("{") else ():
+        depth += bool(match["open"]) - bool(match["close"])
+        if depth == 0:
+            break
+        if depth == 1 and (named := _ID.match(text, match.start())):
+            found = _read_id(named["id"])
+    return found
+
+
+def _read_id(value: str) -> Id:
+    try:
+        return _checked_id(from_json(value))
     except ValueError:
         return None
 

@@ -2,17 +2,21 @@
 
 import threading
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from mcp.server import MCPServer
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
+from pydantic import AnyUrl
 
 from mcp_memory import __version__
 from mcp_memory.entrypoints import resources
+from mcp_memory.entrypoints.json_lines import MAX_ECHO_CHARS, shorten
 from mcp_memory.entrypoints.strict_tool import StrictTool, failure, log_defect
 from mcp_memory.entrypoints.tools import assemble_context, compact, forget, recall, remember, revise, tasks
 
@@ -59,6 +63,43 @@ class MemoryServer(MCPServer):
         """There are none. The library would log the request with its words, and call it an internal error."""
         raise MCPError(INVALID_PARAMS, "This server has no prompts; its tools are what there is.")
 
+    async def read_resource(
+        self, uri: AnyUrl | str, context: Context[Any, Any] | None = None
+    ) -> Iterable[ReadResourceContents] | InputRequiredResult:
+        """Read a resource. The library would repeat an unknown URI however long it is."""
+        try:
+            return await super().read_resource(uri, context)
+        except ResourceNotFoundError as error:
+            raise ResourceNotFoundError(str(error).replace(str(uri), shorten(str(uri)))) from error
+
+
+class ShortErrors:
+    """Middleware that shortens what the data of an error repeats of the request, such as a method or a URI."""
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Pass the message on. Raises MCPError as the layers below do, with short texts."""
+        if ctx.method == "subscriptions/listen" and _has_long_text(ctx.params):
+            # What is listened to is repeated in the acknowledgement.
+            raise MCPError(INVALID_PARAMS, "A URI to listen to is too long; no resource here has it.")
+        try:
+            return await call_next(ctx)
+        except MCPError as error:
+            raise MCPError(error.error.code, error.error.message, _shortened(error.error.data)) from error
+
+
+def _has_long_text(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(_has_long_text(each) for each in cast("Mapping[object, object]", value).values())
+    if isinstance(value, list):
+        return any(_has_long_text(each) for each in cast("list[object]", value))
+    return isinstance(value, str) and len(value) > MAX_ECHO_CHARS
+
+
+def _shortened(data: object) -> object:
+    if isinstance(data, dict):
+        return {name: _shortened(each) for name, each in cast("dict[str, object]", data).items()}
+    return shorten(data) if isinstance(data, str) else data
+
 
 def build_tools(app: "App") -> list[StrictTool]:
     """The tools over the app."""
@@ -78,13 +119,14 @@ def build_server(app: "App", *, warm_up: bool = False, middleware: Sequence[Serv
 
     Every message passes the `middleware`, the first outermost.
     """
+    own = [ShortErrors(), WarmUp(app)] if warm_up else [ShortErrors()]
     server = MemoryServer(
         "mcp-memory",
         title="Memory",
         version=__version__,
         instructions=INSTRUCTIONS,
         tools=[*build_tools(app)],
-        middleware=[*middleware, WarmUp(app)] if warm_up else [*middleware],
+        middleware=[*middleware, *own],
         log_level="WARNING",
     )
     resources.add_to(server, app)

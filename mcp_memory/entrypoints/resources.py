@@ -10,6 +10,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp_memory.domain.records import Json
 from mcp_memory.entrypoints.answers import show_tasks
 from mcp_memory.entrypoints.identity import asking, is_local, require, told
+from mcp_memory.entrypoints.json_lines import MAX_ECHO_CHARS
 from mcp_memory.entrypoints.strict_tool import log_defect
 from mcp_memory.errors import McpMemoryError, NotFound
 
@@ -39,15 +40,22 @@ def add_to(server: MCPServer, app: "App") -> None:
 
     @resource("memory://record/{id}", "Record", "All that is known of one record")
     def record(id: str) -> str:  # noqa: A002 - the name in the template
-        return _answer("record", lambda: dict(app.describe(id, asking(app))))
+        return _answer("record", lambda: dict(app.describe(_checked(id), asking(app))))
 
     @resource("memory://session/{id}", "Session", "The log of one session")
     def session(id: str) -> str:  # noqa: A002
-        return _answer("session", lambda: dict(app.session_log(id, asking(app))))
+        return _answer("session", lambda: dict(app.session_log(_checked(id), asking(app))))
 
     @resource("memory://context/{id}", "Context", "What went into an assembled context, what did not, and why")
     def context(id: str) -> str:  # noqa: A002
-        return _answer("context", lambda: dict(app.context_report(id, asking(app))))
+        return _answer("context", lambda: dict(app.context_report(_checked(id), asking(app))))
+
+
+def _checked(some_id: str) -> str:
+    """The id as it is. Raises NotFound for one that nothing can have, which no answer repeats."""
+    if len(some_id) > MAX_ECHO_CHARS:
+        raise NotFound("Nothing has an id of so many characters; call `recall` to find ids.")
+    return some_id
 
 
 def _status(app: "App") -> dict[str, Json]:

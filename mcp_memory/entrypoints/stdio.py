@@ -1,4 +1,4 @@
-"""MCP over standard input and output: a guarded input, and an end that always comes. Knows no tool.
+"""MCP over standard input and output, and an end that always comes. Knows no tool.
 
 The protocol library waits for calls in flight when its input ends, and for the next line when it is told to stop.
 A host that starts a server for every session must be able to count on its going: the ways to end are decided here.
@@ -13,11 +13,10 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from mcp_memory.entrypoints.json_lines import mend
+from mcp_memory.entrypoints.line_streams import GuardedInput, LineOutput, take_stdin, take_stdout
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from mcp.server import MCPServer
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-    from typing_extensions import Buffer
 
     from mcp_memory.app import App
     from mcp_memory.entrypoints.upkeep import Upkeep
@@ -40,7 +38,6 @@ WRITING_SECONDS: Final = 0.05
 WATCH_SECONDS: Final = 0.5
 SWITCH_SECONDS: Final = 0.0005
 DAY_MINUTES: Final = 1_440.0
-MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 
 
 def serve(settings: "Settings") -> NoReturn:
@@ -91,9 +88,15 @@ def serve_stdio(server: "MCPServer") -> None:
     watch_for_absence()
     pending = PendingRequests()
     server.middleware.append(pending)
+    output = LineOutput(take_stdout())
+    guarded = GuardedInput(
+        take_stdin(),
+        pending.add,
+        refuse=lambda refusal: output.send_later(refusal.line),
+        at_end=lambda: _let_end(pending, output),
+    )
+    sys.stdin, sys.stdout = io.TextIOWrapper(io.BufferedReader(guarded)), io.TextIOWrapper(io.BufferedWriter(output))
     try:
-        guarded = GuardedInput(take_stdin(), pending.add, lambda: _let_end(pending))
-        sys.stdin = io.TextIOWrapper(io.BufferedReader(guarded))
         server.run("stdio")
     except* OSError:
         logger.info("Input or output is closed: the client is gone.")
@@ -135,62 +138,6 @@ class PendingRequests:
                 self._changed.notify_all()
 
 
-class GuardedInput(io.RawIOBase):
-    """Bytes of JSON-RPC messages, one a line; whatever is none is dropped with a line in the log.
-
-    Calls `on_request` with the method of each request before it can be read, and `at_end` before the end can be.
-    Has no file number, so that the protocol library reads it as it is.
-    """
-
-    def __init__(
-        self,
-        source: BinaryIO,
-        on_request: Callable[[str], None],
-        at_end: Callable[[], None],
-        max_line_bytes: int = MAX_LINE_BYTES,
-    ) -> None:
-        self._source = source
-        self._on_request = on_request
-        self._at_end = at_end
-        self._max_line_bytes = max_line_bytes
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "Buffer", /) -> int:
-        """Fill the buffer from the present message, or wait for the next; 0 at the end of input."""
-        target = memoryview(buffer).cast("B")
-        if not self._rest:
-            self._rest = memoryview(self._next_message())
-        size = min(len(target), len(self._rest))
-        target[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
-
-    def _next_message(self) -> bytes:
-        while line := self._read_line():
-            if not line.strip():
-                continue
-            if message := mend(line):
-                if message.method:
-                    self._on_request(message.method)
-                return message.line
-            logger.warning("Dropped a line of %d bytes that is no JSON-RPC message.", len(line))
-        self._at_end()
-        return b""
-
-    def _read_line(self) -> bytes:
-        """The next line; of one that is too long only the start, which is no message. A lost wire is at its end."""
-        try:
-            line = piece = self._source.readline(self._max_line_bytes)
-            while len(piece) == self._max_line_bytes and not piece.endswith(b"\n"):
-                piece = self._source.readline(self._max_line_bytes)
-        except (OSError, ValueError):
-            return b""
-        return line
-
-
 def log_to_stderr(level: str) -> None:
     """Send the log to stderr, which may be a narrow console, or gone.
 
@@ -220,19 +167,6 @@ def without_words(entry: logging.LogRecord) -> bool:
     return True
 
 
-def take_stdin() -> BinaryIO:
-    """Keep the wire for ourselves, and leave the null device under number 0, for children to read."""
-    wire = os.dup(0)  # dup makes it non-inheritable
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    if sys.platform == "win32":
-        from mcp.os.win32.utilities import rebind_std_handle_to_fd
-
-        rebind_std_handle_to_fd(0)
-    return open(wire, "rb", closefd=False)  # a thread may still wait on it at the end
-
-
 def watch_for_absence() -> None:
     """End the process when the client is gone though our input stays open, as when another process has inherited it."""
     if sys.platform != "win32":
@@ -248,10 +182,11 @@ def _watch(parent: int, output: int) -> None:
     leave()
 
 
-def _let_end(pending: PendingRequests) -> None:
+def _let_end(pending: PendingRequests, output: LineOutput) -> None:
     """Let calls in flight run for a while, and the process no longer than that."""
     leave_within(GRACE_SECONDS)
     pending.wait(GRACE_SECONDS)
+    output.wait(GRACE_SECONDS)
 
 
 def _on_signal(_number: int, _frame: "FrameType | None") -> None:

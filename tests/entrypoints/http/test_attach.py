@@ -166,8 +166,11 @@ def hear(process: subprocess.Popen[bytes]) -> dict[str, Any]:
 
 
 def test_it_answers_what_is_due_and_goes_when_its_input_ends(by_hand: subprocess.Popen[bytes]) -> None:
-    """S5.1: a line that is no message is passed over."""
-    say(by_hand, b"no message", json.dumps(HELLO).encode())
+    """S5.1, X3.2: a line that is no message is refused here."""
+    say(by_hand, b"no message")
+    assert (refusal := hear(by_hand))["error"]["code"] == -32700
+    assert refusal["id"] is None
+    say(by_hand, json.dumps(HELLO).encode())
     assert hear(by_hand)["result"]["serverInfo"]["name"] == "mcp-memory"
     call = {"jsonrpc": "2.0", "id": "last", "method": "tools/call"}
     call |= {"params": {"name": "recall", "arguments": {"query": "gulls"}}}
