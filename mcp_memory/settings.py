@@ -191,6 +191,16 @@ class Settings(BaseSettings):
     """The HTTP server to pass everything on to, as its /mcp, in place of a memory here (from the environment only)."""
     token: _Sendable | None = None
     """What that server knows this agent by (from the environment only)."""
+    http_connections: Annotated[int | None, Field(ge=4, le=100_000)] = None
+    """How many connections `serve --http` holds at once; by default 512, or as the limit of open files allows."""
+    http_connections_per_address: Annotated[int | None, Field(ge=1, le=100_000)] = None
+    """How many of them one address may have; by default half, and this machine, where a proxy may stand, all."""
+    http_head_seconds: Annotated[float, Field(gt=0, le=3_600)] = 10.0
+    """How long the head of a request may take to arrive."""
+    http_transfer_seconds: Annotated[float, Field(gt=0, le=3_600)] = 60.0
+    """How long its body may take to arrive, and an answer to be taken."""
+    http_idle_seconds: Annotated[int, Field(ge=1, le=3_600)] = 75
+    """How long a connection is kept open between requests."""
     maintain_minutes: Annotated[float, Field(ge=0, le=10_080)] = 30.0
     """How often, at least, a server moves on what is due (docs/lifecycle.md); 0 leaves it to `mcp-memory maintain`."""
     hook_max_tokens: Annotated[int, Field(ge=0, le=20_000)] = 2_000

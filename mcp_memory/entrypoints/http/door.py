@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from mcp.server.transport_security import TransportSecuritySettings
 
+from mcp_memory.entrypoints.http.exchange import Refused
 from mcp_memory.entrypoints.identity import Visitor
 from mcp_memory.errors import InvalidRequest
 
@@ -25,14 +26,6 @@ SAID_ONCE: Final = ("authorization", NAMESPACE_HEADER, SESSION_HEADER)
 """Headers that say who comes, and where to: of two, a proxy might believe one and we the other."""
 _FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 _SCHEME: Final = "bearer "
-
-
-class Refused(Exception):
-    """The request is not let in; the text is for whoever sent it."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

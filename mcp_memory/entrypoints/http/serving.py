@@ -13,6 +13,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from mcp_memory.entrypoints.http.exchange import MAX_BODY_BYTES, PATH
 from mcp_memory.entrypoints.stdio import SWITCH_SECONDS, leave, leave_within, log_to_stderr, upkeep_for
 from mcp_memory.entrypoints.strict_tool import log_defect
 from mcp_memory.errors import InvalidRequest
@@ -20,20 +21,17 @@ from mcp_memory.errors import InvalidRequest
 if TYPE_CHECKING:
     from types import FrameType
 
-    import uvicorn
-
     from mcp_memory.app import App
+    from mcp_memory.entrypoints.http.connections import Limits, Server
     from mcp_memory.entrypoints.http.gate import Gate
     from mcp_memory.settings import Settings
 
-PATH: Final = "/mcp"
 GRACE_SECONDS: Final = 5.0
 """How long calls in flight may still run once the server is told to stop."""
 CLOSING_SECONDS: Final = 1
 """After that, for open streams, which nobody waits for."""
 LOOK_SECONDS: Final = 0.5
 BACKLOG: Final = 512
-MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +59,17 @@ def serve(settings: Settings, listening: Listening) -> NoReturn:
 
     app = open_app(settings)
     is_loopback = _is_loopback(listener) and not listening.allowed_hosts
+    from mcp_memory.entrypoints.http.limits import choose_limits
+
     try:
         _check_closed(app, listening, is_loopback=is_loopback)
+        limits = choose_limits(settings)
     except InvalidRequest:
         listener.close()
         app.close()
         raise
     log_to_stderr(settings.log_level)
-    gate, server = _make(app, listening, is_loopback=is_loopback)
+    gate, server = _make(app, listening, limits, is_loopback=is_loopback)
     told = _until_told()
     upkeep = upkeep_for(app, settings)
     upkeep.start()
@@ -89,9 +90,10 @@ def serve(settings: Settings, listening: Listening) -> NoReturn:
     leave()
 
 
-def _make(app: App, listening: Listening, *, is_loopback: bool) -> tuple[Gate, uvicorn.Server]:
+def _make(app: App, listening: Listening, limits: Limits, *, is_loopback: bool) -> tuple[Gate, Server]:
     import uvicorn
 
+    from mcp_memory.entrypoints.http.connections import Server
     from mcp_memory.entrypoints.http.door import Door, transport_security
     from mcp_memory.entrypoints.http.gate import Gate, Identify
     from mcp_memory.entrypoints.http.metrics import Metrics
@@ -106,7 +108,7 @@ def _make(app: App, listening: Listening, *, is_loopback: bool) -> tuple[Gate, u
     )
     web.router.routes.extend(make_pages(app, metrics))
     door = Door(tokens=app.tokens, is_loopback=is_loopback, anonymous=listening.anonymous)
-    gate = Gate(web, door, security)
+    gate = Gate(web, door, security, limits.transfer_seconds)
     # What the libraries log of a request, and of an error in it, may hold its words.
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
@@ -116,11 +118,12 @@ def _make(app: App, listening: Listening, *, is_loopback: bool) -> tuple[Gate, u
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        http="h11",  # The other parser leaves blanks at the end of a header's value, which the protocol allows.
+        ws="none",
+        timeout_keep_alive=limits.idle_seconds,
         timeout_graceful_shutdown=CLOSING_SECONDS,
         lifespan="on",
     )
-    return gate, uvicorn.Server(config)
+    return gate, Server(config, limits)
 
 
 def _bind(listening: Listening) -> socket.socket:
@@ -174,7 +177,7 @@ def _until_told() -> threading.Event:
     return told
 
 
-def _run(server: uvicorn.Server, listener: socket.socket, ended: threading.Event) -> None:
+def _run(server: Server, listener: socket.socket, ended: threading.Event) -> None:
     """Serve; whatever ends it ends the process."""
     try:
         server.run(sockets=[listener])

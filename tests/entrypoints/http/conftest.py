@@ -80,14 +80,19 @@ def revoke_token(data_dir: Path, name: str) -> None:
 class HttpServer:
     """A running server, its address, and what it has logged."""
 
-    def __init__(self, data_dir: Path, *options: str) -> None:
+    def __init__(self, data_dir: Path, *options: str, open_files: int | None = None, **settings: object) -> None:
+        """`settings` by their names; `open_files` is how many the process may have."""
         self.data_dir = data_dir
+        command = [sys.executable, "-m", "mcp_memory", "serve", "--http", *(options or ("--port", "0"))]
+        fewer = ["sh", "-c", f'ulimit -n {open_files}; exec "$@"', "sh"] if open_files else []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mcp_memory", "serve", "--http", *(options or ("--port", "0"))],
+            [*fewer, *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment_of(data_dir),
+            env=environment_of(
+                data_dir, **{f"MCP_MEMORY_{name.upper()}": str(value) for name, value in settings.items()}
+            ),
             encoding="utf-8",
         )
         self._lines: list[str] = []
@@ -199,8 +204,8 @@ def start_http() -> Iterator[Callable[..., HttpServer]]:
     """Starts servers as `HttpServer` does; none outlives its module."""
     with ExitStack() as started:
 
-        def start(*arguments: Any) -> HttpServer:
-            server = HttpServer(*arguments)
+        def start(*arguments: Any, **chosen: Any) -> HttpServer:
+            server = HttpServer(*arguments, **chosen)
             started.callback(server.kill)
             return server
 

@@ -1,0 +1,318 @@
+"""Takes connections in, bounds how many there are and how long each may dawdle. Knows no request's meaning.
+
+uvicorn serves them. It has a time limit for idle connections alone, and accepts as many at once as are waiting: silent
+ones then use up the descriptors that the store needs, and lock everybody out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import h11
+import uvicorn
+from anyio import to_thread
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+logger = logging.getLogger(__name__)
+
+LINGER_SECONDS: Final = 2.0
+"""How long what still comes of a request that was refused is read, lest its sender miss the answer."""
+LINGER_BYTES: Final = 8 * 1024 * 1024
+RETRY_SECONDS: Final = 0.1
+WARNING_SECONDS: Final = 60.0
+LOOPBACK: Final = "this machine"
+_LATE: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 5\r\n"
+    b"content-type: text/plain\r\ncontent-length: 58\r\n\r\n"
+    b"Too many connections are open; try again in a few seconds\n"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How many connections there may be, in all, from this machine and from another address; how long each stage takes.
+
+    `head_seconds` is for a request's line and headers, from the first byte or from the connection's start;
+    `transfer_seconds` for its body to arrive, and for an answer to be taken; `idle_seconds` for what lies between.
+    `threads` is how many calls may work at once, so that they find descriptors for the store.
+    """
+
+    connections: int
+    from_this_machine: int
+    from_elsewhere: int
+    head_seconds: float
+    transfer_seconds: float
+    idle_seconds: int
+    threads: int
+
+
+class Crowd:
+    """The connections there are. Those that wait for their client make room for new ones. For one event loop."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._present: dict[str, list[Connection]] = {}
+        self._warned_at = -WARNING_SECONDS
+
+    def __len__(self) -> int:
+        return sum(map(len, self._present.values()))
+
+    def add(self, connection: Connection) -> None:
+        self._present.setdefault(connection.address, []).append(connection)
+
+    def discard(self, connection: Connection) -> None:
+        """Forget a connection, if it is known."""
+        of_address = self._present.get(connection.address, [])
+        if connection in of_address:
+            of_address.remove(connection)
+        if not of_address:
+            self._present.pop(connection.address, None)
+
+    def make_room(self, address: str) -> bool:
+        """Close waiting connections until one more may come from the address; False where none waits."""
+        limit = self.limits.from_this_machine if address == LOOPBACK else self.limits.from_elsewhere
+        while len(of_address := self._present.get(address, [])) >= limit:
+            if not self._evict(of_address):
+                return False
+        while len(self) >= self.limits.connections:
+            # Whoever holds most of the places gives one up first.
+            crowds = sorted(self._present.values(), key=len, reverse=True)
+            if not any(self._evict(each) for each in crowds):
+                return False
+        return True
+
+    def warn(self, address: str) -> None:
+        """Log that someone was turned away, at most once a minute."""
+        if time.monotonic() - self._warned_at >= WARNING_SECONDS:
+            self._warned_at = time.monotonic()
+            logger.warning("Turned away a connection from %s: %d are open, none of them idle.", address, len(self))
+
+    def _evict(self, among: list[Connection]) -> bool:
+        """Close the one that has waited longest, those without a request before those that still send one."""
+        waiting = [(rank, each.since, place) for place, each in enumerate(among) if (rank := each.rank) is not None]
+        if not waiting:
+            return False
+        victim = among[min(waiting)[-1]]
+        self.discard(victim)
+        victim.transport.abort()
+        return True
+
+
+class Connection(H11Protocol):
+    """uvicorn's connection with a time limit for each stage in which it waits for its client."""
+
+    def __init__(self, crowd: Crowd, address: str, **of_uvicorn: Any) -> None:
+        super().__init__(**of_uvicorn)
+        self.address = address
+        self.since = self.loop.time()
+        self._crowd = crowd
+        self._limits = crowd.limits
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._taking_timer: asyncio.TimerHandle | None = None
+        self._end_timer: asyncio.TimerHandle | None = None
+        self._has_begun = False
+        self._unheard = 0
+
+    @property
+    def rank(self) -> int | None:
+        """0 without a request, 1 while one still arrives; None while it is answered: that is not the client's delay."""
+        if not self._is_in_request:
+            return 0
+        return 1 if self.is_unread else None
+
+    @property
+    def is_unread(self) -> bool:
+        """True where the body of a request has not come to its end."""
+        return self.conn.their_state is h11.SEND_BODY
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin to wait for a request."""
+        super().connection_made(_Ending(transport, self._end))
+        self._crowd.add(self)
+        self._head_timer = self.loop.call_later(self._limits.head_seconds, self._close_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._crowd.discard(self)
+        self._cancel_timers()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; a head has a time limit from its first byte."""
+        if self.transport.is_closing():
+            return self._pass_over(data)
+        self._has_begun = self._has_begun or not self._is_in_request
+        super().data_received(data)
+        self._has_begun = self._has_begun and not self._is_in_request
+        if self._is_in_request or self.transport.is_closing():
+            self._cancel_head_timer()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(self._limits.head_seconds, self._close_late)
+        return None
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, if there is to be one."""
+        self.since, self._has_begun = self.loop.time(), False
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to take what was written, for a while."""
+        super().pause_writing()
+        if self._taking_timer is None:
+            self._taking_timer = self.loop.call_later(self._limits.transfer_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Write on."""
+        super().resume_writing()
+        if self._taking_timer is not None:
+            self._taking_timer.cancel()
+            self._taking_timer = None
+
+    @property
+    def _is_in_request(self) -> bool:
+        return bool(self.cycle) and not self.cycle.response_complete  # there is none before the first request
+
+    def _close_late(self) -> None:
+        if self._has_begun:
+            self.transport.write(_LATE)
+        self.transport.close()
+
+    def _pass_over(self, data: bytes) -> None:
+        """Drop what comes after a refusal."""
+        self._unheard += len(data)
+        if self._unheard > LINGER_BYTES:
+            self.transport.abort()
+
+    def _end(self, inner: asyncio.Transport) -> None:
+        """End the connection once what was written is taken, or was not for too long."""
+        seconds = self._limits.transfer_seconds
+        if (self.is_unread or self._has_begun) and inner.can_write_eof():
+            seconds = LINGER_SECONDS
+            inner.write_eof()
+            inner.resume_reading()
+        else:
+            inner.close()
+        self._end_timer = self.loop.call_later(seconds, inner.abort)
+
+    def _cancel_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._head_timer, self._taking_timer, self._end_timer):
+            if timer is not None:
+                timer.cancel()
+
+
+class _Ending(asyncio.Transport):
+    """A connection's transport of which the connection decides how it ends.
+
+    A socket that is closed with something unread resets the connection, and its peer may never see what was written.
+    """
+
+    def __init__(self, inner: asyncio.Transport, end: Callable[[asyncio.Transport], None]) -> None:
+        super().__init__()
+        self._inner = inner
+        self._end = end
+        self._is_ending = False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._inner.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        return self._is_ending or self._inner.is_closing()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._inner.write(data)
+
+    def pause_reading(self) -> None:
+        self._inner.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._inner.resume_reading()
+
+    def abort(self) -> None:
+        self._is_ending = True
+        self._inner.abort()
+
+    def close(self) -> None:
+        if not self.is_closing():
+            self._is_ending = True
+            self._end(self._inner)
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which takes in one connection at a time, and only where there is room."""
+
+    def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
+        super().__init__(config)
+        self._limits = limits
+        self._accepting: list[asyncio.Task[None]] = []
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start as uvicorn does, but accept by ourselves."""
+        to_thread.current_default_thread_limiter().total_tokens = self._limits.threads
+        await super().startup(sockets=[])
+        crowd = Crowd(self._limits)
+        for listener in sockets or []:
+            listener.setblocking(False)
+            self._accepting.append(asyncio.create_task(self._accept(listener, crowd)))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more, and end as uvicorn does."""
+        for task in self._accepting:
+            task.cancel()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+        await super().shutdown(sockets)
+
+    async def _accept(self, listener: socket.socket, crowd: Crowd) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                client, peer = await loop.sock_accept(listener)
+            except OSError:  # Too many open files after all, or a client that is gone already.
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            address = address_of(peer[0])
+            if not crowd.make_room(address):
+                crowd.warn(address)
+                _turn_away(client)
+                continue
+            await asyncio.sleep(0)  # in which the socket of whoever made room is closed
+            with suppress(OSError):
+                await loop.connect_accepted_socket(lambda to=address: self._connection(crowd, to), client)
+
+    def _connection(self, crowd: Crowd, address: str) -> Connection:
+        return Connection(
+            crowd, address, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
+
+def address_of(host: str) -> str:
+    """Whom a connection counts for: this machine, an IPv4 address, or the network of an IPv6 address.
+
+    A household has all 2**64 addresses of its network, such as 2001:db8:1:2::/64.
+    """
+    address = ipaddress.ip_address(host.partition("%")[0])
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_loopback:
+        return LOOPBACK
+    return str(address) if address.version == 4 else str(ipaddress.ip_network((int(address), 64), strict=False))
+
+
+def _turn_away(client: socket.socket) -> None:
+    """Say that there is no room, without waiting for anything."""
+    with client, suppress(OSError):
+        client.send(_FULL)
+        client.shutdown(socket.SHUT_WR)
+        client.recv(65_536)
