@@ -19,7 +19,7 @@ from mcp_memory.encoders.token_factors import factor_for
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.language.dates_dateparser import DateParserReader
-from mcp_memory.language.secrets_detect import NoRedactor, SecretRedactor
+from mcp_memory.language.secrets_re2 import NoRedactor, SecretRedactor
 from mcp_memory.making import (
     make_embedder,
     make_index_place,

@@ -12,7 +12,7 @@ import pytest
 
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tasks import path_to
-from mcp_memory.language.secrets_detect import NoRedactor
+from mcp_memory.language.secrets_re2 import NoRedactor
 from mcp_memory.services.tasks import PushRequest, Tasks
 from mcp_memory.stores.records_sqlite import SqliteRecordStore
 
@@ -23,7 +23,7 @@ import itertools, json, sys
 from pathlib import Path
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.errors import Conflict
-from mcp_memory.language.secrets_detect import NoRedactor
+from mcp_memory.language.secrets_re2 import NoRedactor
 from mcp_memory.services.tasks import PopRequest, PushRequest, Tasks
 from mcp_memory.stores.records_sqlite import SqliteRecordStore
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tasks import Task, path_to
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
-from mcp_memory.language.secrets_detect import NoRedactor
+from mcp_memory.language.secrets_re2 import NoRedactor
 from mcp_memory.services.tasks import PopRequest, PushRequest, Tasks
 from mcp_memory.stores.records_sqlite import SqliteRecordStore
 

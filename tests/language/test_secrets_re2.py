@@ -1,15 +1,19 @@
 """Secrets are cut out; what developers write every day is not."""
 
+import json
 import random
 import string
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.language.secrets_detect import NoRedactor, SecretRedactor
+from mcp_memory.language.secrets_re2 import NoRedactor, SecretRedactor
 
 REDACTOR = SecretRedactor()
+CASES = [json.loads(line) for line in Path(__file__).with_name("secret_cases.jsonl").read_text("utf-8").splitlines()]
 CHANCE = random.Random(20_261_120)
 HEX = "0123456789abcdef"
 ALNUM = string.ascii_letters + string.digits
@@ -54,6 +58,7 @@ SECRETS = {
     "Artifactory": "AKCp" + drawn(69),
     "JSON web token": f"eyJ{drawn(30)}.eyJ{drawn(60)}.{drawn(43)}",
     "Square": "sq0csp-" + drawn(43),
+    "mcp-memory": "mcpm_" + drawn(42) + "-",
     "RSA key": f"-----BEGIN RSA PRIVATE KEY-----\n{KEY_BODY}\n-----END RSA PRIVATE KEY-----",
     "PKCS8 key": f"-----BEGIN PRIVATE KEY-----\n{KEY_BODY}\n-----END PRIVATE KEY-----",
     "OpenSSH key": f"-----BEGIN OPENSSH PRIVATE KEY-----\n{KEY_BODY}\n-----END OPENSSH PRIVATE KEY-----",
@@ -156,6 +161,57 @@ def test_redacting_twice_is_redacting_once(text: str) -> None:
     """R4: a redacted text that is stored again is the same text (R2)."""
     once, _ = REDACTOR.redact(text)
     assert REDACTOR.redact(once) == (once, 0)
+
+
+@pytest.mark.parametrize("name", ["mcp-memory", "GitHub personal"])
+@pytest.mark.parametrize("before", ["\\n", "%3D", "密钥", "(", "'"])
+def test_a_key_begins_after_escapes_and_signs(name: str, before: str) -> None:
+    """X4.1: in JSON strings, addresses and scripts without spaces."""
+    text, count = REDACTOR.redact(f"a{before}{SECRETS[name]} b")
+    assert (count, text[: len(before) + 11], text[-2:]) == (1, f"a{before}[REDACTED ", " b")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PWD=/var/www/html5/site1",
+        "api_key=self.settings.api_key_v2",
+        "password is at-least-12-chars",
+        "password = get_password_v2(user1)",
+        'secret: "${{ secrets.DEPLOY_KEY_2 }}"',
+        "max_tokens=40000000, token_limit: 128000000",
+        "edge_key = 'attr1_2'; primary_key: Zk3vQx81LmPw92Ra",
+        "tokenizer: cl100k_base_v2_2024",
+    ],
+)
+def test_names_paths_and_code_are_no_secrets(text: str) -> None:
+    """X4.1: what stands where a secret could, but reads as something else."""
+    assert REDACTOR.redact(text) == (text, 0)
+
+
+@pytest.mark.parametrize("text", ["a \ud800 b", "\udfff" * 3])
+def test_half_characters_come_back_as_they_were(text: str) -> None:
+    """X4.1: no text ends a call, and what surrounds a key is kept."""
+    assert REDACTOR.redact(text) == (text, 0)
+    assert REDACTOR.redact(f"{text} {SECRETS['npm']}") == (f"{text} [REDACTED NPM Token]", 1)
+
+
+def test_a_hostile_text_hides_no_secret() -> None:
+    """X3.1: half-begun keys of every rule fill the automaton's memory, and the key behind them is found."""
+    begun = [case["text"][: len(case["text"]) // 2] for case in CASES if case["class"] != "innocent"]
+    chance = random.Random(7)
+    text = "".join("".join(chance.choice(begun)) for _ in range(3_000))
+    redacted, count = REDACTOR.redact(f"{text}\n{SECRETS['npm']}")
+    assert count
+    assert redacted.endswith("\n[REDACTED NPM Token]")
+
+
+def test_threads_that_meet_at_the_first_text_find_the_same() -> None:
+    """X4.1: rules are read and compiled at first use, by whoever comes first."""
+    redactor = SecretRedactor()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(redactor.redact, [*SECRETS.values()] * 4))
+    assert found == [REDACTOR.redact(secret) for secret in SECRETS.values()] * 4
 
 
 @pytest.mark.parametrize(
