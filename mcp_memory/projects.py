@@ -1,0 +1,176 @@
+"""Reads from git's files what a folder says it is: a claim, chosen by whoever made the folder, and not believed here.
+
+Git itself is not run: in a hostile repository it can be made to run programs. Only regular files of bounded size are
+read, includes are not followed, and no path on another machine is looked at.
+"""
+
+import os
+import re
+import stat
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from mcp_memory.domain.projects import DEFAULT_NAMESPACE, Project, own_namespace, remote_namespace
+from mcp_memory.errors import InvalidRequest
+
+CONFIG_BYTES = 1_000_000
+POINTER_BYTES = 16_384
+"""A file that holds nothing but a path."""
+_HEADER = re.compile(r'\s*\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\]|\\.)*)"\s*)?\]')
+"""`[core]`, `[remote "origin"]`; a key may follow on the same line."""
+_ASSIGNMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=(.*)")
+_ESCAPES: Mapping[str, str] = {"n": "\n", "t": "\t", "b": "\b"}
+_ON_ANOTHER_MACHINE = re.compile(r"[\\/]{2}")
+"""`\\\\server\\share`: on Windows, looking at it tells that server who we are."""
+
+
+def read_project(start: Path | None = None) -> Project:
+    """What a folder says it is, or the repository around it; the working directory where none is named.
+
+    The home directory and the root of a file system have the namespace `default`, unless they are repositories.
+
+    Raises:
+        InvalidRequest: the working directory is gone, or the path cannot be one.
+    """
+    try:
+        folder = Path(os.path.realpath(start or Path.cwd()))
+    except (OSError, ValueError) as error:
+        raise InvalidRequest(
+            "The working directory is gone or has an impossible path; start in a folder that exists, or set"
+            " MCP_MEMORY_NAMESPACE."
+        ) from error
+    for top in (folder, *folder.parents):
+        if os.path.lexists(top / ".git"):
+            return _repository(top)
+    own = DEFAULT_NAMESPACE if folder == folder.parent or folder == _home() else own_namespace(str(folder))
+    return Project(folder=str(folder), root=str(folder), own=own)
+
+
+def folder_exists(path: Path) -> bool:
+    """True where a directory is at that path, or at the end of its links; False also where nobody may look."""
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _home() -> Path | None:
+    try:
+        return Path(os.path.realpath(Path.home()))
+    except RuntimeError:
+        return None
+
+
+def _repository(top: Path) -> Project:
+    git_dir = _git_dir(top)
+    if git_dir is None:
+        return Project(folder=str(top), root=str(top), own=own_namespace(str(top)))
+    common = git_dir if git_dir == top / ".git" else _common_dir(git_dir)
+    config = parse_config(_read_text(common / "config", CONFIG_BYTES) or "")
+    is_proven = _is_proven(top, git_dir, common, config)
+    main = common.parent if common.name == ".git" else common
+    root = main if is_proven else top
+    url = next(filter(None, config.get("remote.origin.url", ())), "")
+    claim = remote_namespace(url, partial(_real_path, main))
+    if not claim and not is_proven:
+        claim = own_namespace(str(main))
+    return Project(
+        folder=str(top), root=str(root), own=own_namespace(str(root)), repository=str(common), claim=claim,
+        is_proven=is_proven,
+    )  # fmt: skip
+
+
+def _git_dir(top: Path) -> Path | None:
+    """The directory that `.git` is, or that it points to as a link or a file; None where it points to none."""
+    dot_git = top / ".git"
+    if folder_exists(dot_git):
+        return Path(os.path.realpath(dot_git))
+    text = _read_text(dot_git, POINTER_BYTES) or ""
+    return _directory(top, text.removeprefix("gitdir:")) if text.startswith("gitdir:") else None
+
+
+def _common_dir(git_dir: Path) -> Path:
+    """The directory that all worktrees of a repository share."""
+    return _directory(git_dir, _read_text(git_dir / "commondir", POINTER_BYTES) or "") or git_dir
+
+
+def _is_proven(top: Path, git_dir: Path, common: Path, config: Mapping[str, Sequence[str]]) -> bool:
+    """True where the repository lies in the folder, or names it back: as a worktree, or as `core.worktree`.
+
+    A submodule's and a worktree's `.git` are files, which anybody can write who wants to be taken for the repository.
+    """
+    if git_dir == top / ".git":
+        return True
+    if git_dir.parent == common / "worktrees":
+        folder, name = os.path.split((_read_text(git_dir / "gitdir", POINTER_BYTES) or "").strip())
+        return name == ".git" and _real_path(git_dir, folder) == str(top)
+    named = config.get("core.worktree", ())
+    return git_dir == common and bool(named) and _real_path(git_dir, named[-1]) == str(top)
+
+
+def _directory(base: Path, path: str) -> Path | None:
+    """The real path of a directory that a file names; None where there is none."""
+    real = _real_path(base, path.strip()) if path.strip() else ""
+    return Path(real) if real and folder_exists(Path(real)) else None
+
+
+def _real_path(base: Path, path: str) -> str:
+    """The real path of one that may be relative to `base`; "" where it cannot be one, or is on another machine."""
+    try:
+        return "" if _ON_ANOTHER_MACHINE.match(path) else os.path.realpath(base / path)
+    except (OSError, ValueError):
+        return ""
+
+
+def _read_text(path: Path, most_bytes: int) -> str | None:
+    """The text of a regular file; None where it is none, is longer, or cannot be read. Waits for nobody.
+
+    A pipe in a file's place would be waited for without end, a device can be endless, and opening one can do things.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return None
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            # Looked at again: it may have been exchanged since.
+            raw = file.read(most_bytes + 1) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+        return raw.decode("utf-8-sig") if raw is not None and len(raw) <= most_bytes else None
+    except (OSError, ValueError):
+        return None
+
+
+def parse_config(text: str) -> Mapping[str, Sequence[str]]:
+    """The values of a git configuration by name, `remote.origin.url`, in their order.
+
+    Section and key are in lower case, a subsection as it is written. Values over several lines end with their first.
+    """
+    values: defaultdict[str, list[str]] = defaultdict(list)
+    section = ""
+    for line in text.split("\n"):
+        header = _HEADER.match(line)
+        if header:
+            subsection = re.sub(r"\\(.)", r"\1", header[2] or "")
+            section = header[1].lower() + (f".{subsection}" if subsection else "")
+        if assignment := _ASSIGNMENT.match(line, header.end() if header else 0):
+            values[f"{section}.{assignment[1].lower()}"].append(_value(assignment[2]))
+    return values
+
+
+def _value(raw: str) -> str:
+    r"""A value without its quotes, escapes and comment: `"a \"b\"" ; c` is `a "b"`."""
+    taken: list[str] = []
+    is_quoted = False
+    characters = iter(raw)
+    for character in characters:
+        if character == "\\":
+            escaped = next(characters, "")
+            taken.append(_ESCAPES.get(escaped, escaped))
+        elif character == '"':
+            is_quoted = not is_quoted
+        elif character in "#;" and not is_quoted:
+            break
+        else:
+            taken.append(character)
+    return "".join(taken).strip()
