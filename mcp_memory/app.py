@@ -8,9 +8,11 @@ from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from mcp_memory.domain.control_characters import without_controls
 from mcp_memory.domain.intents import pick_strategy
+from mcp_memory.domain.projects import NOTICE, SHORT_NOTICE, Membership
 from mcp_memory.domain.records import Instant, Json, NewRecord, Record
 from mcp_memory.domain.redaction import clean_text
 from mcp_memory.domain.scopes import Caller, RecordFilter
@@ -38,6 +40,7 @@ from mcp_memory.ports import (
     VectorIndex,
     VectorStore,
 )
+from mcp_memory.projects import read_project
 from mcp_memory.retrieval.graph import GraphSource
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
@@ -54,7 +57,7 @@ from mcp_memory.services.forget import Forget, Forgotten, Mode
 from mcp_memory.services.given_out import GivenOut
 from mcp_memory.services.giving_way import GivingWay
 from mcp_memory.services.idle_compaction import IdleCompaction
-from mcp_memory.services.inspecting import Inspecting
+from mcp_memory.services.inspecting import Inspecting, shown_membership
 from mcp_memory.services.log_standing import log_standing, pass_tallies
 from mcp_memory.services.maintain import Maintain
 from mcp_memory.services.querying import Evidence, Querying
@@ -67,6 +70,7 @@ from mcp_memory.services.running_passes import Tell
 from mcp_memory.services.standing import visible_to
 from mcp_memory.services.tasks import Tasks
 from mcp_memory.services.tokens import Tokens
+from mcp_memory.services.trust import Trust
 from mcp_memory.settings import Settings
 from mcp_memory.stores.graph_networkx import NetworkxGraphStore
 from mcp_memory.stores.records_sqlite.transaction import embedder_mismatch
@@ -80,8 +84,20 @@ EMBEDDED_AT_ONCE = 8
 class App:
     """All services over one store, for one process. Thread-safe; `open_app` makes one."""
 
-    def __init__(self, settings: Settings, clock: Clock = time.time, embedder: Embedder | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock = time.time,
+        embedder: Embedder | None = None,
+        *,
+        folder: Path | None = None,
+        takes: bool = True,
+    ) -> None:
         self.settings = settings
+        self._folder = folder
+        self._takes = takes
+        self._joining = threading.Lock()
+        self._membership: Membership | None = None
         self._clock = clock
         self._embedder = embedder or make_embedder(settings)
         self._counter = TiktokenCounter(settings.encoding)
@@ -95,8 +111,9 @@ class App:
         self._making = threading.Lock()
         self._made: _Services | None = None
         self._pool: Executor = ThreadPoolExecutor(SOURCE_THREADS, thread_name_prefix="sources")
-        self.records, self.logs, tokens = make_stores(settings, self._embedder, clock)
+        self.records, self.logs, tokens, folders = make_stores(settings, self._embedder, clock)
         self.tokens = Tokens(tokens, clock)
+        self.trust = Trust(folders, clock)
         self.tasks = Tasks(self.records, self._redactor, clock)
         self.graph: GraphStore = NetworkxGraphStore(self.records)
         self.inspect = Inspecting(self.records, self.logs, self.graph, clock)
@@ -115,12 +132,37 @@ class App:
         """Counts tokens as the store does."""
         return self._counter
 
+    @property
+    def membership(self) -> Membership:
+        """The namespace of this process: what the settings name, else what its folder is trusted with.
+
+        Decided at the first need, and for the life of the process, whose calls all belong together; not yet where it
+        could not be written down that a namespace is this folder's now.
+
+        Raises:
+            InvalidRequest: the working directory is gone.
+            StoreUnavailable: nobody knows whom the folder belongs to.
+        """
+        with self._joining:
+            decided = self._membership or self._decide()
+            if decided.state != "free" or not self._takes:
+                self._membership = decided
+            return decided
+
+    def _decide(self) -> Membership:
+        if self.settings.namespace is not None:
+            return Membership(namespace=self.settings.namespace, state="named")
+        return self.trust.membership(read_project(self._folder), takes=self._takes)
+
     def caller(self, session_id: str | None = None, client: str = "") -> Caller:
-        """Who asks through this process, in the session named by the call, the settings, or the process itself."""
+        """Who asks through this process, in the session named by the call, the settings, or the process itself.
+
+        Raises as `membership` does.
+        """
         settings = self.settings
         self._client = client = client or self._client  # One process serves one client; upkeep counts as it does.
         mine = Caller(
-            namespace=settings.namespace,
+            namespace=self.membership.namespace,
             agent=settings.agent,
             session_id=self._session,
             named_session=settings.session is not None,
@@ -147,6 +189,8 @@ class App:
         return self._services.querying.gather(query, visible_to(self.records, caller), limit)
 
     def assemble_context(self, request: ContextRequest, caller: Caller) -> Context:
+        if self.is_apart(caller):
+            request = replace(request, notice=NOTICE, short_notice=SHORT_NOTICE)
         with self._giving_way.ahead():
             return self._services.assemble_context(request, caller, self.factor(caller))
 
@@ -191,6 +235,11 @@ class App:
     def forget(self, record_ids: Sequence[str], mode: Mode, caller: Caller) -> Forgotten:
         return self._forget(record_ids, mode, caller)
 
+    def is_apart(self, caller: Caller) -> bool:
+        """True where the caller works in the own namespace of a folder that claims another, which it was not given."""
+        membership = self.membership
+        return membership.is_refused and caller.namespace == membership.namespace
+
     def status(self, caller: Caller) -> dict[str, Json]:
         """Counts, the state of the store, and how budgets are counted for this client."""
         factor = self.factor(caller)
@@ -205,7 +254,8 @@ class App:
         options = self._compact.options(None, None, factor)
         log = log_standing(self.logs, caller, options, factor.factor)
         log["passes"] = pass_tallies(self.logs, caller, self._clock(), factor.factor)
-        return self.inspect.status(caller) | {"tokens": tokens, "index": index, "session_log": log}
+        folder = shown_membership(self.membership)
+        return self.inspect.status(caller) | {"folder": folder, "tokens": tokens, "index": index, "session_log": log}
 
     def describe(self, record_id: str, caller: Caller) -> dict[str, Json]:
         return self.inspect.record(record_id, caller)
@@ -380,13 +430,23 @@ class _Services:
     assemble_context: AssembleContext
 
 
-def open_app(settings: Settings, clock: Clock = time.time, embedder: Embedder | None = None) -> App:
+def open_app(
+    settings: Settings,
+    clock: Clock = time.time,
+    embedder: Embedder | None = None,
+    *,
+    folder: Path | None = None,
+    takes: bool = True,
+) -> App:
     """Open the store and make the services; nothing slow is loaded yet.
+
+    Where the settings name no namespace it is that of `folder`, by default the working directory. A process that only
+    looks does not `take` one that is free.
 
     Raises:
         StoreUnavailable: the data directory cannot be used; the message names the remedy.
     """
-    return App(settings, clock, embedder)
+    return App(settings, clock, embedder, folder=folder, takes=takes)
 
 
 def token_counter(encoding: str) -> TokenCounter:

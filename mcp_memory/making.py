@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 from mcp_memory.encoders.chroma_functions import ChosenFunction
 from mcp_memory.encoders.embed_chroma import ChromaEmbedder
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.ports import Clock, Embedder, RecordStore, SessionLogStore, Summarizer, TokenCounter, TokenStore
+from mcp_memory.ports import (
+    Clock,
+    Embedder,
+    FolderStore,
+    RecordStore,
+    SessionLogStore,
+    Summarizer,
+    TokenCounter,
+    TokenStore,
+)
 from mcp_memory.settings import NOTES_FOLDER, Settings
 from mcp_memory.stores.records_sqlite import FILE_NAME, SqliteRecordStore, restore
 
@@ -41,10 +50,10 @@ def make_embedder(settings: Settings) -> Embedder:
 
 def make_stores(
     settings: Settings, embedder: Embedder, clock: Clock
-) -> tuple[RecordStore, SessionLogStore, TokenStore]:
-    """The records, the logs that they make up, and the tokens, in one file."""
+) -> tuple[RecordStore, SessionLogStore, TokenStore, FolderStore]:
+    """The records, the logs that they make up, the tokens and the trusted folders, in one file."""
     records = SqliteRecordStore(settings.data_dir, embedder.id, clock)
-    return records, records.session_logs(), records.tokens()
+    return records, records.session_logs(), records.tokens(), records.folders()
 
 
 def make_summarizers(settings: Settings, embedder: Embedder, counter: TokenCounter) -> Mapping[str, Summarizer]:

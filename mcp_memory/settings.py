@@ -1,7 +1,5 @@
 """Settings, and the only place that reads the environment: arguments, MCP_MEMORY_* variables, a TOML file, defaults."""
 
-import configparser
-import hashlib
 import json
 import os
 import re
@@ -123,8 +121,8 @@ class Settings(BaseSettings):
 
     data_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir(APP_NAME, appauthor=False)))
     """Where the database lies; must be on a local file system."""
-    namespace: _Name = Field(default_factory=lambda: project_namespace(Path.cwd()))
-    """The project whose memory is used; by default the enclosing git repository."""
+    namespace: _Name | None = None
+    """The project whose memory is used; by default that of the folder one is in (docs/projects.md)."""
     inherit: Annotated[list[_Name], NoDecode, BeforeValidator(_split_commas)] = []
     """Further namespaces that are read, never written (comma-separated in the environment)."""
     agent: _AgentName = "default"
@@ -280,43 +278,3 @@ def load_settings(**overrides: Any) -> Settings:
         raise InvalidRequest(f"{config_file()} is no TOML: {str(error)[:200]}. Correct it and start again.") from error
     except OSError as error:
         raise InvalidRequest(f"{config_file()} cannot be read: {error.strerror}. Make it readable.") from error
-
-
-def project_namespace(start: Path) -> str:
-    """The namespace of the git repository around `start`, the same for all its clones and worktrees; else `default`.
-
-    A repository with an `origin` is named after it (host/owner/name), another by its folder and a digest of its path.
-    """
-    for folder in (start, *start.parents):
-        if (folder / ".git").exists():
-            git_dir = _common_git_dir(folder / ".git")
-            return _origin(git_dir / "config") or _folder_name(git_dir.parent)
-    return "default"
-
-
-def _common_git_dir(dot_git: Path) -> Path:
-    """The repository's own directory; a worktree's `.git` is a file that points into it."""
-    if dot_git.is_dir():
-        return dot_git
-    try:
-        git_dir = dot_git.parent / dot_git.read_text("utf-8").removeprefix("gitdir:").strip()
-        common = git_dir / "commondir"
-        return (git_dir / common.read_text("utf-8").strip()).resolve() if common.exists() else git_dir.resolve()
-    except (OSError, UnicodeDecodeError):
-        return dot_git
-
-
-def _origin(config: Path) -> str | None:
-    parser = configparser.ConfigParser(strict=False, interpolation=None, allow_no_value=True)
-    try:
-        parser.read_string(config.read_text("utf-8"))
-        url = parser.get('remote "origin"', "url")
-    except (OSError, UnicodeDecodeError, configparser.Error):
-        return None
-    match = re.fullmatch(r"(?:\w+://)?(?:[^@/]*@)?([^:/]+)(?::\d+)?[:/]+(.+?)(?:\.git)?/*", url or "")
-    return f"{match[1]}/{match[2]}".lower() if match else None
-
-
-def _folder_name(folder: Path) -> str:
-    resolved = folder.resolve()
-    return f"{resolved.name or 'root'}-{hashlib.blake2b(os.fsencode(resolved), digest_size=3).hexdigest()}"

@@ -16,6 +16,7 @@ import pytest
 
 import mcp_memory
 from mcp_memory.app import App
+from mcp_memory.domain.projects import DEFAULT_NAMESPACE
 from mcp_memory.entrypoints.mcp_server import build_server
 from mcp_memory.settings import Settings
 
@@ -45,7 +46,10 @@ def test_every_field_of_the_bundle_is_a_setting_and_may_be_left_empty() -> None:
 
 
 def test_the_bundle_s_defaults_are_the_package_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S7.3: in a folder of no repository, where a desktop client starts it; an empty field counts as not set."""
+    """S7.3, X2.2: but for the namespace, which no folder that a desktop client starts it in is to decide.
+
+    An empty field counts as not set.
+    """
     monkeypatch.setenv("MCP_MEMORY_CONFIG", str(tmp_path / "none.toml"))
     monkeypatch.chdir(tmp_path)
     for name in MANIFEST["user_config"]:
@@ -53,7 +57,7 @@ def test_the_bundle_s_defaults_are_the_package_s(tmp_path: Path, monkeypatch: py
     plain = Settings()
     for name, field in MANIFEST["user_config"].items():
         monkeypatch.setenv(f"{PREFIX}{name.upper()}", field["default"])
-    assert Settings() == plain
+    assert Settings() == plain.model_copy(update={"namespace": DEFAULT_NAMESPACE})
 
 
 def test_bundle_and_registry_entry_agree_with_the_package() -> None:

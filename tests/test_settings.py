@@ -1,66 +1,11 @@
-"""Settings: what wins over what, which namespace a folder belongs to, and what a person reads when a value is wrong."""
+"""Settings: what wins over what, and what a person reads when a value is wrong."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.settings import load_settings, project_namespace
-
-
-def git(folder: Path, *arguments: str) -> None:
-    identity = ["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"]
-    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    git(folder, "init")
-    git(folder, "commit", "--allow-empty", "-m", "first")
-    return folder
-
-
-def test_a_folder_outside_any_repository_belongs_to_the_default_namespace(tmp_path: Path) -> None:
-    """S4.1."""
-    assert project_namespace(tmp_path) == "default"
-
-
-def test_two_repositories_of_one_name_do_not_share_a_namespace(repository: Path, tmp_path: Path) -> None:
-    """S4.1."""
-    other = tmp_path / "elsewhere" / "shop"
-    other.mkdir(parents=True)
-    git(other, "init")
-    names = project_namespace(repository), project_namespace(other)
-    assert names[0] != names[1]
-    assert all(name.startswith("shop-") for name in names)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://example.org/Team/Shop.git",
-        "git@example.org:team/shop.git",
-        "ssh://git@example.org:22/team/shop",
-        "https://user:word@example.org/team/shop/",
-    ],
-)
-def test_clones_of_one_origin_share_a_namespace_however_they_were_cloned(repository: Path, url: str) -> None:
-    """S4.1."""
-    git(repository, "remote", "add", "origin", url)
-    assert project_namespace(repository) == "example.org/team/shop"
-
-
-def test_a_worktree_and_a_folder_inside_share_the_namespace_of_their_repository(
-    repository: Path, tmp_path: Path
-) -> None:
-    """S4.1."""
-    git(repository, "worktree", "add", str(tmp_path / "tree"))
-    inside = repository / "src" / "deep"
-    inside.mkdir(parents=True)
-    assert project_namespace(tmp_path / "tree") == project_namespace(inside) == project_namespace(repository)
+from mcp_memory.settings import load_settings
 
 
 def test_arguments_win_over_the_environment_and_that_over_the_file(
@@ -78,7 +23,7 @@ def test_arguments_win_over_the_environment_and_that_over_the_file(
 def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MCP_MEMORY_NAMESPACE", "")
-    assert load_settings().namespace == "default"
+    assert load_settings().namespace is None
 
 
 def test_inherited_namespaces_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:

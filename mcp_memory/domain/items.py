@@ -155,6 +155,18 @@ def note_item(note: str, measure: Measure) -> Item:
     return _line_item("note", "note", "Note", f"- {note}", measure, "episodes", 0.0)
 
 
+def notice_item(notice: str, short: str, measure: Measure) -> Item:
+    """What the reader has to know of this memory as a whole; never left out, and `short` where space is."""
+    full, micro = f"- {notice}", f"- {short}"
+    forms = (
+        Form(detail="full", text=full, tokens=measure.count(full) + 1),
+        Form(detail="micro", text=micro, tokens=measure.count(micro) + 1),
+    )
+    return Item(
+        id="notice", kind="note", source="note", section="Note", share=REST, score=0.0, forms=forms, required=True
+    )
+
+
 def _line_item(item_id: str, kind: str, section: str, line: str, measure: Measure, share: str, score: float) -> Item:
     form = Form(detail="full", text=line, tokens=measure.count(line) + 1)
     return Item(id=item_id, kind=kind, source=kind, section=section, share=share, score=score, forms=(form,))

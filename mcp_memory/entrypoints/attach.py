@@ -294,7 +294,7 @@ def _headers(settings: "Settings") -> dict[str, str]:
     headers: dict[str, str] = {}
     if settings.token and (secret := settings.token.get_secret_value().strip()):
         headers["authorization"] = f"Bearer {secret}"
-    if "namespace" in settings.model_fields_set:  # Else it is the folder's, of which the server knows nothing.
+    if settings.namespace is not None:  # What the folder says it is stays here: the server cannot know if it is true.
         headers["mcp-memory-namespace"] = quote(settings.namespace, safe="/.~")
     return headers
 

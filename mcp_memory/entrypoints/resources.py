@@ -63,6 +63,7 @@ def _status(app: "App") -> dict[str, Json]:
     shown = app.status(asking(app))
     if is_local():
         return shown
+    shown.pop("folder")
     return {part: _without(_OF_FILES.get(part, frozenset()), value) for part, value in shown.items()}
 
 

@@ -7,6 +7,7 @@ their libraries' errors into `McpMemoryError`. Vectors are float32 and of unit l
 from mcp_memory.ports.changes import FilterChange, LinkChange, TaskLink, TermChange, VectorChange
 from mcp_memory.ports.encoders import Embedder, TokenCounter, Vectors
 from mcp_memory.ports.filters import FilterIndex
+from mcp_memory.ports.folders import FolderStore
 from mcp_memory.ports.graph import Connection, GraphNode, GraphStore, GraphSummary
 from mcp_memory.ports.indexes import Finding, IndexDifference, IndexDirectory, IndexExaminer, IndexState, VectorIndex
 from mcp_memory.ports.keywords import KeywordStore, Rarity
@@ -57,6 +58,7 @@ __all__ = [
     "FilterChange",
     "FilterIndex",
     "Finding",
+    "FolderStore",
     "GraphNode",
     "GraphStore",
     "GraphSummary",

@@ -15,6 +15,7 @@ from mcp_memory.domain.items import (
     approach_item,
     entity_item,
     note_item,
+    notice_item,
     record_item,
     relation_item,
     stack_items,
@@ -64,7 +65,8 @@ SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", "recall": "semantic"
 class ContextRequest:
     """What to assemble for. `max_tokens` is in the client's tokens; None means the configured default.
 
-    `overrides` are fields of the strategy that are to be different in this call.
+    `overrides` are fields of the strategy that are to be different in this call. A `notice`, what the reader has to
+    know of this memory as a whole, is always in the block; in a small one the `short_notice`.
     """
 
     query: str = ""
@@ -84,6 +86,8 @@ class ContextRequest:
     previous: str | None = None
     compress: bool = False
     explain: bool = False
+    notice: str = ""
+    short_notice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +140,7 @@ class AssembleContext:
         """
         started = time.perf_counter()
         measure, digest = self._measure(factor), _request_digest(request)
-        key = (digest, request.explain, caller, factor, self._records.revision())
+        key = (digest, request.explain, request.notice, caller, factor, self._records.revision())
         built = self._following.built(key)
         is_cached = built is not None
         if built is None:
@@ -279,6 +283,8 @@ class AssembleContext:
         items = stack_items(question.stack, measure)
         if strategy.questions and (ranked or gathered.always or items):
             items.append(approach_item(strategy, measure))
+        if request.notice:
+            items.insert(0, notice_item(request.notice, request.short_notice, measure))
         for candidate in gathered.always:
             kind = candidate.record.kind
             each = Scored(candidate=candidate, score=candidate.record.importance, parts={})
@@ -372,5 +378,9 @@ def _mean_relevance(ranked: Sequence[Scored], block: Block) -> float | None:
 
 
 def _request_digest(request: ContextRequest) -> str:
-    shape = {key: value for key, value in asdict(request).items() if key not in ("previous", "explain")}
+    shape = {
+        key: value
+        for key, value in asdict(request).items()
+        if key not in ("previous", "explain", "notice", "short_notice")
+    }
     return hashlib.blake2b(json.dumps(shape, sort_keys=True).encode("utf-8", "replace"), digest_size=8).hexdigest()

@@ -1,10 +1,12 @@
 """What memory holds, shown: status, one record with its surroundings, a session's log, the account of a context."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 from mcp_memory.domain.contexts import ContextReport
 from mcp_memory.domain.health import GROWTH_DAYS, USAGE_DAYS, Figure, figures
 from mcp_memory.domain.lifecycle import DAY_SECONDS
+from mcp_memory.domain.projects import Membership, State
 from mcp_memory.domain.records import Json
 from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.times import iso
@@ -16,6 +18,10 @@ from mcp_memory.services.standing import hidden_branches, readable, visible_to
 
 LOG_SHOWN = 500
 SUMMARIES_SHOWN = 1_000
+_NEXT_STEPS: Mapping[State, str] = {
+    "free": "Nobody uses the claimed namespace yet: the next server, hook, `add` or `import` in this folder takes it.",
+    "refused": "If it is your project, run `mcp-memory trust` in this folder, then restart the client.",
+}
 
 
 class Inspecting:
@@ -142,6 +148,22 @@ def shown_report(report: ContextReport) -> dict[str, Json]:
         ],
         "omitted": [{"id": omission.id, "reason": omission.reason} for omission in report.omitted],
         "metadata": dict(report.metadata),
+    }
+
+
+def shown_membership(membership: Membership) -> dict[str, Json]:
+    """The folder that a process is in, the namespace it works in and why, and what a person may do about it."""
+    project = membership.project
+    if project is None:
+        return {"state": membership.state, "namespace": membership.namespace}
+    return {
+        "state": membership.state,
+        "namespace": membership.namespace,
+        "path": project.folder,
+        "repository": project.repository or None,
+        "claims": project.claim or None,
+        "is_proven": project.is_proven,
+        "next_step": _NEXT_STEPS.get(membership.state),
     }
 
 

@@ -25,7 +25,7 @@ OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
 ]
 
 WITHOUT_COMPACTIONS = """
-DROP TABLE tokens;
+DROP TABLE folders; DROP TABLE tokens;
 DROP TABLE pass_runs; DROP TABLE undone_summaries; DROP TABLE covered; DROP TABLE replacements; DROP TABLE compactions;
 DROP INDEX records_in_log;
 """

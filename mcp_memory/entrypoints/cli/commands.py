@@ -19,6 +19,7 @@ from mcp_memory.entrypoints.cli.looking import list_records, search, show, statu
 from mcp_memory.entrypoints.cli.moving import export, import_memory
 from mcp_memory.entrypoints.cli.options import Agent, AsJson, Chosen, DataDir, Namespace, Url, settings_chosen
 from mcp_memory.entrypoints.cli.tokens import tokens
+from mcp_memory.entrypoints.cli.trusting import trust
 from mcp_memory.errors import InvalidRequest
 
 _OF_HTTP_ALONE = {"host": "--host", "port": "--port", "allowed_host": "--allowed-host", "anonymous": "--anonymous"}
@@ -146,6 +147,7 @@ for name, command in (
     ("list", list_records),
     ("tasks", tasks),
     ("add", add),
+    ("trust", trust),
     ("install", install),
     ("uninstall", uninstall),
     ("doctor", doctor),

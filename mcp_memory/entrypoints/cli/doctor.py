@@ -47,7 +47,7 @@ def doctor(
 
 def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
     """What surrounds the memory before the memory itself: opening it makes its files private."""
-    from mcp_memory.entrypoints.cli.surroundings import examine_clients, examine_folder
+    from mcp_memory.entrypoints.cli.surroundings import examine_clients, examine_folder, examine_trust
     from mcp_memory.making import memory_exists
     from mcp_memory.ports import Finding
 
@@ -58,9 +58,10 @@ def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
         yield Finding(part="database", state="ok", says=says)
         return
     try:
-        with opened(settings) as memory:
+        with opened(settings, takes=False) as memory:
             for finding in memory.examine(mend=mend):
                 yield _explained(finding, settings)
+            yield from examine_trust(memory.trust.folders())
     except StoreUnavailable as error:
         yield Finding(part="database", state="wrong", says=str(error))
 

@@ -1,18 +1,30 @@
 """Commands that put the server into a client and take it out: install, uninstall."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mcp_memory.domain.projects import DEFAULT_NAMESPACE
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, screen, visible
-from mcp_memory.entrypoints.cli.options import Agent, AsJson, Chosen, DataDir, Namespace, Url, settings_chosen
+from mcp_memory.entrypoints.cli.options import (
+    Agent,
+    AsJson,
+    Chosen,
+    DataDir,
+    Namespace,
+    Url,
+    opened,
+    settings_chosen,
+)
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from mcp_memory.entrypoints.clients import Change, Client, Installation, Places, Start
+    from mcp_memory.entrypoints.clients import Change, Installation, Places, Start
+    from mcp_memory.settings import Settings
 
 ClientName = Annotated[str, typer.Argument(metavar="CLIENT", help="cursor, say; `install --list` names them.")]
 Project = Annotated[bool, typer.Option("--project", help="The file of the project in this folder, not your own.")]
@@ -57,10 +69,15 @@ def install(
         raise InvalidRequest("Name a client, as in `mcp-memory install cursor`, or ask for the --list.")
     client, places = clients.client_named(client_name), clients.places_here()
     chosen = _merged(context, Chosen(data_dir=data_dir, namespace=namespace, agent=agent, url=url))
+    if project:
+        client.project_file(places)  # Raises for a client that has none, before anything is written.
+    if project and not (chosen.namespace or chosen.url or client.starts_in_project or client.project_cwd):
+        chosen = replace(chosen, namespace=_project_namespace(settings_chosen(context, chosen), places, dry_run))
     wanted = clients.Wanted(
         start=clients.Start(command=command) if command else clients.running_command(),
         name=_checked(name),
-        variables={**_variables(chosen, client, places, project), **_assignments(env or ())},
+        variables={**_variables(chosen), **_assignments(env or ())},
+        otherwise={} if project or client.starts_in_project else {"MCP_MEMORY_NAMESPACE": DEFAULT_NAMESPACE},
         project=project,
         force=force,
     )
@@ -100,15 +117,33 @@ def _merged(context: typer.Context, behind: Chosen) -> Chosen:
     )
 
 
-def _variables(chosen: Chosen, client: "Client", places: "Places", project: bool) -> dict[str, str]:
-    """The settings as variables; in a project's file its namespace, where servers start elsewhere."""
-    from mcp_memory.settings import project_namespace
+def _project_namespace(settings: "Settings", places: "Places", dry_run: bool) -> str:
+    """The project's namespace, for servers that start elsewhere; written down as this folder's, as its server would.
 
-    namespace = chosen.namespace
-    if project and not (namespace or chosen.url or client.starts_in_project or client.project_cwd):
-        namespace = project_namespace(places.project)
+    Raises:
+        InvalidRequest: the project claims a namespace that it was not given.
+        StoreUnavailable: the memory cannot be opened.
+    """
+    from mcp_memory.making import memory_exists
+    from mcp_memory.projects import read_project
+
+    project = read_project(places.project)
+    if dry_run and not memory_exists(settings):
+        return project.claim if project.is_proven and project.claim else project.own
+    with opened(settings, takes=not dry_run) as memory:
+        membership = memory.trust.membership(project, takes=not dry_run)
+    if membership.is_refused:
+        raise InvalidRequest(
+            f"This folder claims to be {project.claim}, whose memory it was not given; if it is, run `mcp-memory trust`"
+            " first, or name another with --namespace."
+        )
+    return project.claim or project.own
+
+
+def _variables(chosen: Chosen) -> dict[str, str]:
+    """The settings as variables."""
     variables = {
-        "MCP_MEMORY_NAMESPACE": namespace,
+        "MCP_MEMORY_NAMESPACE": chosen.namespace,
         "MCP_MEMORY_AGENT": chosen.agent,
         "MCP_MEMORY_DATA_DIR": str(chosen.data_dir.expanduser().absolute()) if chosen.data_dir else None,
         "MCP_MEMORY_URL": chosen.url,
@@ -139,7 +174,7 @@ def _next_steps(change: "Change", start: "Start", project: bool, has_plugin: boo
     if "MCP_MEMORY_URL" in written:
         if "MCP_MEMORY_TOKEN" not in written:
             steps.append("Where that server asks for a token, the client's environment needs MCP_MEMORY_TOKEN.")
-    elif not project and not client.starts_in_project and "MCP_MEMORY_NAMESPACE" not in written:
+    elif not project and not client.starts_in_project and f"'MCP_MEMORY_NAMESPACE': '{DEFAULT_NAMESPACE}'" in written:
         steps.append(f"All work in {client.title} shares one memory, `default`; --namespace gives it another.")
     if project and Path(start.command).is_absolute():
         steps.append("The path in it is this computer's; before you share the file, use --command mcp-memory.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DataDir = Annotated[Path | None, typer.Option("--data-dir", metavar="DIR", help="Where the memory lies.")]
 Namespace = Annotated[
-    str | None, typer.Option("--namespace", metavar="NAME", help="The project; by default the git repository's.")
+    str | None, typer.Option("--namespace", metavar="NAME", help="The project; by default that of the folder.")
 ]
 Agent = Annotated[
     str | None, typer.Option("--agent", metavar="NAME", help="In whose name; its private records are seen.")
@@ -90,11 +90,11 @@ def known_kinds(names: Sequence[str] | None) -> tuple[Kind, ...]:
 
 
 @contextmanager
-def opened(settings: "Settings") -> Generator["App"]:
-    """The memory, closed afterwards. Raises StoreUnavailable."""
+def opened(settings: "Settings", *, takes: bool = True) -> Generator["App"]:
+    """The memory, closed afterwards; only who writes takes a namespace for its folder. Raises StoreUnavailable."""
     from mcp_memory.app import open_app
 
-    memory = open_app(settings)
+    memory = open_app(settings, takes=takes)
     try:
         yield memory
     finally:
@@ -103,10 +103,10 @@ def opened(settings: "Settings") -> Generator["App"]:
 
 @contextmanager
 def opened_existing(settings: "Settings") -> Generator["App"]:
-    """The memory, never a new one. Raises NotFound where there is none, StoreUnavailable."""
+    """The memory to look at, never a new one. Raises NotFound where there is none, StoreUnavailable."""
     from mcp_memory.making import memory_exists
 
     if not memory_exists(settings):
         raise NotFound(f"No memory at {settings.data_dir} yet; a server makes it, or name another with --data-dir.")
-    with opened(settings) as memory:
+    with opened(settings, takes=False) as memory:
         yield memory

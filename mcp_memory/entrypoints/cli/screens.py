@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, cast
 
 from rich.cells import cell_len, set_cell_size
@@ -27,6 +29,12 @@ _SIGNALS: Mapping[str, str] = {"keyword": "words", "vector": "meaning"}
 _PAST = ("superseded", "inactive", "retired")
 _TELLING = (*_PAST, "ineffective", "escalated", "archived", "summarized")
 """Statuses that are shown beside a record; of those in the past the text is dim as well."""
+_STANDINGS: Mapping[str, str] = {
+    "own": "its own memory",
+    "joined": "the memory of the project it belongs to",
+    "free": "its own memory for now",
+    "refused": "its own memory, not that of the project it claims to be",
+}
 _DEAD_ENDS = ("failed", "abandoned")
 _LONG = ("text", "summary", "micro", "earlier", "details", "components", "omitted")
 """Fields that are shown by themselves, or not at all, below a record's short ones."""
@@ -39,6 +47,7 @@ def status_screen(status: Mapping[str, Any]) -> Table:
     factor = f" x {tokens['factor']}" if tokens["factor"] != 1 else ""
     rows = {
         "Namespace": status["namespace"],
+        **_folder(status["folder"]),
         "Agent": status["agent"],
         "Records": _counts(status["records"]),
         "of which": _counts(status["statuses"]),
@@ -53,6 +62,14 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         "Contexts": _contexts(status["contexts"]),
     }
     return _fields(rows)
+
+
+def _folder(folder: Mapping[str, Any]) -> dict[str, str]:
+    """The folder and, where it claims a namespace that it does not work in, that one and what to do."""
+    if "path" not in folder:
+        return {"named by": "you: an option, a variable or the file of settings"}
+    rows = {"Folder": f"{folder['path']} ({_STANDINGS[folder['state']]})"}
+    return rows | ({"claims": f"{folder['claims']}. {folder['next_step']}"} if folder["next_step"] else {})
 
 
 def health_screen(status: Mapping[str, Any]) -> Table:
@@ -126,6 +143,18 @@ def token_lines(tokens: Sequence[Mapping[str, Any]]) -> list[Text]:
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(set_cell_size, row, widths)).rstrip() for row in rows]
     return [Text(line, "" if number else "dim") for number, line in enumerate(lines)]
+
+
+def folder_lines(folders: Sequence[Mapping[str, Any]]) -> list[Text]:
+    """Each namespace, and below it the folders that are trusted with it; their dates are days."""
+    lines: list[Text] = []
+    for namespace, group in groupby(folders, key=itemgetter("namespace")):
+        lines.append(Text(visible(namespace), "bold"))
+        for each in group:
+            how = "first to use it" if each["is_first"] else "let in by you"
+            gone = "" if each["exists"] else ", gone"
+            lines.append(Text(visible(f"  {each['folder']} ({how}, {each['since'][:DAY_CHARS]}{gone})")))
+    return lines
 
 
 def _token_row(token: Mapping[str, Any]) -> tuple[str, ...]:

@@ -4,11 +4,13 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from mcp_memory.domain.projects import TrustedFolder
 from mcp_memory.making import FILE_NAME, INDEX_FOLDER
 from mcp_memory.ports import Finding
+from mcp_memory.projects import folder_exists
 from mcp_memory.settings import NOTES_FOLDER
 
 LEAST_FREE_BYTES = 100_000_000
@@ -38,6 +40,15 @@ def examine_clients() -> Iterator[Finding]:
             f"{titles} can start the server" if titles else "none has the server yet; `mcp-memory install` puts it in"
         )
         yield Finding(part="clients", state="ok", says=says)
+
+
+def examine_trust(folders: Sequence[TrustedFolder]) -> Iterator[Finding]:
+    """Names the trusted folders that are gone: an aside, since a disk may be away, or a folder be made again."""
+    if gone := [each.folder for each in folders if not folder_exists(Path(each.folder))]:
+        names = ", ".join(gone[:3]) + (", …" if len(gone) > 3 else "")
+        says = f"{len(gone)} of {len(folders)} trusted folders are gone ({names})"
+        remedy = "`mcp-memory trust --revoke FOLDER` forgets one that does not come back."
+        yield Finding(part="trust", state="ok", says=says, remedy=remedy)
 
 
 def _privacy(folder: Path, *, mend: bool) -> Finding:

@@ -19,11 +19,15 @@ _SECRET = re.compile(r".*(TOKEN|KEY|SECRET|PASSWORD|HEADERS)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to write. `variables`: of the server's environment; `force`: also over another server's entry."""
+    """What to write. `variables`: of the server's environment; `force`: also over another server's entry.
+
+    `otherwise` are variables for an entry that chooses no memory, by a namespace or a server's address.
+    """
 
     start: Start
     name: str = "memory"
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    otherwise: Mapping[str, str] = field(default_factory=dict[str, str])
     project: bool = False
     force: bool = False
 
@@ -65,6 +69,9 @@ def plan_install(client: Client, wanted: Wanted, places: Places) -> Change:
     fresh = entry_for(wanted.start, wanted.variables, transport=client.names_transport, cwd=cwd)
     try:
         former = servers_in(client.notation.read(found.text), client.key).get(wanted.name)
+        if not _chooses_memory(fresh) and not (is_ours(former) and _chooses_memory(former)):
+            variables = {**wanted.variables, **wanted.otherwise}
+            fresh = entry_for(wanted.start, variables, transport=client.names_transport, cwd=cwd)
         if former is not None and not is_ours(former) and not wanted.force:
             raise _not_ours(client, found, wanted.name)
         entry = merged(as_table(former) or {}, fresh) if is_ours(former) else fresh
@@ -110,6 +117,11 @@ def _former_texts(client: Client, found: Found, name: str, entry: object) -> Ite
             is_without = name not in servers_in(client.notation.read(copy), client.key)
             if is_without and client.notation.put(copy, client.key, name, table) == found.text:
                 yield copy
+
+
+def _chooses_memory(entry: object) -> bool:
+    variables = as_table((as_table(entry) or {}).get("env")) or {}
+    return bool({"MCP_MEMORY_NAMESPACE", "MCP_MEMORY_URL"} & variables.keys())
 
 
 def _holds_secret(entry: object) -> bool:

@@ -21,8 +21,9 @@ CLIENT = "claude-code"
 class Hooked:
     """What a hook works with. Opening the memory takes most of a hook's time: `app` does it at the first use."""
 
-    def __init__(self, payload: Payload, settings: "Settings", notes: SessionNotes) -> None:
+    def __init__(self, payload: Payload, settings: "Settings", notes: SessionNotes, folder: Path) -> None:
         self.payload = payload
+        self.folder = folder
         self.settings = settings
         self.notes = notes
 
@@ -38,7 +39,7 @@ class Hooked:
         """The memory. Raises StoreUnavailable."""
         from mcp_memory.app import open_app
 
-        return open_app(self.settings)
+        return open_app(self.settings, folder=self.folder)
 
     @cached_property
     def caller(self) -> "Caller":
@@ -51,7 +52,7 @@ class Hooked:
 
     def note_fed(self, until: int, mark: str) -> None:
         """Remember how far the transcript is in the log, and what stands before that."""
-        self.notes.write(self.settings.namespace, until, mark)
+        self.notes.write(str(self.folder), self.app.membership.namespace, until, mark)
 
     def close(self) -> None:
         """Close the memory where it was opened."""
@@ -60,16 +61,19 @@ class Hooked:
 
 
 def hooked(payload: Payload, overrides: Mapping[str, object]) -> Hooked:
-    """The session's memory: that of the project it began in, unless the settings name another.
+    """The session's memory: that of the folder it began in, wherever it went since, unless the settings name another.
+
+    Where that folder is gone, as a worktree may be, the session keeps the namespace that it had there.
 
     Raises:
         InvalidRequest: a setting is refused.
     """
-    from mcp_memory.settings import load_settings, project_namespace
+    from mcp_memory.projects import folder_exists
+    from mcp_memory.settings import load_settings
 
     settings = load_settings(**overrides)
     notes = SessionNotes(settings.data_dir, payload.session_id)
-    if payload.cwd and "namespace" not in settings.model_fields_set:
-        namespace = notes.namespace or project_namespace(Path(payload.cwd))
-        settings = load_settings(**{**overrides, "namespace": namespace})
-    return Hooked(payload, settings, notes)
+    folder = Path(notes.folder or payload.cwd).absolute()
+    if settings.namespace is None and notes.folder and notes.namespace and not folder_exists(folder):
+        settings = load_settings(**{**overrides, "namespace": notes.namespace})
+    return Hooked(payload, settings, notes, folder)

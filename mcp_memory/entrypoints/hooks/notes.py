@@ -1,7 +1,7 @@
-"""What the hook processes of one session leave for each other: the project, how far the log is, what was given.
+"""What the hook processes of one session leave for each other: its folder, how far the log is, what was given.
 
-Two small files for each session, of ids, numbers and a digest, and no remembered text. They may be lost at any time:
-then a transcript is told again, of which the log knows all, and a record may be given again.
+Two small files for each session, of names, ids, numbers and a digest, and no remembered text. They may be lost at any
+time: then a transcript is told again, of which the log knows all, and a record may be given again.
 """
 
 import contextlib
@@ -30,8 +30,14 @@ class SessionNotes:
         self._given = self._folder / f"{name}.given"
 
     @property
+    def folder(self) -> str:
+        """The folder that the session began in, wherever it went since; "" where none is known."""
+        folder = self._read().get("folder")
+        return folder if isinstance(folder, str) else ""
+
+    @property
     def namespace(self) -> str:
-        """The project that the session began in, whatever folder it went to since; "" where none is known."""
+        """The namespace that it had there; "" where none is known."""
         namespace = self._read().get("namespace")
         return namespace if isinstance(namespace, str) else ""
 
@@ -55,15 +61,14 @@ class SessionNotes:
         except OSError:
             return 0.0
 
-    def write(self, namespace: str, fed_until: int, fed_mark: str = "") -> None:
+    def write(self, folder: str, namespace: str, fed_until: int, fed_mark: str = "") -> None:
         """Put all in the place of what is known. Of two processes at it the last one wins, which harms nothing."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
             fresh = self._standing.with_suffix(f".{os.getpid()}")
             fresh.touch(mode=0o600)
-            fresh.write_text(
-                json.dumps({"namespace": namespace, "fed_until": fed_until, "fed_mark": fed_mark}), "utf-8"
-            )
+            noted = {"folder": folder, "namespace": namespace, "fed_until": fed_until, "fed_mark": fed_mark}
+            fresh.write_text(json.dumps(noted), "utf-8")
             fresh.replace(self._standing)
 
     def given(self) -> frozenset[str]:

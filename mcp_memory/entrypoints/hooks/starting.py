@@ -9,7 +9,7 @@ from mcp_memory.domain.contexts import ContextReport
 from mcp_memory.domain.records import KINDS, Json
 from mcp_memory.entrypoints.hooks.compacting import client_summary
 from mcp_memory.entrypoints.hooks.hooked import Hooked
-from mcp_memory.entrypoints.hooks.injecting import MOST_CHARACTERS, injected
+from mcp_memory.entrypoints.hooks.injecting import MOST_CHARACTERS, in_whose_name, injected
 
 _OPENING = {
     "resume": "This session goes on. What this project's memory (mcp-memory) holds:",
@@ -37,7 +37,7 @@ def start(hook: Hooked) -> str:
         return ""
     hook.note_fed(hook.notes.fed_until, hook.notes.fed_mark)
     kept = _kept(hook) if source == "compact" else ""
-    words = f"{_OPENING.get(source, _USUALLY)} {_DATA}"
+    words = in_whose_name(f"{_OPENING.get(source, _USUALLY)} {_DATA}", hook)
     text, report = _block(hook, words, kept, hook.settings.hook_max_tokens)
     if not report.components:
         return ""

@@ -38,6 +38,7 @@ from mcp_memory.ports import (
 from mcp_memory.stores.records_sqlite import assemblies, copying, examining, late_vectors, links, purging
 from mcp_memory.stores.records_sqlite.database import WRITE_PATIENCE_SECONDS, Database
 from mcp_memory.stores.records_sqlite.filters import where_clause
+from mcp_memory.stores.records_sqlite.folders import SqliteFolders
 from mcp_memory.stores.records_sqlite.rows import (
     filter_change_from_row,
     link_change_from_row,
@@ -337,6 +338,10 @@ class SqliteRecordStore:
     def tokens(self) -> SqliteTokens:
         """The tokens in the same database."""
         return SqliteTokens(self._database)
+
+    def folders(self) -> SqliteFolders:
+        """The folders that may use a namespace, in the same database."""
+        return SqliteFolders(self._database)
 
     def embedder_id(self) -> str | None:
         with self._database.read() as connection:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -64,7 +65,8 @@ def test_the_file_is_merged_and_the_former_one_kept(run: "Run", home: Path) -> N
     ]
     after = json.loads(path.read_text("utf-8"))
     assert list(after) == ["mcpServers", "z", "a"]
-    assert after["mcpServers"]["memory"]["env"] == {"MCP_MEMORY_AGENT": "critic"}
+    env = after["mcpServers"]["memory"]["env"]
+    assert env == {"MCP_MEMORY_AGENT": "critic", "MCP_MEMORY_NAMESPACE": "default"}
     files = sorted(path.parent.iterdir())
     assert run("install", "cursor", "--agent", "critic").out.startswith("Nothing to change: 'memory' is there already")
     assert sorted(path.parent.iterdir()) == files
@@ -110,6 +112,46 @@ def test_a_project_has_its_own_entry(run: "Run", project: Path, tmp_path: Path) 
     ran = run("install", "windsurf", "--project")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("mcp-memory: Windsurf has no file per project; leave --project out")
+
+
+def test_servers_that_start_anywhere_share_one_memory_by_name(run: "Run", home: Path) -> None:
+    """S7.1, X2.2: the folder that a client happens to start them in would give them one of its own."""
+    path, url = home / ".cursor" / "mcp.json", "https://memory.example.org/mcp"
+
+    def environment(*arguments: str) -> dict[str, str]:
+        assert run("install", "cursor", *arguments).code == 0
+        return json.loads(path.read_text("utf-8"))["mcpServers"]["memory"]["env"]
+
+    assert environment("--env", "MCP_MEMORY_NAMESPACE=work") == {"MCP_MEMORY_NAMESPACE": "work"}
+    assert environment() == {"MCP_MEMORY_NAMESPACE": "work"}
+    path.unlink()
+    assert environment("--url", url) == {"MCP_MEMORY_URL": url}
+    assert environment() == {"MCP_MEMORY_URL": url}
+    path.unlink()
+    assert environment() == {"MCP_MEMORY_NAMESPACE": "default"}
+    assert "env" not in json.loads(run("install", "claude-code", "--json").out)["entry"]
+
+
+def test_a_projects_entry_names_no_memory_that_the_project_was_not_given(
+    run: "Run", project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X2.1: the folder that installs first has its name; another clone has it by command."""
+    where = ["--data-dir", str(project.parent / "data")]
+    dry = json.loads(run(*where, "install", "cursor", "--project", "--dry-run", "--json").out)
+    assert dry["entry"]["env"]["MCP_MEMORY_NAMESPACE"] == "example.org/team/shop"
+    assert not (project.parent / "data").exists()
+    assert run(*where, "install", "cursor", "--project").code == 0
+    copy = project.parent / "copy"
+    shutil.copytree(project / ".git", copy / ".git")
+    monkeypatch.chdir(copy)
+    for command in (["install", "cursor", "--project"], ["install", "cursor", "--project", "--dry-run"]):
+        ran = run(*where, *command)
+        assert (ran.code, ran.out) == (1, "")
+        assert "claims to be example.org/team/shop" in ran.err
+        assert "`mcp-memory trust`" in ran.err
+    assert not (copy / ".cursor").exists()
+    assert run(*where, "trust").code == 0
+    assert run(*where, "install", "cursor", "--project").code == 0
 
 
 def test_options_become_variables_wherever_they_stand(run: "Run", home: Path) -> None:

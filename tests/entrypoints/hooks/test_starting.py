@@ -13,7 +13,7 @@ from mcp_memory.entrypoints.hooks.hooked import CLIENT
 from mcp_memory.entrypoints.hooks.injecting import MOST_CHARACTERS
 from mcp_memory.services.compact import CompactRequest
 from mcp_memory.services.tasks import PopRequest, PushRequest
-from mcp_memory.settings import load_settings, project_namespace
+from mcp_memory.settings import load_settings
 
 if TYPE_CHECKING:
     from tests.entrypoints.hooks.conftest import RunHook, Transcript
@@ -152,8 +152,7 @@ def test_the_session_belongs_to_the_project_it_began_in(
     run_hook("Stop", mine, cwd=str(project))
     transcript.say("user", "Go on there.")
     run_hook("Stop", mine, cwd=str(elsewhere))
-    settings = load_settings(data_dir=tmp_path / "data", namespace=project_namespace(project))
-    app = open_app(settings)
+    app = open_app(load_settings(data_dir=tmp_path / "data"), folder=project)
     said = app.logs.said(app.caller("0a1b2c3d-0000-4000-8000-000000000001"))
     app.close()
     assert len(said) == 2
@@ -178,3 +177,26 @@ def test_a_start_loads_neither_model_nor_index_nor_protocol(worked: App, tmp_pat
         "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_a_folder_that_was_not_given_its_projects_memory_says_so(
+    tmp_path: Path, run_hook: "RunHook", context_of: ContextOf
+) -> None:
+    """X2.1: also where its own memory is empty, and above what it adds to prompts."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        (folder / ".git").mkdir(parents=True)
+        (folder / ".git" / "config").write_text(
+            '[remote "origin"]\n\turl = https://example.org/team/shop.git\n', "utf-8"
+        )
+    mine = {"namespace": None}
+    assert run_hook("SessionStart", mine, cwd=str(first), source="startup") == ""
+    for folder, whose in ((first, "project's"), (second, "folder's own")):
+        app = open_app(load_settings(data_dir=tmp_path / "data"), folder=folder)
+        if folder is second:
+            text = context_of(run_hook("SessionStart", mine, cwd=str(second), source="startup", session_id="new"))
+            assert "`mcp-memory trust`" in text
+        app.remember([NewRecord(text="The staging database listens on port 6543.")], app.caller())
+        app.close()
+        asked = {"prompt": "On which port does the staging database listen?", "session_id": f"in {folder.name}"}
+        assert f"From this {whose} memory" in context_of(run_hook("UserPromptSubmit", mine, cwd=str(folder), **asked))

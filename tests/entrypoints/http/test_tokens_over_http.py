@@ -79,6 +79,7 @@ async def test_a_client_with_a_token_is_served_in_both_eras(team: Team, era: str
         shown = json.loads(status.text)
         assert (shown["namespace"], shown["agent"]) == ("shop", "ann")
         assert shown["store"].keys() == {"schema", "revision", "embedder"}  # nothing of the server's files
+        assert "folder" not in shown  # nor of where it was started
         assert shown["session"].startswith("h" if era == "legacy" else "t")
 
 
