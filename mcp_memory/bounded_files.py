@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 MB: Final = 1024 * 1024
-_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 def open_regular(path: Path, most_bytes: int | None = None, *, follow_link: bool = True) -> BinaryIO:

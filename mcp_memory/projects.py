@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from mcp_memory.bounded_files import read_regular
 from mcp_memory.domain.projects import DEFAULT_NAMESPACE, Project, own_namespace, remote_namespace
 from mcp_memory.errors import InvalidRequest
 
@@ -125,18 +126,9 @@ def _real_path(base: Path, path: str) -> str:
 
 
 def _read_text(path: Path, most_bytes: int) -> str | None:
-    """The text of a regular file; None where it is none, is longer, or cannot be read. Waits for nobody.
-
-    A pipe in a file's place would be waited for without end, a device can be endless, and opening one can do things.
-    """
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
+    """The text of a regular file; None where it is none, is longer, or cannot be read. Waits for nobody."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            return None
-        with os.fdopen(os.open(path, flags), "rb") as file:
-            # Looked at again: it may have been exchanged since.
-            raw = file.read(most_bytes + 1) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
-        return raw.decode("utf-8-sig") if raw is not None and len(raw) <= most_bytes else None
+        return read_regular(path, most_bytes).decode("utf-8-sig")
     except (OSError, ValueError):
         return None
 
