@@ -2,6 +2,9 @@
 
     python -m benchmarks.durability [--processes 8] [--stores 200] [--rounds 20] [--seed 0] [--data-dir DIR]
 
+While they store, one server after the other is stopped in the middle of whatever it does (SIGSTOP) and continued, and
+the clocks of some are wrong: a year ahead, a year behind, or jumping by days at every look.
+
 Servers are real ones over standard input and output. Ends with 1 where anything was lost, or any call failed.
 """
 
@@ -11,6 +14,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -30,6 +34,21 @@ SHOWN = 5
 """Results looked at: where texts are so alike, the best by meaning may tie with the only one by word."""
 
 
+STOPS = 12
+STOPPED_SECONDS = 0.3
+"""Longer than most calls, far shorter than others wait for the write lock."""
+WRONG_CLOCKS = ("lambda: now() + 400 * 86_400", "lambda: now() - 400 * 86_400", "lambda: now() + day * next(turns)")
+"""For as many of the servers; the rest have the right time."""
+CLOCK = """
+import itertools, runpy, sys, time
+now, day, turns = time.time, 86_400.0, itertools.cycle((0, 3, -2, 30, -30))
+time.time = {clock}
+sys.argv = ["mcp_memory"]
+runpy.run_module("mcp_memory", run_name="__main__")
+"""
+"""Starts a server over another clock, as if the machine's were set again and again."""
+
+
 class ServerGone(Exception):
     """The server ended before it answered."""
 
@@ -44,9 +63,10 @@ def environment(data_dir: Path) -> dict[str, str]:
 class Server:
     """A server process and the plainest client there can be. One thread at a time."""
 
-    def __init__(self, data_dir: Path, agent: str) -> None:
+    def __init__(self, data_dir: Path, agent: str, clock: str | None = None) -> None:
+        start = ["-m", "mcp_memory"] if clock is None else ["-c", CLOCK.format(clock=clock)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "mcp_memory"],
+            [sys.executable, *start],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -71,6 +91,12 @@ class Server:
     def kill(self) -> None:
         """SIGKILL, in the middle of whatever it does."""
         self._process.kill()
+
+    def pause(self, seconds: float) -> None:
+        """Stop it in the middle of whatever it does, with whatever locks it holds, and let it go on later."""
+        self._process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         self._process.kill()
@@ -115,6 +141,7 @@ class Tally:
     looked_up: int = 0
     searched: int = 0
     repairs: int = 0
+    stopped: int = 0
     slowest_start: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -178,10 +205,17 @@ def search(server: Server, record_ids: Sequence[str], tally: Tally) -> None:
         tally.note([record_id], {result["id"] for result in answer["results"]}, by_id=False)
 
 
+def start_all(data_dir: Path, processes: int) -> list[Server]:
+    """Servers of which the first few have a wrong clock, at least one of them the right one."""
+    clocks = [*WRONG_CLOCKS[: processes - 1], *(None for _ in range(processes))]
+    return [Server(data_dir, f"agent{number}", clocks[number]) for number in range(processes)]
+
+
 def write_side_by_side(data_dir: Path, processes: int, stores: int, tally: Tally) -> None:
     """All servers store at once; then each looks up everything by id, and its neighbour's records by keyword."""
-    servers = [Server(data_dir, f"agent{number}") for number in range(processes)]
+    servers = start_all(data_dir, processes)
     mine: list[list[str]] = [[] for _ in servers]
+    wanted, stopped = processes * stores, 0
 
     def store(number: int) -> None:
         for turn in range(stores):
@@ -199,8 +233,15 @@ def write_side_by_side(data_dir: Path, processes: int, stores: int, tally: Tally
         look_up(servers[number], list(tally.words), tally)
         search(servers[number], [i for i, word in tally.words.items() if word in neighbours], tally)
 
+    def pause() -> None:
+        nonlocal stopped
+        while stopped < STOPS and len(tally.words) + len(tally.errors) < wanted:
+            servers[stopped % processes].pause(STOPPED_SECONDS)
+            stopped += 1
+
     try:
-        side_by_side([lambda n=n: store(n) for n in range(processes)])
+        side_by_side([*(lambda n=n: store(n) for n in range(processes)), pause])
+        tally.stopped = stopped
         side_by_side([lambda n=n: check(n) for n in range(processes)])
     finally:
         for server in servers:
@@ -209,7 +250,7 @@ def write_side_by_side(data_dir: Path, processes: int, stores: int, tally: Tally
 
 def kill_while_writing(data_dir: Path, processes: int, round_number: int, rng: random.Random, tally: Tally) -> None:
     """All servers store until they are killed at once; a fresh one must have every acknowledged record."""
-    servers = [Server(data_dir, f"agent{number}") for number in range(processes)]
+    servers = start_all(data_dir, processes)
     before = len(tally.words)
     stop = threading.Event()
 
@@ -290,6 +331,8 @@ def run(data_dir: Path, processes: int, stores: int, rounds: int, seed: int) -> 
     show(
         [
             ("server processes", processes),
+            ("of these with a wrong clock", min(len(WRONG_CLOCKS), processes - 1)),
+            ("stopped for a while, and continued", tally.stopped),
             ("kill -9 rounds", rounds),
             ("acknowledged, side by side", acknowledged_first),
             ("acknowledged, before a kill", len(tally.words) - acknowledged_first),

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from mcp_memory.app import App
 
 _MIME_TYPE = "application/json"
-_OF_FILES: Final[Mapping[str, frozenset[str]]] = {"store": frozenset({"path", "bytes"}), "index": frozenset({"reason"})}
+_OF_FILES: Final[Mapping[str, frozenset[str]]] = {
+    "store": frozenset({"path", "bytes", "engine"}),
+    "index": frozenset({"reason"}),
+}
 """What the status says of the server's files, which an index that failed may name."""
 
 

@@ -25,6 +25,7 @@ class StoreSummary:
     """What status shows of the store. Counts cover only what the caller may see."""
 
     path: str
+    engine: str
     schema_version: int
     revision: int
     embedder: str
@@ -305,6 +306,10 @@ class RecordStore(Protocol):
 
     def defects(self) -> Sequence[str]:
         """What is wrong with the store's files themselves, a few words each; empty where they are sound."""
+        ...
+
+    def engine(self) -> str:
+        """The database library and its version, with what is to be known of its bugs."""
         ...
 
     def stale_terms(self) -> Sequence[str]:

@@ -51,7 +51,8 @@ class Examining:
     def _examine_database(self) -> Iterator[Finding]:
         defects = self._records.defects()
         if not defects:
-            yield Finding(part="database", state="ok", says=f"sound, at change {self._records.revision()}")
+            says = f"sound, at change {self._records.revision()}, in {self._records.engine()}"
+            yield Finding(part="database", state="ok", says=says)
         for defect in defects:
             yield Finding(part="database", state="wrong", says=defect, remedy=_RESTORING)
 

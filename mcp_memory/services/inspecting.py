@@ -50,6 +50,7 @@ class Inspecting:
             "store": {
                 "path": summary.path,
                 "bytes": summary.file_bytes,
+                "engine": summary.engine,
                 "schema": summary.schema_version,
                 "revision": summary.revision,
                 "embedder": summary.embedder,

@@ -104,7 +104,7 @@ def test_writers_killed_at_random_moments_lose_nothing(tmp_path: Path, seed: int
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_servers_killed_while_they_write_lose_nothing(tmp_path: Path) -> None:
-    """S1.1, S2.1: the benchmark's own rounds, small: real servers over stdio, SIGKILL, a fresh server asked."""
+    """S1.1, S2.1, X6.2: the benchmark's rounds, small: real servers, wrong clocks, SIGSTOP, SIGKILL, a fresh server."""
     command = "-m benchmarks.durability --processes 3 --stores 4 --rounds 1 --seed 3 --data-dir"
     run = subprocess.run(
         [sys.executable, *command.split(), str(tmp_path / "data")],
@@ -112,4 +112,5 @@ def test_servers_killed_while_they_write_lose_nothing(tmp_path: Path) -> None:
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr
     assert re.search(r"^lost +0$", run.stdout, re.MULTILINE)
+    assert re.search(r"^stopped for a while, and continued +[1-9]", run.stdout, re.MULTILINE)
     assert re.search(r"^acknowledged, before a kill +[1-9]", run.stdout, re.MULTILINE)

@@ -15,7 +15,8 @@ import pytest
 
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.stores.records_sqlite import restore
-from mcp_memory.stores.records_sqlite.database import Database, note_of
+from mcp_memory.stores.records_sqlite.database import Database
+from mcp_memory.stores.records_sqlite.file_errors import note_of
 from tests.faults.documented import documented
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody delete or rename what is open")

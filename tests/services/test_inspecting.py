@@ -36,6 +36,7 @@ def test_status_counts_what_is_there(app: App, remember: RememberOne) -> None:
     store = status["store"]
     assert isinstance(store, dict)
     assert store["revision"] == app.records.revision()
+    assert str(store["engine"]).startswith("SQLite 3.")
     assert store["bytes"] == sum(path.stat().st_size for path in app.settings.data_dir.glob("memory.db*"))
 
 

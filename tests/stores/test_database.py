@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.errors import SchemaTooNew, StoreUnavailable
-from mcp_memory.stores.records_sqlite.database import IDLE_READERS, Database, network_file_system
+from mcp_memory.stores.records_sqlite.database import IDLE_READERS, Database
+from mcp_memory.stores.records_sqlite.folder import network_file_system
 from mcp_memory.stores.records_sqlite.statements import migrations
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions and no setuid")

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.stores.records_sqlite.database import Database, translated_errors
+from mcp_memory.stores.records_sqlite.database import Database
+from mcp_memory.stores.records_sqlite.file_errors import translated_errors
 
 
 def back_up(database: Database, path: Path) -> None:

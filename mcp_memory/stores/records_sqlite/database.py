@@ -4,21 +4,27 @@ import logging
 import os
 import queue
 import random
-import re
 import sqlite3
-import sys
 import threading
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from pathlib import Path, PurePath
-from typing import Protocol
+from pathlib import Path
 
-from mcp_memory.errors import McpMemoryError, SchemaTooNew, StoreBusy, StoreUnavailable
+from mcp_memory.errors import SchemaTooNew, StoreBusy, StoreUnavailable
+from mcp_memory.stores.records_sqlite.file_errors import (
+    FAULTS,
+    Damaged,
+    code_of,
+    is_broken,
+    note_of,
+    refuse_overwritten,
+    translated_errors,
+)
+from mcp_memory.stores.records_sqlite.folder import FILE_NAME, create_private, refuse_network_file_system
 from mcp_memory.stores.records_sqlite.statements import migrations
 from mcp_memory.stores.records_sqlite.witness import Fault, Unsettled, Witness
 
-FILE_NAME = "memory.db"
 WRITE_PATIENCE_SECONDS = 30.0
 READ_PATIENCE_MS = 10_000
 CACHE_KIB = 4_096
@@ -28,17 +34,7 @@ CHECKPOINT_FRAMES = 1_000
 SETTLE_PATIENCE_SECONDS = 0.25
 SETTLE_ATTEMPTS = 3
 APPLICATION_ID = 0x6D636D6D
-_NETWORK_FILE_SYSTEMS = frozenset(
-    "afpfs afs beegfs ceph cifs davfs fuse.davfs2 fuse.glusterfs fuse.rclone fuse.s3fs fuse.sshfs glusterfs lustre"
-    " ncpfs nfs nfs4 smb2 smb3 smbfs webdav remote".split()
-)
-_UNC = re.compile(r"\\\\(?![?.]\\)|\\\\\?\\UNC\\", re.IGNORECASE)
-"""`\\\\server\\share`, also in its long form; not the long form of a local path."""
 _log = logging.getLogger(__name__)
-
-
-class _Damaged(StoreUnavailable):
-    """The file holds what SQLite cannot have written."""
 
 
 class Database:
@@ -64,6 +60,8 @@ class Database:
         self._lock = threading.Lock()
         self._damage: str | None = None
         self._newest: int | None = None
+        self._is_durable = True
+        self._note = str(note_of(self.path))
         self._idle_readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue(IDLE_READERS)
         self._borrowed = 0
         self._borrowed_lock = threading.Lock()
@@ -71,7 +69,7 @@ class Database:
         self._witness = Witness(self.path)
         refuse_network_file_system(folder)
         with translated_errors(self.path):
-            _create_private(folder, self.path)
+            create_private(folder, self.path)
             self._writer = self._open()
             try:
                 self._migrate()
@@ -113,10 +111,9 @@ class Database:
         try:
             with self._translated_errors():
                 if self._damage is not None:
-                    raise _Damaged(self._damage)
+                    raise Damaged(self._damage)
                 self._require_touchable()
-                self._writer.execute("PRAGMA busy_timeout = 0")
-                self._writer.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                self._wait_for_disk(durable)
                 with self._explained_errors(is_locked=True):
                     _patiently(self._writer, "BEGIN IMMEDIATE", deadline)
                     try:
@@ -169,11 +166,12 @@ class Database:
         """The writing connection to files that are taken as they are, unless a process that has them open lost one."""
         try:
             self._writer = self._connect()
+            self._writer.execute("PRAGMA busy_timeout = 0")  # It waits by itself, see `_patiently`.
             with self._write_lock(WRITE_PATIENCE_SECONDS):
                 self._witness.begin()
                 self._refuse(self._fault())
         except (sqlite3.Error, StoreUnavailable) as error:
-            if isinstance(error, sqlite3.Error) and _is_broken(error):
+            if isinstance(error, sqlite3.Error) and is_broken(error):
                 with suppress(OSError):
                     self._witness.begin()
             fault = self._fault()
@@ -181,6 +179,11 @@ class Database:
             self._refuse(fault)
             raise
         return self._writer
+
+    def _wait_for_disk(self, is_durable: bool) -> None:
+        if is_durable != self._is_durable:
+            self._writer.execute(f"PRAGMA synchronous = {'FULL' if is_durable else 'NORMAL'}")
+            self._is_durable = is_durable
 
     def _begun(self) -> sqlite3.Connection:
         """The writing connection, whose transaction has just begun and may go on."""
@@ -201,6 +204,7 @@ class Database:
     def _require_touchable(self) -> None:
         """Raises StoreUnavailable where SQLite must not even look: the end of a cut index is fatal to touch."""
         self._refuse(self._witness.index_fault())
+        self._refuse_noted()
 
     def _require_sound(self, *, is_locked: bool = False) -> None:
         """Raises StoreUnavailable where the files are not those that this process knows.
@@ -226,7 +230,7 @@ class Database:
             with self._write_lock():
                 return self._fault()
         except sqlite3.Error as error:  # A file in which SQLite finds no page 1 is as settled as can be.
-            return self._fault() if _is_broken(error) else None
+            return self._fault() if is_broken(error) else None
 
     @contextmanager
     def _write_lock(self, patience: float = SETTLE_PATIENCE_SECONDS) -> Generator[None]:
@@ -245,8 +249,11 @@ class Database:
             with suppress(OSError):
                 note_of(self.path).touch(mode=0o600)
         if fault is not None:
-            raise StoreUnavailable(_FAULTS[fault].format(path=self.path))
-        refuse_overwritten(self.path)
+            raise StoreUnavailable(FAULTS[fault].format(path=self.path))
+
+    def _refuse_noted(self) -> None:
+        if os.access(self._note, os.F_OK):  # A fifteenth of the time of `Path.exists`, and part of every call.
+            refuse_overwritten(self.path)
 
     def _is_checkpoint_due(self) -> bool:
         index = self._witness.index()
@@ -257,7 +264,7 @@ class Database:
         try:
             self._checkpoint()
         except sqlite3.Error as error:
-            if _code(error) != sqlite3.SQLITE_BUSY:
+            if code_of(error) != sqlite3.SQLITE_BUSY:
                 _log.warning("could not bring the log into the database: %s", error)
 
     def _checkpoint(self) -> None:
@@ -295,7 +302,7 @@ class Database:
         try:
             with translated_errors(self.path):
                 yield
-        except _Damaged as error:
+        except Damaged as error:
             self._damage = str(error)
             raise
 
@@ -384,61 +391,6 @@ class Database:
             self._writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-@contextmanager
-def translated_errors(path: Path) -> Generator[None]:
-    """Turn SQLite's and the system's errors into ours, each with its remedy."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise _translate(error, path) from error
-    except PermissionError as error:
-        raise StoreUnavailable(f"{path.parent} may not be written; {_CHOOSE_FOLDER}") from error
-    except OSError as error:
-        raise StoreUnavailable(f"{path.parent}: {error.strerror}; {_CHOOSE_FOLDER}") from error
-
-
-_CHOOSE_FOLDER = "make it writable or set MCP_MEMORY_DATA_DIR to a local folder that is."
-
-
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_LOG_LOST = (
-    "was deleted, cut or replaced while in use, so nothing more is written. Stop all servers and start them again;"
-    " where records are missing then, run `mcp-memory restore` with the newest backup."
-)
-_FAULTS: Mapping[Fault, str] = {
-    "moved": "{path} was moved or replaced while in use; restart the server.",
-    "overwritten": "{path} was emptied, cut, replaced or written over while in use, so nothing more is written. Stop"
-    " the servers, run `mcp-memory restore` with the newest backup, which keeps what is there beside it, and start"
-    " them again.",
-    "log": "{path}-wal " + _LOG_LOST,
-    "index": "{path}-shm " + _LOG_LOST,
-}
-
-
-def note_of(path: Path) -> Path:
-    """The note by which whoever finds a database overwritten tells every other process, and those that start later.
-
-    The log of the lost database may still lie beside the file: who opened them together would mix the two.
-    """
-    return path.with_name(f"{path.name}-overwritten")
-
-
-def refuse_overwritten(path: Path) -> None:
-    """Raises StoreUnavailable where the database was found overwritten and not restored since."""
-    if note_of(path).exists():
-        raise StoreUnavailable(_FAULTS["overwritten"].format(path=path))
-
-
-def _code(error: sqlite3.Error) -> int:
-    """SQLite's primary code: that of SQLITE_IOERR_SHORT_READ, for example, is SQLITE_IOERR."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _is_broken(error: sqlite3.Error) -> bool:
-    """True where a file holds less than, or other than, what SQLite has written there."""
-    return _code(error) in _DAMAGE or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHORT_READ
-
-
 def _close(connection: sqlite3.Connection, *, may_fold: bool) -> None:
     """Close; where it may not fold the log, an interrupt stops the checkpoint that the last one to close makes."""
     if not may_fold:
@@ -450,26 +402,6 @@ def _raise_schema_number(connection: sqlite3.Connection) -> None:
     """Mark the database's first page, so that no state of the file after a checkpoint has the header of another."""
     number: int = connection.execute("PRAGMA schema_version").fetchone()[0]
     connection.execute(f"PRAGMA schema_version = {number + 1}")
-
-
-def _translate(error: sqlite3.Error, path: Path) -> McpMemoryError:
-    code = _code(error)
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreBusy("The memory store is busy with other processes; call again in a few seconds.")
-    if code == sqlite3.SQLITE_FULL:
-        return StoreUnavailable(f"The disk that holds {path} is full; free space and call again.")
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        return StoreUnavailable(f"{path} may not be written; {_CHOOSE_FOLDER}")
-    if code in _DAMAGE:
-        return _Damaged(
-            f"{path} is damaged and was left as it is; stop the servers and run `mcp-memory restore` with the newest"
-            " backup, which keeps the damaged file beside it (`sqlite3 … .recover` saves what is readable)."
-        )
-    if code == sqlite3.SQLITE_IOERR:
-        return StoreUnavailable(
-            f"{path} cannot be read or written (disk error or full); check the disk and call again."
-        )
-    raise error
 
 
 def _patiently(connection: sqlite3.Connection, sql: str, deadline: float) -> None:
@@ -494,74 +426,3 @@ def _statements(script: str) -> Generator[str]:
         if sqlite3.complete_statement(pending):
             yield pending
             pending = ""
-
-
-def _refuse_lost_file(path: Path) -> None:
-    """SQLite throws a log away that has no database: all that is left, where the file was emptied or deleted."""
-    refuse_overwritten(path)
-    log = path.with_name(f"{path.name}-wal")
-    with suppress(FileNotFoundError):
-        if log.stat().st_size and not (path.exists() and path.stat().st_size):
-            raise StoreUnavailable(
-                f"{path} is empty or gone, but its log {log.name} is not; nothing was changed. Move the log away, then"
-                " run `mcp-memory restore` with the newest backup, or begin anew."
-            )
-
-
-def _create_private(folder: Path, path: Path) -> None:
-    """Make folder (0700) and file (0600); SQLite gives its log and index files the mode of the database."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _refuse_lost_file(path)
-    if sys.platform == "win32":
-        return  # Windows profiles are private by their own access lists.
-    is_ours = all(entry.name.startswith(FILE_NAME) for entry in folder.iterdir())
-    if is_ours and folder.stat().st_mode & 0o077 and folder.stat().st_uid == os.geteuid():
-        folder.chmod(0o700)
-    if not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    elif path.stat().st_mode & 0o077:
-        with suppress(PermissionError):
-            path.chmod(0o600)
-
-
-def refuse_network_file_system(folder: Path) -> None:
-    """Raise StoreUnavailable where file locks and shared memory cannot be trusted."""
-    import psutil  # Not needed before the first store is opened.
-
-    existing = next((p for p in (folder, *folder.parents) if p.exists()), folder).resolve()
-    try:
-        mounts = psutil.disk_partitions(all=True)
-    except OSError:
-        return
-    if kind := network_file_system(existing, mounts):
-        raise StoreUnavailable(
-            f"{folder} is on a network file system ({kind}), where SQLite's locks can lose writes;"
-            " set MCP_MEMORY_DATA_DIR to a folder on a local disk."
-        )
-
-
-class Mount(Protocol):
-    """One mounted file system, as psutil lists it."""
-
-    @property
-    def mountpoint(self) -> str: ...
-    @property
-    def fstype(self) -> str: ...
-    @property
-    def opts(self) -> str: ...
-
-
-def network_file_system(path: PurePath, mounts: Iterable[Mount]) -> str | None:
-    """The type of the network file system that holds an absolute path; None where a local or unknown one does.
-
-    The deepest mount holds it, and of several on one point (an automount and what it mounted) the last.
-    """
-    if _UNC.match(path.drive):
-        return "network share"  # which Windows does not list among the mounted
-    holding = [mount for mount in mounts if path.is_relative_to(mount.mountpoint)]
-    if not holding:
-        return None
-    depths = [len(type(path)(mount.mountpoint).parts) for mount in holding]
-    mount = [mount for mount, depth in zip(holding, depths, strict=True) if depth == max(depths)][-1]
-    is_remote = mount.fstype.lower() in _NETWORK_FILE_SYSTEMS or "remote" in mount.opts.split(",")
-    return (mount.fstype or "remote") if is_remote else None

@@ -8,6 +8,8 @@ from mcp_memory.domain.text import packed_terms
 from mcp_memory.stores.records_sqlite.rows import record_from_row
 from mcp_memory.stores.records_sqlite.statements import statement
 
+_WAL_RESET_BUG = "its WAL-reset bug cannot happen to mcp-memory's own writes; let no other program write the file"
+
 
 def defects(connection: sqlite3.Connection) -> list[str]:
     """What SQLite finds wrong with the file, a few words each; empty where it is sound."""
@@ -16,6 +18,19 @@ def defects(connection: sqlite3.Connection) -> list[str]:
     if dangling := connection.execute("PRAGMA foreign_key_check").fetchall():
         found.append(f"dangling references: {len(dangling)}")
     return found
+
+
+def engine(version: tuple[int, int, int]) -> str:
+    """See `RecordStore.engine`: SQLite of this version."""
+    name = f"SQLite {'.'.join(map(str, version))}"
+    return f"{name} ({_WAL_RESET_BUG})" if _has_wal_reset_bug(version) else name
+
+
+def _has_wal_reset_bug(version: tuple[int, int, int]) -> bool:
+    """True of every SQLite since write-ahead logs, 3.7.0, that has not the repair of 2026."""
+    repaired = {(3, 44): 6, (3, 50): 7}  # Older lines, and the first release of each that has it.
+    is_repaired = version >= (3, 51, 3) or version[2] >= repaired.get(version[:2], version[2] + 1)
+    return version >= (3, 7, 0) and not is_repaired
 
 
 def stale_terms(connection: sqlite3.Connection) -> list[str]:

@@ -25,7 +25,7 @@ def purge(database: Database) -> None:
     deadline = time.monotonic() + PURGE_PATIENCE_SECONDS
     with database.outside_transaction() as connection:
         _retry(lambda: _vacuum(connection), deadline)
-    _retry(database.empty_log, deadline)
+    _retry(lambda: _empty_log(database), deadline)
     with database.write() as connection:
         connection.execute(statement("drop_meta"), (UNPURGED, pending["value"]))
 
@@ -47,3 +47,11 @@ def _vacuum(connection: sqlite3.Connection) -> bool:
             raise
         return False
     return True
+
+
+def _empty_log(database: Database) -> bool:
+    """True when done; False where another process is writing, or reads what is in the log."""
+    try:
+        return database.empty_log()
+    except StoreBusy:
+        return False

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from mcp_memory.bounded_files import open_regular
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.stores.records_sqlite.database import APPLICATION_ID, FILE_NAME, translated_errors
+from mcp_memory.stores.records_sqlite.database import APPLICATION_ID
+from mcp_memory.stores.records_sqlite.file_errors import translated_errors
+from mcp_memory.stores.records_sqlite.folder import FILE_NAME
 
 
 def restore(folder: Path, backup: Path, stamp: str) -> Path | None:

@@ -313,6 +313,7 @@ class SqliteRecordStore:
 
         return StoreSummary(
             path=str(self._database.path),
+            engine=self.engine(),
             schema_version=self._database.schema_version,
             revision=self.revision(),
             embedder=self.embedder_id() or "",
@@ -383,6 +384,9 @@ class SqliteRecordStore:
     def defects(self) -> Sequence[str]:
         with self._database.read() as connection:
             return examining.defects(connection)
+
+    def engine(self) -> str:
+        return examining.engine(sqlite3.sqlite_version_info)
 
     def stale_terms(self) -> Sequence[str]:
         with self._database.read() as connection:

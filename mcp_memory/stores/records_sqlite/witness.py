@@ -15,6 +15,7 @@ import os
 import struct
 import sys
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -53,12 +54,15 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """The database as it was when last found sound."""
+class _Sound:
+    """What was read of the files when they were last found sound; `frame` is the header of the log's last one."""
 
     header: bytes
     size: int
-    checkpoint: tuple[bytes, int]
+    index: Index
+    raw_index: bytes
+    frame: bytes
+    frame_at: int
 
 
 class Unsettled(Exception):
@@ -80,13 +84,16 @@ class Witness:
 
     def begin(self) -> None:
         """Take the files as they are, the write lock held. Raises OSError where one is missing."""
-        self._files = tuple(_hold(each) for each in (self._path, self._log_path, self._index_path))
-        self._database, self._log, self._index = (file.descriptor for file in self._files)
+        files: list[_Held] = []
+        try:
+            files += map(_hold, (self._path, self._log_path, self._index_path))
+        except OSError:
+            _let_go(files)
+            raise
+        self._files = tuple(files)
+        self._database, self._log, self._index = (file.descriptor for file in files)
         self._index_size = os.fstat(self._index).st_size
-        index = self.index()
-        if index is None:
-            raise OSError(0, "the index of its log cannot be read")
-        self._seen = _Seen(header=_read(self._database, _HEADER, 0), size=self._size(), checkpoint=index.checkpoint)
+        self._sound: _Sound | None = None
 
     @property
     def is_watching(self) -> bool:
@@ -95,45 +102,26 @@ class Witness:
     def end(self) -> None:
         """Let go of the files, once every connection is closed."""
         files, self._files = self._files, ()
-        for file in files:
-            _let_go(file)
+        _let_go(files)
 
     def index(self) -> Index | None:
         """The index as it is; None while it is being written, where it is broken, and before `begin`."""
-        if not self.is_watching:
-            return None
-        raw = _read(self._index, _INDEX_READ, 0)
-        if len(raw) < _INDEX_READ or raw[:48] != raw[48:96] or not raw[12]:
-            return None
-        page_size, frames, _, *checksum = struct.unpack_from("=HIIII", raw, 14)
-        return Index(
-            frames=frames,
-            applied=struct.unpack_from("=I", raw, 96)[0],
-            page_size=65536 if page_size == 1 else page_size,
-            salts=raw[32:40],
-            checksum=(checksum[0], checksum[1]),
-        )
+        return _index_from(_read(self._index, _INDEX_READ, 0)) if self.is_watching else None
 
     def index_fault(self) -> Fault | None:
-        """Says `index` where touching the index would be fatal; asked before SQLite is."""
+        """Says `index` where touching the index would be fatal, or would make another; asked before SQLite is."""
         if not self.is_watching:
             return None
-        try:
-            status = self._index_path.stat()
-        except OSError:
-            return None if file_identity(self._path) != self._files[0].identity else "index"
-        is_ours = (status.st_dev, status.st_ino) == self._files[2].identity
-        return None if is_ours and status.st_size >= self._index_size else "index"
+        status = os.fstat(self._index)
+        return "index" if status.st_size < self._index_size or not status.st_nlink else None
 
     def path_fault(self) -> Fault | None:
-        """Which path leads to another file than at the beginning."""
+        """Which path leads to another file than at the beginning; three look-ups."""
         if not self.is_watching:
             return None
         if file_identity(self._path) != self._files[0].identity:
-            return "overwritten" if self.has_own_log() and self._path.exists() else "moved"
-        if not self.has_own_log():
-            return "log"
-        return self.index_fault()
+            return self._displacement()
+        return self._side_fault()
 
     def fault(self, *, is_settled: bool) -> Fault | None:
         """Which file is not what it was; None where all are sound.
@@ -145,34 +133,71 @@ class Witness:
         """
         if not self.is_watching:
             return None
-        if path_fault := self.path_fault():
-            return path_fault
-        index = self.index()
+        log = os.fstat(self._log)
+        try:
+            status = os.stat(self._path)  # noqa: PTH116 - in every read: a third less than `Path.stat`
+        except OSError:
+            return "moved"
+        if (status.st_dev, status.st_ino) != self._files[0].identity:
+            return self._displacement()
+        # Where the log is not deleted, its path and the index's are worth looking up only before a commit.
+        if (is_settled or not log.st_nlink) and (side_fault := self._side_fault()):
+            return side_fault
+        header, raw_index = _read(self._database, _HEADER, 0), _read(self._index, _INDEX_READ, 0)
+        if self._is_known(header, status.st_size, raw_index, log.st_size):
+            return None
+        return self._compare(header, status.st_size, raw_index, is_settled=is_settled)
+
+    def _is_known(self, header: bytes, size: int, raw_index: bytes, log_size: int) -> bool:
+        sound = self._sound
+        return (
+            sound is not None
+            and raw_index == sound.raw_index
+            and header == sound.header
+            and size == sound.size
+            and log_size >= sound.index.log_bytes
+            and _read(self._log, len(sound.frame), sound.frame_at) == sound.frame
+        )
+
+    def _compare(self, header: bytes, size: int, raw_index: bytes, *, is_settled: bool) -> Fault | None:
+        index, sound = _index_from(raw_index), self._sound
         if index is None:
             return _confirmed("index", is_settled=is_settled)
-        if not self._is_log_whole(index):
+        frame = self._last_frame(index)
+        if frame is None:
             return _confirmed("log", is_settled=is_settled)
-        seen, header, size = self._seen, _read(self._database, _HEADER, 0), self._size()
-        if (header, size) == (seen.header, seen.size):
-            if index.checkpoint != seen.checkpoint:
-                self._seen = _Seen(header=header, size=size, checkpoint=index.checkpoint)
-            return None
-        if not is_settled:
-            raise Unsettled
-        is_counted = index.checkpoint != seen.checkpoint and _is_newer(header, seen)
-        if _is_cut(header, size, seen) or not (is_counted or self._is_from_log(header, index)):
-            return "overwritten"
-        self._seen = _Seen(header=header, size=size, checkpoint=index.checkpoint)
+        if sound is not None and (header, size) != (sound.header, sound.size):
+            if not is_settled:
+                raise Unsettled
+            is_counted = index.checkpoint != sound.index.checkpoint and _is_newer(header, sound)
+            if _is_cut(header, size, sound) or not (is_counted or self._is_from_log(header, index)):
+                return "overwritten"
+        self._sound = _Sound(
+            header=header,
+            size=size,
+            index=index,
+            raw_index=raw_index,
+            frame=frame,
+            frame_at=index.log_bytes - index.page_size - _FRAME_HEADER if index.frames else 0,
+        )
         return None
+
+    def _side_fault(self) -> Fault | None:
+        if not self.has_own_log():
+            return "log"
+        return "index" if file_identity(self._index_path) != self._files[2].identity else self.index_fault()
+
+    def _displacement(self) -> Fault:
+        """Another file lies beside our log, or nothing does; where the log is not ours either, a restore took both."""
+        return "overwritten" if self.has_own_log() and self._path.exists() else "moved"
 
     def log_size(self) -> int:
         return os.fstat(self._log).st_size
 
     def note_checkpoint(self) -> None:
         """Take the database as it is: this process has just changed it, the write lock held."""
-        if index := self.index():
-            header = _read(self._database, _HEADER, 0)
-            self._seen = _Seen(header=header, size=self._size(), checkpoint=index.checkpoint)
+        self._sound = None
+        self.fault(is_settled=True)
 
     def has_own_log(self) -> bool:
         """True where the log beside the path is the one of the database that this process has opened."""
@@ -188,9 +213,12 @@ class Witness:
         is_lost = not self.has_own_log() or file_identity(self._index_path) != self._files[2].identity
         is_replaced = not self.has_own_log() and _size_at(self._log_path) > 0
         is_reopened = file_identity(self._index_path) not in (None, self._files[2].identity)
-        index, header = self.index(), _read(self._database, _HEADER, 0)
-        is_whole = index is not None and self._is_log_whole(index) and header == self._seen.header
-        return is_lost and is_whole and not is_replaced and not is_reopened and self._size() == self._seen.size
+        index, sound = self.index(), self._sound
+        is_log_whole = index is not None and self._last_frame(index) is not None
+        is_known = (
+            sound is not None and _read(self._database, _HEADER, 0) == sound.header and self._size() == sound.size
+        )
+        return is_lost and is_log_whole and is_known and not is_replaced and not is_reopened
 
     def lengthen_index(self) -> None:
         """Give a truncated index its length again, as zeros, from which SQLite makes it anew: to close needs it."""
@@ -200,13 +228,15 @@ class Witness:
     def _is_index_long_enough(self) -> bool:
         return os.fstat(self._index).st_size >= self._index_size
 
-    def _is_log_whole(self, index: Index) -> bool:
+    def _last_frame(self, index: Index) -> bytes | None:
+        """The header of the log's last frame, empty where there is none; None where it is not what the index says."""
         if not index.frames:
-            return True
-        if os.fstat(self._log).st_size < index.log_bytes:
-            return False
+            return b""
+        if self.log_size() < index.log_bytes:
+            return None
         frame = _read(self._log, _FRAME_HEADER, index.log_bytes - index.page_size - _FRAME_HEADER)
-        return frame[8:16] == index.salts and struct.unpack(">II", frame[16:]) == index.checksum
+        is_own = frame[8:16] == index.salts and struct.unpack(">II", frame[16:]) == index.checksum
+        return frame if is_own else None
 
     def _is_from_log(self, header: bytes, index: Index) -> bool:
         """True where somebody was killed in the middle of a checkpoint: page 1 is there, but not counted as applied."""
@@ -220,7 +250,20 @@ class Witness:
         return os.fstat(self._database).st_size
 
 
-def _is_cut(header: bytes, size: int, seen: _Seen) -> bool:
+def _index_from(raw: bytes) -> Index | None:
+    if len(raw) < _INDEX_READ or raw[:48] != raw[48:96] or not raw[12]:
+        return None
+    page_size, frames, _, *checksum = struct.unpack_from("=HIIII", raw, 14)
+    return Index(
+        frames=frames,
+        applied=struct.unpack_from("=I", raw, 96)[0],
+        page_size=65536 if page_size == 1 else page_size,
+        salts=raw[32:40],
+        checksum=(checksum[0], checksum[1]),
+    )
+
+
+def _is_cut(header: bytes, size: int, sound: _Sound) -> bool:
     """True where the file is shorter than it was, and than its own header says: at 16 a page's size, at 28 how many.
 
     In the middle of a checkpoint it may be shorter than the header says; after a VACUUM, shorter than it was.
@@ -228,16 +271,16 @@ def _is_cut(header: bytes, size: int, seen: _Seen) -> bool:
     if len(header) < _HEADER or not header.startswith(_MAGIC):
         return True
     page_size, pages = struct.unpack_from(">H", header, 16)[0], struct.unpack_from(">I", header, 28)[0]
-    return size < min(seen.size, pages * (65536 if page_size == 1 else page_size))
+    return size < min(sound.size, pages * (65536 if page_size == 1 else page_size))
 
 
-def _is_newer(header: bytes, seen: _Seen) -> bool:
+def _is_newer(header: bytes, sound: _Sound) -> bool:
     """True where a checkpoint can have made this of what was seen.
 
     The schema's number, at 40, only ever grows: each of our checkpoints raises it, so that no two states that the file
     goes through have the same header. The page's size is never changed. Both numbers compare as bytes.
     """
-    return header[16:18] == seen.header[16:18] and header[40:44] >= seen.header[40:44]
+    return header[16:18] == sound.header[16:18] and header[40:44] >= sound.header[40:44]
 
 
 def _confirmed(fault: Fault, *, is_settled: bool) -> Fault:
@@ -278,12 +321,13 @@ def _hold(path: Path) -> _Held:
         return _held[identity]
 
 
-def _let_go(file: _Held) -> None:
+def _let_go(files: Iterable[_Held]) -> None:
     with _held_lock:
-        file.holders -= 1
-        if not file.holders:
-            del _held[file.identity]
-            os.close(file.descriptor)
+        for file in files:
+            file.holders -= 1
+            if not file.holders:
+                del _held[file.identity]
+                os.close(file.descriptor)
 
 
 if sys.platform == "win32":
