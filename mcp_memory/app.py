@@ -223,17 +223,21 @@ class App:
     def keep_up(self, *, maintains: bool = True) -> bool:
         """One small step of what is due without being asked; False where nothing is. Raises StoreUnavailable.
 
-        Where it `maintains`, old records are moved on; logs are compacted, and what waits for its vectors is embedded.
+        Where it `maintains`, old records are moved on; logs are compacted, what waits for its vectors is embedded, and
+        what was erased goes from the files, where others kept them in use.
         """
         is_busy = maintains and self.maintain.step(patiently=False).records > 0
         is_busy = is_busy or self.idle_compaction.step()
-        return is_busy or self.reindex.catch_up() > 0
+        return is_busy or self.reindex.catch_up() > 0 or self._forget.finish()
 
     def revise(self, revision: Revision, caller: Caller) -> Record:
         return self._revise(revision, caller)
 
     def forget(self, record_ids: Sequence[str], mode: Mode, caller: Caller) -> Forgotten:
-        return self._forget(record_ids, mode, caller)
+        forgotten = self._forget(record_ids, mode, caller)
+        if not forgotten.purged:
+            self.stirred.set()
+        return forgotten
 
     def is_apart(self, caller: Caller) -> bool:
         """True where the caller works in the own namespace of a folder that claims another, which it was not given."""

@@ -253,11 +253,16 @@ class RecordStore(Protocol):
         """The embedder whose vectors the store holds; None before the first vector."""
         ...
 
-    def purge(self) -> None:
+    def purge(self, *, patiently: bool = True) -> None:
         """Make erased text unrecoverable from the store's files; nothing to do where nothing was erased.
 
-        Raises StoreBusy where others never paused; what was not purged then is purged by the next call, of any process.
+        Raises StoreBusy where others never paused, or, not patiently, do not pause now; what was not purged then is
+        purged by the next call, of any process.
         """
+        ...
+
+    def is_purge_pending(self) -> bool:
+        """True where something was erased whose text may still be in the store's files."""
         ...
 
     def backup(self, target: str) -> None:

@@ -4,8 +4,9 @@ What is found comes as data. Knows neither files nor indexes, and embeds nothing
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 
-from mcp_memory.errors import StoreUnavailable
+from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.ports import Finding, IndexExaminer, RecordStore
 from mcp_memory.services.reindex import Reindex
 
@@ -38,6 +39,7 @@ class Examining:
         yield from database
         if any(finding.state == "wrong" for finding in database):
             return
+        yield from _told("database", self._examine_erased(mend=mend))
         yield from _told("keywords", self._examine_terms(mend=mend))
         yield from _told("vectors", self._examine_vectors(mend=mend))
         yield from _told("graph", self._examine_links(mend=mend))
@@ -55,6 +57,18 @@ class Examining:
             yield Finding(part="database", state="ok", says=says)
         for defect in defects:
             yield Finding(part="database", state="wrong", says=defect, remedy=_RESTORING)
+
+    def _examine_erased(self, *, mend: bool) -> Iterator[Finding]:
+        if not self._records.is_purge_pending():
+            return
+        if mend:
+            with suppress(StoreBusy):
+                self._records.purge()
+                yield Finding(part="database", state="mended", says="what was erased was taken out of the files")
+                return
+        says = "what was erased is still in the files, as other processes keep them in use"
+        remedy = f"A server takes it out when they pause; without one, {_MENDING}"
+        yield Finding(part="database", state="ok", says=says, remedy=remedy)
 
     def _examine_terms(self, *, mend: bool) -> Iterator[Finding]:
         stale = self._records.stale_terms()

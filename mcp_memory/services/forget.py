@@ -7,7 +7,7 @@ from typing import Literal
 from mcp_memory.domain.lifecycle import moved_to, restored
 from mcp_memory.domain.records import Record
 from mcp_memory.domain.scopes import Caller
-from mcp_memory.errors import NotFound
+from mcp_memory.errors import NotFound, StoreUnavailable
 from mcp_memory.ports import Clock, RecordStore, Transaction
 from mcp_memory.services.standing import require_own
 from mcp_memory.services.succession import reinstate
@@ -20,12 +20,14 @@ class Forgotten:
     """Ids that were retired, erased or restored, and those that do not exist here.
 
     `extracted` are records that were erased with the episodes and messages whose words they are: what was extracted
-    from them, and summaries that say anything of them.
+    from them, and summaries that say anything of them. They are `purged` where their bytes are gone from the files too;
+    until then others keep these in use, and `Forget.finish` goes on with it.
     """
 
     done: tuple[str, ...]
     not_found: tuple[str, ...]
     extracted: tuple[str, ...] = ()
+    purged: bool = True
 
 
 class Forget:
@@ -41,12 +43,12 @@ class Forget:
 
         Erasing an episode or a message erases what was extracted from it and still says so in its words, and every
         summary that says anything of it: what those stood for in the session's log, and was not erased, stands there
-        again. It also purges the text from the store's files, and the vectors from every index; backups made earlier
-        keep both.
+        again. It also purges the text from the store's files, and the vectors from every index, as far as others let
+        it; backups made earlier keep both.
 
         Raises:
             Conflict: a record belongs to a namespace that is only read here.
-            StoreBusy: erased, but the files could not be purged yet.
+            StoreUnavailable: nothing was changed.
         """
         wanted = tuple(dict.fromkeys(record_ids))
         with self._records.write() as transaction:
@@ -59,11 +61,29 @@ class Forget:
             else:
                 for record in found:
                     self._move(record, mode, transaction)
-        if mode == "erase":
-            self._erase_derived((*done, *extracted))
-            self._records.purge()  # Also what an earlier call, or a process that was killed, could not purge.
+        purged = mode != "erase" or self._purge((*done, *extracted))
         not_found = tuple(i for i in wanted if i not in done)
-        return Forgotten(done=done, not_found=not_found, extracted=extracted)
+        return Forgotten(done=done, not_found=not_found, extracted=extracted, purged=purged)
+
+    def finish(self) -> bool:
+        """Take out of the files what could not be taken out when it was erased; False where nothing is pending.
+
+        Raises StoreUnavailable where others still keep the files in use: it is to be tried again.
+        """
+        if not self._records.is_purge_pending():
+            return False
+        self._erase_derived(())
+        self._records.purge(patiently=False)
+        return True
+
+    def _purge(self, erased: Sequence[str]) -> bool:
+        """True where nothing is left in any file; also of what an earlier call, or a killed process, left there."""
+        try:
+            self._erase_derived(erased)
+            self._records.purge()
+        except StoreUnavailable:  # What is erased is erased: nobody is told of an error.
+            return False
+        return True
 
     def _erase(self, record_ids: Sequence[str], transaction: Transaction) -> None:
         for record_id in record_ids:

@@ -9,7 +9,10 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, CallToolResult, Implementation, TextContent, TextResourceContents
 
 from mcp_memory import __version__
+from mcp_memory.domain.records import NewRecord
 from mcp_memory.entrypoints.mcp_server import INSTRUCTIONS, build_server
+from mcp_memory.entrypoints.tools.forget import PENDING
+from mcp_memory.stores.records_sqlite import purging
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -254,3 +257,21 @@ async def test_models_are_loaded_once_after_the_first_answer_where_asked_for(
         assert len(loading) == warm_up
         for thread in loading:
             thread.join()
+
+
+async def test_what_is_erased_is_told_so_though_its_bytes_are_still_in_use(
+    app: "App", server: MCPServer, era: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R9: no error for what was done; the note says what is to come, and the next answer has none."""
+    monkeypatch.setattr(purging, "PURGE_PATIENCE_SECONDS", 0.05)
+    ids = [each.id for each in app.remember([NewRecord(text=f"Secret {n}.") for n in range(4)], app.caller())]
+    async with Client(server, mode=era) as client:
+        reading = app.records.vector_changes(0, str(app.records.embedder_id()))
+        next(reading)
+        erased = await client.call_tool("forget", {"ids": ids[:1], "mode": "erase"})
+        assert not erased.is_error
+        assert erased.structured_content == {"erased": ids[:1], "not_found": [], "note": PENDING}
+        assert list(reading)
+        later = await client.call_tool("forget", {"ids": ids[1:2], "mode": "erase"})
+        assert later.structured_content == {"erased": ids[1:2], "not_found": []}
+    assert not app.keep_up()

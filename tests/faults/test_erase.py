@@ -150,12 +150,38 @@ def test_a_reader_that_never_pauses_delays_the_purge_but_does_not_undo_it(
     reader = SqliteRecordStore(tmp_path / "data", app._embedder.id)  # pyright: ignore[reportPrivateUsage]
     changes = reader.vector_changes(0, app._embedder.id)  # pyright: ignore[reportPrivateUsage]
     next(changes)
-    with pytest.raises(StoreBusy, match="call forget again"):
-        app.forget([record_id], "erase", me)
+    forgotten = app.forget([record_id], "erase", me)
+    assert (forgotten.done, forgotten.purged) == ((record_id,), False)
     assert app.recall(RecallRequest(ids=(record_id,)), me).results == ()
     assert traces(tmp_path / "data", wanted)
+    with pytest.raises(StoreBusy, match="keep the files in use"):
+        app.keep_up()
     assert list(changes)
+    assert (app.keep_up(), app.keep_up()) == (True, False)
+    assert traces(tmp_path / "data", wanted) == []
+    reader.close()
+
+
+def test_the_file_is_rewritten_once_however_long_a_reader_stays(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R9: upkeep that is put off again and again costs a look at the log, not a copy of the memory."""
+    monkeypatch.setattr(purging, "PURGE_PATIENCE_SECONDS", 0.05)
+    me = app.caller()
+    record_id = plant(app, me, others=4)
+    wanted = needles(app, SECRET, EARLIER)
+    reader = SqliteRecordStore(tmp_path / "data", app._embedder.id)  # pyright: ignore[reportPrivateUsage]
+    changes = reader.vector_changes(0, app._embedder.id)  # pyright: ignore[reportPrivateUsage]
+    next(changes)
     app.forget([record_id], "erase", me)
+    log = tmp_path / "data" / "memory.db-wal"
+    size = log.stat().st_size
+    for _ in range(3):
+        with pytest.raises(StoreBusy):
+            app.keep_up()
+    assert log.stat().st_size == size
+    assert list(changes)
+    assert app.keep_up()
     assert traces(tmp_path / "data", wanted) == []
     reader.close()
 

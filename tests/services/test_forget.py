@@ -9,12 +9,13 @@ from mcp_memory.app import App
 from mcp_memory.domain.compaction import replacing
 from mcp_memory.domain.records import Entity, Kind
 from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.errors import StoreBusy
 from mcp_memory.services.assemble_context import ContextRequest
 from mcp_memory.services.forget import Forgotten, Mode
 from mcp_memory.services.recall import RecallRequest
 from mcp_memory.services.remember import Remembered
 from mcp_memory.services.revise import Revision
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.stores.records_sqlite import SqliteRecordStore, purging
 
 if TYPE_CHECKING:
     from tests.conftest import Clock
@@ -157,3 +158,42 @@ def test_forgetting_on_an_empty_store_finds_nothing(app: App) -> None:
     """S3.1: no error."""
     assert app.forget(["r000001"], "erase", app.caller()) == Forgotten(done=(), not_found=("r000001",))
     assert app.forget([], "retire", app.caller()) == Forgotten(done=(), not_found=())
+
+
+def test_what_is_erased_while_the_files_are_in_use_goes_from_them_later(
+    app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R9: it is erased all the same; upkeep and the check-up see to the rest, and say so."""
+    monkeypatch.setattr(purging, "PURGE_PATIENCE_SECONDS", 0.0)
+    record = remember("The word is Zanzibar.")
+    remember("Another.")
+    reading = app.records.vector_changes(0, str(app.records.embedder_id()))
+    next(reading)
+    assert app.forget([record.id], "erase", app.caller()) == Forgotten(done=(record.id,), not_found=(), purged=False)
+    assert app.stirred.is_set()
+    pending = ("ok", "what was erased is still in the files, as other processes keep them in use")
+    for mend in (False, True):
+        told = [(each.state, each.says) for each in app.examine(mend=mend) if each.part == "database"]
+        assert told[1:] == [pending]
+    assert app.records.is_purge_pending()
+    assert list(reading)
+    mended = [(each.state, each.says) for each in app.examine(mend=True) if each.part == "database"]
+    assert mended[1:] == [("mended", "what was erased was taken out of the files")]
+    assert not app.records.is_purge_pending()
+    assert not app.keep_up()
+
+
+def test_upkeep_finishes_what_could_not_be_finished(
+    app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R9: of whichever process, and only once."""
+    monkeypatch.setattr(purging, "PURGE_PATIENCE_SECONDS", 0.0)
+    record = remember("The word is Zanzibar.")
+    remember("Another.")
+    reading = app.records.vector_changes(0, str(app.records.embedder_id()))
+    next(reading)
+    app.forget([record.id], "erase", app.caller())
+    with pytest.raises(StoreBusy):
+        app.keep_up()
+    assert list(reading)
+    assert (app.keep_up(), app.keep_up()) == (True, False)

@@ -17,6 +17,10 @@ Use when asked to forget, or for what should never have been stored. retire hide
 erase destroys them everywhere, for good."""
 
 _DONE = {"retire": "retired", "erase": "erased", "restore": "restored"}
+PENDING = (
+    "Erased: no answer shows it any more. Other processes keep the memory's files in use; a server takes the bytes out "
+    "of them once they pause, by itself."
+)
 
 
 def build(app: "App") -> StrictTool:
@@ -32,6 +36,8 @@ def build(app: "App") -> StrictTool:
         }
         if forgotten.extracted:
             told["extracted_from_them"] = list(forgotten.extracted)
+        if not forgotten.purged:
+            told["note"] = PENDING
         return structured(told)
 
     return make_tool(

@@ -137,11 +137,14 @@ class Database:
             yield self._writer
             self._require_sound(is_locked=True)
 
-    def empty_log(self) -> bool:
-        """Bring the whole log into the database and cut the log short; False where readers still need some of it."""
+    def empty_log(self, patience: float) -> bool:
+        """Bring the whole log into the database and cut the log short; False where readers still need some of it.
+
+        Raises StoreBusy where others keep writing for so many seconds.
+        """
         with self._lock, self._translated_errors():
             self._checkpoint()
-        with self.write() as connection:  # Begins the log anew where all of it was applied, and so may cut it.
+        with self.write(patience) as connection:  # Begins the log anew where all of it was applied, and so may cut it.
             connection.execute("PRAGMA journal_size_limit = 0")
             _raise_schema_number(connection)
         with self._lock:

@@ -348,8 +348,11 @@ class SqliteRecordStore:
         with self._database.read() as connection:
             return late_vectors.embedder_of(connection)
 
-    def purge(self) -> None:
-        purging.purge(self._database)
+    def purge(self, *, patiently: bool = True) -> None:
+        purging.purge(self._database, patiently=patiently)
+
+    def is_purge_pending(self) -> bool:
+        return purging.is_pending(self._database)
 
     def backup(self, target: str) -> None:
         copying.back_up(self._database, Path(target))
