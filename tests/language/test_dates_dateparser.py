@@ -1,11 +1,14 @@
 """What phrases about time mean, on Friday 2026-11-20 at noon."""
 
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 
 import pytest
+from dateparser.data.languages_info import language_order
+from dateparser.languages.loader import LocaleDataLoader
 
 from mcp_memory.domain.times import iso
-from mcp_memory.language.dates_dateparser import DateParserReader
+from mcp_memory.language.dates_dateparser import MOST_LANGUAGES, DateParserReader
 
 NOON = 1_795_176_000.0
 READER = DateParserReader()
@@ -69,3 +72,56 @@ def test_threads_read_the_same() -> None:
     phrases = ["last week", "May 2023", "yesterday", "2026-11-20"] * 5
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(span, phrases)) == [span(phrase) for phrase in phrases]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "begin"),
+    [
+        ("вчера", "2026-11-19"),
+        ("3 дня назад", "2026-11-17"),
+        ("il y a deux jours à", "2026-11-18"),
+        ("3 février 2024", "2024-02-03"),
+        ("เมื่อวาน", "2026-11-19"),
+        ("어제", "2026-11-19"),
+        ("أمس", "2026-11-19"),
+        ("٢٠٢٤-٠٥-٠١", "2024-05-01"),
+        ("o‘tgan oy", "2026-10-01"),
+        ("–3 mies", "2026-08-01"),
+    ],
+)
+def test_other_languages_are_read_where_english_finds_nothing(phrase: str, begin: str) -> None:
+    """R6: letters, accents, digits and quotation marks of their own; words that run together too."""
+    read = span(phrase)
+    assert read is not None
+    assert read[0].startswith(begin)
+
+
+def test_every_language_has_its_yesterday() -> None:
+    """R6: of all that dateparser knows, as far as it is written with other letters than English ones."""
+    data = (import_module(f"dateparser.data.date_translation_data.{language}").info for language in language_order)
+    words = {word for info in data for word in info.get("relative-type", {}).get("1 day ago", []) if not word.isascii()}
+    assert len(words) > 90
+    assert [word for word in words if READER.read(word, NOON) is None] == []
+
+
+@pytest.mark.parametrize(
+    ("phrase", "most"),
+    [
+        ("昨日", 4),
+        ("3 février 2024", 3),
+        ("früher", 0),
+        ("zażółć gęślą jaźń", 0),
+        ("☃☃☃", 0),
+        ("é" * 100, 0),
+        ("à é ä", 2 * MOST_LANGUAGES),
+        ("–3 min 3 min", 2 * MOST_LANGUAGES),
+    ],
+)
+def test_only_languages_that_have_its_words_are_prepared_for_a_phrase(
+    phrase: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X3.1: each costs 14 ms of CPU, all of them three seconds, for whoever sends a phrase that none has."""
+    prepared: dict[str, object] = {}
+    monkeypatch.setattr(LocaleDataLoader, "_loaded_locales", prepared)
+    READER.read(phrase, NOON)
+    assert len(prepared.keys() - {"en"}) <= most
