@@ -162,10 +162,13 @@ def test_a_reader_that_never_pauses_delays_the_purge_but_does_not_undo_it(
     reader.close()
 
 
+PAGE_IN_LOG = 4_096 + 24
+
+
 def test_the_file_is_rewritten_once_however_long_a_reader_stays(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R9: upkeep that is put off again and again costs a look at the log, not a copy of the memory."""
+    """R9: upkeep that is put off again and again costs a page of the log, not a copy of the memory."""
     monkeypatch.setattr(purging, "PURGE_PATIENCE_SECONDS", 0.05)
     me = app.caller()
     record_id = plant(app, me, others=4)
@@ -179,7 +182,7 @@ def test_the_file_is_rewritten_once_however_long_a_reader_stays(
     for _ in range(3):
         with pytest.raises(StoreBusy):
             app.keep_up()
-    assert log.stat().st_size == size
+    assert log.stat().st_size - size <= 3 * PAGE_IN_LOG < size / 10
     assert list(changes)
     assert app.keep_up()
     assert traces(tmp_path / "data", wanted) == []

@@ -137,7 +137,7 @@ class Database:
             yield self._writer
             self._require_sound(is_locked=True)
 
-    def empty_log(self, patience: float) -> bool:
+    def empty_log(self, patience: float = WRITE_PATIENCE_SECONDS) -> bool:
         """Bring the whole log into the database and cut the log short; False where readers still need some of it.
 
         Raises StoreBusy where others keep writing for so many seconds.
