@@ -26,6 +26,10 @@ logger = logging.getLogger(__name__)
 LINGER_SECONDS: Final = 2.0
 """How long what still comes of a request that was refused is read, lest its sender miss the answer."""
 LINGER_BYTES: Final = 8 * 1024 * 1024
+LINGER_PAUSE_SECONDS: Final = 0.05
+"""Between two reads of at most 256 KiB."""
+MAX_LINGERING: Final = 16
+"""For so many connections at once; of those beyond, the sender may miss the answer."""
 RETRY_SECONDS: Final = 0.1
 WARNING_SECONDS: Final = 60.0
 LOOPBACK: Final = "this machine"
@@ -61,6 +65,7 @@ class Crowd:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._present: dict[str, list[Connection]] = {}
+        self._lingering: set[Connection] = set()
         self._warned_at = -WARNING_SECONDS
 
     def __len__(self) -> int:
@@ -71,11 +76,19 @@ class Crowd:
 
     def discard(self, connection: Connection) -> None:
         """Forget a connection, if it is known."""
+        self._lingering.discard(connection)
         of_address = self._present.get(connection.address, [])
         if connection in of_address:
             of_address.remove(connection)
         if not of_address:
             self._present.pop(connection.address, None)
+
+    def linger(self, connection: Connection) -> bool:
+        """Let a connection be read on after its refusal; False where too many are."""
+        if len(self._lingering) >= MAX_LINGERING:
+            return False
+        self._lingering.add(connection)
+        return True
 
     def make_room(self, address: str) -> bool:
         """Close waiting connections until one more may come from the address; False where none waits."""
@@ -153,6 +166,8 @@ class Connection(H11Protocol):
         self._has_begun = self._has_begun or not self._is_in_request
         super().data_received(data)
         self._has_begun = self._has_begun and not self._is_in_request
+        if self.is_unread and not self.transport.is_closing():
+            self.flow.pause_reading()  # until somebody asks for the body, whose sender may not be let in
         if self._is_in_request or self.transport.is_closing():
             self._cancel_head_timer()
         elif self._head_timer is None:
@@ -191,11 +206,14 @@ class Connection(H11Protocol):
         self._unheard += len(data)
         if self._unheard > LINGER_BYTES:
             self.transport.abort()
+        else:  # A flood is to cost its sender's time, not ours.
+            self.transport.pause_reading()
+            self.loop.call_later(LINGER_PAUSE_SECONDS, self.transport.resume_reading)
 
     def _end(self, inner: asyncio.Transport) -> None:
         """End the connection once what was written is taken, or was not for too long."""
         seconds = self._limits.transfer_seconds
-        if (self.is_unread or self._has_begun) and inner.can_write_eof():
+        if (self.is_unread or self._has_begun) and inner.can_write_eof() and self._crowd.linger(self):
             seconds = LINGER_SECONDS
             inner.write_eof()
             inner.resume_reading()
