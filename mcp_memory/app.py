@@ -370,7 +370,7 @@ class App:
             querying=querying,
             remember=Remember(records, vectors, self._drafting, counter, self._given_out, clock),
             recall=Recall(records, self.logs, querying, counter, self._given_out, clock),
-            remind=Reminding(records, querying, counter, clock),
+            remind=Reminding(records, querying, counter, clock, takes_guidance=self.settings.guidance_from_others),
             assemble_context=AssembleContext(
                 records,
                 vectors,
@@ -383,6 +383,7 @@ class App:
                 read_strategies(self.settings.strategies_file),
                 overridden,
                 self.settings.max_tokens,
+                takes_guidance=self.settings.guidance_from_others,
             ),
         )
 

@@ -135,6 +135,8 @@ class Settings(BaseSettings):
     """The client's tokens per counted token; `auto` goes by the client's name."""
     max_tokens: Annotated[int, Field(ge=64, le=1_000_000)] = 8000
     """Budget of a context where the call names none."""
+    guidance_from_others: bool = True
+    """Whether identities and censors that other agents stored enter contexts and reminders."""
     strategies_file: Path | None = Field(default_factory=_strategies_file)
     """The user's own strategies; by default strategies.toml beside config.toml, where there is one."""
     compaction: Preset = "default"

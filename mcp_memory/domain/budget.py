@@ -1,6 +1,6 @@
 """Fits items into a token budget: shares first, then whatever is left to whoever can use it. Pure arithmetic."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -18,6 +18,9 @@ ALWAYS: Mapping[str, Fraction] = {
 """Of the whole budget, at most this much goes to what is always there before the rest has had its turn, in this order:
 who the agent is, what it must not do, how to go about it, what is at hand, then the task stack: the root goal, what
 lies between it and the current task, and what was finished beside it."""
+OTHERS = "others"
+"""Identities and constraints that other agents stored live on what the reader's own leave of their parts."""
+GUIDANCE = ("identity", "censor")
 LEARNT, REST = "learnt", "rest"
 """The parts of what was learnt, where the log competes with it, and of whatever has none of its own."""
 DISPENSABLE: frozenset[str] = frozenset({"approach"})
@@ -42,6 +45,7 @@ class Item:
 
     `position` orders the items of one section where that is not their order by score; `required` ones never drop out.
     `parts` says what each signal adds to the score; items of one `group` share a title, in the order of `time`.
+    `author` is the name of another agent that stored it.
     """
 
     id: str
@@ -55,6 +59,7 @@ class Item:
     required: bool = False
     group: str = ""
     time: Instant = 0.0
+    author: str = ""
     parts: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
@@ -95,10 +100,13 @@ def place(
             waiting = sorted(sharing[share], key=lambda item: item.id in ledger.placed)
             least = 0 if share in DISPENSABLE else ledger.least(waiting)
             ledger.fill(waiting, max(int(budget * fraction), least), cheapest_first)
+    if others := sharing.get(OTHERS):
+        unspent = int(budget * sum(ALWAYS[share] for share in GUIDANCE)) - ledger.spent_on(GUIDANCE)
+        ledger.fill(others, max(unspent, ledger.least(others)), cheapest_first)
     remaining = ledger.limit_to(flexible)
     for share, part in shares.items():
         ledger.fill(sharing.get(share, ()), int(remaining * part), cheapest_first, FAIR_PART)
-    ledger.fill([item for item in items if item.share not in ALWAYS], budget, cheapest_first, FAIR_PART)
+    ledger.fill([item for item in items if item.share not in (*ALWAYS, OTHERS)], budget, cheapest_first, FAIR_PART)
     ledger.fill([item for item in items if item.id not in ledger.placed], budget, cheapest_first)
     ledger.deepen([ledger.placed[item.id] for item in items if item.id in ledger.placed])
     placed = [ledger.placed[item.id] for item in items if item.id in ledger.placed]
@@ -140,6 +148,10 @@ class _Ledger:
             if form is not None:
                 allowance -= self._cost(item, form)
                 self._place(item, form)
+
+    def spent_on(self, shares: Collection[str]) -> int:
+        """The tokens of what stands on these shares."""
+        return sum(each.form.tokens for each in self.placed.values() if each.item.share in shares)
 
     def least(self, items: Sequence[Item]) -> int:
         """What the first of the items that is not there yet costs at its shortest; 0 where there is none."""

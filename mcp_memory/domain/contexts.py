@@ -10,7 +10,7 @@ from mcp_memory.domain.records import Detail, Json
 class Component:
     """One item of the block. `tokens` are the client's, of the item's own lines; `score` is its strategy's.
 
-    `parts` says what each signal adds to the score.
+    `parts` says what each signal adds to the score, `agent` which other agent stored it.
     """
 
     source: str
@@ -19,6 +19,7 @@ class Component:
     tokens: int
     score: float
     detail: Detail
+    agent: str = ""
     text: str = ""
     parts: Mapping[str, float] = field(default_factory=dict[str, float])
 

@@ -6,7 +6,9 @@ _OPENING = re.compile(r'<memory-context id="c[0-9a-f]+">\n')
 _CLOSING = "\n</memory-context>"
 _BLOCK = re.compile(r'<memory-context id="c[0-9a-f]+">.*?(?:</memory-context>|\Z)', re.DOTALL)
 # An id alone must look like one: "[research] x" is somebody's own text.
-_LABEL = re.compile(r"\s*(?:- )?\[(?:(r[0-9a-z]{6,}) [a-z_]+ \d{4}-\d\d-\d\d[^\]\n]{0,20}|(r0[0-9a-z]{5}))\]\s*")
+_LABEL = re.compile(
+    r"\s*(?:- )?\[(?:(r[0-9a-z]{6,}) [a-z_]+ \d{4}-\d\d-\d\d[^\]\n]{0,60}|(r0[0-9a-z]{5})(?: by [^\]\n]{1,40})?)\]\s*"
+)
 _ID = re.compile(r"\[(r[0-9a-z]{6,})[ \]]")
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Protocol
 
+from mcp_memory.domain.authors import by
 from mcp_memory.domain.budget import REST, Form, Item
 from mcp_memory.domain.known import KnownEntity, KnownRelation
 from mcp_memory.domain.lifecycle import deepest_detail
@@ -52,17 +54,23 @@ class Measure:
 
 
 def record_item(
-    each: Scored, measure: Measure, *, section: str, share: str, groups: Container[str] = frozenset[str]()
+    each: Scored,
+    measure: Measure,
+    *,
+    section: str,
+    share: str,
+    author: str = "",
+    groups: Container[str] = frozenset[str](),
 ) -> Item:
     """A record: its text where that is no longer than a summary, else the summary; then the micro.
 
-    In one of the `groups` it shows beside others under their title, and costs so much less.
+    In one of the `groups` it shows beside others under their title, and costs so much less. `author` is another agent.
     """
     record = each.candidate.record
-    before, after = record_frame(record, day_only=True)
+    before, after = record_frame(record, day_only=True, author=author)
     group = group_title(record)
     has_company = group in groups
-    among = frame_in_group(record) if has_company else ""
+    among = frame_in_group(record, author) if has_company else ""
     frame_tokens = measure.count_raw((among if has_company else before) + after) + has_company * TITLE_PART
     told = f" → {record.outcome}"  # The frame says it as well, with how sure somebody was.
     whole = record.summary.removesuffix(told) == record.text
@@ -91,42 +99,51 @@ def record_item(
         group=group if has_company else "",
         time=record.occurred_at,
         parts=each.parts,
+        author=author,
     )
 
 
-def stack_items(stack: Stack, measure: Measure) -> list[Item]:
+Author = Callable[[str], str]
+"""An agent's name as it is shown; "" for the reader."""
+
+
+def stack_items(stack: Stack, measure: Measure, author: Author = lambda agent: "") -> list[Item]:
     """The task stack, most needed first: where the caller stands, the root goal, dead ends, what is done, what is next.
 
-    Positions put them in reading order: the path from the root, dead ends, results, the plan.
+    Positions put them in reading order: the path from the root, dead ends, results, the plan. `author` names those who
+    work on a task in the reader's place.
     """
     if stack.current is None:
         return []
     *ancestors, current = stack.path
     path = {task.id: position for position, task in enumerate(stack.path)}
-    items = [_task_item(current, "now", "root", measure, position=path[current.id], required=True)]
-    items += [_task_item(task, "goal", "root", measure, position=path[task.id]) for task in ancestors[:1]]
-    items += _finished_items(stack, measure)
+
+    def item(task: Task, label: str, share: str, *, position: int, required: bool = False) -> Item:
+        return _task_item(task, label, share, measure, author(task.agent), position=position, required=required)
+
+    items = [item(current, "now", "root", position=path[current.id], required=True)]
+    items += [item(task, "goal", "root", position=path[task.id]) for task in ancestors[:1]]
+    items += _finished_items(stack, item)
+    items += [item(task, "within", "ancestors", position=path[task.id]) for task in reversed(ancestors[1:])]
     items += [
-        _task_item(task, "within", "ancestors", measure, position=path[task.id]) for task in reversed(ancestors[1:])
-    ]
-    items += [
-        _task_item(task, "blocked" if task.status == "blocked" else "next", "focus", measure, position=300 + place)
+        item(task, "blocked" if task.status == "blocked" else "next", "focus", position=300 + place)
         for place, task in enumerate(stack.planned[:PLANNED_SHOWN])
     ]
     return items
 
 
-def _finished_items(stack: Stack, measure: Measure) -> list[Item]:
+class _MakeItem(Protocol):
+    def __call__(self, task: Task, label: str, share: str, *, position: int) -> Item: ...
+
+
+def _finished_items(stack: Stack, item: _MakeItem) -> list[Item]:
     """What ended beside the path, read as it happened: the last dead end first, the last result, then the rest."""
     dead, done = stack.dead_ends[-DEAD_ENDS_SHOWN:], stack.done[-FINISHED_SHOWN:]
     failed = [
-        _task_item(task, f"dead end ({task.status})", "finished", measure, position=100 + place)
+        item(task, f"dead end ({task.status})", "finished", position=100 + place)
         for place, task in reversed(list(enumerate(dead)))
     ]
-    complete = [
-        _task_item(task, "done", "finished", measure, position=200 + place)
-        for place, task in reversed(list(enumerate(done)))
-    ]
+    complete = [item(task, "done", "finished", position=200 + place) for place, task in reversed(list(enumerate(done)))]
     return [*failed[:1], *complete[:1], *failed[1:], *complete[1:]]
 
 
@@ -196,20 +213,23 @@ def text_item(text: str, section: str, measure: Measure, budget: int) -> Item:
     return Item(id=section, kind="text", source="caller", section=section, share=REST, score=1.0, forms=tuple(shown))
 
 
-def _task_item(task: Task, label: str, share: str, measure: Measure, *, position: int, required: bool = False) -> Item:
-    full = _task_line(task, label, measure, GOAL_TOKENS, RESULT_TOKENS)
-    brief = _task_line(task, label, measure, BRIEF_TOKENS, BRIEF_TOKENS if task.is_finished else 0)
+def _task_item(
+    task: Task, label: str, share: str, measure: Measure, author: str, *, position: int, required: bool = False
+) -> Item:
+    head = f"- {label} [{task.id}{by(author)}]: "
+    full = head + _task_text(task, measure, GOAL_TOKENS, RESULT_TOKENS)
+    brief = head + _task_text(task, measure, BRIEF_TOKENS, BRIEF_TOKENS if task.is_finished else 0)
     forms = [Form(detail="full", text=full, tokens=measure.count(full) + 1)]
     if brief != full:
         forms.append(Form(detail="micro", text=brief, tokens=measure.count(brief) + 1))
     return Item(
         id=task.id, kind="task", source="stack", section="Task", share=share, score=1.0, forms=tuple(forms),
-        position=position, required=required,
+        position=position, required=required, author=author,
     )  # fmt: skip
 
 
-def _task_line(task: Task, label: str, measure: Measure, goal_tokens: int, rest_tokens: int) -> str:
-    parts = [f"- {label} [{task.id}]: {measure.cut(task.goal, goal_tokens)}"]
+def _task_text(task: Task, measure: Measure, goal_tokens: int, rest_tokens: int) -> str:
+    parts = [measure.cut(task.goal, goal_tokens)]
     if task.result and (task.is_finished or task.status == "blocked"):
         parts.append(f" → {measure.cut(task.result, rest_tokens)}" if rest_tokens else "")
     if task.success_criteria and not task.is_finished and rest_tokens:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mcp_memory.domain.authors import by
 from mcp_memory.domain.event_lines import event_body, says_more
 from mcp_memory.domain.known import KnownEntity
 from mcp_memory.domain.neutral import LINE_CHARACTERS, bold_name, neutralise, one_line
@@ -54,14 +55,15 @@ class Line:
     time: Instant = 0.0
 
 
-def record_frame(record: Record, *, day_only: bool = False) -> tuple[str, str]:
-    """What stands before and after a record's body: `- [id kind date] speaker: ` and ` (outcome: …)`.
+def record_frame(record: Record, *, day_only: bool = False, author: str = "") -> tuple[str, str]:
+    """What stands before and after a record's body: `- [id kind date by author] speaker: ` and ` (outcome: …)`.
 
-    The log's times are UTC and to the minute unless the day is enough. An event's body has its outcome in itself.
+    The author stands in the brackets, where no stored text does; the reader's own records name none. The log's times
+    are UTC and to the minute unless the day is enough. An event's body has its outcome in itself.
     """
     to_the_minute = record.kind in LOG_KINDS and not day_only
     date = iso_minute(record.occurred_at).rstrip("Z") if to_the_minute else iso_day(record.occurred_at)
-    return f"- [{record.id} {record.kind} {date}] {_opening(record)}", _ending(record)
+    return f"- [{record.id} {record.kind} {date}{by(author)}] {_opening(record)}", _ending(record)
 
 
 def group_title(record: Record) -> str:
@@ -72,9 +74,9 @@ def group_title(record: Record) -> str:
     return f"{iso_day(record.occurred_at)} {record.kind}" if record.kind in LOG_KINDS else ""
 
 
-def frame_in_group(record: Record) -> str:
-    """What stands before a record's body below the title of its group: `- [id] speaker: `."""
-    return f"- [{record.id}] {_opening(record)}"
+def frame_in_group(record: Record, author: str = "") -> str:
+    """What stands before a record's body below the title of its group: `- [id by author] speaker: `."""
+    return f"- [{record.id}{by(author)}] {_opening(record)}"
 
 
 def record_body(record: Record, text: str, detail: Detail = "summary") -> str:
@@ -89,9 +91,9 @@ def record_body(record: Record, text: str, detail: Detail = "summary") -> str:
     return _constraint(record, text, LINE_CHARACTERS // 2 if detail == "micro" else LINE_CHARACTERS)
 
 
-def record_line(record: Record, text: str, detail: Detail = "summary") -> str:
+def record_line(record: Record, text: str, detail: Detail = "summary", author: str = "") -> str:
     """The whole item of a record shown in one of its forms."""
-    before, after = record_frame(record)
+    before, after = record_frame(record, author=author)
     return f"{before}{record_body(record, text, detail)}{after}"
 
 

@@ -59,7 +59,8 @@ class Caller:
 class RecordFilter:
     """What a query may see. Scopes and hidden branches always hold; the rest narrows, an empty set means any.
 
-    Of `isolated_tasks` the `ISOLATED_KINDS` do not pass.
+    Of `isolated_tasks` the `ISOLATED_KINDS` do not pass. `own_of` names an agent: what it stored passes, and what is
+    its person's own.
     """
 
     scopes: tuple[str, ...]
@@ -71,6 +72,7 @@ class RecordFilter:
     until: Instant | None = None
     task_id: str | None = None
     session_id: str | None = None
+    own_of: str = ""
     pinned: bool = False
     include_inactive: bool = False
     hidden_branches: frozenset[str] = frozenset()
@@ -85,7 +87,7 @@ class RecordFilter:
         """True where it narrows more than scope: then a search runs over exactly the rows that pass."""
         return bool(
             self.kinds or self.tags or self.entities or self.entity_types or self.task_id or self.session_id
-            or self.pinned or self.include_inactive or self.isolated_tasks or self.only is not None
+            or self.own_of or self.pinned or self.include_inactive or self.isolated_tasks or self.only is not None
             or self.since is not None or self.until is not None
         )  # fmt: skip
 

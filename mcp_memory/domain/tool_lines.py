@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from mcp_memory.domain.neutral import neutralise
 from mcp_memory.domain.pieces import PROSE, pieces_of
 from mcp_memory.domain.records import Json
 from mcp_memory.domain.session_log import Entry, SessionLog
@@ -134,10 +135,13 @@ def line_count(text: str) -> int:
 
 
 def one_line(text: str, most: int) -> str:
-    """The text without breaks, cut to so many characters; what cannot be stored, half a character, is "?"."""
+    """The text without breaks, cut to so many characters and made neutral, which may add a few.
+
+    What cannot be stored, half a character, is "?".
+    """
     line = " ".join(text[: 8 * most].split()).encode("utf-8", "replace").decode()
     is_whole = len(line) <= most and len(text) <= 8 * most
-    return line if is_whole else f"{line[: most - 1].rstrip()}…"
+    return neutralise(line if is_whole else f"{line[: most - 1].rstrip()}…")
 
 
 def _alone(sentences: list[str]) -> list[str]:

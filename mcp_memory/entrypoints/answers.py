@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from mcp_memory.domain.authors import author
 from mcp_memory.domain.control_characters import without_controls
 from mcp_memory.domain.records import Json, Record
+from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tasks import DEAD_ENDS, Stack, Task, most_telling
 from mcp_memory.domain.times import iso
 from mcp_memory.services.showing import shown_record
@@ -27,34 +29,37 @@ def show_task(task: Task) -> dict[str, Json]:
     return shown | _optional(task)
 
 
-def list_goals(tasks: Sequence[Task]) -> list[Json]:
-    """The first hundred by id and goal, with their status where they do not just wait or go on."""
+def list_goals(tasks: Sequence[Task], caller: Caller) -> list[Json]:
+    """The first hundred by id and goal, with their status where they do not just wait or go on, and other agents."""
     return [
         {"id": task.id, "goal": _beginning(task.goal, MAX_LISTED_CHARS)}
         | ({"status": "blocked"} if task.status == "blocked" else {})
+        | ({"agent": name} if (name := author(task.agent, caller)) else {})
         for task in tasks[:MAX_LISTED]
     ]
 
 
-def show_place(stack: Stack) -> dict[str, Json]:
+def show_place(stack: Stack, caller: Caller) -> dict[str, Json]:
     """Where a caller stands, from the root down, and what comes next there."""
-    return {"path": list_goals(stack.path), "planned": list_goals(stack.planned)}
+    return {"path": list_goals(stack.path, caller), "planned": list_goals(stack.planned, caller)}
 
 
-def show_tasks(tasks: Sequence[Task], stack: Stack) -> dict[str, Json]:
+def show_tasks(tasks: Sequence[Task], stack: Stack, caller: Caller) -> dict[str, Json]:
     """The tree as the caller sees it from its place; of a long one what tells most, and how many it leaves out."""
     shown = most_telling(tasks, stack.path, MAX_TASKS)
     current: dict[str, Json] = {"current": stack.current.id if stack.current else None}
-    return current | show_place(stack) | {"tasks": task_tree(shown), "omitted": len(tasks) - len(shown)}
+    omitted = len(tasks) - len(shown)
+    return current | show_place(stack, caller) | {"tasks": task_tree(shown, caller), "omitted": omitted}
 
 
-def task_tree(tasks: Iterable[Task]) -> list[Json]:
-    """Tasks below their parents, in the order they were made."""
+def task_tree(tasks: Iterable[Task], caller: Caller) -> list[Json]:
+    """Tasks below their parents, in the order they were made, each with the agent that took it up."""
     below: dict[str, list[Json]] = {}
     roots: list[Json] = []
     for task in tasks:
         subtasks = below[task.id] = []
-        node: dict[str, Json] = {"id": task.id, "goal": task.goal, "status": task.status, "agent": task.agent}
+        agent = author(task.agent, caller) or task.agent
+        node: dict[str, Json] = {"id": task.id, "goal": task.goal, "status": task.status, "agent": agent}
         node |= {"depth": task.depth} | _optional(task)
         node |= {"dead_end": True} if task.status in DEAD_ENDS else {}
         node |= {"result": _beginning(task.result, MAX_SHOWN_CHARS)} if task.result else {}
@@ -62,9 +67,9 @@ def task_tree(tasks: Iterable[Task]) -> list[Json]:
     return roots
 
 
-def show_record(record: Record) -> dict[str, Json]:
+def show_record(record: Record, caller: Caller) -> dict[str, Json]:
     """A record as it is now."""
-    return shown_record(record, "full" if len(record.text) <= MAX_SHOWN_CHARS else "summary") | {
+    return shown_record(record, "full" if len(record.text) <= MAX_SHOWN_CHARS else "summary", caller) | {
         "status": record.status,
         "importance": record.importance,
         "visibility": record.visibility,

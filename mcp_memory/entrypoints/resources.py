@@ -39,7 +39,7 @@ def add_to(server: MCPServer, app: "App") -> None:
     @resource("memory://tasks", "Tasks", "The tree of tasks, where you stand in it, and what comes next")
     def tasks() -> str:
         caller = asking(app)
-        return _answer("tasks", lambda: show_tasks(app.tasks.tree(caller), app.tasks.stack(caller)))
+        return _answer("tasks", lambda: show_tasks(app.tasks.tree(caller), app.tasks.stack(caller), caller))
 
     @resource("memory://record/{id}", "Record", "All that is known of one record")
     def record(id: str) -> str:  # noqa: A002 - the name in the template

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from mcp_memory.domain.alike import CLUSTER_COSINE, clustered, repeated
-from mcp_memory.domain.budget import LEARNT, REST, Item
+from mcp_memory.domain.authors import author, is_own
+from mcp_memory.domain.budget import LEARNT, OTHERS, REST, Item
 from mcp_memory.domain.contexts import ContextReport, Omission
 from mcp_memory.domain.items import (
     Measure,
@@ -114,10 +115,13 @@ class AssembleContext:
         strategies: Strategies,
         overridden: Override,
         default_max_tokens: int,
+        *,
+        takes_guidance: bool = True,
     ) -> None:
+        """Identities and constraints that other agents stored enter where `takes_guidance`."""
         self._records = records
         self._vectors = vectors
-        self._gathering = Gathering(records, querying, graph, filters)
+        self._gathering = Gathering(records, querying, graph, filters, takes_guidance=takes_guidance)
         self._querying = querying
         self._counter = counter
         self._given_out = given_out
@@ -171,7 +175,8 @@ class AssembleContext:
             raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
         measure = self._measure(factor)
         each = Scored(candidate=Candidate(record=record, source="added", relevance=1.0), score=1.0, parts={})
-        item = record_item(each, measure, section=SECTION_OF_KIND[record.kind], share=REST)
+        name, section = author(record.agent, caller), SECTION_OF_KIND[record.kind]
+        item = record_item(each, measure, section=section, share=REST, author=name)
         block = self._following.with_first(context_id, item, caller, measure)
         if block is None:
             raise NotFound(f"No context {context_id!r} is kept here; call `assemble_context` for a new one.")
@@ -197,7 +202,7 @@ class AssembleContext:
             where=self._filter(request, caller, stack),
             stack=stack,
             strategy=chosen.strategy,
-            session_id=caller.session_id,
+            caller=caller,
             budget=budget,
             now=now,
         )
@@ -280,17 +285,17 @@ class AssembleContext:
     ) -> list[Item]:
         """Everything that competes, in the order in which it is served."""
         strategy = question.strategy
-        items = stack_items(question.stack, measure)
+        caller = question.caller
+        items = stack_items(question.stack, measure, lambda agent: author(agent, caller))
         if strategy.questions and (ranked or gathered.always or items):
             items.append(approach_item(strategy, measure))
         if request.notice:
             items.insert(0, notice_item(request.notice, request.short_notice, measure))
-        for candidate in gathered.always:
-            kind = candidate.record.kind
-            each = Scored(candidate=candidate, score=candidate.record.importance, parts={})
-            items.append(record_item(each, measure, section=SECTION_OF_KIND[kind], share=kind))
+        items += _guidance(gathered.always, caller, measure)
         for place, candidate in enumerate(gathered.focus):
-            item = record_item(scored(strategy, candidate, now), measure, section="Current Focus", share="focus")
+            name = author(candidate.record.agent, caller)
+            each = scored(strategy, candidate, now)
+            item = record_item(each, measure, section="Current Focus", share="focus", author=name)
             items.append(replace(item, position=place))
         if request.additional_context.strip():
             room = question.budget // CALLER_TEXT_SHARE
@@ -303,7 +308,8 @@ class AssembleContext:
             kind = each.candidate.record.kind
             section = SECTION_OF_KIND[kind] if strategy.layout == "by_kind" else FLAT_SECTION
             share = LEARNT if has_part and kind not in LOG_KINDS else _share(each, strategy)
-            items.append(record_item(each, measure, section=section, share=share, groups=groups))
+            name = author(each.candidate.record.agent, caller)
+            items.append(record_item(each, measure, section=section, share=share, author=name, groups=groups))
         items += [entity_item(entity, measure) for entity in gathered.entities]
         items += [relation_item(each, measure) for each in gathered.relations]
         return items
@@ -320,6 +326,24 @@ class AssembleContext:
             "revision": self._records.revision(),
             "assembly_ms": round((time.perf_counter() - started) * 1000, 2),
         }
+
+
+def _guidance(always: Sequence[Candidate], caller: Caller, measure: Measure) -> list[Item]:
+    """Identity and constraints, the caller's own first in their sections and in what the budget holds."""
+    items: list[Item] = []
+    for place, candidate in enumerate(sorted(always, key=lambda each: not is_own(each.record, caller))):
+        record = candidate.record
+        each = Scored(candidate=candidate, score=record.importance, parts={})
+        item = record_item(
+            each,
+            measure,
+            section=SECTION_OF_KIND[record.kind],
+            share=record.kind if is_own(record, caller) else OTHERS,
+            author=author(record.agent, caller),
+        )
+        warns = record.kind == "censor" and record.details.get("action") != "block"
+        items.append(replace(item, position=warns * len(always) + place))
+    return items
 
 
 def _groups(ranked: Sequence[Scored]) -> frozenset[str]:

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from mcp_memory.domain.authors import author
 from mcp_memory.domain.budget import Item, Placed
 from mcp_memory.domain.contexts import Omission
 from mcp_memory.domain.items import Measure, record_item
@@ -174,7 +175,7 @@ class FollowingUp:
         records = {item.id: item for item in held if item.kind not in OF_OURS}
         there = self._records.get(records, caller.scopes) if records else dict[str, Record]()
         return frozenset(
-            item.id for item in held if item.id not in there or not _still(there[item.id], item, where, measure)
+            item.id for item in held if item.id not in there or not _still(there[item.id], item, where, caller, measure)
         )
 
     def _rebuilt(
@@ -215,12 +216,14 @@ def _unchanged(block: Block, measure: Measure) -> tuple[Block, Mapping[str, Json
     return replace(block, text=text, report=report), {"unchanged": True, "follow_up": "unchanged"}
 
 
-def _still(record: Record, item: Item, where: RecordFilter, measure: Measure) -> bool:
+def _still(record: Record, item: Item, where: RecordFilter, caller: Caller, measure: Measure) -> bool:
     """Whether the record may be shown, and would be shown in the same words."""
     if not record.holds or record.branch_id in where.hidden_branches:
         return False
     each = Scored(candidate=Candidate(record=record, source=item.source), score=0.0, parts={})
-    return set(_texts(item)) <= set(_texts(record_item(each, measure, section=item.section, share=item.share)))
+    name = author(record.agent, caller)
+    now = record_item(each, measure, section=item.section, share=item.share, author=name)
+    return set(_texts(item)) <= set(_texts(now))
 
 
 def _texts(item: Item) -> tuple[str, ...]:

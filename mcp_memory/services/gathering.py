@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
+from mcp_memory.domain.authors import is_own
 from mcp_memory.domain.calibration import calibration_note
 from mcp_memory.domain.constraints import is_active
 from mcp_memory.domain.contexts import Omission
@@ -13,7 +14,7 @@ from mcp_memory.domain.fusion import Fused
 from mcp_memory.domain.known import KnownEntity, KnownRelation
 from mcp_memory.domain.records import LASTING_KINDS, Instant, Kind, Record
 from mcp_memory.domain.relevance import coverage, is_above_floor
-from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.scoring import Candidate
 from mcp_memory.domain.strategies import Formula, Strategy
 from mcp_memory.domain.tasks import Stack
@@ -29,6 +30,7 @@ CANDIDATE_TOKENS = 80
 ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})
 ALWAYS_LIMIT, LOOKED_AT = 100, 1_000
 """Of a kind that is always there, or pinned: so many compete, of so many that are looked at."""
+OTHERS_LEFT_OUT = "another agent's, which the settings leave out"
 TOO_MANY = "more of its kind than are looked at"
 SALIENT, RELATIONS = 10, 20
 DECIDED: frozenset[Kind] = frozenset({"decision"})
@@ -53,13 +55,13 @@ _ORDERS: Mapping[Formula, Sequence[Order]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a context is gathered for. `read` is None where nothing is asked; `session_id` is that of who asks."""
+    """What a context is gathered for, and for whom. `read` is None where nothing is asked."""
 
     read: Read | None
     where: RecordFilter
     stack: Stack
     strategy: Strategy
-    session_id: str
+    caller: Caller
     budget: int
     now: Instant
 
@@ -93,7 +95,17 @@ class Gathered:
 class Gathering:
     """Asks the stores; decides nothing but supersession, the relevance floor and the strategy's limits."""
 
-    def __init__(self, records: RecordStore, querying: Querying, graph: GraphStore, filters: FilterIndex) -> None:
+    def __init__(
+        self,
+        records: RecordStore,
+        querying: Querying,
+        graph: GraphStore,
+        filters: FilterIndex,
+        *,
+        takes_guidance: bool,
+    ) -> None:
+        """`takes_guidance` says that identities and constraints of other agents may enter."""
+        self._takes_guidance = takes_guidance
         self._records = records
         self._querying = querying
         self._graph = graph
@@ -117,7 +129,7 @@ class Gathering:
         kept: dict[str, Candidate] = {}
         for candidate in (*self._inherited(stack, where), *pinned, *gathered.candidates):
             record = candidate.record
-            if reason := _refused(record, question.strategy):
+            if reason := self._foreign(record, question) or _refused(record, question.strategy):
                 omitted[record.id] = Omission(id=record.id, reason=reason)
             elif record.id not in apart and record.id not in elsewhere:
                 kept.setdefault(record.id, candidate)
@@ -167,9 +179,9 @@ class Gathering:
     def _recent(self, question: Question) -> dict[str, str]:
         """The session's own newest, and the most important of the latest other sessions; each with its source."""
         where = question.where
-        own = self._records.list_ids(replace(where, session_id=question.session_id), "occurred", RECENT_LIMIT)
+        own = self._records.list_ids(replace(where, session_id=question.caller.session_id), "occurred", RECENT_LIMIT)
         latest = self._records.recent_sessions(where, OTHER_SESSIONS + 1)
-        others = [session for session in latest if session != question.session_id][:OTHER_SESSIONS]
+        others = [session for session in latest if session != question.caller.session_id][:OTHER_SESSIONS]
         best = self._records.best_of_sessions(where, others, OF_OTHER_SESSION) if others else ()
         return dict.fromkeys((*own, *best), "recent")
 
@@ -226,10 +238,12 @@ class Gathering:
         return self._records.list_ids(learnt, order, limit, at=question.now, decay_hours=decay_hours)
 
     def _always(self, question: Question) -> tuple[list[Candidate], list[Omission]]:
-        """Identity and the constraints that apply here; those that block before those that warn."""
-        identity, censors = (self._holding(question.where, kind) for kind in ("identity", "censor"))
+        """Identity and the constraints that apply here; the caller's own before others', blocks before warnings."""
+        identity, censors = (self._holding(question, kind) for kind in ("identity", "censor"))
         active = [record for record in censors if is_active(record, question.terms, question.strategy.domains)]
-        active.sort(key=lambda record: record.details.get("action") != "block")
+        for records in (identity, active):
+            records.sort(key=lambda record: not is_own(record, question.caller))
+        active[:ALWAYS_LIMIT] = sorted(active[:ALWAYS_LIMIT], key=lambda each: each.details.get("action") != "block")
         here = [*identity[:ALWAYS_LIMIT], *active[:ALWAYS_LIMIT]]
         shown = {record.id for record in here}
         applying = {record.id for record in (*identity, *active)}
@@ -240,12 +254,24 @@ class Gathering:
         ]
         return [Candidate(record=record, source=record.kind) for record in here], omitted
 
-    def _holding(self, where: RecordFilter, kind: Kind) -> list[Record]:
-        """The most important of a kind that is always looked at, those that were replaced left out."""
-        if not _among(where, {kind}):
+    def _holding(self, question: Question, kind: Kind) -> list[Record]:
+        """The most important of a kind that is always looked at, those that were replaced left out.
+
+        The caller's own are all there, however many others have stored.
+        """
+        if not _among(question.where, {kind}):
             return []
-        records = self._records.list(replace(where, kinds=frozenset({kind})), "important", LOOKED_AT)
-        return [record for record in records if record.holds]
+        where = replace(question.where, kinds=frozenset({kind}))
+        own_only = replace(where, own_of=question.caller.agent)
+        records = self._records.list(where if self._takes_guidance else own_only, "important", LOOKED_AT)
+        if self._takes_guidance and len(records) == LOOKED_AT:
+            records = [*self._records.list(own_only, "important", LOOKED_AT), *records]
+        return [*{record.id: record for record in records if record.holds}.values()]
+
+    def _foreign(self, record: Record, question: Question) -> str:
+        """Why another agent's record may not enter; empty where it may."""
+        is_guidance = record.kind in ALWAYS_KINDS and not is_own(record, question.caller)
+        return OTHERS_LEFT_OUT if is_guidance and not self._takes_guidance else ""
 
     def _focus(self, question: Question, pinned: Sequence[Candidate]) -> list[Candidate]:
         """What is at hand: what was pinned in the tasks on the path, learnt in the current one, and said last."""
@@ -277,7 +303,7 @@ class Gathering:
             return []
         said = replace(question.where, kinds=kinds)
         current = question.stack.current
-        last = self._records.list(replace(said, session_id=question.session_id), "occurred", LAST_EXCHANGE)
+        last = self._records.list(replace(said, session_id=question.caller.session_id), "occurred", LAST_EXCHANGE)
         recent = [record for record in last if record.occurred_at >= question.now - EXCHANGE_SECONDS]
         if not recent and current:
             recent = [*self._records.list(replace(said, task_id=current.id), "occurred", LAST_EXCHANGE)]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
+from mcp_memory.domain.authors import author
 from mcp_memory.domain.contexts import ContextReport
 from mcp_memory.domain.health import GROWTH_DAYS, USAGE_DAYS, Figure, figures
 from mcp_memory.domain.lifecycle import DAY_SECONDS
@@ -83,14 +84,14 @@ class Inspecting:
             raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
         earlier: list[Json] = [{"until": iso(at), "text": text} for at, text in self._records.old_texts(record_id)]
         return (
-            shown_record(record, "full")
+            shown_record(record, "full", caller)
             | {
                 "summary": record.summary,
                 "micro": record.micro,
                 "importance": record.importance,
                 "status": record.status,
                 "visibility": record.visibility,
-                "agent": record.agent,
+                "agent": author(record.agent, caller) or record.agent,
                 "session_id": record.session_id,
                 "created_at": iso(record.created_at),
                 "updated_at": iso(record.updated_at),
@@ -106,7 +107,7 @@ class Inspecting:
         records = self._records.list(where, "created", LOG_SHOWN)
         if not records:
             raise NotFound(f"No session {session_id!r} here; memory://status shows the present one.")
-        entries: list[Json] = [shown_record(record, "summary") for record in reversed(records)]
+        entries: list[Json] = [shown_record(record, "summary", caller) for record in reversed(records)]
         mine = caller.in_session(session_id)
         compactions: list[Json] = [
             {"number": one.number, "at": iso(one.at), "trigger": one.trigger, "before": one.before, "after": one.after}
@@ -145,6 +146,7 @@ def shown_report(report: ContextReport) -> dict[str, Json]:
         "strategy": report.strategy,
         "components": [
             {"source": c.source, "kind": c.kind, "id": c.id, "tokens": c.tokens, "score": c.score, "detail": c.detail}
+            | ({"agent": c.agent} if c.agent else {})
             for c in report.components
         ],
         "omitted": [{"id": omission.id, "reason": omission.reason} for omission in report.omitted],

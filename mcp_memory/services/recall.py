@@ -115,7 +115,7 @@ class Recall:
         shown = hits[request.offset : request.offset + request.limit]
         records = self._records.get([hit.id for hit in shown], caller.scopes)
         budget -= sum(self._counter.count(name) for name in ranking.degraded)
-        found = (_result(hit, records[hit.id], request) for hit in shown if hit.id in records)
+        found = (_result(hit, records[hit.id], request, caller) for hit in shown if hit.id in records)
         results = fit(found, budget, self._counter)
         end = request.offset + len(results)
         more = end < len(hits) or max(ranking.found.values(), default=0) >= wanted
@@ -126,7 +126,9 @@ class Recall:
     def _list(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         where = self._filter(request, caller)
         records = self._records.list(where, "occurred", request.limit + 1, request.offset)
-        results = fit((shown_record(r, request.detail) for r in records[: request.limit]), budget, self._counter)
+        results = fit(
+            (shown_record(r, request.detail, caller) for r in records[: request.limit]), budget, self._counter
+        )
         more = len(results) < len(records)
         return RecallAnswer(
             results=results, truncated=more, next_offset=request.offset + len(results) if more and results else None
@@ -151,13 +153,13 @@ class Recall:
     def _records_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
         hidden = hidden_branches(self._records, caller)
         records = self._records.get(request.ids, caller.scopes)
-        return {i: shown_record(r, request.detail) for i, r in records.items() if r.branch_id not in hidden}
+        return {i: shown_record(r, request.detail, caller) for i, r in records.items() if r.branch_id not in hidden}
 
     def _tasks_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
         """Tasks, which a context names beside records, with all of their results."""
         wanted = {each for each in request.ids if each.startswith(TASK)}
         tasks = self._records.tasks(caller.namespace) if wanted else ()
-        return {task.id: shown_task(task) for task in tasks if task.id in wanted}
+        return {task.id: shown_task(task, caller) for task in tasks if task.id in wanted}
 
     def _stand_ins(self, request: RecallRequest, caller: Caller) -> Mapping[str, Entry]:
         """What stands in logs, also in those of other agents, for what the caller sees all of."""
@@ -177,6 +179,7 @@ class Recall:
         """What became of every candidate of an assembled context."""
         fates: list[Mapping[str, Json]] = [
             {"id": c.id, "kind": c.kind, "detail": c.detail, "score": round(c.score, 4), "tokens": c.tokens}
+            | ({"agent": c.agent} if c.agent else {})
             for c in report.components
         ]
         fates += [{"id": omission.id, "omitted": omission.reason} for omission in report.omitted]
@@ -222,8 +225,8 @@ def is_relevant(hit: Fused) -> bool:
     return is_near or any(name in hit.raw for name in ("keyword", "time", "graph"))
 
 
-def _result(hit: Fused, record: Record, request: RecallRequest) -> dict[str, Json]:
-    result = shown_record(record, request.detail)
+def _result(hit: Fused, record: Record, request: RecallRequest, caller: Caller) -> dict[str, Json]:
+    result = shown_record(record, request.detail, caller)
     result["score"] = round(hit.score, 4)
     if request.explain:
         result["signals"] = {name: round(part, 2) for name, part in hit.parts.items() if part}

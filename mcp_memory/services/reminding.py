@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from mcp_memory.domain.alike import repeated
+from mcp_memory.domain.authors import author, is_own
 from mcp_memory.domain.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.fusion import Fused
 from mcp_memory.domain.intents import pick_strategy
@@ -44,18 +45,23 @@ class Reminder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    """A record of the block, in one of its forms."""
+    """A record of the block, in one of its forms; `agent` is another that stored it."""
 
     hit: Fused
     record: Record
     detail: Detail
     text: str
+    agent: str
 
 
 class Reminding:
     """Thread-safe. Gives less than `assemble_context`: neither tasks nor what always applies, and nothing by chance."""
 
-    def __init__(self, records: RecordStore, querying: Querying, counter: TokenCounter, clock: Clock) -> None:
+    def __init__(
+        self, records: RecordStore, querying: Querying, counter: TokenCounter, clock: Clock, *, takes_guidance: bool
+    ) -> None:
+        """Constraints that other agents stored enter where `takes_guidance`."""
+        self._takes_guidance = takes_guidance
         self._records = records
         self._querying = querying
         self._counter = counter
@@ -72,7 +78,7 @@ class Reminding:
         if pick_strategy(asked)[0] == "recent":  # It names no subject: "go on".
             return Reminder()
         found = self._found(asked, known, caller)
-        shown = self._fitted(found, asked, max_tokens, factor)
+        shown = self._fitted(found, asked, max_tokens, caller, factor)
         if not shown:
             return Reminder()
         text, context_id = _rendered(shown, asked)
@@ -97,9 +103,14 @@ class Reminding:
         ranking = self._querying.rank(asked, self._filter(known, caller))
         near = [hit for hit in ranking.hits if hit.id not in known and _is_called_for(hit)]
         records = self._records.get([hit.id for hit in near[:LOOKED_AT]], caller.scopes)
-        held = [(hit, records[hit.id]) for hit in near if hit.id in records and records[hit.id].holds]
+        held = [
+            (hit, records[hit.id]) for hit in near if hit.id in records and self._may_enter(records[hit.id], caller)
+        ]
         repeats = repeated([record for _, record in held])
         return [(hit, record) for hit, record in held if record.id not in repeats]
+
+    def _may_enter(self, record: Record, caller: Caller) -> bool:
+        return record.holds and (record.kind != "censor" or self._takes_guidance or is_own(record, caller))
 
     def _filter(self, known: Collection[str], caller: Caller) -> RecordFilter:
         isolated = stack_of(self._records, caller).isolated
@@ -107,12 +118,12 @@ class Reminding:
         return replace(visible, kinds=LEARNT, exclude=frozenset(known), isolated_tasks=isolated)
 
     def _fitted(
-        self, found: Sequence[tuple[Fused, Record]], asked: str, max_tokens: int, factor: ModelFactor
+        self, found: Sequence[tuple[Fused, Record]], asked: str, max_tokens: int, caller: Caller, factor: ModelFactor
     ) -> list[_Shown]:
         """The best that fit, each at the detail that does, with all that stands around them counted."""
         shown: list[_Shown] = []
         for hit, record in found:
-            for form in _forms(hit, record):
+            for form in _forms(hit, record, author(record.agent, caller)):
                 more = [*shown, form]
                 if ceil(self._counter.count(_rendered(more, asked)[0]) * factor.factor) <= max_tokens:
                     shown = more
@@ -123,7 +134,7 @@ class Reminding:
         tokens = ceil(self._counter.count(_line(each)) * factor.factor)
         return Component(
             source="recall", kind=each.record.kind, id=each.record.id, tokens=tokens, score=each.hit.score,
-            detail=each.detail,
+            detail=each.detail, agent=each.agent,
         )  # fmt: skip
 
 
@@ -141,10 +152,10 @@ def _ends(prompt: str) -> str:
     return f"{prompt[:half]}\n{prompt[-half:]}"
 
 
-def _forms(hit: Fused, record: Record) -> tuple[_Shown, _Shown]:
+def _forms(hit: Fused, record: Record, agent: str) -> tuple[_Shown, _Shown]:
     return (
-        _Shown(hit=hit, record=record, detail="summary", text=record.summary),
-        _Shown(hit=hit, record=record, detail="micro", text=record.micro),
+        _Shown(hit=hit, record=record, detail="summary", text=record.summary, agent=agent),
+        _Shown(hit=hit, record=record, detail="micro", text=record.micro, agent=agent),
     )
 
 
@@ -154,4 +165,4 @@ def _rendered(shown: Sequence[_Shown], asked: str) -> tuple[str, str]:
 
 
 def _line(each: _Shown) -> str:
-    return record_line(each.record, each.text, each.detail)
+    return record_line(each.record, each.text, each.detail, each.agent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from mcp_memory.domain.authors import author
 from mcp_memory.domain.detail import remeasured
 from mcp_memory.domain.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand
 from mcp_memory.domain.mentions import found_entities
@@ -139,7 +140,7 @@ def _refuse_taking(record: Record, moved: Record, caller: Caller) -> None:
     is_hidden = record.visibility == "shared" != moved.visibility
     if is_hidden and caller.person and record.agent != caller.agent:
         raise Conflict(
-            f"Record {record.id} was stored by {record.agent!r}, which alone may hide it from others;"
+            f"Record {record.id} was stored by {author(record.agent, caller)!r}, which alone may hide it from others;"
             " store what is yours anew, or retire the record."
         )
 

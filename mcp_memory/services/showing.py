@@ -3,13 +3,15 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
+from mcp_memory.domain.authors import author
 from mcp_memory.domain.records import Detail, Json, Record, Status
+from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.session_log import Entry, SessionLog
 from mcp_memory.domain.tasks import DEAD_ENDS, Task
 from mcp_memory.domain.times import iso
 from mcp_memory.ports import TokenCounter
 
-_ESSENTIAL = ("id", "kind", "text", "occurred_at", "status", "superseded_by", "score", "omitted")
+_ESSENTIAL = ("id", "kind", "text", "occurred_at", "status", "superseded_by", "agent", "score", "omitted")
 """What a result keeps where the whole of it is larger than the budget."""
 
 TELLING: frozenset[Status] = frozenset(
@@ -18,12 +20,13 @@ TELLING: frozenset[Status] = frozenset(
 """Statuses that change what to make of a record; the others are the usual course of its life."""
 
 
-def shown_record(record: Record, detail: Detail) -> dict[str, Json]:
-    """A record as results show it: what says nothing is left out."""
+def shown_record(record: Record, detail: Detail, caller: Caller) -> dict[str, Json]:
+    """A record as results show it to the caller: what says nothing is left out; `agent` names another author."""
     texts: Mapping[Detail, str] = {"micro": record.micro, "summary": record.summary, "full": record.text}
     shown: dict[str, Json] = {"id": record.id, "kind": record.kind, "text": texts[detail]}
     shown["occurred_at"] = iso(record.occurred_at)
     optional: Sequence[tuple[str, Json]] = (
+        ("agent", author(record.agent, caller)),
         ("speaker", record.speaker),
         ("status", record.status if record.status in TELLING else None),
         ("superseded_by", record.superseded_by),
@@ -37,8 +40,11 @@ def shown_record(record: Record, detail: Detail) -> dict[str, Json]:
     return shown | {name: value for name, value in optional if value}
 
 
-def shown_task(task: Task) -> dict[str, Json]:
-    """A task as results show it, its goal and what that came to; a dead end says that it is one."""
+def shown_task(task: Task, caller: Caller) -> dict[str, Json]:
+    """A task as results show it, its goal and what that came to; a dead end says that it is one.
+
+    `agent` names who works on it in the caller's place.
+    """
     outcome = f"dead end ({task.status}): {task.result}" if task.status in DEAD_ENDS else task.result
     shown: dict[str, Json] = {
         "id": task.id,
@@ -48,6 +54,7 @@ def shown_task(task: Task) -> dict[str, Json]:
         "status": task.status,
     }
     optional: Sequence[tuple[str, Json]] = (
+        ("agent", author(task.agent, caller)),
         ("parent_id", task.parent_id),
         ("success_criteria", task.success_criteria),
         ("artifacts", list(task.artifacts)),

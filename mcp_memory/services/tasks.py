@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from mcp_memory.domain.control_characters import without_controls
 from mcp_memory.domain.ids import TASK
+from mcp_memory.domain.neutral import one_line
 from mcp_memory.domain.redaction import clean_text
 from mcp_memory.domain.scopes import Caller
 from mcp_memory.domain.tasks import (
@@ -316,4 +317,4 @@ def _open_parent(task_id: str, tasks: Sequence[Task]) -> Task:
 def _named(tasks: Sequence[Task]) -> str:
     """The first few by id and goal, for a message."""
     more = f"; {len(tasks) - NAMED} more" if len(tasks) > NAMED else ""
-    return "; ".join(f"{task.id} ({task.goal[:60]})" for task in tasks[:NAMED]) + more
+    return "; ".join(f"{task.id} ({one_line(task.goal, 60)})" for task in tasks[:NAMED]) + more

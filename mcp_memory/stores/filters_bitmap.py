@@ -1,7 +1,8 @@
 """Which records pass a filter, told from memory and kept current by the change sequence. No index to trust.
 
 What a filter asks of a record stands in one array each, by the number in the record's id; a filter comes to a few
-operations over whole arrays. Entities are looked up in the truth: few filters name them, and their links are many.
+operations over whole arrays. Entities and authors are looked up in the truth: few filters name them, and an entity's
+links are many.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class BitmapFilterIndex:
         with self._lock:
             self._catch_up()
             flags = self._columns.passing(where)
-        if where.entities or where.entity_types:
+        if where.entities or where.entity_types or where.own_of:
             flags &= held_against(RecordSet.of(self._records.matching_ids(where)), np.arange(len(flags)))
         return RecordSet(flags.tobytes())
 
@@ -102,7 +103,7 @@ class _Columns:
             self._by_tag.setdefault(tag, set()).add(number)
 
     def passing(self, where: RecordFilter) -> Flags:
-        """All but the entities of a filter; as many flags as there are numbers, and one."""
+        """All but the entities and the author of a filter; as many flags as there are numbers, and one."""
         flags = self._any_of("scope", where.scopes)
         for condition in (*self._of_values(where), *self._of_sets(where)):
             flags &= condition

@@ -36,6 +36,8 @@ records = st.builds(
     branch_id=tasks,
     session_id=st.sampled_from(["s1", "s2"]),
     pinned=st.booleans(),
+    agent=st.sampled_from(["ann", "bob"]),
+    visibility=st.sampled_from(["shared", "user"]),
     status=st.sampled_from(["new", "retired", "inactive", "superseded"]),
     occurred_at=times,
 )
@@ -59,6 +61,7 @@ def filters(draw: st.DrawFn, known: Sequence[str]) -> RecordFilter:
         until=draw(st.none() | times),
         task_id=draw(tasks),
         session_id=draw(st.sampled_from([None, "s1", "s3"])),
+        own_of=draw(st.sampled_from(["", "", "ann", "nobody"])),
         pinned=draw(st.booleans()),
         include_inactive=draw(st.booleans()),
         hidden_branches=draw(st.frozensets(st.sampled_from(["t000001", "t000009"]))),

@@ -118,6 +118,8 @@ def test_threads_take_turns_at_writing(store: RecordStore, add: Add) -> None:
         ({"task_id": "t1"}, {"rich"}),
         ({"session_id": "s2"}, {"rich"}),
         ({"pinned": True}, {"rich"}),
+        ({"own_of": "bob"}, {"branch", "rich"}),
+        ({"own_of": "nobody"}, {"rich"}),
         ({"hidden_branches": frozenset({"t9"})}, {"plain", "rich"}),
         ({"hidden_branches": frozenset({"t8"})}, {"plain", "rich", "branch"}),
         ({"isolated_tasks": frozenset({"t1"})}, {"plain", "rich", "branch"}),
@@ -132,9 +134,9 @@ def test_a_filter_lets_pass_exactly_what_it_names(
     add("thing plain")
     add(
         "thing rich", kind="decision", status="active", tags=("red",), task_id="t1", session_id="s2", pinned=True,
-        occurred_at=200.0, entities=[Entity(name="Alpha", type="person")],
+        occurred_at=200.0, visibility="user", entities=[Entity(name="Alpha", type="person")],
     )  # fmt: skip
-    add("thing branch", branch_id="t9")
+    add("thing branch", branch_id="t9", agent="bob")
     add("thing retired", status="retired")
     add("thing inactive", status="inactive")
     add("thing elsewhere", scope="shared/there")

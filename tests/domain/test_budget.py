@@ -5,7 +5,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.budget import ALWAYS, Form, Item, Placed, arranged, place
+from mcp_memory.domain.budget import ALWAYS, OTHERS, Form, Item, Placed, arranged, place
 
 TITLES = {"Task": 3, "Known Information": 4, "Identity": 2, "Active Constraints": 3}
 
@@ -225,3 +225,12 @@ def test_advice_gives_way_to_a_record_where_space_is_short() -> None:
     assert (names(placed), names(left_out)) == (["f"], ["strategy:x"])
     placed, _ = place([advice, item("f", 30)], 400, TITLES)
     assert names(placed) == ["strategy:x", "f"]
+
+
+def test_what_other_agents_forbid_lives_on_what_the_readers_own_leaves() -> None:
+    """X5.1: none of the reader's own gives way to it, also where the budget holds only one of them."""
+    own, foreign = item("own", 40, share="censor"), item("foreign", 40, share=OTHERS)
+    assert names(place([foreign, own], 44, TITLES)[0]) == ["own"]
+    assert names(place([foreign, own], 84, TITLES)[0]) == ["foreign", "own"]
+    many = [item(f"foreign{n}", 40, share=OTHERS) for n in range(50)]
+    assert "record" in names(place([*many, item("record", 800)], 1_000, TITLES)[0])

@@ -20,7 +20,16 @@ def test_a_block_without_its_end_is_cut_out_to_the_end() -> None:
     assert strip_recalled(BLOCK.removesuffix("</memory-context>")) == ("", ("r000001",))
 
 
-@pytest.mark.parametrize("label", ["- [r000001 fact 2026-11-20] ", "[r000001 event 2026-11-20T10:00Z] ", "[r000001] "])
+@pytest.mark.parametrize(
+    "label",
+    [
+        "- [r000001 fact 2026-11-20] ",
+        "[r000001 event 2026-11-20T10:00Z] ",
+        "[r000001] ",
+        "- [r000001 identity 2026-11-20 by Claude Desktop-1a2b3c] ",
+        "- [r000001 by bob] ",
+    ],
+)
 def test_a_label_in_front_of_a_text_is_cut_off(label: str) -> None:
     """B11.1: an item copied out of the block."""
     assert strip_recalled(f"{label}The port is 5432.") == ("The port is 5432.", ("r000001",))

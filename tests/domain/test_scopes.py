@@ -47,6 +47,7 @@ def test_a_named_session_speaks_for_itself() -> None:
 @pytest.mark.parametrize(
     ("fields", "is_selective"),
     [
+        ({"own_of": "ann"}, True),
         ({}, False),
         ({"exclude": frozenset({"r1"})}, False),
         ({"since": 0.0}, True),

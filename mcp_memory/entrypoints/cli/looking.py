@@ -52,8 +52,8 @@ def status(
 
     with opened_existing(settings_for(context, data_dir, namespace, agent)) as memory:
         caller = memory.caller()
-        tree = task_tree(memory.tasks.tree(caller))
-        path = list_goals(memory.tasks.stack(caller).path)
+        tree = task_tree(memory.tasks.tree(caller), caller)
+        path = list_goals(memory.tasks.stack(caller).path, caller)
         shown = memory.status(caller) | {
             "path": path,
             "task_tree": tree,
@@ -148,7 +148,7 @@ def list_records(
         )
         records = memory.records.list(where, "occurred", limit + 1, offset)
     more = len(records) > limit
-    results: list[Json] = [shown_record(record, "summary") for record in records[:limit]]
+    results: list[Json] = [shown_record(record, "summary", caller) for record in records[:limit]]
     _print_records({"results": results, "truncated": more, "next_offset": offset + limit if more else None}, as_json)
 
 
@@ -170,8 +170,8 @@ def tasks(
     with opened_existing(settings_for(context, data_dir, namespace, agent)) as memory:
         caller = memory.caller()
         stack = memory.tasks.stack(caller)
-        tree = task_tree(memory.tasks.tree(caller))
-    shown = {"current": stack.current.id if stack.current else None} | show_place(stack) | {"tasks": tree}
+        tree = task_tree(memory.tasks.tree(caller), caller)
+    shown = {"current": stack.current.id if stack.current else None} | show_place(stack, caller) | {"tasks": tree}
     if as_json:
         print_json(shown)
     else:

@@ -93,6 +93,7 @@ def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
     status = record["status"] if record.get("status") in _TELLING else ""
     heading = Text.assemble((score, "bold"), f" ({why})" if why else "", " " if score else "")
     heading.append(f"{record['id']} {record['kind']} {record['occurred_at'][:10]}", "dim")
+    heading.append(f" by {record['agent']}" if record.get("agent") else "")
     heading.append(f" {status}" if status else "", "yellow")
     speaker = f"{record['speaker']}: " if record.get("speaker") else ""
     line = visible(" ".join(f"{speaker}{record['text']}".split()))

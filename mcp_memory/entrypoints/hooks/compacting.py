@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mcp_memory.domain.neutral import one_line
 from mcp_memory.domain.records import NewRecord
 from mcp_memory.entrypoints.hooks.feeding import feed
 from mcp_memory.entrypoints.hooks.hooked import Hooked
@@ -40,7 +41,7 @@ def before_compaction(hook: Hooked) -> str:
     if not hook.has_memory:
         return KEEP
     path = stack_of(hook.app.records, hook.caller).path
-    goals = " > ".join(" ".join(task.goal.split()) for task in path)[:GOAL_CHARACTERS]
+    goals = " > ".join(one_line(task.goal, GOAL_CHARACTERS) for task in path)[:GOAL_CHARACTERS]
     if not goals:
         return KEEP
     # The client takes all of this for instructions; a goal may be another agent's words.

@@ -22,8 +22,9 @@ def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
     def answer(arguments: ReviseArguments, client: str) -> CallToolResult:
-        revised = app.revise(_revision(arguments), asking(app, client))
-        return structured(show_record(revised) | show_cleaned(arguments.text))
+        caller = asking(app, client)
+        revised = app.revise(_revision(arguments), caller)
+        return structured(show_record(revised, caller) | show_cleaned(arguments.text))
 
     return make_tool("revise", "Revise", DESCRIPTION, ReviseArguments, answer, annotations())
 

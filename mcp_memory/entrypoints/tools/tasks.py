@@ -27,22 +27,25 @@ def build(app: "App") -> list[StrictTool]:
     def push(arguments: PushArguments, client: str) -> CallToolResult:
         caller = asking(app, client, arguments.session_id)
         stack = app.tasks.push(_push_request(arguments), caller)
-        shown: dict[str, Json] = {"task": show_task(stack.current) if stack.current else None} | show_place(stack)
+        shown: dict[str, Json] = {"task": show_task(stack.current) if stack.current else None} | show_place(
+            stack, caller
+        )
         if not (arguments.goal.strip() or arguments.task_id):  # A plan, maybe elsewhere: nobody has moved.
-            shown["path"] = list_goals(app.tasks.stack(caller).path)
+            shown["path"] = list_goals(app.tasks.stack(caller).path, caller)
         return structured(shown | show_cleaned(arguments.goal, arguments.success_criteria, *arguments.plan))
 
     def pop(arguments: PopArguments, client: str) -> CallToolResult:
-        popped = app.tasks.pop(_pop_request(arguments), asking(app, client, arguments.session_id))
+        caller = asking(app, client, arguments.session_id)
+        popped = app.tasks.pop(_pop_request(arguments), caller)
         current = popped.stack.current
         shown: dict[str, Json] = {
             "popped": show_task(popped.popped),
             "current": show_task(current) if current else None,
         }
         if popped.cascaded:
-            shown["abandoned"] = list_goals(popped.cascaded)
+            shown["abandoned"] = list_goals(popped.cascaded, caller)
         cleaned = show_cleaned(arguments.result, *arguments.artifacts)
-        return structured(shown | show_place(popped.stack) | cleaned)
+        return structured(shown | show_place(popped.stack, caller) | cleaned)
 
     return [
         make_tool("push_task", "Push task", PUSH_DESCRIPTION, PushArguments, push, annotations()),

@@ -1,6 +1,8 @@
 """status, search, list, tasks and show over a real memory."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -276,10 +278,23 @@ def test_options_choose_the_memory_before_and_behind_the_command(
     assert private in run("list").out
 
 
+def test_lists_and_searches_name_the_agents_of_others(run: "Run", memory: App) -> None:
+    """X5.1: of one's own they name none."""
+    [record_id] = remember(memory, NewRecord(text="The port is 5432."))
+    for screen in (run("list", "--agent", "ann").out, run("search", "port", "--agent", "ann").out):
+        assert re.search(rf"{record_id} fact [0-9-]+ by default\n", screen)
+    assert " by " not in run("list").out
+
+
 def test_a_stored_escape_sequence_does_not_reach_the_terminal(run: "Run", memory: App) -> None:
-    """S7.1."""
-    [record_id] = remember(memory, NewRecord(text="before \x1b[2J\x1b]0;owned\x07 after [red]not markup[/red]"))
-    for screen in (run("list").out, run("show", record_id).out, run("search", "owned").out):
+    """S7.1: an older version kept it."""
+    [record_id] = remember(memory, NewRecord(text="before"))
+    raw = "before \x1b[2J\x1b]0;owned\x07 after [red]not markup[/red]"
+    with memory.records.write() as transaction:
+        record = transaction.get(record_id)
+        assert record is not None
+        transaction.update(replace(record, text=raw, summary=raw, micro=raw))
+    for screen in (run("list").out, run("show", record_id).out, run("search", "before").out):
         assert "\x1b" not in screen
         assert "\x07" not in screen
         assert "[red]not markup[/red]" in screen
