@@ -89,6 +89,12 @@ _ENCODED = re.compile(
     r"|\\x(?P<two>[0-9a-fA-F]{2})|\\(?P<octal>[01][0-7]{2})|%(?P<percent>[0-7][0-9a-fA-F])"
 )
 _ENCODING_SIGNS = ("&", "\\", "%")
+_NARROW = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F) if chr(wide) != "＼"} | dict(
+    zip(map(ord, "﹟﹠﹔﹪"), map(ord, "#&;%"), strict=True)
+)
+"""Wide forms of ASCII, as `＆＃６０；`: what is spelled with them reads as an entity as well.
+
+Not the backslash: what looks like one escapes nothing."""
 MOST_LAYERS = 4
 """An entity may be written with entities; nobody reads through more than a few."""
 _KNOWN_AT_MOST = 20_000
@@ -129,6 +135,7 @@ def folded(text: str) -> str:
 
 def decoded(text: str) -> str:
     """The text with entities and escapes replaced by what they stand for, as deep as anybody would read them."""
+    text = _narrowed(text)
     for _ in range(MOST_LAYERS):
         if not any(sign in text for sign in _ENCODING_SIGNS) or not _ENCODED.search(text):
             break
@@ -141,7 +148,7 @@ def origins(text: str) -> Sequence[tuple[int, int]] | None:
 
     None where each stands for the character in its own place, as in nearly every text.
     """
-    layer, spans = text, None
+    layer, spans = _narrowed(text), None
     for _ in range(MOST_LAYERS):
         if not _ENCODED.search(layer):
             break
@@ -151,6 +158,11 @@ def origins(text: str) -> Sequence[tuple[int, int]] | None:
         return None
     spans = spans or [(place, place + 1) for place in range(len(layer))]
     return [span for span, size in zip(spans, sizes, strict=True) for _ in range(size)]
+
+
+def _narrowed(text: str) -> str:
+    """The text with wide forms of ASCII as ASCII, character for character."""
+    return text if text.isascii() else text.translate(_NARROW)
 
 
 def _peeled(layer: str, spans: Sequence[tuple[int, int]]) -> tuple[str, Sequence[tuple[int, int]]]:

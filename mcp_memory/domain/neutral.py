@@ -77,11 +77,13 @@ _UNSEEN = re.compile(
     "(?P<flag>\U0001f3f4[\U000e0030-\U000e007a]{1,8}\U000e007f)"
     # Joiners shape words of many scripts and join emoji; a variation selector chooses how an emoji looks.
     f"|(?<={_JOINED})(?P<joiner>[\u200c\u200d]|[\ufe0e\ufe0f][\u200d]?)(?={_JOINED})"
+    # After a virama a joiner chooses the form of the letter before it, also at a word's end, as in Malayalam.
+    "|(?<=[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca])(?P<virama>[\u200c\u200d])"
     f"|(?<={_JOINED})(?P<variant>[\ufe0e\ufe0f])|(?<=[0-9#*])(?P<keycap>\ufe0f)(?=\u20e3)"
     "|[\u00ad\u034f\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2065\u206a-\u206f\ufe00-\ufe0f\ufeff"
     "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_KEPT = ("flag", "joiner", "variant", "keycap")
+_KEPT = ("flag", "joiner", "virama", "variant", "keycap")
 
 
 def neutralise(text: str) -> str:
