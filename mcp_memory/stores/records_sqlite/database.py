@@ -174,14 +174,20 @@ class Database:
                 self._witness.begin()
                 self._refuse(self._fault())
         except (sqlite3.Error, StoreUnavailable) as error:
-            if isinstance(error, sqlite3.Error) and is_broken(error):
-                with suppress(OSError):
-                    self._witness.begin()
-            fault = self._fault()
-            self._witness.end()
-            self._refuse(fault)
+            self._give_up_opening(error)
             raise
         return self._writer
+
+    def _give_up_opening(self, error: Exception) -> None:
+        """Leave the files as they are. Raises StoreUnavailable where it can be said which of them was lost."""
+        if isinstance(error, sqlite3.Error) and is_broken(error):
+            with suppress(OSError):
+                self._witness.begin()
+        fault = self._fault()
+        if hasattr(self, "_writer"):
+            _close(self._writer, may_fold=False)
+        self._witness.end()
+        self._refuse(fault)
 
     def _wait_for_disk(self, is_durable: bool) -> None:
         if is_durable != self._is_durable:
