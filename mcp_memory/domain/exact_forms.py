@@ -96,7 +96,8 @@ FILE = re.compile(
     r"|swift|scala|sql|sh|ya?ml|toml|json|jsonl|lock|cfg|conf|ini|env|md|rst|txt|csv|xml|html|css|scss|ipynb|proto|tf"
     r"|vue|svelte|gradle|prisma|service|pem|parquet|sqlite|db|log|pdf|docx|xlsx|pptx)"
 )
-LINE_IN_FILE = re.compile(r":\d[\d:.,-]*$")
+LINE_IN_FILE = re.compile(r"(?<![\d:.,-])(?P<file>[\d.,-]*+(?::(?!\d)[\d.,-]*+)*+):\d[\d:.,-]*+$")
+"""The place behind a file, as in "a.py:12:5"; `file` is what of such signs is still the file's, as in "v2.0:7"."""
 _TOOLS = (
     r"git|gh|npm|npx|pnpm|yarn|node|deno|bun|pip|uv|uvx|poetry|python3?|pytest|ruff|mypy|pyright|tox|make|just|cargo|go"
     r"|rustc|docker|docker-compose|podman|kubectl|helm|terraform|ansible(?:-playbook)?|aws|gcloud|az|psql|mysql|sqlite3"

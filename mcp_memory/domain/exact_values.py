@@ -118,7 +118,7 @@ def _exact(text: str, start: int, end: int, worth: float, sort: Sort = "value") 
 
 def _files(text: str) -> Iterator[Exact]:
     for match in islice(forms.PATH_WORD.finditer(text), MAX_WORDS):
-        word = forms.LINE_IN_FILE.sub("", match.group().rstrip(".:/\\-+@~,"))
+        word = forms.LINE_IN_FILE.sub(r"\g<file>", match.group().rstrip(".:/\\-+@~,"))
         if forms.FILE.fullmatch(word) and text[match.start() + len(word) : match.start() + len(word) + 1] != "(":
             yield from _exact(text, match.start(), match.start() + len(word), 1.0, "file")
 

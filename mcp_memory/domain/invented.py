@@ -10,7 +10,7 @@ SMALL = 12
 """A number up to this may count what the text itself lists."""
 _NUMBER = re.compile(r"\d[\d,.'’_]{0,30}")
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’_]\d{3})+")
-_PART = re.compile(r"[\w.:/-]*\d(?:[\w.:/-]|[,'’](?=\d))*|\b[A-Z][A-Z0-9_]{3,}\b")
+_PART = re.compile(r"(?<![\w.:/-])[\w.:/-]*\d(?:[\w.:/-]|[,'’](?=\d))*|\b[A-Z][A-Z0-9_]{3,}\b")
 _WORD = re.compile(r"[\w.-]{3,}")
 _FACTORS = (1.0, 1000.0, 1024.0, 60.0, 3600.0, 24.0, 7.0, 100.0)
 """Between units that tell the same: seconds and minutes, megabytes and gigabytes, shares and percent."""

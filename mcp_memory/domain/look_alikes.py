@@ -69,8 +69,8 @@ _SIGNS = {
 }
 _NAMED = re.compile(
     # "LATIN LETTER SMALL CAPITAL B", "LATIN SMALL LETTER O WITH STROKE", "NEGATIVE SQUARED LATIN CAPITAL LETTER A"
-    r"(?:.*\b)?(?:LATIN|REGIONAL INDICATOR)\b.*\bLETTER (?:SMALL CAPITAL )?(?:[A-Z-]{2,} )*"
-    r"(?P<letter>[A-Z])(?: WITH .*)?"
+    r"(?:.{0,40}\b)?(?:LATIN|REGIONAL INDICATOR)\b.{0,40}\bLETTER (?:SMALL CAPITAL )?(?:[A-Z-]{2,20} ){0,4}"
+    r"(?P<letter>[A-Z])(?: WITH .{0,60})?"
 )
 _ENCLOSED = re.compile(r"PARENTHESIZED LATIN .* LETTER (?P<letter>[A-Z])")
 _INVISIBLE = re.compile(

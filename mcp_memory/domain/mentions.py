@@ -52,7 +52,7 @@ _CODE_PATTERNS: _Patterns = (("identifier", re.compile(r"\b[A-Z]+[a-z0-9]+[A-Z][
 _CODE_LINE = re.compile(
     r"^\s*(?:(?:def|fn|func|class|interface|struct)\s+\w+\s*[(:{<]|import\s+\w|from\s+\S+\s+import\b|return\b|elif\b"
     r"|(?:else|try)\s*[:{]|(?:const|let|var|public|private|static)\s+\w|#include|@\w+|[}\])]|//|/\*|\$\s|>>>|\#\s)"
-    r"|^\s*[\w.]+\(.*\)\s*:?\s*$|[;{]\s*$|[\w\])]\s*(?:[-+*|]?=|:=|=>)\s*[\w\[{(\"']|->"
+    r"|^\s*[\w.]+\(.*\)\s*+(?::\s*+)?$|[;{]\s*+$|[\w\])]\s*(?:[-+*|]?=|:=|=>)\s*[\w\[{(\"']|->"
 )
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _MARKED = re.compile(r"\[REDACTED[^\]\n]{0,80}\]")

@@ -17,7 +17,7 @@ MAX_GAP = 8
 
 _WORD = re.compile(r"[^\W\d_](?:[^\W_]|['’](?=[^\W\d_])|[-+](?=[^\W_]))*")
 _SUFFIX = re.compile(r"['’](?:s|m|re|ve|ll|d|t)$", re.IGNORECASE)
-_INSIDE_SENTENCE = re.compile(r"\s*[,;(]?\s*|\s+[&/]\s+")
+_INSIDE_SENTENCE = re.compile(r"\s*+(?:[,;(]\s*+)?|\s++[&/]\s++")
 _INSIDE_RUN = re.compile(r"[^\S\n]|\s&\s")
 
 _CONNECTORS = frozenset("da de del der di du la le of van von".split())

@@ -55,8 +55,8 @@ _HASHES = re.compile(r"\s{0,3}#{1,6}\s*(?P<title>[^\s:][^:]{0,80})(?::(?P<rest>.
 _BOLD = re.compile(r"\s{0,3}(?:\*\*|__)(?P<title>[^*_\n]{1,60})(?:\*\*|__)(?P<rest>.*)$")
 _PLAIN = re.compile(r"\s{0,3}(?P<title>(?:\d{1,2}[.)]\s?)?[A-Za-z][A-Za-z' /-]{1,40}):(?P<rest>.*)$")
 _NUMBERED = re.compile(r"\s{0,3}\d{1,2}[.)]\s+(?P<title>[A-Za-z][A-Za-z' /-]{1,40})(?P<rest>)$")
-_AROUND_TITLE = re.compile(r"^[\d.)*_\s]+|\s*\([^)]*\)\s*$|[*_:\s]+$")
-_ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])(?:\s+|$)")
+_AROUND_TITLE = re.compile(r"^[\d.)*_\s]+|\s{0,80}\([^)]{0,80}\)\s{0,80}$|[*_:\s]{1,80}$")
+_ITEM = re.compile(r"(?<!\s)\s*+(?:[-*+•]|\d{1,3}[.)])(?:\s+|$)")
 _TICKED = re.compile(r"`([^`]+)`")
 _NOTHING = (
     "|none|nothing|n/a|none yet|not applicable|nothing yet|none so far|none mentioned|keine|nichts|aucun|无|没有|なし"

@@ -20,7 +20,7 @@ LEAST_SIMILAR = 0.3
 SAME = 0.85
 DAMPING, TOLERANCE, MOST_STEPS = 0.85, 1e-6, 100
 _EXACT = re.compile(
-    r"[^\s,;()\"'“”]*[\d_/\\@][^\s,;()\"'“”]*|\b\w+\.\w+\b|\b[A-Z][\w-]*[A-Z]\w*|`[^`]+`"
+    r"[^\s,;()\"'“”]{0,200}[\d_/\\@][^\s,;()\"'“”]*|\b\w+\.\w+\b|\b[A-Z][\w-]*[A-Z]\w*|`[^`]+`"
     r"|\b(?:not|no|never|without|n['’]t|before|after|up|down|on|off|true|false|failed|passed)\b|[不没未非]|ない|ません"
 )
 """What makes two sentences differ that are alike otherwise: values, names, denials."""

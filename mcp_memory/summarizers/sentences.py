@@ -28,8 +28,8 @@ MOST_CHARACTERS = 500
 _READABLE = frozenset({"sentence", "item"})
 _OURS = re.compile(r"\A\s*\[[A-Z][A-Z ]{3,40}\b[^\]\n]{0,300}\]\s*")
 """How compaction's own texts begin."""
-_OPENED_BY = re.compile(r"\s*\(open x\w{1,20}\)$")
-_WHY = re.compile(r"\s*Why: [^.!?…]{0,300}[.!?…]")
+_OPENED_BY = re.compile(r"(?<!\s)\s*+\(open x\w{1,20}\)$")
+_WHY = re.compile(r"(?<!\s)\s*+Why: [^.!?…]{0,300}[.!?…]")
 OUTCOME, FAILED = "→ ", "Failed: "
 """How lines of a batch begin that are no quotation (compaction/goal_batch.py)."""
 _DEED: tuple[EntryKind, EntryKind] = ("tool_call", "tool_result")

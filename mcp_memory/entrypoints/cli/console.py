@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """The exit code of whoever was interrupted at the keyboard."""
 _BETWEEN_UPDATES_SECONDS = 0.05
-_PADDING = re.compile(r"[ \t]+(?=\n)")
+_PADDING = re.compile(r"(?<![ \t])[ \t]++(?=\n)")
 _FOR_PEOPLE: Mapping[str, str] = {
     "call `recall` to find ids": "`mcp-memory search` finds ids",
     "Correct the call and send it again.": "Correct it, and run the command again.",

@@ -13,8 +13,8 @@ from mcp_memory.entrypoints.clients.notation import NotEditable, Table, as_table
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _END_OF_LINE = re.compile(r"[ \t]*\r?\n")
-_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<comment>//[^\n]*|/\*.*?\*/)', re.DOTALL)
-"""So that the slashes in "https://example.org" are no comment."""
+_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
+"""So that the slashes in "https://example.org" are no comment. What is not closed goes to the end, once."""
 _FIRST_INDENT = re.compile(r"\n([ \t]+)\S")
 
 
