@@ -48,7 +48,7 @@ def test_every_hook_is_run_with_a_timeout_behind_its_own_deadline() -> None:
 
 def test_the_server_is_the_command_without_arguments() -> None:
     isolated = {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
-    entry = {"command": "mcp-memory", "args": [], "env": isolated}
+    entry: dict[str, Any] = {"command": "mcp-memory", "args": [], "env": isolated}
     assert read(PLUGIN / ".mcp.json") == {"mcpServers": {"memory": entry}}
 
 
