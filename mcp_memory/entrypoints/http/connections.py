@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import h11
 import uvicorn
@@ -23,10 +23,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 logger = logging.getLogger(__name__)
 
-LINGER_SECONDS: Final = 2.0
+LINGER_SECONDS: Final = 5.0
 """How long what still comes of a request that was refused is read, lest its sender miss the answer."""
 LINGER_BYTES: Final = 8 * 1024 * 1024
-LINGER_PAUSE_SECONDS: Final = 0.05
+LINGER_PAUSE_SECONDS: Final = 0.02
 """Between two reads of at most 256 KiB."""
 MAX_LINGERING: Final = 16
 """For so many connections at once; of those beyond, the sender may miss the answer."""
@@ -59,22 +59,43 @@ class Limits:
     threads: int
 
 
+class Guest(Protocol):
+    """A connection, as far as it takes up a place."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def since(self) -> float:
+        """When it came, or its latest answer ended, by the event loop's clock."""
+        ...
+
+    @property
+    def rank(self) -> int | None:
+        """0 without a request, 1 while one still arrives; None while it is answered: that is not the client's delay."""
+        ...
+
+    def evict(self) -> None:
+        """Close it at once."""
+        ...
+
+
 class Crowd:
     """The connections there are. Those that wait for their client make room for new ones. For one event loop."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._present: dict[str, list[Connection]] = {}
-        self._lingering: set[Connection] = set()
+        self._present: dict[str, list[Guest]] = {}
+        self._lingering: set[Guest] = set()
         self._warned_at = -WARNING_SECONDS
 
     def __len__(self) -> int:
         return sum(map(len, self._present.values()))
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: Guest) -> None:
         self._present.setdefault(connection.address, []).append(connection)
 
-    def discard(self, connection: Connection) -> None:
+    def discard(self, connection: Guest) -> None:
         """Forget a connection, if it is known."""
         self._lingering.discard(connection)
         of_address = self._present.get(connection.address, [])
@@ -83,7 +104,7 @@ class Crowd:
         if not of_address:
             self._present.pop(connection.address, None)
 
-    def linger(self, connection: Connection) -> bool:
+    def linger(self, connection: Guest) -> bool:
         """Let a connection be read on after its refusal; False where too many are."""
         if len(self._lingering) >= MAX_LINGERING:
             return False
@@ -109,14 +130,14 @@ class Crowd:
             self._warned_at = time.monotonic()
             logger.warning("Turned away a connection from %s: %d are open, none of them idle.", address, len(self))
 
-    def _evict(self, among: list[Connection]) -> bool:
+    def _evict(self, among: list[Guest]) -> bool:
         """Close the one that has waited longest, those without a request before those that still send one."""
         waiting = [(rank, each.since, place) for place, each in enumerate(among) if (rank := each.rank) is not None]
         if not waiting:
             return False
         victim = among[min(waiting)[-1]]
         self.discard(victim)
-        victim.transport.abort()
+        victim.evict()
         return True
 
 
@@ -137,10 +158,12 @@ class Connection(H11Protocol):
 
     @property
     def rank(self) -> int | None:
-        """0 without a request, 1 while one still arrives; None while it is answered: that is not the client's delay."""
         if not self._is_in_request:
             return 0
         return 1 if self.is_unread else None
+
+    def evict(self) -> None:
+        self.transport.abort()
 
     @property
     def is_unread(self) -> bool:

@@ -3,14 +3,16 @@
 import contextlib
 import json
 import socket
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
-from mcp_memory.entrypoints.http.connections import LOOPBACK, address_of
+from mcp_memory.entrypoints.http.connections import LOOPBACK, MAX_LINGERING, Crowd, Limits, address_of
 from tests.entrypoints.http.conftest import (
     PATIENCE_SECONDS,
     HttpServer,
@@ -245,6 +247,7 @@ def test_at_the_limit_those_who_wait_make_room(
     wait_until(lambda: is_well(server))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limit of open files")
 def test_the_store_is_left_the_files_it_needs(
     tmp_path: Path, start_http: Callable[..., HttpServer], opened: list[socket.socket]
 ) -> None:
@@ -280,3 +283,66 @@ def test_addresses_of_one_network_count_as_one() -> None:
     assert address_of("::ffff:192.0.2.1") == address_of("192.0.2.1") != address_of("192.0.2.2")
     assert {address_of("127.0.0.1"), address_of("::1"), address_of("::ffff:127.0.0.1")} == {LOOPBACK}
     assert address_of("fe80::1%eth0") == address_of("fe80::2")
+
+
+@dataclass(eq=False)
+class Guest:
+    """A connection without a socket."""
+
+    address: str
+    since: float
+    rank: int | None
+    crowd: Crowd
+    is_evicted: bool = False
+
+    def evict(self) -> None:
+        self.is_evicted = True
+        self.crowd.discard(self)
+
+
+def crowd_of(*guests: tuple[str, float, int | None]) -> tuple[Crowd, list[Guest]]:
+    """Five places, three of them for one address."""
+    crowd = Crowd(
+        Limits(
+            connections=5, from_this_machine=5, from_elsewhere=3, head_seconds=1, transfer_seconds=1, idle_seconds=1,
+            threads=1,
+        )
+    )  # fmt: skip
+    made = [Guest(*guest, crowd) for guest in guests]
+    for guest in made:
+        crowd.add(guest)
+    return crowd, made
+
+
+def test_whoever_holds_most_gives_way_first() -> None:
+    """X6.1: the oldest without a request, before those that send one; never one that is answered."""
+    crowd, (_, idle, older, sending, single) = crowd_of(
+        ("a", 1, None), ("a", 4, 0), ("a", 3, 0), ("b", 1, 1), ("b", 2, None)
+    )
+    assert crowd.make_room("c")
+    crowd.add(Guest("c", 5, None, crowd))
+    assert crowd.make_room("c")
+    assert [each.is_evicted for each in (idle, older, sending, single)] == [True, True, False, False]
+    crowd.add(Guest("c", 6, None, crowd))
+    assert crowd.make_room("d")
+    assert sending.is_evicted
+    crowd.add(Guest("d", 7, None, crowd))
+    assert not crowd.make_room("e")
+    assert len(crowd) == 5
+
+
+def test_an_address_at_its_limit_takes_nobody_elses_place() -> None:
+    """X6.1."""
+    crowd, guests = crowd_of(("a", 1, None), ("a", 2, None), ("a", 3, None), ("b", 1, 0))
+    assert not crowd.make_room("a")
+    assert crowd.make_room("b")
+    assert not any(guest.is_evicted for guest in guests)
+
+
+def test_few_connections_are_read_on_after_a_refusal() -> None:
+    """X6.1."""
+    crowd, _ = crowd_of()
+    guests = [Guest("a", 1, 1, crowd) for _ in range(MAX_LINGERING + 1)]
+    assert [crowd.linger(guest) for guest in guests] == [True] * MAX_LINGERING + [False]
+    crowd.discard(guests[0])
+    assert crowd.linger(guests[-1])
