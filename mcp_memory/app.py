@@ -19,7 +19,7 @@ from mcp_memory.domain.scopes import Caller, RecordFilter
 from mcp_memory.domain.tokens import ModelFactor
 from mcp_memory.encoders.token_factors import factor_for
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
-from mcp_memory.errors import StoreUnavailable
+from mcp_memory.errors import McpMemoryError, StoreUnavailable
 from mcp_memory.language.dates_dateparser import DateParserReader
 from mcp_memory.language.secrets_re2 import NoRedactor, SecretRedactor
 from mcp_memory.making import (
@@ -238,6 +238,18 @@ class App:
         if not forgotten.purged:
             self.stirred.set()
         return forgotten
+
+    @property
+    def notice(self) -> str:
+        """What a client is told first where the folder was not given the namespace that it claims; else "".
+
+        Looking takes nothing, and no fault is told here: each call tells it.
+        """
+        with contextlib.suppress(McpMemoryError):
+            if self.settings.namespace is None:
+                looked_at = self.trust.membership(read_project(self._folder), takes=False)
+                return NOTICE if looked_at.is_refused else ""
+        return ""
 
     def is_apart(self, caller: Caller) -> bool:
         """True where the caller works in the own namespace of a folder that claims another, which it was not given."""

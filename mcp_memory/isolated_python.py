@@ -37,21 +37,31 @@ def environment_for_child() -> dict[str, str]:
 def trusted_path() -> list[str]:
     """The entries of `sys.path` that the working directory has no part in, in their order.
 
-    The working directory stays where this very package lies in it, as in a clone whose `mcp_memory` is run unbuilt.
+    What belongs to the interpreter and where this very package lies stay wherever they are: a project's own `.venv`
+    lies in its folder, and so does `mcp_memory` in a clone that is run unbuilt.
     """
     try:
         here = os.path.realpath(os.getcwd())
     except OSError:  # The folder was removed while somebody stood in it.
         here = ""
-    home = os.path.realpath(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return [entry for entry in sys.path if here == home or not _depends_on(here, entry)]
+    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    trusted = [sys.prefix, sys.base_prefix, sys.exec_prefix, site.getusersitepackages()]
+    return [
+        entry
+        for entry in sys.path
+        if _is_at(home, entry) or not (_is_below(here, entry) and not any(_is_below(root, entry) for root in trusted))
+    ]
 
 
-def _depends_on(folder: str, entry: str) -> bool:
-    """True for "", for a relative path such as `lib` and for the folder itself, however it is spelt.
+def _is_at(folder: str, entry: str) -> bool:
+    return os.path.realpath(entry) == os.path.realpath(folder)
 
-    What names no file, as the marker `__editable__.x.finder.__path_hook__`, is no path at all and stays.
+
+def _is_below(folder: str, entry: str) -> bool:
+    """True for the folder and all in it. A relative entry, as "" and `lib`, is below the working directory.
+
+    What names no file, as the marker `__editable__.x.finder.__path_hook__`, is no path and below nothing.
     """
-    if os.path.isabs(entry):
-        return os.path.realpath(entry) == folder
-    return not entry or os.path.exists(entry)
+    root = os.path.realpath(folder)
+    is_path = not entry or os.path.isabs(entry) or os.path.exists(entry)
+    return is_path and (os.path.realpath(entry) + os.sep).startswith(os.path.join(root, ""))

@@ -44,7 +44,10 @@ def read_project(start: Path | None = None) -> Project:
         ) from error
     for top in (folder, *folder.parents):
         if os.path.lexists(top / ".git"):
-            return _repository(top)
+            git_dir = _git_dir(top) if _is_of_owner(top / ".git", folder) else None
+            if git_dir is not None:
+                return _repository(top, git_dir)
+            break
     own = DEFAULT_NAMESPACE if folder == folder.parent or folder == _home() else own_namespace(str(folder))
     return Project(folder=str(folder), root=str(folder), own=own)
 
@@ -64,32 +67,52 @@ def _home() -> Path | None:
         return None
 
 
-def _repository(top: Path) -> Project:
-    git_dir = _git_dir(top)
-    if git_dir is None:
-        return Project(folder=str(top), root=str(top), own=own_namespace(str(top)))
+def _repository(top: Path, git_dir: Path) -> Project:
     common = git_dir if git_dir == top / ".git" else _common_dir(git_dir)
     config = parse_config(_read_text(common / "config", CONFIG_BYTES) or "")
     is_proven = _is_proven(top, git_dir, common, config)
-    main = common.parent if common.name == ".git" else common
+    is_bare = common.name != ".git"
+    main = common if is_bare else common.parent
     root = main if is_proven else top
     url = next(filter(None, config.get("remote.origin.url", ())), "")
     claim = remote_namespace(url, partial(_real_path, main))
     if not claim and not is_proven:
-        claim = own_namespace(str(main))
+        claim = own_namespace(str(main), is_bare=is_bare)
     return Project(
-        folder=str(top), root=str(root), own=own_namespace(str(root)), repository=str(common), claim=claim,
+        folder=str(top),
+        root=str(root),
+        own=own_namespace(str(root), is_bare=is_bare and is_proven),
+        repository=str(common),
+        claim=claim,
         is_proven=is_proven,
-    )  # fmt: skip
+    )
 
 
 def _git_dir(top: Path) -> Path | None:
-    """The directory that `.git` is, or that it points to as a link or a file; None where it points to none."""
+    """The directory that `.git` is, or that it points to as a link or a file; None where that is no repository's.
+
+    An empty `.git`, or a pipe in its place, makes no repository of the folders below it.
+    """
     dot_git = top / ".git"
     if folder_exists(dot_git):
-        return Path(os.path.realpath(dot_git))
-    text = _read_text(dot_git, POINTER_BYTES) or ""
-    return _directory(top, text.removeprefix("gitdir:")) if text.startswith("gitdir:") else None
+        git_dir = Path(os.path.realpath(dot_git))
+    else:
+        text = _read_text(dot_git, POINTER_BYTES) or ""
+        git_dir = _directory(top, text.removeprefix("gitdir:")) if text.startswith("gitdir:") else None
+    is_used = git_dir is not None and any(os.path.lexists(git_dir / name) for name in ("HEAD", "config", "commondir"))
+    return git_dir if is_used else None
+
+
+def _is_of_owner(dot_git: Path, folder: Path) -> bool:
+    """True for a `.git` that belongs to the owner of the folder, to this user or to root.
+
+    In a folder that all may write to, as /tmp, anybody can plant one above the folders of others.
+    """
+    try:
+        owner = dot_git.lstat().st_uid
+        return owner in (folder.stat().st_uid, os.getuid() if hasattr(os, "getuid") else owner, 0)
+    except OSError:
+        return False
 
 
 def _common_dir(git_dir: Path) -> Path:

@@ -53,6 +53,14 @@ def _check_agent(value: str) -> str:
     return value
 
 
+def _check_full_path(value: Path) -> Path:
+    """Refuse what would lie in the folder that the process is started in: a clone could bring a database of its own."""
+    path = value.expanduser()
+    if not path.is_absolute():
+        raise ValueError("must be a full path")
+    return path
+
+
 _Name = Annotated[str, AfterValidator(_check_name)]
 _AgentName = Annotated[_Name, AfterValidator(_check_agent)]
 
@@ -119,8 +127,10 @@ class Settings(BaseSettings):
         env_prefix="MCP_MEMORY_", env_ignore_empty=True, extra="forbid", frozen=True, hide_input_in_errors=True
     )
 
-    data_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir(APP_NAME, appauthor=False)))
-    """Where the database lies; must be on a local file system."""
+    data_dir: Annotated[Path, AfterValidator(_check_full_path)] = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir(APP_NAME, appauthor=False))
+    )
+    """Where the database lies, by its full path (`~` is home); must be on a local file system."""
     namespace: _Name | None = None
     """The project whose memory is used; by default that of the folder one is in (docs/projects.md)."""
     inherit: Annotated[list[_Name], NoDecode, BeforeValidator(_split_commas)] = []

@@ -315,3 +315,43 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(InvalidRequest, match="MCP_MEMORY_NAMESPACE"):
             read_project()
         monkeypatch.chdir(tmp_path)
+
+
+def test_files_of_a_working_tree_that_look_like_a_repository_prove_nothing(tmp_path: Path) -> None:
+    """X2.1: anybody may write them who gets a change merged; what they name is never the folder that they lie in."""
+    shop, evil = tmp_path / "shop", tmp_path / "evil"
+    (shop / "worktrees" / "x").mkdir(parents=True)
+    evil.mkdir()
+    (shop / "config").write_text("[core]\n\tworktree = ../evil\n")
+    (shop / "worktrees" / "x" / "HEAD").write_text("ref: refs/heads/main\n")
+    (shop / "worktrees" / "x" / "commondir").write_text("../..\n")
+    (shop / "worktrees" / "x" / "gitdir").write_text(f"{evil / '.git'}\n")
+    for pointer in ("gitdir: ../shop\n", "gitdir: ../shop/worktrees/x\n"):
+        (evil / ".git").write_text(pointer)
+        assert read_project(evil).own not in (own_namespace(str(shop)), read_project(shop).own)
+        assert not read_project(evil).claim
+
+
+@pytest.mark.parametrize("planted", ["an empty directory", "a link to nowhere", "an empty file"])
+def test_what_is_no_repository_joins_no_folders(tmp_path: Path, planted: str) -> None:
+    """X2.2: however it came to lie above them."""
+    dot_git = tmp_path / ".git"
+    if planted == "an empty directory":
+        dot_git.mkdir()
+    elif planted == "a link to nowhere":
+        dot_git.symlink_to(tmp_path / "gone")
+    else:
+        dot_git.touch()
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    assert read_project(tmp_path / "a").own != read_project(tmp_path / "b").own
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give a file away")
+def test_what_another_user_planted_above_a_folder_is_not_its_repository(tmp_path: Path) -> None:
+    """X2.1: as in /tmp, where everybody may write."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config").write_text('[remote "origin"]\n\turl = https://example.org/team/shop.git\n')
+    (tmp_path / "mine").mkdir()
+    os.chown(tmp_path / ".git", 65_534, -1)
+    assert not read_project(tmp_path / "mine").claim

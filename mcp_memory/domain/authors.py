@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from functools import cache
 
 from mcp_memory.domain.look_alikes import folded
 from mcp_memory.domain.neutral import readable
@@ -43,11 +44,16 @@ def shown_name(agent: str, *, beside: str = "") -> str:
     """
     words = set(re.split(r"[ ._@+-]", agent.casefold()))
     is_plain = _PLAIN.fullmatch(agent) and len(agent) <= NAME_CHARACTERS and not _LOOKS_LIKE_A_DIGEST.search(agent[-7:])
-    if is_plain and not words & _TAKEN and _shape(agent) != _shape(beside):
+    if is_plain and not set(map(_shape, words)) & _taken_shapes() and _shape(agent) != _shape(beside):
         return agent
     digest = hashlib.blake2b(agent.encode("utf-8", "replace"), digest_size=3).hexdigest()
     plain = _NOT_A_LETTER.sub("_", readable(agent[: 4 * NAME_CHARACTERS])).strip("_")[: NAME_CHARACTERS - 7]
     return f"{plain}-{digest}" if plain else f"agent-{digest}"
+
+
+@cache
+def _taken_shapes() -> frozenset[str]:
+    return frozenset(map(_shape, _TAKEN))
 
 
 def _shape(name: str) -> str:

@@ -83,7 +83,7 @@ _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _DROPPED = frozenset({"Mn", "Me", "Cf", "Cc"})
 _ENCODED = re.compile(
     # `<` as "&lt;", "&#60;", "&#x3c;" (the semicolon may be missing), "\u003c", "\u{3c}", "\x3c", "\074", "%3C"
-    r"&(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[lL][tT]|[gG][tT]|[aA][mM][pP]|[nN][bB][sS][pP]|[sS][hH][yY]);?"
+    r"&(?:\#0{0,20}\d{1,7}|\#[xX]0{0,20}[0-9a-fA-F]{1,6}|[lL][tT]|[gG][tT]|[aA][mM][pP]|[nN][bB][sS][pP]|[sS][hH][yY]);?"
     r"|&[A-Za-z][A-Za-z0-9]{1,31};"
     r"|\\u\{(?P<braced>[0-9a-fA-F]{1,6})\}|\\u(?P<four>[0-9a-fA-F]{4})|\\U(?P<eight>0[0-9a-fA-F]{7})"
     r"|\\x(?P<two>[0-9a-fA-F]{2})|\\(?P<octal>[01][0-7]{2})|%(?P<percent>[0-7][0-9a-fA-F])"
@@ -130,7 +130,12 @@ def folded(text: str) -> str:
 
     Escapes stay as they are. Takes time linear in the length of the text.
     """
-    return text.lower() if text.isascii() and not _ODD_SPACE.search(text) else text.translate(_FOLDS)
+    return text.lower() if _is_plain(text) else text.translate(_FOLDS)
+
+
+def _is_plain(text: str) -> bool:
+    """True where every character folds to one, itself in lower case."""
+    return text.isascii() and not _ODD_SPACE.search(text)
 
 
 def decoded(text: str) -> str:
@@ -153,7 +158,7 @@ def origins(text: str) -> Sequence[tuple[int, int]] | None:
         if not _ENCODED.search(layer):
             break
         layer, spans = _peeled(layer, spans or [(place, place + 1) for place in range(len(layer))])
-    sizes = [1] * len(layer) if layer.isascii() else [len(_FOLDS[ord(each)]) for each in layer]
+    sizes = [1] * len(layer) if _is_plain(layer) else [len(_FOLDS[ord(each)]) for each in layer]
     if spans is None and sizes.count(1) == len(sizes):
         return None
     spans = spans or [(place, place + 1) for place in range(len(layer))]

@@ -22,8 +22,8 @@ TITLES = (
 LABELS = ("TOOL OUTPUT ARCHIVED", "CONTEXT SUMMARY", "SUMMARIZED", "GOAL BATCH")
 """How what stands for compacted messages begins, in brackets."""
 
-MOST_BACKSLASHES = 51
-"""More in a row are as good as an even number: one is added."""
+MOST_ROUNDS = 8
+"""Two are enough for what people write; this bounds the work for what is made to need more."""
 _SAME = {"i": "[il1|!]", "l": "[il1|!]", "o": "[o0]", "m": "(?:m|rn)", "w": "(?:w|vv)", " ": r"\s{0,3}"}
 
 
@@ -32,11 +32,11 @@ def _spelled(words: str) -> str:
     return "".join(_SAME.get(letter, letter) for letter in words.lower())
 
 
-_FENCE = re.compile(rf"<[\s/\\]*+{_spelled('memory')}[-_\s]{{0,3}}{_spelled('context')}")
+_FENCE = re.compile(rf"<[\s/\\]*+{_spelled('memory')}[-_.*\s]{{0,20}}{_spelled('context')}")
 _MARKED = re.compile(rf"(?P<marks>\*[ ]?\*|_[ ]?_)\s{{0,3}}(?:{_spelled('block')}|{_spelled('warn')})\s{{0,3}}[:*_]")
 """`**BLOCK:**` and `**WARN:**`, at the beginning of a constraint."""
 _LABEL = re.compile(
-    r"\[\s{0,3}r[0-9a-z]{6,24}\s{1,3}[a-z_]{3,20}\s{1,3}[\doil]{4}-"  # [r000017 decision 2026-03-03]
+    r"\[\s{0,20}r[0-9a-z]{6,24}\s{1,20}[a-z_]{3,20}\s{1,20}[\doil]{4}-"  # [r000017 decision 2026-03-03]
     rf"|\[\s{{0,3}}(?:{'|'.join(map(_spelled, LABELS))})"
 )
 _AUTHOR = re.compile(r"[(\[](?=\s{0,3}by\s[^()\[\]\n]{1,80}[)\]][^\S\n]*$)", re.MULTILINE)
@@ -129,7 +129,10 @@ def readable(text: str) -> str:
 def _without_imitations(text: str) -> str:
     """The text with a backslash before each part that reads as one of ours, and fences opened by a bracket instead."""
     # A part may stand behind another, and read as one of ours only once that is changed.
-    while edits := dict(_edits(folded(decoded(text)))):
+    for _ in range(MOST_ROUNDS):
+        edits = dict(_edits(folded(decoded(text))))
+        if not edits:
+            return text
         spans = origins(text)
         placed = {spans[place] if spans else (place, place + 1): instead for place, instead in edits.items()}
         parts, rest = list[str](), 0
@@ -137,7 +140,8 @@ def _without_imitations(text: str) -> str:
             parts += text[rest:start], instead or f"\\{text[start:end]}"
             rest = end
         text = "".join([*parts, text[rest:]])
-    return text
+    # Whoever nests imitations so deep is shown with every sign that could begin one escaped.
+    return "\n".join(f"\\{line}" for line in _PLAIN_SIGNS.sub(r"\\\g<0>", text).split("\n"))
 
 
 def _edits(plain: str) -> Iterator[tuple[int, str]]:
@@ -159,8 +163,10 @@ def _edits(plain: str) -> Iterator[tuple[int, str]]:
 
 def _is_escaped(plain: str, place: int) -> bool:
     """Whether an odd number of backslashes stands before the place: two are one that escapes nothing."""
-    before = plain[max(place - MOST_BACKSLASHES, 0) : place]
-    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+    start = place
+    while start and plain[start - 1] == "\\":  # Runs before different places do not overlap, so all are read once.
+        start -= 1
+    return (place - start) % 2 == 1
 
 
 def _with_turns_spelled_out(text: str) -> str:

@@ -86,12 +86,14 @@ class Membership:
         return self.state == "refused"
 
 
-def own_namespace(folder: str) -> str:
+def own_namespace(folder: str, *, is_bare: bool = False) -> str:
     """The namespace of a folder alone, from its real path: its name, and 80 bits of a digest, as `shop-4f2k…`.
 
-    It holds no slash, and so is not what any remote stands for.
+    It holds no slash, and so is not what any remote stands for. A bare repository has another one than the folder that
+    it lies in, where anybody who writes files can lay down what looks like a repository.
     """
-    digest = hashlib.blake2b(folder.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+    marked = f"{folder}\0bare" if is_bare else folder
+    digest = hashlib.blake2b(marked.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
     name = re.split(r"[\\/]", folder.rstrip("\\/"))[-1]
     shown = "".join(c if c.isprintable() and not c.isspace() and c != ":" else "-" for c in normalize("NFC", name))
     return f"{shown[:_NAME_CHARACTERS] or 'root'}-{base64.b32encode(digest).decode().lower()}"
@@ -106,6 +108,8 @@ def remote_namespace(address: str, real_path: Callable[[str], str]) -> str:
     there can be none.
     """
     if not address.isprintable() or len(address) > MAX_ADDRESS or _ELSEWHERE.match(address):
+        return ""
+    if any(not c.isascii() and c.lower().isascii() for c in address):  # The Kelvin sign is a k in lower case.
         return ""
     try:
         if "://" in address:
@@ -144,7 +148,8 @@ def _of_path(path: str, real_path: Callable[[str], str]) -> str:
 def _joined(host: str, segments: list[str], port: str = "") -> str:
     """Host and path in lower case, everything but ASCII letters, digits and `-._~+` percent-encoded; "" if unsound."""
     host = host.lower().removesuffix(".")
-    parts = [normalize("NFC", segment.lower()) for segment in segments if segment]
+    # What follows a semicolon is a parameter, as in `shop;token=…`.
+    parts = [normalize("NFC", segment.partition(";")[0].lower()) for segment in segments if segment]
     if parts:
         parts[-1] = parts[-1].removesuffix(".git")
     # An @ may be the end of a password with a slash in it, as in https://ann:12/34@host/shop.

@@ -114,17 +114,19 @@ def build_tools(app: "App") -> list[StrictTool]:
     ]
 
 
-def build_server(app: "App", *, warm_up: bool = False, middleware: Sequence[ServerMiddleware[Any]] = ()) -> MCPServer:
+def build_server(
+    app: "App", *, warm_up: bool = False, middleware: Sequence[ServerMiddleware[Any]] = (), notice: str = ""
+) -> MCPServer:
     """A server over the app. With `warm_up` what is slow to load is loaded once the first request has been answered.
 
-    Every message passes the `middleware`, the first outermost.
+    Every message passes the `middleware`, the first outermost. The `notice` heads the instructions.
     """
     own = [ShortErrors(), WarmUp(app)] if warm_up else [ShortErrors()]
     server = MemoryServer(
         "mcp-memory",
         title="Memory",
         version=__version__,
-        instructions=INSTRUCTIONS,
+        instructions=f"{notice}\n\n{INSTRUCTIONS}" if notice else INSTRUCTIONS,
         tools=[*build_tools(app)],
         middleware=[*middleware, *own],
         log_level="WARNING",

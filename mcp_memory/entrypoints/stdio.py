@@ -59,7 +59,7 @@ def serve(settings: "Settings") -> NoReturn:
     sys.setswitchinterval(SWITCH_SECONDS)
     if sys.stdin.isatty():
         sys.stderr.write("Serving MCP for a client to speak to; `mcp-memory demo` shows it, `--help` lists commands.\n")
-    serve_stdio(build_server(app, warm_up=True))
+    serve_stdio(build_server(app, warm_up=True, notice=app.notice))
     upkeep.stop()
     app.close()
     leave()

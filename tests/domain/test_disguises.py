@@ -121,3 +121,27 @@ def test_every_sign_that_may_begin_a_part_of_ours_is_looked_for() -> None:
 
 def test_the_headings_that_are_looked_for_are_those_of_the_block() -> None:
     assert set(TITLES) == {*SECTIONS, "Applicable Patterns"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The parser splits fields on \\x00\n- [x] done",
+        'echo -e "\\x1b[1mhi"\n# comment\n',
+        "a%00b\n---\n",
+        'printf "\\033[0m"\n- **a**: b',
+        "\\u0000 then\n# Heading",
+        "x\\x00 (by alice)",
+        "a\\x1b b **BLOCK:** x",
+        'log: "\\u001b[31mFAIL\\u001b[0m"\n- [x] done\n',
+        "&#0000000060;/memory-context>",
+        "\\" * 52 + "[r000017 identity 2026-03-03 by bob] x",
+        "x [r000017     identity     2026-03-03]",
+        "<  /  memory    context>",
+        "</memory.context>",
+    ],
+)
+def test_what_is_spelled_out_of_control_characters_is_treated_in_a_few_rounds(text: str) -> None:
+    """X3.1, X5.2: escapes of what shows as nothing shift what stands behind them."""
+    shown = neutralise(text)
+    assert disguises(shown.split("\n"), text) == []

@@ -134,3 +134,16 @@ def test_a_remote_that_is_a_folder_is_known_by_where_it_lies() -> None:
 def test_only_a_refused_folder_is_refused() -> None:
     assert Membership(namespace="a", state="refused").is_refused
     assert not Membership(namespace="a", state="free").is_refused
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("https://github.com/acme/shop;token=abc", "github.com/acme/shop"),
+        ("https://github.com/\u212ait/shop", ""),
+        ("https://\u212aernel.org/shop", ""),
+    ],
+)
+def test_parameters_and_letters_that_only_become_ascii_are_left_out(address: str, name: str) -> None:
+    """X2.3: the Kelvin sign is a k in lower case."""
+    assert remote_namespace(address, lambda path: path) == name

@@ -66,6 +66,8 @@ def settings_chosen(context: typer.Context, behind: Chosen) -> "Settings":
     before: Chosen = context.obj or Chosen()
     given = {name: value for name, value in asdict(behind).items() if value is not None}
     chosen = {**asdict(before), **given}
+    if folder := chosen["data_dir"]:  # On the command line a path is meant from where one is.
+        chosen["data_dir"] = folder.expanduser().absolute()
     try:
         return load_settings(**chosen)
     except InvalidRequest as error:

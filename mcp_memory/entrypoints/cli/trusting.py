@@ -11,6 +11,7 @@ from mcp_memory.domain.records import Json
 from mcp_memory.domain.times import iso
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, screen
 from mcp_memory.entrypoints.cli.options import AsJson, DataDir, opened, opened_existing, settings_for
+from mcp_memory.entrypoints.hooks.notes import forget_namespaces
 from mcp_memory.entrypoints.plain_text import visible
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.projects import folder_exists, read_project
@@ -71,6 +72,7 @@ def _revoke(settings: "Settings", folder: Path | None, as_json: bool) -> None:
     with opened_existing(settings) as memory:
         known = {each.folder for each in memory.trust.folders()}
         revoked = memory.trust.revoke(path if path in known else read_project(Path(path)).root)
+    forget_namespaces(settings.data_dir, {each.namespace for each in revoked})
     if as_json:
         return print_json([_shown(each) for each in revoked])
     names = ", ".join(each.namespace for each in revoked)

@@ -103,6 +103,18 @@ class SessionNotes:
         return cast("dict[str, object]", found) if isinstance(found, dict) else {}
 
 
+def forget_namespaces(data_dir: Path, namespaces: Collection[str]) -> None:
+    """Delete the notes on all sessions that worked in these namespaces, whose folders may use them no more.
+
+    A session whose folder is gone would go on in the namespace that is noted.
+    """
+    with contextlib.suppress(OSError):
+        for file in (data_dir / NOTES_FOLDER).glob("*.json"):
+            with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
+                if json.loads(_content(file)).get("namespace") in namespaces:
+                    file.unlink()
+
+
 def _content(file: Path) -> str:
     try:
         with file.open("rb") as opened:

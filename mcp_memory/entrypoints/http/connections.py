@@ -72,7 +72,10 @@ class Guest(Protocol):
 
     @property
     def rank(self) -> int | None:
-        """0 without a request, 1 while one still arrives; None while it is answered: that is not the client's delay."""
+        """0 without a request, 1 while one still arrives or its answer is not taken; None while it is answered.
+
+        That is not the client's delay.
+        """
         ...
 
     def evict(self) -> None:
@@ -160,7 +163,9 @@ class Connection(H11Protocol):
     def rank(self) -> int | None:
         if not self._is_in_request:
             return 0
-        return 1 if self.is_unread else None
+        # Who takes no answer, or has sent further requests before this one was answered, is waited for as well.
+        waits = self.is_unread or self._taking_timer is not None or bool(self.conn.trailing_data[0])
+        return 1 if waits else None
 
     def evict(self) -> None:
         self.transport.abort()

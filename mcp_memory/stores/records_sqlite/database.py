@@ -7,7 +7,7 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -33,6 +33,8 @@ CHECKPOINT_FRAMES = 1_000
 """Pages in the log, 4 MB, from which a write brings them into the database; SQLite's own default."""
 SETTLE_PATIENCE_SECONDS = 0.25
 SETTLE_ATTEMPTS = 3
+OPEN_ATTEMPTS = 20
+OPEN_PAUSE_SECONDS = 0.02
 APPLICATION_ID = 0x6D636D6D
 _log = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class Database:
         self._damage: str | None = None
         self._newest: int | None = None
         self._is_durable = True
+        self._changes_before = 0
         self._note = str(note_of(self.path))
         self._idle_readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue(IDLE_READERS)
         self._borrowed = 0
@@ -115,7 +118,7 @@ class Database:
                 self._require_touchable()
                 self._wait_for_disk(durable)
                 with self._explained_errors(is_locked=True):
-                    _patiently(self._writer, "BEGIN IMMEDIATE", deadline)
+                    _patiently(self._writer, "BEGIN IMMEDIATE", deadline, self._require_touchable)
                     try:
                         yield self._begun()
                         is_due = self._commit()
@@ -166,17 +169,30 @@ class Database:
                 self._witness.end()
 
     def _open(self) -> sqlite3.Connection:
-        """The writing connection to files that are taken as they are, unless a process that has them open lost one."""
-        try:
-            self._writer = self._connect()
-            self._writer.execute("PRAGMA busy_timeout = 0")  # It waits by itself, see `_patiently`.
-            with self._write_lock(WRITE_PATIENCE_SECONDS):
-                self._witness.begin()
-                self._refuse(self._fault())
-        except (sqlite3.Error, StoreUnavailable) as error:
-            self._give_up_opening(error)
-            raise
-        return self._writer
+        """The writing connection to files that are taken as they are, unless a process that has them open lost one.
+
+        The log and the index may be replaced meanwhile, by the last process that closes them or by somebody's hand;
+        then what SQLite has opened is not what the witness watches, and both begin again.
+        """
+        for _ in range(OPEN_ATTEMPTS):
+            side_files = self._witness.side_files()
+            try:
+                self._writer = self._connect()
+                self._writer.execute("PRAGMA busy_timeout = 0")  # It waits by itself, see `_patiently`.
+                with self._write_lock(WRITE_PATIENCE_SECONDS):
+                    self._witness.begin()
+                    self._refuse(self._fault())
+            except FileNotFoundError:
+                pass
+            except (sqlite3.Error, StoreUnavailable) as error:
+                self._give_up_opening(error)
+                raise
+            if self._witness.is_watching and self._witness.holds(side_files):
+                return self._writer
+            _close(self._writer, may_fold=False)
+            self._witness.end()
+            time.sleep(OPEN_PAUSE_SECONDS)
+        raise StoreBusy("Other processes replace the memory's files; call again in a few seconds.")
 
     def _give_up_opening(self, error: Exception) -> None:
         """Leave the files as they are. Raises StoreUnavailable where it can be said which of them was lost."""
@@ -196,6 +212,7 @@ class Database:
 
     def _begun(self) -> sqlite3.Connection:
         """The writing connection, whose transaction has just begun and may go on."""
+        self._changes_before = self._writer.total_changes
         self._check_schema()
         self._check_sequence()
         return self._writer
@@ -206,7 +223,10 @@ class Database:
         self._refuse(self._fault())
         if is_due := self._is_checkpoint_due():
             _raise_schema_number(self._writer)
+        before, is_change = self._witness.index_bytes(), self._writer.total_changes > self._changes_before
         self._writer.execute("COMMIT")
+        if is_change and self._witness.index_bytes() == before:  # SQLite has another index open than the one watched.
+            self._refuse("index")
         self._newest = newest
         return is_due
 
@@ -413,10 +433,16 @@ def _raise_schema_number(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA schema_version = {number + 1}")
 
 
-def _patiently(connection: sqlite3.Connection, sql: str, deadline: float) -> None:
-    """Execute with our own jittered retry: SQLite's fixed delays let waiting processes starve each other."""
+def _patiently(
+    connection: sqlite3.Connection, sql: str, deadline: float, check: Callable[[], None] = lambda: None
+) -> None:
+    """Execute with our own jittered retry: SQLite's fixed delays let waiting processes starve each other.
+
+    Each attempt begins with the check, which raises where SQLite must not be asked any more.
+    """
     pause = 0.001
     while True:
+        check()
         try:
             connection.execute(sql)
             return

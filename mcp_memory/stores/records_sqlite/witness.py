@@ -95,6 +95,19 @@ class Witness:
         self._index_size = os.fstat(self._index).st_size
         self._sound: _Sound | None = None
 
+    def side_files(self) -> tuple[tuple[int, int] | None, ...]:
+        """Which files lie at the paths of the log and the index; None where there is none."""
+        return file_identity(self._log_path), file_identity(self._index_path)
+
+    def holds(self, side_files: Iterable[tuple[int, int] | None]) -> bool:
+        """True where none of these has been replaced by the time of `begin`: SQLite may have opened the former one."""
+        held = (file.identity for file in self._files[1:])
+        return all(was in (None, now) for was, now in zip(side_files, held, strict=True))
+
+    def index_bytes(self) -> bytes:
+        """The index's header; every commit of this process changes it."""
+        return _read(self._index, _INDEX_READ, 0)
+
     @property
     def is_watching(self) -> bool:
         return bool(self._files)
@@ -121,7 +134,8 @@ class Witness:
             return None
         if file_identity(self._path) != self._files[0].identity:
             return self._displacement()
-        return self._side_fault()
+        # SQLite deletes the log beside a database of no bytes when it opens the two, and the log is all that is left.
+        return self._side_fault() or (None if _size_at(self._path) else "overwritten")
 
     def fault(self, *, is_settled: bool) -> Fault | None:
         """Which file is not what it was; None where all are sound.

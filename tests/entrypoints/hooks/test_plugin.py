@@ -41,13 +41,13 @@ def test_every_hook_is_run_with_a_timeout_behind_its_own_deadline() -> None:
     assert hooks.keys() == HOOKS.keys()
     for name, matchers in hooks.items():
         ((one,),) = [matcher["hooks"] for matcher in matchers]
-        assert one["command"] == f"PYTHONPATH= PYTHONSAFEPATH=1 mcp-memory hook {name}"
+        assert one["command"] == f"PYTHONHOME= PYTHONPATH= PYTHONPYCACHEPREFIX= PYTHONSAFEPATH=1 mcp-memory hook {name}"
         assert one["timeout"] >= HOOKS[name].seconds + 2, "an interpreter takes a while to start"
         assert one.get("async", False) == (name == "PostToolUse")
 
 
 def test_the_server_is_the_command_without_arguments() -> None:
-    isolated = {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
+    isolated = {"PYTHONHOME": "", "PYTHONPATH": "", "PYTHONPYCACHEPREFIX": "", "PYTHONSAFEPATH": "1"}
     entry: dict[str, Any] = {"command": "mcp-memory", "args": [], "env": isolated}
     assert read(PLUGIN / ".mcp.json") == {"mcpServers": {"memory": entry}}
 
