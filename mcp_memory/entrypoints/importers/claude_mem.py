@@ -1,13 +1,16 @@
 """claude-mem's database: observations and summaries of sessions, read without being touched.
 
-The database is somebody else's: nothing in its schema is run but the tables, and no value is read beyond a limit.
+The database is somebody else's: nothing in its schema is run, tables are read by their stored columns alone, no value
+beyond a limit, and all of it within a budget of steps.
 """
 
 import json
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
@@ -30,18 +33,37 @@ _MILLISECONDS = 1000
 MAX_FILE_BYTES: Final = 4096 * MB
 MAX_ROW_BYTES: Final = 64 * MB
 """A row of a sparse file may claim a gigabyte."""
+MAX_STEPS: Final = 1_000_000_000
+"""Of SQLite's virtual machine, for one import. A row takes about fifty, so that ten million rows are within it."""
+_STEPS_A_LOOK: Final = 10_000
+_BESIDE: Final = ("-journal", "-wal", "-shm")
+"""Files that SQLite opens with the database."""
 _SHOWN_PROJECTS: Final = 20
+
+
+@dataclass(slots=True)
+class _Budget:
+    """The steps that are left. Pages of a small file that name each other can hold rows without end."""
+
+    left: int
+
+    def is_spent(self) -> bool:
+        """Called by SQLite after each `_STEPS_A_LOOK` steps; it stops where this is true."""
+        self.left -= _STEPS_A_LOOK
+        return self.left < 0
 
 
 def read_claude_mem(path: Path, project: str | None, left_out: Counter[str]) -> Iterator[NewRecord]:
     """A record for each observation, one for each fact that it lists, and an episode for each summary of a session.
 
-    Raises InvalidRequest where the path is no such database, or it holds several projects and none is named.
+    Raises InvalidRequest where the path is no such database, it holds several projects and none is named, or reading it
+    takes more than `MAX_STEPS`.
     """
     if not path.is_file():
         raise InvalidRequest("claude-mem keeps a database; name its file, claude-mem.db.")
+    budget = _Budget(MAX_STEPS)
     try:
-        with closing(_opened(path.resolve())) as connection:
+        with closing(_opened(path.resolve(), budget)) as connection:
             chosen = _project(connection, project)
             for row in _rows(connection, "observations", _OBSERVED, chosen):
                 yield from _observation(row, left_out)
@@ -51,25 +73,26 @@ def read_claude_mem(path: Path, project: str | None, left_out: Counter[str]) -> 
                 if count := _count(connection, table):
                     left_out[name] += count
     except (sqlite3.Error, OSError) as error:
-        why = str(error)[:200]
+        why = f"it takes more than {MAX_STEPS:,} steps" if budget.left < 0 else str(error)[:200]
         raise InvalidRequest(f"{path} cannot be read as claude-mem's database ({why}); name its file.") from error
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    """A connection that writes nothing, holds no value beyond a limit, and decodes any text.
+def _opened(path: Path, budget: _Budget) -> sqlite3.Connection:
+    """A connection that writes nothing, holds no value beyond a limit, decodes any text, and stops with the budget.
 
     Without a log beside it the file is opened as one that cannot change, or SQLite would leave files there. Raises
-    OSError for what is no ordinary file, the log included.
+    OSError for what is no ordinary file, those beside it included: SQLite would wait for the writer of a pipe.
     """
-    log = path.with_name(f"{path.name}-wal")
     open_regular(path, MAX_FILE_BYTES).close()
-    has_log = log.is_symlink() or log.exists()
-    if has_log:
-        open_regular(log, MAX_FILE_BYTES, follow_link=False).close()
+    beside = [file for end in _BESIDE if os.path.lexists(file := path.with_name(path.name + end))]
+    for file in beside:
+        open_regular(file, MAX_FILE_BYTES, follow_link=False).close()
+    has_log = any(file.name.endswith("-wal") for file in beside)
     connection = sqlite3.connect(f"{path.as_uri()}?mode=ro{'' if has_log else '&immutable=1'}", uri=True)
     connection.row_factory = sqlite3.Row
     connection.text_factory = _decoded
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES)
+    connection.set_progress_handler(budget.is_spent, _STEPS_A_LOOK)
     return connection
 
 
@@ -79,11 +102,13 @@ def _decoded(text: bytes) -> str:
 
 def _project(connection: sqlite3.Connection, project: str | None) -> str:
     """The project that is meant. What was merged into another counts as that one's."""
-    if not _columns(connection, "observations"):
-        raise InvalidRequest("There is no table of observations in it; name claude-mem's own file, claude-mem.db.")
+    if "project" not in _columns(connection, "observations"):
+        raise InvalidRequest(
+            "There is no table of observations with their projects in it; name claude-mem's own file, claude-mem.db."
+        )
     found: set[str] = set()
     for table in ("observations", "session_summaries"):
-        if columns := _columns(connection, table):
+        if "project" in (columns := _columns(connection, table)):
             rows = connection.execute(f"SELECT DISTINCT {_owner(columns)} FROM {table}")  # noqa: S608 - names of ours
             found |= {row[0] for row in rows if isinstance(row[0], str)}
     if project is None and len(found) == 1:
@@ -102,7 +127,11 @@ def _owner(columns: Sequence[str]) -> str:
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
-    """Those of a table; none where there is no table of that name, but a view, say, which may never end."""
+    """The stored ones of a table; none where there is no table of that name, but a view, say, which may never end.
+
+    `table_info` leaves out generated columns. Each is an expression of whoever made the file, and a function in it can
+    take hours, within a single step.
+    """
     kind = "SELECT 1 FROM sqlite_master WHERE name = ? AND type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
     if not connection.execute(kind, (table,)).fetchone():
         return []
@@ -112,7 +141,8 @@ def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
 def _count(connection: sqlite3.Connection, table: str) -> int:
     if not _columns(connection, table):
         return 0
-    return connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 - one of ours
+    # count(*) would take all rows in a single step, which no budget ends.
+    return connection.execute(f"SELECT sum(1) FROM {table}").fetchone()[0] or 0  # noqa: S608 - one of ours
 
 
 def _rows(
@@ -120,10 +150,11 @@ def _rows(
 ) -> Iterator[dict[str, object]]:
     """The rows of a project with those of the columns that this version of claude-mem has, oldest first."""
     columns = _columns(connection, table)
-    if not columns:
+    if "project" not in columns:
         return
+    order = " ORDER BY id" if "id" in columns else ""
     shown = ", ".join(name if name in columns else f"NULL AS {name}" for name in wanted)
-    sql = f"SELECT {shown} FROM {table} WHERE {_owner(columns)} = ? ORDER BY id"  # noqa: S608 - names of ours
+    sql = f"SELECT {shown} FROM {table} WHERE {_owner(columns)} = ?{order}"  # noqa: S608 - names of ours
     for row in connection.execute(sql, (project,)):
         yield dict(row)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.domain.records import NewRecord
+from mcp_memory.entrypoints.importers import claude_mem
 from mcp_memory.entrypoints.importers.claude_mem import MAX_ROW_BYTES, read_claude_mem
 from mcp_memory.errors import InvalidRequest
 
@@ -41,6 +42,27 @@ def written(tmp_path: Path, script: str, **rows: dict[str, object]) -> Path:
             database.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
         database.commit()
     return path
+
+
+def entangle(path: Path, table: str) -> None:
+    """Put eight pages above the root of a table, each of which names the one below it forty times."""
+    with closing(sqlite3.connect(path)) as database:
+        [root] = database.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        database.execute("CREATE TABLE spare (text)")
+        database.execute("INSERT INTO spare VALUES (zeroblob(8000))")  # pages to write over
+        database.commit()
+    content = bytearray(path.read_bytes())
+    last = len(content) // 512
+    content[(last - 1) * 512 : last * 512] = content[(root - 1) * 512 : root * 512]
+    below = last
+    for page in (*range(last - 1, last - 8, -1), root):
+        cells = range(472 - 5 * 40, 472, 5)
+        head = bytes([5, 0, 0, 0, 40]) + cells.start.to_bytes(2) + bytes(1) + below.to_bytes(4)
+        head += b"".join(cell.to_bytes(2) for cell in cells)
+        body = (below.to_bytes(4) + b"\x01") * 40
+        content[(page - 1) * 512 : page * 512] = head.ljust(cells.start, b"\0") + body.ljust(512 - cells.start, b"\0")
+        below = page
+    path.write_bytes(content)
 
 
 def read(path: Path, project: str | None = None) -> tuple[list[NewRecord], Counter[str]]:
@@ -146,12 +168,15 @@ def test_what_a_running_server_has_in_its_log_is_read(tmp_path: Path) -> None:
         assert [item.text for item in read(path)[0]] == ["New"]
 
 
-@pytest.mark.parametrize("beside", ["link", "pipe"])
-def test_a_log_that_is_no_ordinary_file_is_refused(tmp_path: Path, beside: str) -> None:
-    """X6.4: it would be read wherever it lies."""
+@pytest.mark.parametrize("what", ["link", "pipe"])
+@pytest.mark.parametrize("end", ["-journal", "-wal", "-shm"])
+def test_what_lies_beside_it_and_is_no_ordinary_file_is_refused(tmp_path: Path, end: str, what: str) -> None:
+    """X6.4: a link would be read wherever it leads; at a pipe SQLite would wait for ever."""
     path = written(tmp_path, OBSERVATIONS, observations=ROW)
-    log = tmp_path / "claude-mem.db-wal"
-    log.symlink_to("/etc/passwd") if beside == "link" else os.mkfifo(log)
+    (tmp_path / "claude-mem.db-wal").touch()
+    beside = tmp_path / f"claude-mem.db{end}"
+    beside.unlink(missing_ok=True)
+    beside.symlink_to("/etc/passwd") if what == "link" else os.mkfifo(beside)
     with pytest.raises(InvalidRequest, match=r"a symbolic link|not an ordinary file"):
         read(path)
 
@@ -161,6 +186,35 @@ def test_a_view_in_the_place_of_a_table_is_none(tmp_path: Path) -> None:
     endless = "WITH RECURSIVE n(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM n) SELECT x AS id, 'p' AS project FROM n"
     with pytest.raises(InvalidRequest, match="no table of observations"):
         read(written(tmp_path, f"CREATE VIEW observations AS {endless}"))
+
+
+@pytest.mark.parametrize("column", ["project", "merged_into_project", "id", "title", "created_at_epoch"])
+def test_no_generated_column_is_computed(tmp_path: Path, column: str) -> None:
+    """X6.4: whichever it is. This one fails where it is computed; another would search 60 MB for 30 MB."""
+    stored = {"id": "1", "project": "'tides'", "merged_into_project": "NULL", "title": "'x'", "created_at_epoch": "0"}
+    del stored[column]
+    script = f"""
+    CREATE TABLE observations ({", ".join(stored)}, text);
+    INSERT INTO observations VALUES ({", ".join(stored.values())}, 'y');
+    ALTER TABLE observations ADD COLUMN {column} AS (abs(-9223372036854775807 - length(text)));
+    """
+    path = written(tmp_path, script)
+    if column == "project":
+        with pytest.raises(InvalidRequest, match="no table of observations with their projects"):
+            read(path)
+    else:
+        assert [item.text for item in read(path)[0]] == ["y" if column == "title" else "x\ny"]
+
+
+@pytest.mark.parametrize("table", ["observations", "session_summaries", "user_prompts"])
+def test_rows_without_end_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    """X6.4: pages that name one page again and again make endless rows of one, in a file of some kilobytes."""
+    script = f"PRAGMA page_size = 512; {OBSERVATIONS}{SUMMARIES}"
+    path = written(tmp_path, script, observations=ROW, session_summaries={"project": "tides"})
+    entangle(path, table)
+    monkeypatch.setattr(claude_mem, "MAX_STEPS", 200_000)
+    with pytest.raises(InvalidRequest, match="it takes more than 200,000 steps"):
+        read(path)
 
 
 def test_a_value_beyond_all_measure_is_not_read(tmp_path: Path) -> None:
