@@ -19,7 +19,9 @@ ChosenPass = Literal["mask", "tool_calls", "threshold", "goal_batch"]
 """Those that a caller may choose among and order; what keeps a log below its ceiling always comes last."""
 
 MAX_TEXT_CHARS = 1_000_000
+MAX_NAME_CHARS = 200
 MAX_TAGS = 50
+MAX_TAG_CHARS = 100
 MAX_ITEMS = 500
 MAX_MESSAGES = 50_000
 
@@ -42,10 +44,10 @@ LongText = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS)]
 Words = Annotated[str, StringConstraints(max_length=100_000)]
 Goal = Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_not_blank)]
 Line = Annotated[str, StringConstraints(max_length=2_000)]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-OptionalName = Annotated[str, StringConstraints(max_length=200)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS)]
+OptionalName = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARS)]
 SessionName = Annotated[OptionalName, AfterValidator(_no_controls)]
-Tag = Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(_no_controls)]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TAG_CHARS), AfterValidator(_no_controls)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=32), AfterValidator(_no_controls)]
 OptionalId = Annotated[str, StringConstraints(max_length=32), AfterValidator(_no_controls)]
 When = Annotated[str, StringConstraints(max_length=100)]

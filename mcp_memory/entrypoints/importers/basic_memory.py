@@ -15,6 +15,7 @@ from pathlib import Path
 from mcp_memory.bounded_files import MB, read_regular
 from mcp_memory.domain.records import Entity, NewRecord, Relation
 from mcp_memory.domain.times import is_datable
+from mcp_memory.entrypoints.importers.fitting import few_tags, short_name
 from mcp_memory.entrypoints.plain_text import visible
 from mcp_memory.errors import InvalidRequest
 
@@ -74,7 +75,8 @@ def read_basic_memory(path: Path, project: str | None, left_out: Counter[str]) -
         except OSError as error:
             left_out[f"files that cannot be read ({error.strerror})"] += 1
         else:
-            yield from _read_note(visible(text.replace("\r\n", "\n").replace("\r", "\n")), file, file.relative_to(root))
+            plain = visible(text.replace("\r\n", "\n").replace("\r", "\n"))
+            yield from _read_note(plain, file, file.relative_to(root), left_out)
 
 
 def _files(root: Path, left_out: Counter[str]) -> Iterator[Path]:
@@ -105,14 +107,14 @@ def _entries(folder: Path, left_out: Counter[str]) -> list[os.DirEntry[str]]:
         return []
 
 
-def _read_note(text: str, file: Path, inside: Path) -> Iterator[NewRecord]:
+def _read_note(text: str, file: Path, inside: Path, left_out: Counter[str]) -> Iterator[NewRecord]:
     front = _FRONT.match(text)
     told = _front_matter(front[1].splitlines()) if front else {}
     tags = [part.strip().lstrip("#") for each in told.get("tags", ()) for part in each.split(",")]
     note = _Note(
-        title=" ".join(told.get("title", ())) or file.stem,
-        type=" ".join(told.get("type", ())) or "note",
-        tags=tuple(tag for tag in tags if tag),
+        title=short_name(" ".join(told.get("title", ())) or file.stem, left_out),
+        type=short_name(" ".join(told.get("type", ())) or "note", left_out),
+        tags=few_tags((tag for tag in tags if tag), left_out),
         occurred_at=_instant(told.get("created", ()), file),
         file=inside.as_posix(),
     )

@@ -9,6 +9,7 @@ from typing import cast
 from mcp_memory.bounded_files import MB, bounded_lines, open_regular
 from mcp_memory.domain.details import map_strings
 from mcp_memory.domain.records import Entity, Json, NewRecord, Relation
+from mcp_memory.entrypoints.importers.fitting import short_name
 from mcp_memory.entrypoints.plain_text import visible
 from mcp_memory.errors import InvalidRequest
 
@@ -24,19 +25,20 @@ def read_reference(path: Path, project: str | None, left_out: Counter[str]) -> I
     """A fact for each observation and each relation. Raises InvalidRequest where the path is no file of it."""
     if project is not None or not path.is_file():
         raise InvalidRequest("The reference server keeps one project in one file; name its memory.jsonl alone.")
-    types = {_text(line, "name"): _text(line, "entityType") for line in _lines(path, Counter())}
+    uncounted = Counter[str]()  # The second reading counts.
+    types = {_name(line, "name", uncounted): _name(line, "entityType", uncounted) for line in _lines(path, uncounted)}
     for line in _lines(path, left_out):
         if line.get("type") == "entity" and _text(line, "name"):
-            yield from _entity_facts(line)
+            yield from _entity_facts(line, left_out)
         elif line.get("type") == "relation" and all(_text(line, end) for end in ("from", "to", "relationType")):
-            yield _relation_fact(line, types)
+            yield _relation_fact(line, types, left_out)
         else:
             left_out[_UNKNOWN_LINE] += 1
 
 
-def _entity_facts(line: Mapping[str, Json]) -> Iterator[NewRecord]:
+def _entity_facts(line: Mapping[str, Json], left_out: Counter[str]) -> Iterator[NewRecord]:
     """An observation says nothing without the name of what it is about."""
-    name, kind = _text(line, "name"), _text(line, "entityType")
+    name, kind = (_name(line, key, left_out) for key in ("name", "entityType"))
     given = line.get("observations")
     told = given if isinstance(given, list) else []
     observations = [each for each in told if isinstance(each, str) and each.strip()]
@@ -46,8 +48,8 @@ def _entity_facts(line: Mapping[str, Json]) -> Iterator[NewRecord]:
         yield NewRecord(text=whole, entities=(entity,), session_id=SESSION)
 
 
-def _relation_fact(line: Mapping[str, Json], types: Mapping[str, str]) -> NewRecord:
-    source, target, kind = (_text(line, name) for name in ("from", "to", "relationType"))
+def _relation_fact(line: Mapping[str, Json], types: Mapping[str, str], left_out: Counter[str]) -> NewRecord:
+    source, target, kind = (_name(line, key, left_out) for key in ("from", "to", "relationType"))
     return NewRecord(
         text=f"{source} {kind.replace('_', ' ')} {target}",
         entities=tuple(Entity(name=end, type=types.get(end) or "thing") for end in dict.fromkeys((source, target))),
@@ -85,3 +87,7 @@ def _object(line: bytes) -> Mapping[str, Json] | None:
 def _text(line: Mapping[str, Json], name: str) -> str:
     value = line.get(name)
     return value.strip() if isinstance(value, str) else ""
+
+
+def _name(line: Mapping[str, Json], key: str, left_out: Counter[str]) -> str:
+    return short_name(_text(line, key), left_out)

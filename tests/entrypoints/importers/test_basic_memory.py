@@ -180,3 +180,18 @@ def test_tags_at_the_end_are_no_words_of_it(tmp_path: Path) -> None:
     items, _ = read(tmp_path)
     assert [item.text for item in items] == ["n: Reads #well in storms", "n: #alone", "n: #a"]
     assert items[0].tags == ("f", "well", "sea", "ice")
+
+
+def test_what_a_note_says_of_all_its_items_is_cut_before_it_is_repeated(tmp_path: Path) -> None:
+    """X6.4: once for the note; a title of 500,000 characters would become 150 million, tags 600 million."""
+    tags = ", ".join(["a" * 101, *(f"t{number}" for number in range(300_000)), "t1"])
+    front = f"---\ntitle: {'n' * 500_000}\ntype: {'k' * 300}\ntags: {tags}\n---\n"
+    (tmp_path / "n.md").write_text(front + "- [f] said\n" * 2000, "utf-8")
+    left_out = Counter[str]()
+    records = read_basic_memory(tmp_path, None, left_out)
+    first = next(records)
+    assert first.text == f"{'n' * 200}: said"
+    assert first.tags == ("f", "a" * 100, *(f"t{number}" for number in range(49)))
+    assert first.entities == (Entity(name="n" * 200, type="k" * 200),)
+    assert [(item.text, item.tags) for item in records] == [(first.text, first.tags)] * 1999
+    assert left_out == {"ends of names that were too long": 2, "tags that were too many or too long": 299_952}

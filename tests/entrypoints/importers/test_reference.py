@@ -106,6 +106,22 @@ def test_what_is_no_ordinary_file_or_beyond_all_measure_is_refused(tmp_path: Pat
         read(path)
 
 
+def test_a_long_name_is_cut_before_it_is_repeated(tmp_path: Path) -> None:
+    """X6.4: once for its entity, whose relations still find it; 300,000 characters would become 90 million."""
+    name, kind = "n" * 300_000, "k" * 300
+    path = written(
+        tmp_path,
+        {"type": "entity", "name": name, "entityType": kind, "observations": [f"o{each}" for each in range(300)]},
+        {"type": "relation", "from": name, "to": "Ann", "relationType": kind},
+    )
+    items, left_out = read(path)
+    assert sum(len(item.text) for item in items) < 300 * 210
+    assert items[0].text == f"{'n' * 200}: o0"
+    assert items[300].text == f"{'n' * 200} {'k' * 200} Ann"
+    assert items[300].entities[0] == items[0].entities[0] == Entity(name="n" * 200, type="k" * 200)
+    assert left_out == {"ends of names that were too long": 4}
+
+
 def test_an_item_holds_no_more_than_a_call_could_store() -> None:
     """X6.4: text, tags, names and links are cut, and counted once for each item."""
     entities = tuple(Entity(name=f"{number} {'n' * 300}") for number in range(200))
