@@ -83,6 +83,16 @@ def test_reading_waits_for_no_writer_while_the_files_are_as_they_were(database: 
         assert statements == []
 
 
+def test_opening_waits_for_no_writer(database: Database) -> None:
+    """X6.2: an import may hold the write lock for minutes, and who only reads need not know."""
+    add_pages(database, "note", 1)
+    with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        late = Database(database.path.parent)
+        assert size_of(late, "note") == PAGE
+        late.close()
+
+
 def test_a_sequence_that_fell_back_is_noticed_before_the_commit(database: Database) -> None:
     """X6.2: a process remembers the newest change that it has seen; nothing of a database behind it is written to."""
     with database.write() as connection:

@@ -179,9 +179,9 @@ class Database:
             try:
                 self._writer = self._connect()
                 self._writer.execute("PRAGMA busy_timeout = 0")  # It waits by itself, see `_patiently`.
-                with self._write_lock(WRITE_PATIENCE_SECONDS):
-                    self._witness.begin()
-                    self._refuse(self._fault())
+                self._writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # Opens the log and its index.
+                self._witness.begin()
+                self._require_sound(is_locked=True)
             except FileNotFoundError:
                 pass
             except (sqlite3.Error, StoreUnavailable) as error:
@@ -262,9 +262,9 @@ class Database:
             return self._fault() if is_broken(error) else None
 
     @contextmanager
-    def _write_lock(self, patience: float = SETTLE_PATIENCE_SECONDS) -> Generator[None]:
+    def _write_lock(self) -> Generator[None]:
         """Keep every other process from writing, and write nothing."""
-        _patiently(self._writer, "BEGIN IMMEDIATE", time.monotonic() + patience)
+        _patiently(self._writer, "BEGIN IMMEDIATE", time.monotonic() + SETTLE_PATIENCE_SECONDS)
         try:
             yield
         finally:

@@ -83,7 +83,7 @@ class Witness:
         self._files: tuple[_Held, ...] = ()
 
     def begin(self) -> None:
-        """Take the files as they are, the write lock held. Raises OSError where one is missing."""
+        """Take the files as they are. Raises OSError where one is missing."""
         files: list[_Held] = []
         try:
             files += map(_hold, (self._path, self._log_path, self._index_path))
@@ -149,7 +149,7 @@ class Witness:
             return None
         log = os.fstat(self._log)
         try:
-            status = os.stat(self._path)  # noqa: PTH116 - in every read: a third less than `Path.stat`
+            status = os.stat(self._path)  # noqa: PTH116 - in every read: a sixth less than `Path.stat`
         except OSError:
             return "moved"
         if (status.st_dev, status.st_ino) != self._files[0].identity:
