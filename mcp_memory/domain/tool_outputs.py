@@ -166,7 +166,7 @@ def is_said(part: str, said: Iterable[str]) -> bool:
     for text in said:
         at = text.find(beginning)
         while at >= 0:
-            if may_go_on or not text[at + len(beginning) :][:1].isalnum():
+            if may_go_on or not text[at + len(beginning) : at + len(beginning) + 1].isalnum():
                 return True
             at = text.find(beginning, at + 1)
     return False
