@@ -1,6 +1,6 @@
 """No text costs more than linear time: texts made to stop a server, doubled up to a million characters.
 
-    python -m benchmarks.hostile [--only WORD] [--rounds 3] [--seconds 20]
+    python -m benchmarks.hostile [--only WORD] [--rounds 5] [--seconds 20]
 
 Prints for each operation that reads foreign text its costliest one, and the worst ratio of a doubling by CPU time; so
 for every pattern of the package. Ends with 1 where a ratio is above 2.5. The embedder is a stand-in: what the real one
@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count, pairwise
 from pathlib import Path
@@ -40,6 +40,7 @@ from mcp_memory.domain.tool_outputs import is_said, remains_of
 from mcp_memory.entrypoints.importers import IMPORTERS
 from mcp_memory.entrypoints.json_lines import parse_message
 from mcp_memory.entrypoints.transcripts import read_transcript
+from mcp_memory.errors import InvalidRequest
 from mcp_memory.language.dates_dateparser import DateParserReader
 from mcp_memory.language.secrets_re2 import SecretRedactor
 from mcp_memory.ports import Vectors
@@ -50,18 +51,19 @@ from mcp_memory.settings import load_settings
 MOST = 1_000_000
 SMALLEST = MOST // 8
 HIGHEST_RATIO = 2.5
-NOTICED_SECONDS = 0.03
+NOTICED_SECONDS = 0.2
 """A shorter time says nothing about a ratio."""
 PERIODS = 20
 QUERY = 100_000
 """Characters of the longest query that a tool takes."""
 
 UNITS: Mapping[str, str] = {
-    **{f"{sign} and nothing else": sign for sign in "a1A \n\t.,:;-_/\\'\"`*#|(){}[]<>=+@$%&!?~"},
+    **{f"{sign!r} and nothing else": sign for sign in "a1A \n\t.,:;-_/\\'\"`*#|(){}[]<>=+@$%&!?~"},
     "nul": "\0",
     "vertical tabs": "\v",
     "zero width": "\u200b",
     "accents": "\u0301",
+    "accents above and below": "\u0301\u0323",
     "words": "word ",
     "a sentence": "We use Postgres now, since SQLite was too slow. ",
     "distinct words": "",
@@ -153,19 +155,18 @@ def main() -> None:
     """Measure everything and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--only", default="", help="operations and patterns whose name holds this")
-    parser.add_argument("--rounds", type=int, default=3, help="how often a ratio that is too high is measured again")
+    parser.add_argument("--rounds", type=int, default=5, help="how often a ratio that is too high is measured again")
     parser.add_argument("--seconds", type=float, default=20.0, help="a text that costs more is not doubled again")
     arguments = parser.parse_args()
-    console = Console(width=130)
-    table = Table("what", "costliest text", "seconds", "worst doubling")
+    console = Console(width=130, markup=False)
+    table = Table("what", "seconds at most", "worst doubling")
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder:
         for costs in _measured(Path(folder), arguments.only, arguments.rounds, arguments.seconds):
             slowest, steepest = max(costs, key=lambda each: each.seconds), max(costs, key=lambda each: each.ratio)
-            table.add_row(
-                slowest.name, slowest.unit, f"{slowest.seconds:.2f}", f"{steepest.ratio:.2f} ({steepest.unit})"
-            )
-            console.print(f"{slowest.name}: {slowest.seconds:.2f} s, {steepest.ratio:.2f} ({steepest.unit})")
+            row = (f"{slowest.seconds:.2f} ({slowest.unit})", f"{steepest.ratio:.2f} ({steepest.unit})")
+            table.add_row(slowest.name, *row)
+            console.print(slowest.name, *row)
             worst = max(worst, steepest.ratio)
     console.print(table)
     console.print(f"worst doubling {worst:.2f} (<= {HIGHEST_RATIO})")
@@ -296,7 +297,8 @@ def _readers(folder: Path) -> Mapping[str, tuple[Callable[[str], object], int]]:
         file = folder / "transcript.jsonl"
         line = {"type": "user", "uuid": "1", "message": {"role": "user", "content": given}}
         file.write_text(json.dumps(line) + "\n", "utf-8")
-        read_transcript(file)
+        with suppress(InvalidRequest):  # For what is blank there is nothing to read.
+            read_transcript(file)
 
     readers = {"import of a note": note, "import of a graph": graph, "transcript": transcript}
     return {name: (operation, MOST) for name, operation in readers.items()}
@@ -319,7 +321,7 @@ def _services(app: App) -> Mapping[str, tuple[Callable[[str], object], int]]:
 
     def compact(given: str) -> None:
         caller = app.caller(f"compact-{next(number)}")
-        app.feed(_session(given), caller)
+        app.feed(_session(f"1 failed {given}"), caller)
         app.compact(CompactRequest(window=8_000, force=True), caller)
 
     return {"remember": (remember, MOST), "recall": (recall, QUERY), "compact": (compact, MOST)}

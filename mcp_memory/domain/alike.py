@@ -1,9 +1,9 @@
 """Records that say the same, of which one is enough, and records that belong together. Pure, over given cosines."""
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 
 from mcp_memory.domain.records import LOG_KINDS, Record
+from mcp_memory.domain.text import normalized
 
 CLUSTER_COSINE = 0.5
 """From here on two texts are about the same matter, with the built-in embedder."""
@@ -30,7 +30,7 @@ def repeated(records: Sequence[Record]) -> Mapping[str, str]:
 
 
 def _words(text: str) -> list[str]:
-    return [word.rstrip(_BEHIND_WORDS) for word in unicodedata.normalize("NFKC", text).casefold().split()]
+    return [word.rstrip(_BEHIND_WORDS) for word in normalized("NFKC", text).casefold().split()]
 
 
 def clustered(record_ids: Sequence[str], pairs: Sequence[AlikePair]) -> list[str]:

@@ -1,13 +1,12 @@
 """Finds what a text speaks of, without a model: names, identifiers, paths, addresses, issues. Knows no store."""
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from mcp_memory.domain.names import find_names
 from mcp_memory.domain.records import Details, Entity, searchable_text
-from mcp_memory.domain.text import UNSPACED
+from mcp_memory.domain.text import UNSPACED, normalized
 
 FoundType: TypeAlias = Literal["name", "identifier", "path", "url", "issue", "handle"]
 """`handle` is an @name or a mail address; the others are what they are called."""
@@ -72,7 +71,7 @@ MAX_QUERY_PIECES = 256
 
 def entity_key(name: str) -> str:
     """What two spellings of one entity share: Unicode form, case and space do not count."""
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    return " ".join(normalized("NFKC", name).casefold().split())
 
 
 def aliases_of(properties: Details) -> tuple[str, ...]:

@@ -7,8 +7,9 @@ import threading
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from typing import Literal
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -22,6 +23,12 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _AROUND_WORDS = ".,;:!?\"'`()[]{}<>…“”‘’«»。，；：！？、"
 """Punctuation that may come and go around a word; what is part of it stays, as in C++ or v1.2."""
 
+MAX_MARKS = 30
+"""Accents on one letter: as many as the Stream-Safe Text Format allows (Unicode Standard Annex 15)."""
+_JOINER = "\u034f"
+_ALSO_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"
+"""What becomes accents by being taken apart, as the voicing marks of half-width kana do."""
+_MAYBE_MARKS = re.compile(rf"(?:[^\w\s\x00-\x7f]|[{_ALSO_MARKS}]){{{MAX_MARKS}}}")
 _LATIN_ACCENTS = re.compile("(?<=[a-z])[\u0300-\u036f]+")
 _STRAY_ACCENTS = re.compile("[\u0300-\u036f]")
 """Accents of no composed letter: stress marks, as dictionaries print them."""
@@ -46,10 +53,31 @@ STOP_CHARACTERS = frozenset("的了是在吗呢吧么什哪谁怎我你他她它
 """The like of unspaced scripts: pairs of characters that hold one of these are no words of what is asked."""
 
 
+def normalized(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
+    """The text in a Unicode form, in linear time.
+
+    Python sorts the accents of a letter in quadratic time: 16 minutes for a million of them. A row of more than
+    MAX_MARKS is broken up by joiners, which nobody sees.
+    """
+    if not text.isascii() and _MAYBE_MARKS.search(text):
+        text = "".join(_stream_safe(text))
+    return unicodedata.normalize(form, text)
+
+
+def _stream_safe(text: str) -> Iterator[str]:
+    marks = 0
+    for character in text:
+        marks = marks + 1 if unicodedata.combining(character) or character in _ALSO_MARKS else 0
+        if marks > MAX_MARKS:
+            yield _JOINER
+            marks = 1
+        yield character
+
+
 def split_words(text: str) -> list[str]:
     """Words in order. Identifiers and paths come apart (`parseConfig` gives parseConfig, parse, Config)."""
     words: list[str] = []
-    for match in _TOKEN.finditer(unicodedata.normalize("NFC", text)):
+    for match in _TOKEN.finditer(normalized("NFC", text)):
         run = match.group()
         if match.group("unspaced"):
             words.extend(run)
@@ -89,7 +117,7 @@ def packed_terms(text: str) -> bytes:
 def query_terms(text: str, limit: int | None = MAX_QUERY_TERMS) -> list[str]:
     """Distinct lower-case words of a query in order, stop words removed unless nothing else is there."""
     words: dict[str, None] = {}
-    for match in _TOKEN.finditer(unicodedata.normalize("NFC", text)):
+    for match in _TOKEN.finditer(normalized("NFC", text)):
         run = match.group()
         if match.group("unspaced") and len(run) > 1:
             words.update(dict.fromkeys(run[i : i + 2] for i in range(len(run) - 1)))
@@ -103,8 +131,8 @@ def _folded(word: str) -> str:
     """Lower case, without the accents that people leave out when they type."""
     if word.isascii():
         return word.lower()
-    bare = _LATIN_ACCENTS.sub("", unicodedata.normalize("NFD", word.casefold()))
-    return _STRAY_ACCENTS.sub("", unicodedata.normalize("NFC", bare))
+    bare = _LATIN_ACCENTS.sub("", normalized("NFD", word.casefold()))
+    return _STRAY_ACCENTS.sub("", normalized("NFC", bare))
 
 
 @cache
@@ -117,12 +145,12 @@ def _snowball() -> Callable[[list[str]], list[str]]:
 
 def content_hash(text: str) -> str:
     """Digest of the exact text, apart from Unicode form and surrounding space."""
-    return _digest(unicodedata.normalize("NFC", text).strip())
+    return _digest(normalized("NFC", text).strip())
 
 
 def normal_hash(text: str) -> str:
     """Digest after normalising case, space and punctuation: equal digests make near-duplicates."""
-    words = (word.strip(_AROUND_WORDS) for word in unicodedata.normalize("NFKC", text).casefold().split())
+    words = (word.strip(_AROUND_WORDS) for word in normalized("NFKC", text).casefold().split())
     return _digest(" ".join(word for word in words if word) or text.strip())
 
 

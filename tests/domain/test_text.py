@@ -1,5 +1,6 @@
 """Words of a text, and digests that tell texts apart."""
 
+import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -7,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.text import (
+    MAX_MARKS,
     MAX_COUNT,
     MAX_QUERY_TERMS,
     content_hash,
     index_terms,
     normal_hash,
+    normalized,
     packed_terms,
     query_terms,
     split_words,
@@ -131,3 +134,18 @@ def test_words_of_scripts_with_vowel_signs_stay_whole() -> None:
     assert split_words("हिन्दी") == ["हिन्दी"]
     assert split_words("தமிழ்") == ["தமிழ்"]
     assert query_terms("Straße") == ["straße"]
+
+
+@pytest.mark.parametrize("accents", ["\u0301\u0323", "\uff9e\u0301", "\u0f73\u0301"])
+def test_a_letter_with_a_million_accents_is_read_in_linear_time(accents: str) -> None:
+    """X3.1: Python would sort them for a quarter of an hour."""
+    text = f"e{accents * (1_000_000 // len(accents))}"
+    assert content_hash(text) == content_hash(text)
+    assert len(split_words(text)) < 100
+
+
+@given(st.text(st.characters(categories=["L", "M", "P", "S"]), max_size=MAX_MARKS))
+def test_a_text_with_no_more_accents_than_letters_bear_has_the_form_that_unicode_gives_it(text: str) -> None:
+    """R2: what was stored before is recognised."""
+    for form in ("NFC", "NFD", "NFKC"):
+        assert normalized(form, f"{text} ─ {'─' * 40}") == unicodedata.normalize(form, f"{text} ─ {'─' * 40}")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.session_log import Entry, Form
-from mcp_memory.domain.tool_outputs import Remains, errors_of, first_line, kept_line, remains_of
+from mcp_memory.domain.tool_outputs import Remains, errors_of, first_line, is_said, kept_line, remains_of
 from tests.compaction.conftest import an_entry, quarter
 
 CALM = "nothing of note on this line\n"
@@ -167,3 +167,9 @@ def test_of_any_output_lines_are_kept(text: str, failed: bool) -> None:
     assert all(len(line.splitlines()) <= 1 for line in (*remains.errors, remains.point, *remains.values))
     if failed and text.strip() and not remains.errors:
         assert not any(line.strip("E=_~*#- ") for line in text.splitlines() if line.strip())
+
+
+def test_a_part_that_begins_at_every_character_is_looked_for_in_linear_time() -> None:
+    """X3.1: each place where it may stand costs the same, wherever that is."""
+    assert not is_said("aa", [f"{'a' * 1_000_000}b"])
+    assert is_said("aa", [f"{'a' * 1_000_000}, b"])
