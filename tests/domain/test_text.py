@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.domain.text import (
-    MAX_MARKS,
     MAX_COUNT,
+    MAX_MARKS,
     MAX_QUERY_TERMS,
     content_hash,
     index_terms,
