@@ -219,3 +219,16 @@ def test_versions_of_sqlite_with_the_wal_reset_bug_are_named(version: tuple[int,
     told = engine(version)
     assert told.startswith(f"SQLite {version[0]}.{version[1]}.{version[2]}")
     assert ("WAL-reset bug" in told) == has_bug
+
+
+def test_a_transaction_that_changes_nothing_is_no_sign_of_another_index(tmp_path: Path) -> None:
+    """X6.2: also where it fills a table of its own, and where another process has written in between."""
+    with closing(Database(tmp_path)) as database, closing(Database(tmp_path)) as other:
+        for _ in range(3):
+            with other.write() as connection:
+                connection.execute("UPDATE sequence SET value = value + 1")
+            with database.write() as connection:
+                connection.execute("CREATE TEMP TABLE IF NOT EXISTS passing (name TEXT)")
+                connection.execute("INSERT INTO passing VALUES ('x')")
+            with database.write():
+                pass

@@ -62,8 +62,8 @@ class Database:
         self._lock = threading.Lock()
         self._damage: str | None = None
         self._newest: int | None = None
+        self._newest_at_begin: int | None = None
         self._is_durable = True
-        self._changes_before = 0
         self._note = str(note_of(self.path))
         self._idle_readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue(IDLE_READERS)
         self._borrowed = 0
@@ -212,9 +212,8 @@ class Database:
 
     def _begun(self) -> sqlite3.Connection:
         """The writing connection, whose transaction has just begun and may go on."""
-        self._changes_before = self._writer.total_changes
         self._check_schema()
-        self._check_sequence()
+        self._newest_at_begin = self._check_sequence()
         return self._writer
 
     def _commit(self) -> bool:
@@ -223,7 +222,7 @@ class Database:
         self._refuse(self._fault())
         if is_due := self._is_checkpoint_due():
             _raise_schema_number(self._writer)
-        before, is_change = self._witness.index_bytes(), self._writer.total_changes > self._changes_before
+        before, is_change = self._witness.index_bytes(), newest != self._newest_at_begin
         self._writer.execute("COMMIT")
         if is_change and self._witness.index_bytes() == before:  # SQLite has another index open than the one watched.
             self._refuse("index")
