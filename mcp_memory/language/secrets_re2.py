@@ -145,6 +145,7 @@ class _Finder:
             judge, (groups, named) = self._rules[index].judge, self._shapes[index]
             for match in self._patterns[index].finditer(data):
                 start, end = _before_marks(earlier, *_secret(match, groups))
+                end = _without_stop(data, start, end)
                 if start < end and judge(_candidate(data, start, end, match.span(named) if named else (0, 0))):
                     yield _Cut(start, end, index)
 
@@ -159,6 +160,12 @@ def _candidate(data: bytes, start: int, end: int, named: tuple[int, int]) -> Can
 
 def _secret(match: _Match, groups: int) -> tuple[int, int]:
     return next(span for group in range(groups, -1, -1) if (span := match.span(group)) != (-1, -1))
+
+
+def _without_stop(data: bytes, start: int, end: int) -> int:
+    """The end of a span without the full stop or comma that ends its sentence, as in "The token is ghp_… ."."""
+    is_last = end == len(data) or data[end : end + 1].isspace()
+    return end - 1 if is_last and end - start > 1 and data[end - 1 : end] in (b".", b",") else end
 
 
 def _marks(data: bytes) -> Sequence[tuple[int, int]]:
