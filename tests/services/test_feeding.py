@@ -111,7 +111,7 @@ def test_what_another_process_is_told_meanwhile_is_stored_once(
 
 def test_secrets_are_cut_out_and_counted(app: App, caller: Caller) -> None:
     """R4."""
-    secret = NewRecord(kind="tool_result", text="export AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE", call_id="c1")
+    secret = NewRecord(kind="tool_result", text="export AWS_ACCESS_KEY_ID=AKIAIOSFODNN7QZKWMTR", call_id="c1")
     assert app.feed([secret], caller) == Fed(stored=1, redacted=1)
     assert "AKIA" not in _texts(app, caller)[0]
     assert app.feed([secret], caller) == Fed(known=1)

@@ -67,7 +67,7 @@ def _said(days_ago: int, session: str, *turns: tuple[str, str, str]) -> list[Sai
 
 
 # Amazon's own example of a key, in two parts so that no scanner takes this file for a leak.
-_KEY = "AKIA" + "IOSFODNN7EXAMPLE"
+_KEY = "AKIA" + "IOSFODNN7QZKWMTR"
 _EVERY_30_SECONDS = "The rooftop board sends a reading every 30 seconds."
 
 _PLANNING: list[Said] = [

@@ -11,7 +11,6 @@ from mcp_memory.domain.records import Json
 from mcp_memory.domain.times import iso
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, screen
 from mcp_memory.entrypoints.cli.options import AsJson, DataDir, opened, opened_existing, settings_for
-from mcp_memory.entrypoints.hooks.notes import forget_namespaces
 from mcp_memory.entrypoints.plain_text import visible
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.projects import folder_exists, read_project
@@ -68,6 +67,8 @@ def _trust(settings: "Settings", folder: Path | None, as_json: bool) -> None:
 
 def _revoke(settings: "Settings", folder: Path | None, as_json: bool) -> None:
     """Also of a folder that is gone, or is another repository by now: by its path."""
+    from mcp_memory.entrypoints.hooks.notes import forget_namespaces
+
     path = os.path.realpath(folder or Path.cwd())
     with opened_existing(settings) as memory:
         known = {each.folder for each in memory.trust.folders()}
