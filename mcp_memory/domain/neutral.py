@@ -141,7 +141,8 @@ def _without_imitations(text: str) -> str:
             rest = end
         text = "".join([*parts, text[rest:]])
     # Whoever nests imitations so deep is shown with every sign that could begin one escaped.
-    return "\n".join(f"\\{line}" for line in _PLAIN_SIGNS.sub(r"\\\g<0>", text).split("\n"))
+    escaped = _PLAIN_SIGNS.sub(r"\\\g<0>", text).split("\n")
+    return "\n".join(line if line.startswith("\\") else f"\\{line}" for line in escaped)
 
 
 def _edits(plain: str) -> Iterator[tuple[int, str]]:
