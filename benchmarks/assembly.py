@@ -36,12 +36,12 @@ from benchmarks.speed import ms, seconds
 from benchmarks.stages import ASSEMBLY_STAGES, COMPOSING, FORMS, SCORING, timed
 from benchmarks.texts import KNOWLEDGE, knowledge, memories, questions, shared_out
 from mcp_memory.app import App, token_counter
-from mcp_memory.domain.contexts import ContextReport
-from mcp_memory.domain.records import Kind, NewRecord
+from mcp_memory.domain.model.contexts import ContextReport
+from mcp_memory.domain.model.records import Kind, NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.services.assemble_context import ContextRequest
-from mcp_memory.services.choosing import USUAL_BUDGET
-from mcp_memory.services.gathering import LEAST_ITEM_TOKENS
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.context.candidates import LEAST_ITEM_TOKENS
+from mcp_memory.services.context.choose_strategy import USUAL_BUDGET
 
 ENCODING = "o200k_base"
 EMBEDDED = 500

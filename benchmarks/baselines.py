@@ -12,8 +12,8 @@ import numpy as np
 from mcp_memory.shielded_chroma import import_chromadb
 
 if TYPE_CHECKING:
-    from mcp_memory.domain.queries import Vector
-    from mcp_memory.domain.records import NewRecord
+    from mcp_memory.domain.model.records import NewRecord
+    from mcp_memory.domain.retrieval.queries import Vector
     from mcp_memory.ports import Vectors
 
 RESULTS = 10

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from mcp_memory.app import open_app
-from mcp_memory.services.assemble_context import ContextRequest
+from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.settings import load_settings
 
 

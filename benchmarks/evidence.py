@@ -14,13 +14,13 @@ from statistics import mean
 from rich.table import Table
 
 from benchmarks.groups import DEPTH, Group, Question, packed, spoken
-from mcp_memory.domain.neutral import neutralise
-from mcp_memory.domain.records import Json, NewRecord
-from mcp_memory.domain.rendering import render
+from mcp_memory.domain.context.rendering import render
+from mcp_memory.domain.model.records import Json, NewRecord
+from mcp_memory.domain.text.prompt_safety import neutralise
 from mcp_memory.ports import TokenCounter
-from mcp_memory.services.assemble_context import ContextRequest
-from mcp_memory.services.recall import ENVELOPE_TOKENS, RecallRequest
-from mcp_memory.services.showing import fit, tokens_of
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.retrieval.recall import ENVELOPE_TOKENS, RecallRequest
+from mcp_memory.services.retrieval.results import fit, tokens_of
 
 BUDGETS = (1000, 2000, 4000)
 BOUNDLESS = 10**6

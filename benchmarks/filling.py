@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mcp_memory.domain.detail import measured
-from mcp_memory.domain.ids import RECORD
-from mcp_memory.domain.lifecycle import first_status
-from mcp_memory.domain.mentions import found_entities
-from mcp_memory.domain.records import NewRecord, Record, searchable_text
-from mcp_memory.domain.scopes import Caller, scope_key
+from mcp_memory.domain.model.ids import RECORD
+from mcp_memory.domain.model.lifecycle import first_status
+from mcp_memory.domain.model.records import NewRecord, Record, searchable_text
+from mcp_memory.domain.model.scopes import Caller, scope_key
+from mcp_memory.domain.text.entity_extraction import found_entities
+from mcp_memory.domain.text.short_forms import measured
 from mcp_memory.ports import Embedder, RecordStore, TokenCounter
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.settings import load_settings
 

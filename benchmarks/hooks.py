@@ -23,8 +23,8 @@ from rich.table import Table
 
 from benchmarks.texts import sentences
 from mcp_memory.app import open_app
-from mcp_memory.domain.records import Kind, NewRecord
-from mcp_memory.services.tasks import PushRequest
+from mcp_memory.domain.model.records import Kind, NewRecord
+from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.settings import load_settings
 
 MEASURE = "import mcp.server"

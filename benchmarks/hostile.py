@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import count, pairwise
 from pathlib import Path
 
-import numpy as np
+import numpy
 from rich.console import Console
 from rich.table import Table
 
@@ -29,23 +29,34 @@ from benchmarks.backtracking import steps
 from benchmarks.patterns import Written, written_patterns
 from benchmarks.pumps import Pump, pumps
 from mcp_memory.app import App, open_app, token_counter
-from mcp_memory.domain import echoes, exact_values, extraction, intents, ledger, mentions, neutral, pieces, text, times
-from mcp_memory.domain.detail import short_forms
-from mcp_memory.domain.invented import invented
-from mcp_memory.domain.queries import Vector
-from mcp_memory.domain.records import NewRecord
-from mcp_memory.domain.session_log import Entry
-from mcp_memory.domain.structured_summary import parsed
-from mcp_memory.domain.tool_outputs import is_said, remains_of
-from mcp_memory.entrypoints.importers import IMPORTERS
-from mcp_memory.entrypoints.json_lines import parse_message
-from mcp_memory.entrypoints.transcripts import read_transcript
+from mcp_memory.domain.memory import echoes
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.retrieval.queries import Vector
+from mcp_memory.domain.sessions import ledger
+from mcp_memory.domain.sessions.summary import parsed
+from mcp_memory.domain.sessions.tool_outputs import is_said, remains_of
+from mcp_memory.domain.sessions.unsupported_claims import invented
+from mcp_memory.domain.text import (
+    entity_extraction,
+    exact_values,
+    intent,
+    prompt_safety,
+    segments,
+    statements,
+    times,
+    words,
+)
+from mcp_memory.domain.text.short_forms import short_forms
+from mcp_memory.entrypoints.conversations.transcripts import read_transcript
+from mcp_memory.entrypoints.server.json_lines import parse_message
+from mcp_memory.entrypoints.transfer.importers import IMPORTERS
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.language.dates_dateparser import DateParserReader
 from mcp_memory.language.secrets_re2 import SecretRedactor
 from mcp_memory.ports import Vectors
-from mcp_memory.services.compact import CompactRequest
-from mcp_memory.services.recall import RecallRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.sessions.compact import CompactRequest
 from mcp_memory.settings import load_settings
 
 MOST = 1_000_000
@@ -142,13 +153,13 @@ class OneVector:
     dimensions = 8
 
     def embed(self, text: str) -> Vectors:
-        return self.embed_query(text)[np.newaxis]
+        return self.embed_query(text)[numpy.newaxis]
 
     def embed_many(self, texts: Sequence[str]) -> Sequence[Vectors]:
         return [self.embed(text) for text in texts]
 
     def embed_query(self, text: str) -> Vector:
-        return np.full(self.dimensions, self.dimensions**-0.5, np.float32)
+        return numpy.full(self.dimensions, self.dimensions**-0.5, numpy.float32)
 
 
 def main() -> None:
@@ -251,24 +262,24 @@ def _functions() -> Mapping[str, tuple[Callable[[str], object], int]]:
         "redact": redactor.redact,
         "tokens": counter.count,
         "short forms": lambda given: short_forms(given, counter.count, counter.truncate),
-        "pieces": pieces.pieces_of,
+        "pieces": segments.pieces_of,
         "exact values": exact_values.exact_in,
         "files hit": exact_values.files_hit,
         "values": lambda given: ledger.values_in(given, 8),
         "unsupported claims": lambda given: invented(given, [given]),
-        "mentions": mentions.found_entities,
-        "names in a query": lambda given: list(mentions.name_candidates(given)),
-        "statements": extraction.statements,
-        "dead ends": extraction.dead_ends,
-        "terms": text.packed_terms,
-        "query terms": text.query_terms,
-        "hashes": lambda given: (text.content_hash(given), text.normal_hash(given)),
+        "mentions": entity_extraction.found_entities,
+        "names in a query": lambda given: list(entity_extraction.name_candidates(given)),
+        "statements": statements.statements,
+        "dead ends": statements.dead_ends,
+        "terms": words.packed_terms,
+        "query terms": words.query_terms,
+        "hashes": lambda given: (words.content_hash(given), words.normal_hash(given)),
         "time phrase": times.time_phrase,
         "date": lambda given: dates.read(given, 1.7e9),
-        "strategy": intents.pick_strategy,
+        "strategy": intent.pick_strategy,
         "blocks": echoes.without_blocks,
         "echoes": echoes.strip_recalled,
-        "neutral": neutral.neutralise,
+        "neutral": prompt_safety.neutralise,
         "summary in sections": parsed,
         "tool output": lambda given: remains_of(_output(given)),
         "already said": lambda given: is_said("aa", [given]),

@@ -21,9 +21,9 @@ from rich.table import Table
 from tokenizers import Tokenizer
 
 from benchmarks.groups import DEPTH, Group, packed, spoken, stored_groups
-from mcp_memory.domain.fusion import WEIGHTS, Weights, fuse
+from mcp_memory.domain.retrieval.fusion import WEIGHTS, Weights, fuse
 from mcp_memory.encoders.embed_minilm import DATA
-from mcp_memory.services.querying import Evidence
+from mcp_memory.services.retrieval.search import Evidence
 
 CUTS = (1, 5, 10, 20)
 BUDGETS = (500, 1000, 2000, 4000)

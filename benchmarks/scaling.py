@@ -31,10 +31,10 @@ from benchmarks.speed import memory_of_server, ms, seconds
 from benchmarks.stages import STAGES, timed
 from benchmarks.texts import AREAS, memories, questions, sentences
 from mcp_memory.app import App, open_app, token_counter
-from mcp_memory.domain.records import NewRecord
-from mcp_memory.domain.times import iso
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.text.times import iso
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.services.recall import RecallRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from rich.table import Table
 
 from benchmarks.texts import sentences
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.services.recall import RecallRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
 
 EMPTY_SERVER = "from mcp.server import MCPServer; MCPServer('empty').run('stdio')"

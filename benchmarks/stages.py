@@ -16,13 +16,14 @@ from mcp_memory.retrieval.graph import GraphSource
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
-from mcp_memory.services import assemble_context, querying, recall
-from mcp_memory.services.gathering import Gathering
-from mcp_memory.stores.graph_networkx import NetworkxGraphStore
-from mcp_memory.stores.keywords_information import InformationKeywordStore
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
-from mcp_memory.stores.vectors_chroma import ChromaVectorStore
-from mcp_memory.stores.vectors_exact import ExactVectorStore
+from mcp_memory.services.context import assemble
+from mcp_memory.services.context.candidates import Gathering
+from mcp_memory.services.retrieval import recall, search
+from mcp_memory.stores.graph.store import NetworkxGraphStore
+from mcp_memory.stores.keywords.index import InformationKeywordStore
+from mcp_memory.stores.records import SqliteRecordStore
+from mcp_memory.stores.vectors.chroma import ChromaVectorStore
+from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ def _stages(*rows: tuple[str, Any, str]) -> Sequence[Stage]:
 
 STAGES = _stages(
     ("what the caller sees", recall, "visible_to"),
-    ("gather: everything up to fusion", querying.Querying, "gather"),
+    ("gather: everything up to fusion", search.Querying, "gather"),
     ("  embed the query", MiniLMEmbedder, "embed_query"),
     ("  count what is not embedded", SqliteRecordStore, "count_unembedded"),
     ("  ids that pass a filter", SqliteRecordStore, "matching_ids"),
@@ -56,7 +57,7 @@ STAGES = _stages(
     ("  rarity of the words", InformationKeywordStore, "rarity"),
     ("  usual cosine", ChromaVectorStore, "usual_cosine"),
     ("  neighbouring turns", InformationKeywordStore, "neighbours"),
-    ("fuse", querying, "fuse"),
+    ("fuse", search, "fuse"),
     ("successors", SqliteRecordStore, "successors"),
     ("get the records shown", SqliteRecordStore, "get"),
     ("fit into the budget", recall, "fit"),
@@ -69,11 +70,11 @@ STAGES = _stages(
 SCORING, FORMS, COMPOSING = "score and order", "the forms of each record", "place, render, count"
 ASSEMBLY_STAGES = _stages(
     ("gather", Gathering, "__call__"),
-    (SCORING, assemble_context, "ordered"),
+    (SCORING, assemble, "ordered"),
     ("near-duplicates: cosines", ExactVectorStore, "alike"),
-    ("near-duplicates: texts", assemble_context, "repeated"),
-    (FORMS, assemble_context, "record_item"),
-    (COMPOSING, assemble_context, "compose"),
+    ("near-duplicates: texts", assemble, "repeated"),
+    (FORMS, assemble, "record_item"),
+    (COMPOSING, assemble, "compose"),
     ("keep the account", SqliteRecordStore, "keep_context"),
 )
 """Those of a context, none of them called so often that timing it counts; scoring and rendering are three of them."""

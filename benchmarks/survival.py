@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from benchmarks.session_talk import PROBE_KINDS, ProbeKind
 from benchmarks.sessions import Probe
-from mcp_memory.domain.detail import measured
-from mcp_memory.domain.ids import RECORD, make_id
-from mcp_memory.domain.records import NewRecord
-from mcp_memory.domain.session_log import ENTRY_KINDS, Entry, EntryKind, SessionLog, in_order, role_of
+from mcp_memory.domain.model.ids import RECORD, make_id
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.session_log import ENTRY_KINDS, Entry, EntryKind, SessionLog, in_order, role_of
+from mcp_memory.domain.text.short_forms import measured
 from mcp_memory.ports import TokenCounter
 
 EXACT: frozenset[ProbeKind] = frozenset({"value", "file"})

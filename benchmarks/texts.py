@@ -7,8 +7,8 @@ from functools import cache
 from itertools import accumulate
 from typing import TypeVar
 
-from mcp_memory.domain.details import checked_details
-from mcp_memory.domain.records import Kind, NewRecord, Outcome
+from mcp_memory.domain.model.kind_fields import checked_details
+from mcp_memory.domain.model.records import Kind, NewRecord, Outcome
 
 Thing = TypeVar("Thing")
 

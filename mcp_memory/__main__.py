@@ -14,14 +14,14 @@ sys.path[:] = trusted_path()
 def main() -> None:
     """The console script."""
     if len(sys.argv) == 1:
-        from mcp_memory.entrypoints.stdio import serve
+        from mcp_memory.entrypoints.server.stdio import serve
         from mcp_memory.errors import McpMemoryError
         from mcp_memory.settings import load_settings
 
         try:
             settings = load_settings()
             if settings.url:
-                from mcp_memory.entrypoints.attach import attach
+                from mcp_memory.entrypoints.server.attach import attach
 
                 attach(settings)
             serve(settings)

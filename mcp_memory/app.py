@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from mcp_memory.domain.control_characters import without_controls
-from mcp_memory.domain.intents import pick_strategy
-from mcp_memory.domain.projects import NOTICE, SHORT_NOTICE, Membership
-from mcp_memory.domain.records import Instant, Json, NewRecord, Record
-from mcp_memory.domain.redaction import clean_text
-from mcp_memory.domain.scopes import Caller, RecordFilter
-from mcp_memory.domain.tokens import ModelFactor
+from mcp_memory.domain.memory.redaction import clean_text
+from mcp_memory.domain.model.projects import NOTICE, SHORT_NOTICE, Membership
+from mcp_memory.domain.model.records import Instant, Json, NewRecord, Record
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.tokens import ModelFactor
+from mcp_memory.domain.text.control_characters import without_controls
+from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.encoders.token_factors import factor_for
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.errors import McpMemoryError, StoreUnavailable
@@ -45,35 +45,35 @@ from mcp_memory.retrieval.graph import GraphSource
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
-from mcp_memory.services.assemble_context import AssembleContext, Context, ContextRequest
-from mcp_memory.services.checkpointing import Checkpointing
-from mcp_memory.services.committing import Committing
-from mcp_memory.services.compact import Compact, Compacted, CompactRequest
-from mcp_memory.services.drafting import Drafting
-from mcp_memory.services.examining import Examining
-from mcp_memory.services.extracting import Extracting
-from mcp_memory.services.feeding import Fed, Feeding
-from mcp_memory.services.forget import Forget, Forgotten, Mode
-from mcp_memory.services.given_out import GivenOut
-from mcp_memory.services.giving_way import GivingWay
-from mcp_memory.services.idle_compaction import IdleCompaction
-from mcp_memory.services.inspecting import Inspecting, shown_membership
-from mcp_memory.services.log_standing import log_standing, pass_tallies
-from mcp_memory.services.maintain import Maintain
-from mcp_memory.services.querying import Evidence, Querying
-from mcp_memory.services.recall import Recall, RecallAnswer, RecallRequest
-from mcp_memory.services.reindex import Reindex
-from mcp_memory.services.remember import Remember, Remembered
-from mcp_memory.services.reminding import Reminder, Reminding
-from mcp_memory.services.revise import Revise, Revision
-from mcp_memory.services.running_passes import Tell
-from mcp_memory.services.standing import visible_to
-from mcp_memory.services.tasks import Tasks
-from mcp_memory.services.tokens import Tokens
-from mcp_memory.services.trust import Trust
+from mcp_memory.services.context.assemble import AssembleContext, Context, ContextRequest
+from mcp_memory.services.context.remind import Reminder, Reminding
+from mcp_memory.services.memory.access_tokens import Tokens
+from mcp_memory.services.memory.echo_filter import GivenOut
+from mcp_memory.services.memory.extract import Extracting
+from mcp_memory.services.memory.forget import Forget, Forgotten, Mode
+from mcp_memory.services.memory.maintain import Maintain
+from mcp_memory.services.memory.prepare_record import Drafting
+from mcp_memory.services.memory.reindex import Reindex
+from mcp_memory.services.memory.remember import Remember, Remembered
+from mcp_memory.services.memory.revise import Revise, Revision
+from mcp_memory.services.memory.task_stack import Tasks
+from mcp_memory.services.memory.trust import Trust
+from mcp_memory.services.memory.visibility import visible_to
+from mcp_memory.services.retrieval.recall import Recall, RecallAnswer, RecallRequest
+from mcp_memory.services.retrieval.search import Evidence, Querying
+from mcp_memory.services.sessions.checkpoint import Checkpointing
+from mcp_memory.services.sessions.commit_plan import Committing
+from mcp_memory.services.sessions.compact import Compact, Compacted, CompactRequest
+from mcp_memory.services.sessions.feed import Fed, Feeding
+from mcp_memory.services.sessions.fullness import log_standing, pass_tallies
+from mcp_memory.services.sessions.idle import IdleCompaction
+from mcp_memory.services.sessions.priority import GivingWay
+from mcp_memory.services.sessions.run_passes import Tell
+from mcp_memory.services.status.integrity_check import Examining
+from mcp_memory.services.status.overview import Inspecting, shown_membership
 from mcp_memory.settings import Settings
-from mcp_memory.stores.graph_networkx import NetworkxGraphStore
-from mcp_memory.stores.records_sqlite.transaction import embedder_mismatch
+from mcp_memory.stores.graph.store import NetworkxGraphStore
+from mcp_memory.stores.records.transaction import embedder_mismatch
 from mcp_memory.strategies import overridden, read_strategies
 
 SOURCE_THREADS = 4
@@ -328,8 +328,8 @@ class App:
 
     def index_examiner(self) -> IndexExaminer:
         """Looks at what is kept of indexes, by whichever process; starts none."""
-        from mcp_memory.stores.vectors_chroma.examiner import ChromaExaminer
-        from mcp_memory.stores.vectors_exact import ExactVectorStore
+        from mcp_memory.stores.vectors.chroma.integrity import ChromaExaminer
+        from mcp_memory.stores.vectors.exact import ExactVectorStore
 
         exact = ExactVectorStore(self.records, self._embedder.id, embedder_mismatch)
         return ChromaExaminer(self.records, exact, make_index_place(self.settings, self._embedder.id))
@@ -354,10 +354,10 @@ class App:
 
     def _make_services(self) -> "_Services":
         # These import numpy: after the handshake.
-        from mcp_memory.stores.filters_bitmap import BitmapFilterIndex
-        from mcp_memory.stores.keywords_information import InformationKeywordStore
-        from mcp_memory.stores.vectors_chroma import ChromaVectorStore
-        from mcp_memory.stores.vectors_exact import ExactVectorStore
+        from mcp_memory.stores.filters import BitmapFilterIndex
+        from mcp_memory.stores.keywords.index import InformationKeywordStore
+        from mcp_memory.stores.vectors.chroma import ChromaVectorStore
+        from mcp_memory.stores.vectors.exact import ExactVectorStore
 
         records, counter, clock = self.records, self._counter, self._clock
         exact = ExactVectorStore(records, self._embedder.id, embedder_mismatch)
@@ -416,7 +416,7 @@ class App:
     @cached_property
     def _compact(self) -> Compact:
         # Made at the first need: passes and summarizers take a tenth of the time to the handshake.
-        from mcp_memory.services.summing_up import SummingUp
+        from mcp_memory.services.sessions.summarize_span import SummingUp
 
         settings, counter = self.settings, self._counter
         extracting = Extracting(self.records, self._embedder, counter, self._giving_way.pause, self.tokens.person_of)

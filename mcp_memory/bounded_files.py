@@ -15,6 +15,15 @@ MB: Final = 1024 * 1024
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
 
 
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Device and number of the file that the path names now; None where there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def open_regular(path: Path, most_bytes: int | None = None, *, follow_link: bool = True) -> BinaryIO:
     """Open an ordinary file for reading; a symbolic link at the end of the path only where that is allowed.
 

@@ -20,11 +20,11 @@ from mcp_memory.ports import (
     TokenStore,
 )
 from mcp_memory.settings import NOTES_FOLDER, Settings
-from mcp_memory.stores.records_sqlite import FILE_NAME, SqliteRecordStore, restore
+from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore, restore
 
 if TYPE_CHECKING:
-    from mcp_memory.domain.compaction import Count, Pass, PassName, Pause, Span
-    from mcp_memory.stores.vectors_chroma import Place
+    from mcp_memory.domain.model.compaction import Count, Pass, PassName, Pause, Span
+    from mcp_memory.stores.vectors.chroma import Place
     from mcp_memory.summarizers.chat import ChatModel
 
 INDEX_FOLDER = "index"
@@ -105,7 +105,7 @@ def make_passes(count: "Count", pause: "Pause", write: "Callable[[Span], str]") 
 
 def make_index_place(settings: Settings, embedder: str) -> "Place":
     """Where the settings want the index behind search by meaning."""
-    from mcp_memory.stores.vectors_chroma import Place
+    from mcp_memory.stores.vectors.chroma import Place
 
     key = settings.chroma_api_key
     return Place(
@@ -134,7 +134,7 @@ def restore_backup(settings: Settings, backup: Path, stamp: str) -> Path | None:
     """
     kept = restore(settings.data_dir, backup, stamp)
     # What an index says of erasures counts by changes of the former history.
-    from mcp_memory.stores.vectors_chroma.folder import IndexFolder
+    from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder
 
     IndexFolder(settings.data_dir / INDEX_FOLDER).erase(sys.maxsize, 0)
     # So does what hooks noted of how far a session's transcript is logged.

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from mcp_memory.bounded_files import read_regular
-from mcp_memory.domain.projects import DEFAULT_NAMESPACE, Project, own_namespace, remote_namespace
+from mcp_memory.domain.model.projects import DEFAULT_NAMESPACE, Project, own_namespace, remote_namespace
 from mcp_memory.errors import InvalidRequest
 
 CONFIG_BYTES = 1_000_000

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mcp_memory.domain.ids import RECORD
+from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.ports import Vectors
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
-from mcp_memory.stores.vectors_chroma import ChromaVectorStore, Place, follower, store
-from mcp_memory.stores.vectors_chroma.failure import IndexFailure
-from mcp_memory.stores.vectors_chroma.process import ChromaProcess, Link
-from mcp_memory.stores.vectors_chroma.worker import Worker
-from mcp_memory.stores.vectors_exact import ExactVectorStore
+from mcp_memory.stores.records import SqliteRecordStore
+from mcp_memory.stores.vectors.chroma import ChromaVectorStore, Place, store, sync_thread
+from mcp_memory.stores.vectors.chroma.failure import IndexFailure
+from mcp_memory.stores.vectors.chroma.worker import Worker
+from mcp_memory.stores.vectors.chroma.worker_process import ChromaProcess, Link
+from mcp_memory.stores.vectors.exact import ExactVectorStore
 from tests.contract.conftest import BLANK
 
 ROOT = Path(__file__).parents[1]
@@ -167,9 +167,9 @@ def quick_to_act() -> Generator[None]:
     """Ask Chroma of few records too, wait for its answers on the busiest machine, and pause only shortly."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "SPARE", 2)
-        patch.setattr(follower, "FIRST_PAUSE_SECONDS", 0.01)
-        patch.setattr(follower, "LONGEST_PAUSE_SECONDS", 0.1)
-        patch.setattr(follower, "POLL_SECONDS", 0.2)
+        patch.setattr(sync_thread, "FIRST_PAUSE_SECONDS", 0.01)
+        patch.setattr(sync_thread, "LONGEST_PAUSE_SECONDS", 0.1)
+        patch.setattr(sync_thread, "POLL_SECONDS", 0.2)
         patch.setattr(store, "PATIENCE_SECONDS", dict.fromkeys(store.PATIENCE_SECONDS, PATIENCE_SECONDS))
         yield
 

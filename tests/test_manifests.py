@@ -16,8 +16,8 @@ import pytest
 
 import mcp_memory
 from mcp_memory.app import App
-from mcp_memory.domain.projects import DEFAULT_NAMESPACE
-from mcp_memory.entrypoints.mcp_server import build_server
+from mcp_memory.domain.model.projects import DEFAULT_NAMESPACE
+from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.settings import Settings
 
 ROOT = Path(__file__).parents[1]

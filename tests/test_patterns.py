@@ -7,20 +7,20 @@ import pytest
 from benchmarks.backtracking import MOST_STEPS, Method, ends, steps
 from benchmarks.patterns import Written, written_patterns
 from benchmarks.pumps import Pump, pumps
-from mcp_memory.domain.cues import RULES
-from mcp_memory.domain.intents import _patterns  # pyright: ignore[reportPrivateUsage] - patterns made from cues
+from mcp_memory.domain.text.intent import _patterns  # pyright: ignore[reportPrivateUsage] - patterns made from cues
+from mcp_memory.domain.text.intent_rules import RULES
 
 PERIODS, LONGER = (4, 8, 12), (20, 40, 60)
 """How often a text repeats, in equal steps."""
 KNOWN, UNKNOWN = written_patterns()
 
 BOUNDED = {
-    "domain.projects": "the address of a git remote, of 2,000 characters at most",
-    "entrypoints.importers.basic_memory": "one line of a note, which the importer bounds",
+    "domain.model.projects": "the address of a git remote, of 2,000 characters at most",
+    "entrypoints.transfer.importers.basic_memory": "one line of a note, which the importer bounds",
 }
 """Modules whose patterns may cost more, since what they read is short; and what that is."""
 MADE_AT_RUN_TIME: dict[str, list[tuple[re.Pattern[str], Method]]] = {
-    "mcp_memory.domain.intents": [
+    "mcp_memory.domain.text.intent": [
         (pattern, "search") for rule in RULES for _, pattern, cue in _patterns(rule.cues) if "*" in cue
     ],
 }

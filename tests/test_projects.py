@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.domain.projects import Project, own_namespace
+from mcp_memory.domain.model.projects import Project, own_namespace
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.projects import CONFIG_BYTES, parse_config, read_project
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from mcp_memory.domain.lifecycle import LIFECYCLES, PAST, stages
-from mcp_memory.domain.records import KINDS, Kind
+from mcp_memory.domain.model.lifecycle import LIFECYCLES, PAST, stages
+from mcp_memory.domain.model.records import KINDS, Kind
 
 PAGE = Path(__file__).parent.parent / "docs" / "lifecycle.md"
 BEGIN, END = "<!-- from the code: begin -->", "<!-- from the code: end -->"

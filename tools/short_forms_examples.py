@@ -2,7 +2,7 @@
 
 python tools/short_forms_examples.py
 
-tests/domain/test_short_forms_page.py compares the page with what this makes.
+tests/domain/text/test_short_forms_page.py compares the page with what this makes.
 """
 
 import tomllib
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-from mcp_memory.domain.detail import short_forms
-from mcp_memory.domain.records import Kind, Outcome
+from mcp_memory.domain.model.records import Kind, Outcome
+from mcp_memory.domain.text.short_forms import short_forms
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -19,18 +19,18 @@ EXAMPLES, PAGE = DOCS / "short-forms.toml", DOCS / "short-forms.md"
 INTRODUCTION = """# Short forms
 
 Every record has a micro (at most 20 tokens) and a summary (at most 100) from the moment it is stored, made without a
-model by `domain/detail.py`. Contexts show them where the text itself does not fit.
+model by `domain/text/short_forms.py` and its neighbours. Contexts show them where the text itself does not fit.
 
-- `domain/pieces.py` takes the text apart: sentences, headings, items, and what tells of code, output, traces, patches
+- `segments.py` takes the text apart: sentences, headings, items, and what tells of code, output, traces, patches
   and JSON.
-- `domain/worth.py` says what each piece is worth: its place, the text's frequent words, words that announce a point,
+- `salience.py` says what each piece is worth: its place, the text's frequent words, words that announce a point,
   names and numbers; greetings, hedges, questions and boilerplate count against it.
-- `domain/excerpts.py` chooses: for the summary the best pieces in their order, nothing said twice; for the micro the
+- `excerpts.py` chooses: for the summary the best pieces in their order, nothing said twice; for the micro the
   best one.
-- `domain/condensing.py` makes a sentence shorter where it must: openers, fillers, brackets, asides, trailing clauses.
-  What limits a statement (*not*, *never*, *only*, *unless*, *if*) stays; lists stay whole; only as a last resort does a
-  sentence end in an ellipsis.
-- `domain/standing_lines.py` tells of the summary of a session where that stood: goal, state, next step, decision.
+- `sentence_compression.py` makes a sentence shorter where it must: openers, fillers, brackets, asides, trailing
+  clauses. What limits a statement (*not*, *never*, *only*, *unless*, *if*) stays; lists stay whole; only as a last
+  resort does a sentence end in an ellipsis.
+- `summary_line.py` tells of the summary of a session where that stood: goal, state, next step, decision.
 
 A text that fits is its own summary. Where an outcome is recorded, both forms are made anew and end with it. An ellipsis
 stands for what was left out. No word is added. At most the first 8,000 and the last 2,000 characters are read.

@@ -7,7 +7,7 @@ Put what it prints between the two comments there; tests/strategies/test_docs.py
 
 from collections.abc import Iterable
 
-from mcp_memory.domain.strategies import DEFAULT_FLEXIBLE_TOKENS, DEFAULT_HALF_LIFE_HOURS, Strategy
+from mcp_memory.domain.model.strategy import DEFAULT_FLEXIBLE_TOKENS, DEFAULT_HALF_LIFE_HOURS, Strategy
 from mcp_memory.strategies import read_strategies
 
 FORMULAS = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from mcp_memory.compaction.mask_tool_output import mask
-from mcp_memory.domain.compaction import (
+from mcp_memory.domain.model.compaction import (
     PRESERVED_ENTRIES,
     Count,
     Options,
@@ -20,10 +20,10 @@ from mcp_memory.domain.compaction import (
     replacing,
     saved,
 )
-from mcp_memory.domain.session_log import Entry, Places, SessionLog
-from mcp_memory.domain.times import iso_minute
-from mcp_memory.domain.tool_lines import one_line
-from mcp_memory.domain.tool_outputs import kept_line, remains_of
+from mcp_memory.domain.model.session_log import Entry, Places, SessionLog
+from mcp_memory.domain.sessions.tool_lines import one_line
+from mcp_memory.domain.sessions.tool_outputs import kept_line, remains_of
+from mcp_memory.domain.text.times import iso_minute
 
 MARK = "[MESSAGE ARCHIVED"
 WORDS_CHARACTERS = (80, 0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeAlias, TypeVar
 
-from mcp_memory.domain.compaction import (
+from mcp_memory.domain.model.compaction import (
     INSTRUCTION_TOKENS,
     Count,
     Options,
@@ -21,13 +21,13 @@ from mcp_memory.domain.compaction import (
     preserved,
     replacing,
 )
-from mcp_memory.domain.ledger import Ledger, fitted, ledger_of, on_one_line
-from mcp_memory.domain.session_log import Entry, SessionLog
-from mcp_memory.domain.structured_summary import quote
-from mcp_memory.domain.telling import Telling, telling
-from mcp_memory.domain.times import iso_minute
-from mcp_memory.domain.tool_lines import one_line
-from mcp_memory.domain.tool_outputs import errors_of, is_said
+from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.sessions.ledger import Ledger, fitted, ledger_of, on_one_line
+from mcp_memory.domain.sessions.summary import quote
+from mcp_memory.domain.sessions.tool_lines import one_line
+from mcp_memory.domain.sessions.tool_outputs import errors_of, is_said
+from mcp_memory.domain.text.kept_sentences import Telling, telling
+from mcp_memory.domain.text.times import iso_minute
 
 MARK = "[GOAL BATCH"
 FEWEST, MOST = 3, 6

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import ceil
 
-from mcp_memory.domain.compaction import (
+from mcp_memory.domain.model.compaction import (
     INSTRUCTION_TOKENS,
     Count,
     Options,
@@ -19,8 +19,8 @@ from mcp_memory.domain.compaction import (
     replacing,
     saved,
 )
-from mcp_memory.domain.session_log import Entry, Places, SessionLog
-from mcp_memory.domain.times import iso
+from mcp_memory.domain.model.session_log import Entry, Places, SessionLog
+from mcp_memory.domain.text.times import iso
 
 MARK = "[CONTEXT SUMMARY"
 LONG_TURN = 0.1

@@ -17,7 +17,7 @@ from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.shielded_chroma import import_chromadb
 
 if TYPE_CHECKING:
-    from mcp_memory.domain.records import Json
+    from mcp_memory.domain.model.records import Json
 
 EXTRAS = frozenset({"ollama", "openai"})
 """Client packages that an extra of this package's brings."""

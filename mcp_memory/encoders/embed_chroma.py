@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mcp_memory.domain.queries import Vector
+    from mcp_memory.domain.retrieval.queries import Vector
     from mcp_memory.ports import Vectors
 
 MAX_WINDOWS = 64

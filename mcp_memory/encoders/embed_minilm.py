@@ -19,7 +19,7 @@ from mcp_memory.errors import StoreUnavailable
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from mcp_memory.domain.queries import Vector
+    from mcp_memory.domain.retrieval.queries import Vector
     from mcp_memory.ports import Vectors
 
 DATA = Path(__file__).parent / "data" / "minilm"

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, cast
 
-from mcp_memory.domain.records import Instant
+from mcp_memory.domain.model.records import Instant
 
 _LAST_N = re.compile(r"(?:the )?(?:last|past|previous) (\w+) (hour|day|week|month|year)s?", re.IGNORECASE)
 _LEADING = re.compile(

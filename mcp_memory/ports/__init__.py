@@ -4,6 +4,7 @@ Implementations are named in `app.py` alone. All of them are safe to call from s
 their libraries' errors into `McpMemoryError`. Vectors are float32 and of unit length; higher scores are better.
 """
 
+from mcp_memory.ports.access_tokens import Token, TokenStore
 from mcp_memory.ports.changes import FilterChange, LinkChange, TaskLink, TermChange, VectorChange
 from mcp_memory.ports.encoders import Embedder, TokenCounter, Vectors
 from mcp_memory.ports.filters import FilterIndex
@@ -26,7 +27,6 @@ from mcp_memory.ports.session_logs import (
 )
 from mcp_memory.ports.source import Source
 from mcp_memory.ports.summarizers import Summarized, Summarizer, SummaryRequest
-from mcp_memory.ports.tokens import Token, TokenStore
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.ports.transfer import (
     EarlierText,

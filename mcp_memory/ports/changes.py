@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mcp_memory.domain.records import Instant
+from mcp_memory.domain.model.records import Instant
 from mcp_memory.ports.encoders import Vectors
 
 

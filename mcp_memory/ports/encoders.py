@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from mcp_memory.domain.queries import Vector
+from mcp_memory.domain.retrieval.queries import Vector
 
 if TYPE_CHECKING:  # numpy takes a tenth of a second to import, and the handshake needs none of it.
     import numpy as np

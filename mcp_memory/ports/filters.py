@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from mcp_memory.domain.record_sets import RecordSet
-from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.scopes import RecordFilter
 
 
 class FilterIndex(Protocol):

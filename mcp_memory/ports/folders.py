@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from mcp_memory.domain.projects import TrustedFolder
-from mcp_memory.domain.records import Instant
+from mcp_memory.domain.model.projects import TrustedFolder
+from mcp_memory.domain.model.records import Instant
 
 
 class FolderStore(Protocol):

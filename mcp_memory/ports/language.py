@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from mcp_memory.domain.records import Instant
+from mcp_memory.domain.model.records import Instant
 
 Clock = Callable[[], Instant]
 

@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from mcp_memory.domain.contexts import ContextReport
-from mcp_memory.domain.health import Assembled, Tally
-from mcp_memory.domain.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
-from mcp_memory.domain.scopes import Caller, RecordFilter
-from mcp_memory.domain.tasks import Task
+from mcp_memory.domain.model.contexts import ContextReport
+from mcp_memory.domain.model.health import Assembled, Tally
+from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.tasks import Task
 from mcp_memory.ports.changes import FilterChange, LinkChange, TaskLink, TermChange, VectorChange
 from mcp_memory.ports.encoders import Vectors
 from mcp_memory.ports.transaction import Transaction

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from mcp_memory.domain.compaction import PassName
-from mcp_memory.domain.records import Instant
-from mcp_memory.domain.scopes import Caller
-from mcp_memory.domain.session_log import Entry, EntryKind, Role, SessionLog
+from mcp_memory.domain.model.compaction import PassName
+from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import Entry, EntryKind, Role, SessionLog
 
 Trigger = Literal["call", "idle", "forced"]
 """What asked for a compaction: a caller, a pause in the session, or a log near the end of its window."""
@@ -72,8 +72,8 @@ class Undone:
 class Said:
     """What an original is recognised by when it is told again: who said it as what, the digest of its text.
 
-    `role` is the entry's, `content_hash` that of domain/text.py, `message_id` the client's own for it, where it gave
-    one in the record's details.
+    `role` is the entry's, `content_hash` that of domain/text/words.py, `message_id` the client's own for it, where it
+    gave one in the record's details.
     """
 
     id: str

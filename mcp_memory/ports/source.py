@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from mcp_memory.domain.queries import Query
-from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.retrieval.queries import Query
 
 
 class Source(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcp_memory.domain.session_log import Entry
-from mcp_memory.domain.structured_summary import StructuredSummary
+from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.sessions.summary import StructuredSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

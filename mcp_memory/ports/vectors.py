@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcp_memory.domain.queries import Vector
-from mcp_memory.domain.record_sets import RecordSet
+from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.retrieval.queries import Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from mcp_memory.domain.record_sets import RecordSet
-from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports import FilterIndex, RecordStore
 
 

@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping
 from itertools import islice
 from math import log
 
-from mcp_memory.domain.fusion import PRIOR_RECORDS
-from mcp_memory.domain.queries import Query
-from mcp_memory.domain.scopes import RecordFilter
-from mcp_memory.domain.text import query_terms
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
+from mcp_memory.domain.retrieval.queries import Query
+from mcp_memory.domain.text.words import query_terms
 from mcp_memory.ports import FilterIndex, GraphStore, KeywordStore, RecordStore
 from mcp_memory.retrieval.eligible import eligible
 

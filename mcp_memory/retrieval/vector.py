@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
-from mcp_memory.domain.queries import Query
-from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.ports import FilterIndex, RecordStore, VectorStore
 from mcp_memory.retrieval.eligible import eligible
 

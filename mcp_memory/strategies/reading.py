@@ -12,8 +12,8 @@ from typing import Annotated, Any, TypeVar, cast
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from mcp_memory.bounded_files import MB, read_regular
-from mcp_memory.domain.records import Json, Kind
-from mcp_memory.domain.strategies import SECTION_SHARES, Formula, Layout, Share, Signal, Strategies, Strategy
+from mcp_memory.domain.model.records import Json, Kind
+from mcp_memory.domain.model.strategy import SECTION_SHARES, Formula, Layout, Share, Signal, Strategies, Strategy
 from mcp_memory.errors import InvalidRequest
 
 MAX_BYTES = MB
@@ -29,7 +29,7 @@ _WRONG = {
     "string_too_long": "must have at most {max_length} characters",
     "too_long": "must have at most {max_length} items",
 }
-"""Where pydantic's own words do not fit; see entrypoints/arguments.py for those about the rest of a call."""
+"""Where pydantic's own words do not fit; see entrypoints/server/arguments.py for those about the rest of a call."""
 
 _NumbersT = TypeVar("_NumbersT", bound=Mapping[Any, float])
 

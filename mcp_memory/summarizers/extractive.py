@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from mcp_memory.domain.compaction import INSTRUCTION_TOKENS
-from mcp_memory.domain.condensing import condensed, shortened
-from mcp_memory.domain.pieces import pieces_of
-from mcp_memory.domain.session_log import Entry
-from mcp_memory.domain.structured_summary import fitted, instructions_in, structured
-from mcp_memory.domain.summary_sections import Section
+from mcp_memory.domain.model.compaction import INSTRUCTION_TOKENS
+from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.sessions.summary import fitted, instructions_in, structured
+from mcp_memory.domain.text.segments import pieces_of
+from mcp_memory.domain.text.sentence_compression import condensed, shortened
+from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports import Embedder, Summarized, SummaryRequest, TokenCounter
 from mcp_memory.summarizers.ranking import by_meaning, by_words, ranks, says_nothing_new

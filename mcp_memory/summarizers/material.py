@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from mcp_memory.domain.neutral import one_line
-from mcp_memory.domain.session_log import Entry
+from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.ports import TokenCounter
 
 LONG_OUTPUT = 200

@@ -6,8 +6,8 @@ Knows no client library. What is sent was redacted when it was stored; nothing o
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mcp_memory.domain.session_log import Entry
-from mcp_memory.domain.structured_summary import (
+from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
     fitted,
     merged,
@@ -16,7 +16,7 @@ from mcp_memory.domain.structured_summary import (
     rendered,
     structured,
 )
-from mcp_memory.domain.summary_sections import LISTED, TITLES, Section
+from mcp_memory.domain.text.summary_sections import LISTED, TITLES, Section
 from mcp_memory.errors import SummaryFailed
 from mcp_memory.ports import Summarized, Summarizer, SummaryRequest, TokenCounter
 from mcp_memory.summarizers.chat import ChatModel, Message

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
 
-from mcp_memory.domain.neutral import one_line
-from mcp_memory.domain.pieces import Piece, pieces_of
-from mcp_memory.domain.session_log import Entry, EntryKind
-from mcp_memory.domain.tool_outputs import kept_line, remains_of
-from mcp_memory.domain.worth import Weighed, weighed
+from mcp_memory.domain.model.session_log import Entry, EntryKind
+from mcp_memory.domain.sessions.tool_outputs import kept_line, remains_of
+from mcp_memory.domain.text.prompt_safety import one_line
+from mcp_memory.domain.text.salience import Weighed, weighed
+from mcp_memory.domain.text.segments import Piece, pieces_of
 
 Speaker = Literal["user", "assistant", "block", "output"]
 """A block stands for calls: compaction wrote it down, and output is part of it."""

@@ -7,8 +7,8 @@ is never a constraint, a decision or a next step, whatever its words. Knows no e
 import re
 from collections.abc import Mapping
 
-from mcp_memory.domain.extraction import dead_ends, is_momentary, statements
-from mcp_memory.domain.summary_sections import Section
+from mcp_memory.domain.text.statements import dead_ends, is_momentary, statements
+from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.summarizers.sentences import MOST_CHARACTERS, Said
 
 _LABELS: Mapping[Section, re.Pattern[str]] = {

@@ -8,7 +8,7 @@ from benchmarks.compaction import costs_table, measured, passes_table, ways_tabl
 from benchmarks.sessions import made_session
 from benchmarks.survival import EXACT, surviving, together
 from mcp_memory.app import App
-from mcp_memory.services.compact import CompactRequest
+from mcp_memory.services.sessions.compact import CompactRequest
 
 
 def test_a_session_is_stored_compacted_asked_and_made_whole_again() -> None:

@@ -21,7 +21,7 @@ from benchmarks.evidence import (
 )
 from benchmarks.groups import Clock, Group, Question, packed
 from mcp_memory.app import open_app, token_counter
-from mcp_memory.domain.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.settings import load_settings
 

@@ -13,7 +13,7 @@ from benchmarks.stages import ASSEMBLY_STAGES, STAGES
 from benchmarks.texts import AREAS, KNOWLEDGE, knowledge, memories, questions, shared_out
 from mcp_memory.app import App, open_app, token_counter
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.services.recall import RecallRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
 
 

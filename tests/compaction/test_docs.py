@@ -12,11 +12,12 @@ from pydantic import JsonValue
 
 from mcp_memory.app import App
 from mcp_memory.compaction import ceiling, goal_batch, threshold
-from mcp_memory.domain import compaction, pressure
-from mcp_memory.domain.compaction import PRESETS, Options, PassName
-from mcp_memory.entrypoints.mcp_server import build_server
-from mcp_memory.entrypoints.wire import CompactArguments
-from mcp_memory.services.idle_compaction import LOOK_BACK_DAYS
+from mcp_memory.domain.model import compaction
+from mcp_memory.domain.model.compaction import PRESETS, Options, PassName
+from mcp_memory.domain.sessions import pressure
+from mcp_memory.entrypoints.server.mcp_server import build_server
+from mcp_memory.entrypoints.server.wire import CompactArguments
+from mcp_memory.services.sessions.idle import LOOK_BACK_DAYS
 from mcp_memory.settings import Settings
 from tests.e2e.conversations import edits, flat, long_file
 

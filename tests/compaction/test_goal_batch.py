@@ -3,9 +3,9 @@
 from typing import Any
 
 from mcp_memory.compaction.goal_batch import GoalBatch
-from mcp_memory.domain.compaction import Options, applied, replacing
-from mcp_memory.domain.session_log import Entry, SessionLog, in_order
-from mcp_memory.domain.structured_summary import quoted_instructions
+from mcp_memory.domain.model.compaction import Options, applied, replacing
+from mcp_memory.domain.model.session_log import Entry, SessionLog, in_order
+from mcp_memory.domain.sessions.summary import quoted_instructions
 from tests.compaction.conftest import a_log, an_entry, quarter
 
 OPTIONS = Options(window=2_000, old_turns=2)

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcp_memory.domain.ids import RECORD
-from mcp_memory.domain.records import Entity, Record, Relation
+from mcp_memory.domain.model.ids import RECORD
+from mcp_memory.domain.model.records import Entity, Record, Relation
 from mcp_memory.ports import Clock, RecordStore, Vectors
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.stores.records import SqliteRecordStore
 
 EMBEDDER = "contract-embedder"
 DIMENSIONS = 8

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from mcp_memory.domain.contexts import ContextReport
-from mcp_memory.domain.health import Assembled, Tally
-from mcp_memory.domain.records import Counters, Json, Record
-from mcp_memory.domain.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.contexts import ContextReport
+from mcp_memory.domain.model.health import Assembled, Tally
+from mcp_memory.domain.model.records import Counters, Json, Record
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.ports import RecordStore
 
 Add = Callable[..., Record]

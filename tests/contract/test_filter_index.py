@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.domain.records import KINDS, Entity, Kind, Record
-from mcp_memory.domain.scopes import ISOLATED_KINDS, RecordFilter
+from mcp_memory.domain.model.records import KINDS, Entity, Kind, Record
+from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.ports import FilterIndex, RecordStore
-from mcp_memory.stores.filters_bitmap import BitmapFilterIndex
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.stores.filters import BitmapFilterIndex
+from mcp_memory.stores.records import SqliteRecordStore
 from tests.contract.conftest import BLANK, EMBEDDER, unit_vectors
 
 INDEXES: dict[str, Callable[[RecordStore], FilterIndex]] = {"bitmap": BitmapFilterIndex}

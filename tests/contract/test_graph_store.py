@@ -16,18 +16,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.ids import number_of
-from mcp_memory.domain.known import KnownEntity, entity_salience
-from mcp_memory.domain.mentions import MAX_LENGTH
-from mcp_memory.domain.record_sets import RecordSet
-from mcp_memory.domain.records import OUT_OF_SEARCH, Details, Entity, Json, Record, Relation
-from mcp_memory.domain.tasks import Task
+from mcp_memory.domain.model.graph_facts import KnownEntity, entity_salience
+from mcp_memory.domain.model.ids import number_of
+from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.records import OUT_OF_SEARCH, Details, Entity, Json, Record, Relation
+from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
 from mcp_memory.ports import Connection, GraphStore, GraphSummary, LinkChange, RecordStore
-from mcp_memory.stores.graph_known import CONTENDERS, MAX_LINKS
-from mcp_memory.stores.graph_networkx import NetworkxGraphStore
-from mcp_memory.stores.graph_scope import MAX_ALIASES
-from mcp_memory.stores.graph_view import MAX_FAN, MAX_LOOKED_AT, MAX_NAMES
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.stores.graph.facts import CONTENDERS, MAX_LINKS
+from mcp_memory.stores.graph.scope import MAX_ALIASES
+from mcp_memory.stores.graph.store import NetworkxGraphStore
+from mcp_memory.stores.graph.view import MAX_FAN, MAX_LOOKED_AT, MAX_NAMES
+from mcp_memory.stores.records import SqliteRecordStore
 
 Add = Callable[..., Record]
 Make = Callable[[RecordStore], GraphStore]

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.domain.fusion import PRIOR_RECORDS
-from mcp_memory.domain.record_sets import RecordSet
-from mcp_memory.domain.records import OUT_OF_SEARCH, Record, Status
-from mcp_memory.domain.text import MAX_QUERY_TERMS, index_terms, query_terms, stems
+from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.records import OUT_OF_SEARCH, Record, Status
+from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
+from mcp_memory.domain.text.words import MAX_QUERY_TERMS, index_terms, query_terms, stems
 from mcp_memory.ports import KeywordStore, Rarity, RecordStore
-from mcp_memory.stores.keywords_information import READ_ON, InformationKeywordStore
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.stores.keywords.index import READ_ON, InformationKeywordStore
+from mcp_memory.stores.records import SqliteRecordStore
 
 Make = Callable[[RecordStore], KeywordStore]
 Add = Callable[..., Record]

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from mcp_memory.domain.ids import RECORD
-from mcp_memory.domain.records import Record
+from mcp_memory.domain.model.ids import RECORD
+from mcp_memory.domain.model.records import Record
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports import RecordStore, Vectors
 from tests.contract.conftest import BLANK, EMBEDDER

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from mcp_memory.domain.records import Entity, Record, Relation
-from mcp_memory.domain.scopes import RecordFilter
-from mcp_memory.domain.tasks import Task
+from mcp_memory.domain.model.records import Entity, Record, Relation
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.model.tasks import Task
 from mcp_memory.ports import LinkChange, RecordStore, TaskLink, Vectors
 
 Add = Callable[..., Record]

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcp_memory.domain.contexts import Component, ContextReport, Omission
-from mcp_memory.domain.records import KINDS, Entity, Kind, Record, Relation
-from mcp_memory.domain.scopes import Caller, RecordFilter
-from mcp_memory.domain.tasks import Task
-from mcp_memory.domain.text import content_hash, normal_hash, packed_terms
+from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
+from mcp_memory.domain.model.records import KINDS, Entity, Kind, Record, Relation
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.text.words import content_hash, normal_hash, packed_terms
 from mcp_memory.errors import EmbedderMismatch, StoreBusy, StoreUnavailable
 from mcp_memory.ports import Outline, RecordStore, Vectors
 

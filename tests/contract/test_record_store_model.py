@@ -10,11 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
-from mcp_memory.domain.records import Record
-from mcp_memory.domain.scopes import RecordFilter
-from mcp_memory.domain.text import content_hash, packed_terms
+from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.text.words import content_hash, packed_terms
 from mcp_memory.ports import Transaction
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.stores.records import SqliteRecordStore
 
 SCOPES = ("shared/here", "private/ann/here")
 VECTOR = np.full((1, 4), 0.5, np.float32)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.domain.grants import Grant
+from mcp_memory.domain.model.grants import Grant
 from mcp_memory.errors import Conflict
 from mcp_memory.ports import Token, TokenStore
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.stores.records import SqliteRecordStore
 
 ANN = Token(
     id="aa",

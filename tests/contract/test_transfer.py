@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.domain.ids import RECORD, TASK, make_id
-from mcp_memory.domain.records import KINDS, Entity, Record, Relation
-from mcp_memory.domain.scopes import Caller, scope_key
-from mcp_memory.domain.tasks import Task
-from mcp_memory.entrypoints.exchange import MemoryFile, write_memory
+from mcp_memory.domain.model.ids import RECORD, TASK, make_id
+from mcp_memory.domain.model.records import KINDS, Entity, Record, Relation
+from mcp_memory.domain.model.scopes import Caller, scope_key
+from mcp_memory.domain.model.tasks import Task
+from mcp_memory.entrypoints.transfer import MemoryFile, write_memory
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.ports import KnownPlace, KnownSession, Origin, Piece, RecordStore, Transaction, WholeRecord
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.stores.records import SqliteRecordStore
 from tests.contract.conftest import BLANK, unit_vectors
 from tests.contract.test_session_log_store import ANN, compact, logs_of, say, undo
 

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.domain.record_sets import RecordSet
-from mcp_memory.domain.records import OUT_OF_SEARCH, Record, Status
+from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.records import OUT_OF_SEARCH, Record, Status
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports import RecordStore, UsualCosine, Vectors, VectorStore
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
-from mcp_memory.stores.vectors_chroma import ChromaVectorStore, Place
-from mcp_memory.stores.vectors_exact import ExactVectorStore
+from mcp_memory.stores.records import SqliteRecordStore
+from mcp_memory.stores.vectors.chroma import ChromaVectorStore, Place
+from mcp_memory.stores.vectors.exact import ExactVectorStore
 from tests.chroma import PATIENCE_SECONDS, SharedProcess, chroma_server, free_port, quick_to_act
 
 EMBEDDER = "contract-embedder"

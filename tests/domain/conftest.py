@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.domain.records import Record
-from mcp_memory.domain.tasks import Task
+from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.tasks import Task
 
 NOON = 1_795_176_000.0
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from mcp_memory.app import open_app
-from mcp_memory.domain.records import NewRecord
-from mcp_memory.services.recall import RecallRequest
-from mcp_memory.services.tasks import PushRequest
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.services.memory.task_stack import PushRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
 
 PATIENCE_SECONDS = 60.0

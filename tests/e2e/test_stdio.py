@@ -183,7 +183,7 @@ def test_its_one_child_is_the_index_process_which_ends_with_it(server: "ServerPr
             break
         time.sleep(0.05)
     assert len(children) == 1
-    assert "vectors_chroma.worker" in " ".join(children[0].cmdline())
+    assert "vectors.chroma.worker" in " ".join(children[0].cmdline())
     server.process.kill()
     server.process.wait()
     assert psutil.wait_procs(children, timeout=30)[1] == []

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_memory.app import open_app
-from mcp_memory.domain.records import NewRecord
-from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.settings import load_settings
 

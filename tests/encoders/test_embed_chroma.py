@@ -18,7 +18,7 @@ from tests.conftest import Clock
 from tests.encoders.conftest import KEY, EmbeddingService, hashed, refusing, with_vectors
 
 if TYPE_CHECKING:
-    from mcp_memory.domain.records import Json
+    from mcp_memory.domain.model.records import Json
 
 
 def embedder(

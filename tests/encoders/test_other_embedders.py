@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.chroma_functions import ChosenFunction
 from mcp_memory.encoders.embed_chroma import ChromaEmbedder
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.remote_calls import REST_SECONDS
 from mcp_memory.errors import EmbedderMismatch, InvalidRequest, StoreUnavailable
-from mcp_memory.services.recall import RecallAnswer, RecallRequest
-from mcp_memory.services.remember import Remembered
-from mcp_memory.services.revise import Revision
+from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
 from mcp_memory.settings import load_settings
 from tests.conftest import Clock
 from tests.e2e.conftest import ServerProcess

@@ -19,14 +19,14 @@ import psutil
 import pytest
 
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.ports import Vectors
-from mcp_memory.services.recall import RecallRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
-from mcp_memory.stores.vectors_chroma import store
+from mcp_memory.stores.vectors.chroma import store
 from tests.chroma import PATIENCE_SECONDS, SCOPE, Memory, Peer, quick_to_act, state_of, traces, unit, until
-from tests.stores.test_vectors_chroma_model import garble
+from tests.stores.vectors.chroma.test_store_model import garble
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL, and deletes no open files")
 

@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from mcp_memory.stores.vectors_chroma import index, store
+from mcp_memory.stores.vectors.chroma import index, store
 from tests.chroma import SCOPE, Memory, Open, Proxy, chroma_server, free_port, opening, unit, until
 
 

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.compaction import replacing
-from mcp_memory.domain.records import Entity, NewRecord, Record, Relation
-from mcp_memory.domain.scopes import Caller
-from mcp_memory.domain.text import packed_terms
+from mcp_memory.domain.model.compaction import replacing
+from mcp_memory.domain.model.records import Entity, NewRecord, Record, Relation
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.text.words import packed_terms
 from mcp_memory.errors import StoreBusy
-from mcp_memory.services.assemble_context import ContextRequest
-from mcp_memory.services.recall import RecallRequest
-from mcp_memory.services.revise import Revision
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
-from mcp_memory.stores.records_sqlite import SqliteRecordStore, purging
+from mcp_memory.stores.records import SqliteRecordStore, purge
 
 SECRET = "Quetzalcoatlus Zyzzyva hoards xylophones near Ouagadougou"
 EARLIER = "Quetzalcoatlus Wapentake hoards balalaikas near Ouagadougou"
@@ -112,7 +112,7 @@ def test_what_others_say_of_an_entity_stays_and_what_the_erased_said_goes(app: A
 HOLDER = """
 import sys
 from mcp_memory.app import open_app
-from mcp_memory.services.recall import RecallRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
 app = open_app(load_settings(data_dir=sys.argv[1], namespace="test"))
 print(len(app.recall(RecallRequest(query="xylophones"), app.caller()).results), flush=True)
@@ -143,7 +143,7 @@ def test_a_reader_that_never_pauses_delays_the_purge_but_does_not_undo_it(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R9: erased at once for every reader; the files follow with the next call, of whichever process."""
-    monkeypatch.setattr(purging, "PURGE_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(purge, "PURGE_PATIENCE_SECONDS", 0.05)
     me = app.caller()
     record_id = plant(app, me, others=4)
     wanted = needles(app, SECRET, EARLIER)
@@ -169,7 +169,7 @@ def test_the_file_is_rewritten_once_however_long_a_reader_stays(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R9: upkeep that is put off again and again costs a page of the log, not a copy of the memory."""
-    monkeypatch.setattr(purging, "PURGE_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(purge, "PURGE_PATIENCE_SECONDS", 0.05)
     me = app.caller()
     record_id = plant(app, me, others=4)
     wanted = needles(app, SECRET, EARLIER)

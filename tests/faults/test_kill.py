@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.domain.scopes import RecordFilter
-from mcp_memory.stores.keywords_information import InformationKeywordStore
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.stores.keywords.index import InformationKeywordStore
+from mcp_memory.stores.records import SqliteRecordStore
 
 ROOT = Path(__file__).parents[2]
 WRITERS = 4
@@ -24,8 +24,8 @@ import itertools, sys
 from dataclasses import fields
 from pathlib import Path
 import numpy as np
-from mcp_memory.domain.records import Counters, Entity, Record
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.domain.model.records import Counters, Entity, Record
+from mcp_memory.stores.records import SqliteRecordStore
 
 store = SqliteRecordStore(Path(sys.argv[1]), "kill-embedder")
 nothing = {field.name: None for field in fields(Record)} | dict(

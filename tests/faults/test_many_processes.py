@@ -10,8 +10,8 @@ PROCESSES, STORES = 8, 6
 WORKER = """
 import json, sys
 from mcp_memory.app import open_app
-from mcp_memory.domain.records import NewRecord
-from mcp_memory.services.recall import RecallRequest
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
 
 folder, name, stores = sys.argv[1], sys.argv[2], int(sys.argv[3])

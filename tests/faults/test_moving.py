@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.records import NewRecord
-from mcp_memory.entrypoints.exchange import write_memory
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.entrypoints.transfer import write_memory
 from mcp_memory.making import restore_backup
 from mcp_memory.settings import load_settings
 
@@ -21,8 +21,8 @@ ACKNOWLEDGED = 5
 WRITER = """
 import itertools, sys
 from mcp_memory.app import open_app
-from mcp_memory.domain.records import NewRecord
-from mcp_memory.services.revise import Revision
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.services.memory.revise import Revision
 from mcp_memory.settings import load_settings
 
 app = open_app(load_settings(data_dir=sys.argv[1], namespace="test"))

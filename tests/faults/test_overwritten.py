@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.stores.records_sqlite import restore
-from mcp_memory.stores.records_sqlite.database import Database
-from mcp_memory.stores.records_sqlite.file_errors import note_of
+from mcp_memory.stores.records import restore
+from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.file_errors import note_of
 from tests.faults.documented import documented
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody delete or rename what is open")
@@ -26,7 +26,7 @@ WORKER = """
 import sys
 from pathlib import Path
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.stores.records_sqlite.database import Database
+from mcp_memory.stores.records.database import Database
 
 try:
     database = Database(Path(sys.argv[1]))

@@ -12,10 +12,10 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
 import pytest
 
-from mcp_memory.stores.records_sqlite.database import Database
-from mcp_memory.stores.records_sqlite.folder import network_file_system
-from mcp_memory.stores.vectors_chroma.failure import IndexFailure
-from mcp_memory.stores.vectors_chroma.folder import read_json, translated_system_errors, write_json
+from mcp_memory.stores.records.data_folder import network_file_system
+from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.vectors.chroma.failure import IndexFailure
+from mcp_memory.stores.vectors.chroma.index_folder import read_json, translated_system_errors, write_json
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.records import NewRecord
-from mcp_memory.domain.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import Conflict
-from mcp_memory.services.compact import CompactRequest
+from mcp_memory.services.sessions.compact import CompactRequest
 from mcp_memory.settings import load_settings
-from tests.services.conversations import covered, session
+from tests.services.sessions.conversations import covered, session
 
 ROOT = Path(__file__).parents[2]
 PROCESSES, TURNS = 3, 40
@@ -25,9 +25,9 @@ WORKER = """
 import itertools, random, sys
 from mcp_memory.app import open_app
 from mcp_memory.errors import Conflict
-from mcp_memory.services.compact import CompactRequest
+from mcp_memory.services.sessions.compact import CompactRequest
 from mcp_memory.settings import load_settings
-from tests.services.conversations import session
+from tests.services.sessions.conversations import session
 
 rng = random.Random(int(sys.argv[2]))
 app = open_app(load_settings(data_dir=sys.argv[1], namespace="test", agent="ann"))

@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.domain.scopes import Caller
-from mcp_memory.domain.tasks import path_to
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.tasks import path_to
 from mcp_memory.language.secrets_re2 import NoRedactor
-from mcp_memory.services.tasks import PushRequest, Tasks
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.services.memory.task_stack import PushRequest, Tasks
+from mcp_memory.stores.records import SqliteRecordStore
 
 PROCESSES, TASKS = 4, 12
 
 OPENED = """
 import itertools, json, sys
 from pathlib import Path
-from mcp_memory.domain.scopes import Caller
+from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import Conflict
 from mcp_memory.language.secrets_re2 import NoRedactor
-from mcp_memory.services.tasks import PopRequest, PushRequest, Tasks
-from mcp_memory.stores.records_sqlite import SqliteRecordStore
+from mcp_memory.services.memory.task_stack import PopRequest, PushRequest, Tasks
+from mcp_memory.stores.records import SqliteRecordStore
 
 store = SqliteRecordStore(Path(sys.argv[1]), "none")
 tasks = Tasks(store, NoRedactor(), itertools.count(1.0).__next__)

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from mcp_memory.domain.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.services.assemble_context import ContextRequest
-from mcp_memory.services.recall import RecallRequest
-from mcp_memory.stores.records_sqlite.database import Database
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.stores.records.database import Database
 from tests.chroma import until
 from tests.e2e.conftest import ServerProcess, server_environment
 from tests.faults.documented import documented

@@ -7,7 +7,7 @@ import pytest
 from dateparser.data.languages_info import language_order
 from dateparser.languages.loader import LocaleDataLoader
 
-from mcp_memory.domain.times import iso
+from mcp_memory.domain.text.times import iso
 from mcp_memory.language.dates_dateparser import MOST_LANGUAGES, DateParserReader
 
 NOON = 1_795_176_000.0

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.queries import Query
-from mcp_memory.domain.records import Entity, NewRecord, Relation
-from mcp_memory.domain.scopes import RecordFilter
-from mcp_memory.domain.text import query_terms
+from mcp_memory.domain.model.records import Entity, NewRecord, Relation
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.retrieval.queries import Query
+from mcp_memory.domain.text.words import query_terms
 from mcp_memory.retrieval.graph import GraphSource
-from mcp_memory.services.tasks import PushRequest
-from mcp_memory.stores.filters_bitmap import BitmapFilterIndex
-from mcp_memory.stores.keywords_information import InformationKeywordStore
+from mcp_memory.services.memory.task_stack import PushRequest
+from mcp_memory.stores.filters import BitmapFilterIndex
+from mcp_memory.stores.keywords.index import InformationKeywordStore
 
 WHERE = RecordFilter(scopes=("shared/test",))
 

@@ -7,17 +7,17 @@ from math import log
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.queries import Query
-from mcp_memory.domain.records import NewRecord
-from mcp_memory.domain.scopes import RecordFilter
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.ports import Source
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
-from mcp_memory.stores.filters_bitmap import BitmapFilterIndex
-from mcp_memory.stores.keywords_information import InformationKeywordStore
-from mcp_memory.stores.vectors_exact import ExactVectorStore
+from mcp_memory.stores.filters import BitmapFilterIndex
+from mcp_memory.stores.keywords.index import InformationKeywordStore
+from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 NOON, DAY = 1_795_176_000.0, 86_400.0
 WHERE = RecordFilter(scopes=("shared/test",))

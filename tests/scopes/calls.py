@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from mcp_memory.domain.records import KINDS
+from mcp_memory.domain.model.records import KINDS
 from mcp_memory.strategies import read_strategies
 from tests.scopes.planting import ENTITY, SECRETS, SUBJECT, TAG, Found
 from tests.scopes.worlds import Ask

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from mcp_memory.domain.records import KINDS, Details, Entity, Kind, NewRecord, Relation, Visibility
-from mcp_memory.domain.scopes import Caller
-from mcp_memory.services.assemble_context import ContextRequest
-from mcp_memory.services.compact import CompactRequest
-from mcp_memory.services.recall import RecallRequest
-from mcp_memory.services.revise import Revision
-from mcp_memory.services.tasks import PopRequest, PushRequest
+from mcp_memory.domain.model.records import KINDS, Details, Entity, Kind, NewRecord, Relation, Visibility
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.sessions.compact import CompactRequest
 from tests.scopes.worlds import Pair, Who, World
-from tests.services.conversations import session
+from tests.services.sessions.conversations import session
 
 SUBJECT = "The payment service is deployed with"
 TAG = "deploy"

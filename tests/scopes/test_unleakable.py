@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from mcp_memory.domain.records import Visibility
-from mcp_memory.domain.scopes import Caller
+from mcp_memory.domain.model.records import Visibility
+from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.entrypoints.cli import app as command_line
-from mcp_memory.services.assemble_context import ContextRequest
-from mcp_memory.services.recall import RecallRequest
-from mcp_memory.services.revise import Revision
-from mcp_memory.services.tasks import PushRequest
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.memory.task_stack import PushRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.strategies import read_strategies
 from tests.scopes.calls import OWN_WORDS, RESOURCES, calls
 from tests.scopes.planting import BOB, LIBRARIAN, SECRETS, Found, Place, items_of, places_beside
 from tests.scopes.worlds import LOCAL, Ask, Asker, Pair, World, asking, told
-from tests.services.conversations import session
+from tests.services.sessions.conversations import session
 
 OpenPair = Callable[..., AbstractContextManager[Pair]]
 FOREIGN_ROWS = (

@@ -21,14 +21,14 @@ from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.grants import Grant
-from mcp_memory.domain.scopes import Caller
+from mcp_memory.domain.model.grants import Grant
+from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.entrypoints.identity import Visitor, visited_by
-from mcp_memory.entrypoints.identity import asking as caller_of_message
-from mcp_memory.entrypoints.mcp_server import build_server
+from mcp_memory.entrypoints.server.identity import Visitor, visited_by
+from mcp_memory.entrypoints.server.identity import asking as caller_of_message
+from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.settings import load_settings
-from mcp_memory.stores.records_sqlite import FILE_NAME
+from mcp_memory.stores.records import FILE_NAME
 
 FIGURES_OF_ALL = frozenset({"path", "bytes", "directory", "cold_build_ms", "index_directories", "unembedded"})
 """Of the file, and of this process and machine."""

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.records import NewRecord
-from mcp_memory.domain.scopes import Caller
-from mcp_memory.services.remember import Remembered
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.services.memory.remember import Remembered
 
 
 @pytest.fixture

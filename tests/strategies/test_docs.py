@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from mcp_memory.domain.scoring import hyperbolic_decay, recency
-from mcp_memory.domain.strategies import Share, Signal
+from mcp_memory.domain.context.scoring import hyperbolic_decay, recency
+from mcp_memory.domain.model.strategy import Share, Signal
 from mcp_memory.strategies import read_strategies
 from tools.strategies_table import strategies_table
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.domain.strategies import Strategy
+from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.strategies import overridden, read_strategies
 

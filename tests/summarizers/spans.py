@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mcp_memory.domain.session_log import Entry, EntryKind, Role
-from mcp_memory.domain.summary_sections import Section
+from mcp_memory.domain.model.session_log import Entry, EntryKind, Role
+from mcp_memory.domain.text.summary_sections import Section
 from tests.conftest import NOON
 
 Line = tuple[str, str]

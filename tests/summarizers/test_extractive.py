@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from mcp_memory.compaction.goal_batch import GoalBatch
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
 from mcp_memory.compaction.tool_calls import ToolCalls
-from mcp_memory.domain.compaction import PRESETS, applied
-from mcp_memory.domain.pieces import pieces_of
-from mcp_memory.domain.session_log import Entry, SessionLog
-from mcp_memory.domain.structured_summary import StructuredSummary, parsed, rendered, structured
-from mcp_memory.domain.summary_sections import Section
+from mcp_memory.domain.model.compaction import PRESETS, applied
+from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.sessions.summary import StructuredSummary, parsed, rendered, structured
+from mcp_memory.domain.text.segments import pieces_of
+from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.errors import StoreUnavailable

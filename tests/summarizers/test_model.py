@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mcp_memory.domain.structured_summary import parsed, structured
+from mcp_memory.domain.sessions.summary import parsed, structured
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.errors import SummaryFailed
 from mcp_memory.ports import Summarized, SummaryRequest

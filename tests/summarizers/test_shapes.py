@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_memory.domain.summary_sections import Section
+from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.summarizers.sentences import Said, Speaker
 from mcp_memory.summarizers.shapes import changes_direction, section_of
 

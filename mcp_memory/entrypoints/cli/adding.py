@@ -41,9 +41,9 @@ def add(
 
     As an agent would: what is known is not stored twice, and secrets are taken out.
     """
-    from mcp_memory.domain.records import NewRecord
-    from mcp_memory.entrypoints.arguments import read_arguments
-    from mcp_memory.entrypoints.wire import ItemArgument, given
+    from mcp_memory.domain.model.records import NewRecord
+    from mcp_memory.entrypoints.server.arguments import read_arguments
+    from mcp_memory.entrypoints.server.wire import ItemArgument, given
 
     asked = {"text": _given_text(text), "kind": kind, "tags": tag or [], "importance": importance, "pinned": pin}
     asked |= {"details": _object(details), "visibility": visibility}
@@ -65,7 +65,7 @@ def add(
 def _given_text(text: str) -> str:
     if text != STDIN:
         return text
-    from mcp_memory.entrypoints.wire import MAX_TEXT_CHARS
+    from mcp_memory.domain.model.records import MAX_TEXT_CHARS
 
     given = sys.stdin.buffer.read(_MAX_BYTES_OF_A_CHAR * MAX_TEXT_CHARS + 1)
     if len(given) > _MAX_BYTES_OF_A_CHAR * MAX_TEXT_CHARS:

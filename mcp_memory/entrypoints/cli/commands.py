@@ -86,11 +86,11 @@ def serve(
         allowed = tuple(allowed_host or ())
         serve_http(settings, Listening(host=host, port=port, allowed_hosts=allowed, anonymous=anonymous))
     elif settings.url:
-        from mcp_memory.entrypoints.attach import attach
+        from mcp_memory.entrypoints.server.attach import attach
 
         attach(settings)
     else:
-        from mcp_memory.entrypoints import stdio
+        from mcp_memory.entrypoints.server import stdio
 
         stdio.serve(settings)
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import typer
 
-from mcp_memory.entrypoints.plain_text import visible
+from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.errors import McpMemoryError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mcp_memory.services.reindex import Progress
+    from mcp_memory.services.memory.reindex import Progress
 
 INTERRUPTED = 130
 """The exit code of whoever was interrupted at the keyboard."""

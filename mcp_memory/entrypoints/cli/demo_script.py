@@ -6,8 +6,8 @@ Knows neither how it is played nor how it is shown.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mcp_memory.domain.records import Details, Json, Kind
-from mcp_memory.domain.tasks import FinalStatus
+from mcp_memory.domain.model.records import Details, Json, Kind
+from mcp_memory.domain.model.tasks import FinalStatus
 
 USER, ASSISTANT = "Mara", "assistant"
 

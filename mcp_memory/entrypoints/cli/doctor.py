@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, screen
 from mcp_memory.entrypoints.cli.options import AsJson, DataDir, opened, settings_for
-from mcp_memory.entrypoints.plain_text import visible
 from mcp_memory.errors import StoreUnavailable
 
 if TYPE_CHECKING:

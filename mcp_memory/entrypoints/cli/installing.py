@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcp_memory.domain.projects import DEFAULT_NAMESPACE
+from mcp_memory.domain.model.projects import DEFAULT_NAMESPACE
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, screen, visible
 from mcp_memory.entrypoints.cli.options import (
     Agent,

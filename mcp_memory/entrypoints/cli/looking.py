@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcp_memory.domain.compaction import REPLACEMENT
-from mcp_memory.domain.ids import CONTEXT, TASK
-from mcp_memory.domain.records import KINDS, Json, Kind
-from mcp_memory.domain.times import iso
+from mcp_memory.domain.model.compaction import REPLACEMENT
+from mcp_memory.domain.model.ids import CONTEXT, TASK
+from mcp_memory.domain.model.records import KINDS, Json, Kind
+from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.cli.console import complain, errors_in_one_line, print_json, screen
 from mcp_memory.entrypoints.cli.options import (
     Agent,
@@ -47,8 +47,8 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show what is stored and where the work stands."""
-    from mcp_memory.entrypoints.answers import list_goals, task_tree
     from mcp_memory.entrypoints.cli import screens
+    from mcp_memory.entrypoints.server.answers import list_goals, task_tree
 
     with opened_existing(settings_for(context, data_dir, namespace, agent)) as memory:
         caller = memory.caller()
@@ -87,7 +87,7 @@ def search(
 
     Ranked as for agents; what is found counts as opened.
     """
-    from mcp_memory.services.recall import RecallRequest
+    from mcp_memory.services.retrieval.recall import RecallRequest
 
     if not query.strip():
         raise InvalidRequest("QUERY is empty; say what to look for, or use `mcp-memory list`.")
@@ -129,9 +129,9 @@ def list_records(
 
     Not what was said and called in sessions, unless --kind or --session names it. They do not count as opened.
     """
-    from mcp_memory.domain.scopes import RecordFilter
-    from mcp_memory.services.showing import shown_record
-    from mcp_memory.services.standing import hidden_branches
+    from mcp_memory.domain.model.scopes import RecordFilter
+    from mcp_memory.services.memory.visibility import hidden_branches
+    from mcp_memory.services.retrieval.results import shown_record
 
     with opened_existing(settings_for(context, data_dir, namespace, agent)) as memory:
         caller = memory.caller()
@@ -164,8 +164,8 @@ def tasks(
 
     Agents push and pop them.
     """
-    from mcp_memory.entrypoints.answers import show_place, task_tree
     from mcp_memory.entrypoints.cli import screens
+    from mcp_memory.entrypoints.server.answers import show_place, task_tree
 
     with opened_existing(settings_for(context, data_dir, namespace, agent)) as memory:
         caller = memory.caller()
@@ -216,8 +216,8 @@ def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
 
 def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
     """With the ids of the originals that it stands for, which `show` opens."""
-    from mcp_memory.services.showing import shown_stand_in
-    from mcp_memory.services.standing import readable
+    from mcp_memory.services.memory.visibility import readable
+    from mcp_memory.services.retrieval.results import shown_stand_in
 
     caller = memory.caller()
     entries = readable(memory.logs.entries([some_id], caller), memory.records, caller)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 import typer
 
 from mcp_memory.bounded_files import MB, open_regular, too_large
+from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.entrypoints.cli.console import (
     complain,
     errors_in_one_line,
@@ -33,12 +34,11 @@ from mcp_memory.entrypoints.cli.options import (
     opened_existing,
     settings_for,
 )
-from mcp_memory.entrypoints.plain_text import visible
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
-    from mcp_memory.domain.records import Json, NewRecord
+    from mcp_memory.domain.model.records import Json, NewRecord
     from mcp_memory.settings import Settings
 
 STREAM = "-"
@@ -72,7 +72,7 @@ def export(
 
     As it is at one moment, though servers are running. `mcp-memory import` reads it.
     """
-    from mcp_memory.entrypoints.exchange import write_memory
+    from mcp_memory.entrypoints.transfer import write_memory
 
     if as_json and target == STREAM:
         raise InvalidRequest("Standard output is taken by the memory itself; leave out --json, or name a file.")
@@ -133,8 +133,8 @@ def _told(outcome: "Mapping[str, Json]") -> str:
 
 def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
     """All of it or nothing; then its vectors."""
-    from mcp_memory.entrypoints.exchange import MemoryFile
-    from mcp_memory.services.merging import Merging
+    from mcp_memory.entrypoints.transfer import MemoryFile
+    from mcp_memory.services.memory.merge import Merging
 
     with _lines(source) as lines:
         file = MemoryFile(lines, _STREAM_NAME if source == STREAM else source)
@@ -165,7 +165,7 @@ def _embed(memory: "App") -> int:
 
 def _import_foreign(path: Path, server: str, project: str | None, settings: "Settings") -> "Mapping[str, Json]":
     """What another server keeps, batch by batch."""
-    from mcp_memory.entrypoints.importers import IMPORTERS, fitted
+    from mcp_memory.entrypoints.transfer.importers import IMPORTERS, fitted
 
     if server not in IMPORTERS:
         raise InvalidRequest(f"There is no importer for {server!r}; there are {', '.join(IMPORTERS)}.")
@@ -255,7 +255,7 @@ def _kept_aside(stream: BinaryIO) -> Generator[BinaryIO]:
 
     Raises InvalidRequest where it does not begin as a memory does, or holds more than the limit.
     """
-    from mcp_memory.entrypoints.exchange import MemoryFile
+    from mcp_memory.entrypoints.transfer import MemoryFile
 
     first = stream.readline(MB)
     MemoryFile(BytesIO(first), _STREAM_NAME)  # Raises before the disk is filled with something else.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcp_memory.domain.records import KINDS, Kind
+from mcp_memory.domain.model.records import KINDS, Kind
 from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from mcp_memory.entrypoints.plain_text import visible
+from mcp_memory.domain.text.control_characters import visible
 
 STATUS_STYLES: Mapping[str, str] = {
     "active": "bold cyan",

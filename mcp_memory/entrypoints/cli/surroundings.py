@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mcp_memory.domain.projects import TrustedFolder
+from mcp_memory.domain.model.projects import TrustedFolder
 from mcp_memory.making import FILE_NAME, INDEX_FOLDER
 from mcp_memory.ports import Finding
 from mcp_memory.projects import folder_exists

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcp_memory.domain.records import Json
-from mcp_memory.domain.times import iso
+from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.text.control_characters import visible
+from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, screen
 from mcp_memory.entrypoints.cli.options import AsJson, DataDir, opened, opened_existing, settings_for
-from mcp_memory.entrypoints.plain_text import visible
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.projects import folder_exists, read_project
 
 if TYPE_CHECKING:
-    from mcp_memory.domain.projects import TrustedFolder
+    from mcp_memory.domain.model.projects import TrustedFolder
     from mcp_memory.settings import Settings
 
 

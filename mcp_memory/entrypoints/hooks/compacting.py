@@ -5,16 +5,16 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mcp_memory.domain.neutral import one_line
-from mcp_memory.domain.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.entrypoints.hooks.feeding import feed
 from mcp_memory.entrypoints.hooks.hooked import Hooked
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
-    from mcp_memory.domain.records import Record
-    from mcp_memory.domain.scopes import Caller
+    from mcp_memory.domain.model.records import Record
+    from mcp_memory.domain.model.scopes import Caller
 
 TAG = "client-summary"
 IMPORTANCE = 3.0
@@ -32,7 +32,7 @@ def before_compaction(hook: Hooked) -> str:
 
     Raises StoreUnavailable.
     """
-    from mcp_memory.services.standing import stack_of
+    from mcp_memory.services.memory.visibility import stack_of
 
     if hook.settings.hook_log:
         with contextlib.suppress(InvalidRequest):  # Without a transcript there are still the tasks.
@@ -54,7 +54,7 @@ def after_compaction(hook: Hooked) -> None:
 
     Raises StoreUnavailable.
     """
-    from mcp_memory.entrypoints.transcripts import fit_text
+    from mcp_memory.entrypoints.conversations.transcripts import fit_text
 
     text = fit_text(_summary(hook.payload.compact_summary)).strip()
     if not text or not hook.settings.hook_log:
@@ -78,7 +78,7 @@ def _summary(said: str) -> str:
 
 def client_summary(app: "App", caller: "Caller") -> "Record | None":
     """The client's latest summary of the caller's session; None where it has none. Raises StoreUnavailable."""
-    from mcp_memory.services.standing import visible_to
+    from mcp_memory.services.memory.visibility import visible_to
 
     where = replace(
         visible_to(app.records, caller),

@@ -29,7 +29,7 @@ def feed(hook: Hooked) -> None:
         start = 0  # Another file, or the session's written anew: what the log has already is not added again.
     elif _size(path) == start:
         return
-    from mcp_memory.entrypoints.transcripts import read_piece
+    from mcp_memory.entrypoints.conversations.transcripts import read_piece
 
     while True:
         piece = read_piece(path, start)

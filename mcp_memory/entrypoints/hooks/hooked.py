@@ -11,7 +11,7 @@ from mcp_memory.entrypoints.hooks.payload import Payload
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
-    from mcp_memory.domain.scopes import Caller
+    from mcp_memory.domain.model.scopes import Caller
     from mcp_memory.settings import Settings
 
 CLIENT = "claude-code"

@@ -5,8 +5,8 @@ After a compaction also what the log kept: the client's window has lost it.
 
 from math import ceil
 
-from mcp_memory.domain.contexts import ContextReport
-from mcp_memory.domain.records import KINDS, Json
+from mcp_memory.domain.model.contexts import ContextReport
+from mcp_memory.domain.model.records import KINDS, Json
 from mcp_memory.entrypoints.hooks.compacting import client_summary
 from mcp_memory.entrypoints.hooks.hooked import Hooked
 from mcp_memory.entrypoints.hooks.injecting import MOST_CHARACTERS, in_whose_name, injected
@@ -47,7 +47,7 @@ def start(hook: Hooked) -> str:
 
 def _block(hook: Hooked, words: str, kept: str, max_tokens: int) -> tuple[str, ContextReport]:
     """The words and the block under them, in at most so many tokens, and no longer than the client shows."""
-    from mcp_memory.services.assemble_context import ContextRequest
+    from mcp_memory.services.context.assemble import ContextRequest
 
     aside = ceil(hook.app.counter.count(f"{words}\n") * hook.app.factor(hook.caller).factor)
     checkpoint = hook.app.checkpoints.latest(hook.caller) if kept else None

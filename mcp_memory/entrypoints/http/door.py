@@ -11,12 +11,12 @@ from urllib.parse import unquote
 from mcp.server.transport_security import TransportSecuritySettings
 
 from mcp_memory.entrypoints.http.exchange import Refused
-from mcp_memory.entrypoints.identity import Visitor
+from mcp_memory.entrypoints.server.identity import Visitor
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from mcp_memory.ports import Token
-    from mcp_memory.services.tokens import Tokens
+    from mcp_memory.services.memory.access_tokens import Tokens
 
 NAMESPACE_HEADER: Final = "mcp-memory-namespace"
 SESSION_HEADER: Final = "mcp-session-id"

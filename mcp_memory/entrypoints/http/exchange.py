@@ -12,7 +12,7 @@ from starlette.responses import Response
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
-    from mcp_memory.entrypoints.json_lines import Id
+    from mcp_memory.entrypoints.server.json_lines import Id
 
 PATH: Final = "/mcp"
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024

@@ -18,9 +18,9 @@ from starlette.requests import Request
 
 from mcp_memory.entrypoints.http.door import SAID_ONCE
 from mcp_memory.entrypoints.http.exchange import PATH, Exchange, Gone, Refused
-from mcp_memory.entrypoints.identity import Visitor, visited_by
-from mcp_memory.entrypoints.json_lines import MAX_ECHO_CHARS, Refusal, parse_message
-from mcp_memory.entrypoints.strict_tool import log_defect
+from mcp_memory.entrypoints.server.identity import Visitor, visited_by
+from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, Refusal, parse_message
+from mcp_memory.entrypoints.server.strict_tool import log_defect
 from mcp_memory.errors import StoreUnavailable
 
 if TYPE_CHECKING:

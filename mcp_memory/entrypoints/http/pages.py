@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mcp_memory.app import App
     from mcp_memory.entrypoints.http.metrics import Metrics
-    from mcp_memory.entrypoints.identity import Visitor
+    from mcp_memory.entrypoints.server.identity import Visitor
 
 
 def make_pages(app: App, metrics: Metrics) -> list[Route]:

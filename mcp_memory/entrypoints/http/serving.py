@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from mcp_memory.entrypoints.http.exchange import MAX_BODY_BYTES, PATH
-from mcp_memory.entrypoints.stdio import SWITCH_SECONDS, leave, leave_within, log_to_stderr, upkeep_for
-from mcp_memory.entrypoints.strict_tool import log_defect
+from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, leave, leave_within, log_to_stderr, upkeep_for
+from mcp_memory.entrypoints.server.strict_tool import log_defect
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _make(app: App, listening: Listening, limits: Limits, *, is_loopback: bool) 
     from mcp_memory.entrypoints.http.gate import Gate, Identify
     from mcp_memory.entrypoints.http.metrics import Metrics
     from mcp_memory.entrypoints.http.pages import make_pages
-    from mcp_memory.entrypoints.mcp_server import build_server, build_tools
+    from mcp_memory.entrypoints.server.mcp_server import build_server, build_tools
 
     metrics = Metrics(app, [tool.name for tool in build_tools(app)])
     server = build_server(app, warm_up=True, middleware=(metrics, Identify()))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.cli import surroundings
 from mcp_memory.settings import Settings
 

@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.queries import Vector
-from mcp_memory.domain.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.cli.keeping import backup_file
 from mcp_memory.errors import EmbedderMismatch, InvalidRequest, StoreUnavailable, TextRefused
 from mcp_memory.making import restore_backup
 from mcp_memory.ports import Vectors
-from mcp_memory.services.recall import RecallRequest
-from mcp_memory.services.reindex import BATCH
-from mcp_memory.services.revise import Revision
+from mcp_memory.services.memory.reindex import BATCH
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import NOTES_FOLDER, Settings, load_settings
 from tests.entrypoints.cli.conftest import INTERRUPTIBLE
 
@@ -292,7 +292,7 @@ def test_a_backup_is_restored_beside_what_a_killed_server_left(tmp_path: Path) -
     settings = load_settings(data_dir=tmp_path / "data", namespace="test")
     code = (
         "import os, sys; from pathlib import Path; from mcp_memory.app import open_app;"
-        "from mcp_memory.settings import load_settings; from mcp_memory.domain.records import NewRecord;"
+        "from mcp_memory.settings import load_settings; from mcp_memory.domain.model.records import NewRecord;"
         "app = open_app(load_settings(data_dir=Path(sys.argv[1]), namespace='test'));"
         "app.remember([NewRecord(text='Before.')], app.caller()); app.records.backup(sys.argv[2]);"
         "app.remember([NewRecord(text='After.')], app.caller()); os._exit(9)"

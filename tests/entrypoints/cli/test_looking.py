@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.records import NewRecord
-from mcp_memory.domain.times import iso
-from mcp_memory.services.assemble_context import ContextRequest
-from mcp_memory.services.compact import CompactRequest
-from mcp_memory.services.revise import Revision
-from mcp_memory.services.tasks import PopRequest, PushRequest
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.text.times import iso
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
+from mcp_memory.services.sessions.compact import CompactRequest
 from mcp_memory.settings import Settings, load_settings
-from tests.services.conversations import fed
+from tests.services.sessions.conversations import fed
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord
 from tests.entrypoints.cli.conftest import INTERRUPTIBLE
-from tests.services.conversations import fed
+from tests.services.sessions.conversations import fed
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run

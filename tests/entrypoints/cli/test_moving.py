@@ -15,18 +15,18 @@ import pytest
 from typer.testing import CliRunner
 
 from mcp_memory.app import App
-from mcp_memory.domain.records import Entity, NewRecord, Relation
-from mcp_memory.domain.scopes import Caller
+from mcp_memory.domain.model.records import Entity, NewRecord, Relation
+from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.cli import app as command_line
 from mcp_memory.entrypoints.cli.moving import BATCH
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports import Vectors
-from mcp_memory.services.compact import CompactRequest
-from mcp_memory.services.remember import Remembered
-from mcp_memory.services.revise import Revision
-from mcp_memory.services.tasks import PopRequest, PushRequest
-from tests.services.conversations import fed
+from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
+from mcp_memory.services.sessions.compact import CompactRequest
+from tests.services.sessions.conversations import fed
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_memory.domain.scopes import RecordFilter
-from mcp_memory.entrypoints.transcripts import read_piece
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.entrypoints.conversations.transcripts import read_piece
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.services.tasks import PushRequest
+from mcp_memory.services.memory.task_stack import PushRequest
 
 if TYPE_CHECKING:
     from mcp_memory.app import App

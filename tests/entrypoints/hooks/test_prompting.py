@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_memory.domain.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord
 
 if TYPE_CHECKING:
     from mcp_memory.app import App

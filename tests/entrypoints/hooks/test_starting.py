@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.hooks.hooked import CLIENT
 from mcp_memory.entrypoints.hooks.injecting import MOST_CHARACTERS
-from mcp_memory.services.compact import CompactRequest
-from mcp_memory.services.tasks import PopRequest, PushRequest
+from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
+from mcp_memory.services.sessions.compact import CompactRequest
 from mcp_memory.settings import load_settings
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
 from mcp_memory.app import open_app
-from mcp_memory.domain.grants import Grant, Right
-from mcp_memory.services.tokens import Tokens
+from mcp_memory.domain.model.grants import Grant, Right
+from mcp_memory.services.memory.access_tokens import Tokens
 from mcp_memory.settings import load_settings
 
 PATIENCE_SECONDS = 60.0

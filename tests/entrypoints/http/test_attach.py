@@ -24,8 +24,8 @@ from mcp.types import (
     TextContent,
 )
 
-from mcp_memory.entrypoints import attach
-from mcp_memory.entrypoints.attach import endpoint, read_message
+from mcp_memory.entrypoints.server import attach
+from mcp_memory.entrypoints.server.attach import endpoint, read_message
 from tests.entrypoints.http.conftest import (
     ERAS,
     PATIENCE_SECONDS,

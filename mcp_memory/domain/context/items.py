@@ -1,0 +1,239 @@
+"""Turns records and the task stack into items that compete for the budget, each in the forms it can be shown in."""
+
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Protocol
+
+from mcp_memory.domain.context.budget import REST, Form, Item
+from mcp_memory.domain.context.rendering import (
+    entity_line,
+    frame_in_group,
+    group_title,
+    neutralise,
+    record_body,
+    record_frame,
+    relation_line,
+    shows_text_alone,
+)
+from mcp_memory.domain.context.scoring import Scored
+from mcp_memory.domain.model.graph_facts import KnownEntity, KnownRelation
+from mcp_memory.domain.model.lifecycle import deepest_detail
+from mcp_memory.domain.model.strategy import Strategy
+from mcp_memory.domain.model.tasks import Stack, Task
+from mcp_memory.domain.text.authors import by
+
+GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20
+FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5
+TITLE_PART = 2
+"""What each of a group pays, in tokens, for the title they share."""
+ENDING = (".", "!", "?", ":", ")")
+"""What a line break behind it makes one token with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A counter in the client's tokens: counted tokens times the factor of its model family, rounded up."""
+
+    count_raw: Callable[[str], int]
+    truncate_raw: Callable[[str, int], str]
+    factor: float = 1.0
+
+    def count(self, text: str) -> int:
+        return self.scaled(self.count_raw(text))
+
+    def scaled(self, raw_tokens: int) -> int:
+        return ceil(raw_tokens * self.factor)
+
+    def cut(self, text: str, raw_tokens: int) -> str:
+        """The text, or its beginning and an ellipsis where it is longer than that many uncorrected tokens."""
+        if len(text.encode("utf-8", "replace")) <= raw_tokens:  # A token is at least one byte.
+            return text
+        shorter = self.truncate_raw(text, raw_tokens)
+        return text if shorter == text else shorter.rstrip() + "…"
+
+
+def record_item(
+    each: Scored,
+    measure: Measure,
+    *,
+    section: str,
+    share: str,
+    author: str = "",
+    groups: Container[str] = frozenset[str](),
+) -> Item:
+    """A record: its text where that is no longer than a summary, else the summary; then the micro.
+
+    In one of the `groups` it shows beside others under their title, and costs so much less. `author` is another agent.
+    """
+    record = each.candidate.record
+    before, after = record_frame(record, day_only=True, author=author)
+    group = group_title(record)
+    has_company = group in groups
+    among = frame_in_group(record, author) if has_company else ""
+    frame_tokens = measure.count_raw((among if has_company else before) + after) + has_company * TITLE_PART
+    told = f" → {record.outcome}"  # The frame says it as well, with how sure somebody was.
+    whole = record.summary.removesuffix(told) == record.text
+    is_counted = shows_text_alone(record)
+
+    def form(text: str, tokens: int, *, micro: bool = False) -> Form:
+        detail = "micro" if micro else "full" if whole else "summary"
+        body = record_body(record, text.removesuffix(told), detail)
+        # Line breaks inside a text gain an indent each.
+        raw = frame_tokens + (tokens + 2 * body.count("\n") if is_counted else measure.count_raw(body))
+        raw += not body.endswith(ENDING)
+        short = f"{among}{body}{after}" if has_company else ""
+        return Form(detail=detail, text=f"{before}{body}{after}", tokens=measure.scaled(raw), short=short)
+
+    forms = [form(record.summary, record.summary_tokens)] if deepest_detail(record) != "micro" else []
+    if not forms or record.micro_tokens < record.summary_tokens:
+        forms.append(form(record.micro, record.micro_tokens, micro=True))
+    return Item(
+        id=record.id,
+        kind=record.kind,
+        source=each.candidate.source,
+        section=section,
+        share=share,
+        score=each.score,
+        forms=tuple(forms),
+        group=group if has_company else "",
+        time=record.occurred_at,
+        parts=each.parts,
+        author=author,
+    )
+
+
+Author = Callable[[str], str]
+"""An agent's name as it is shown; "" for the reader."""
+
+
+def stack_items(stack: Stack, measure: Measure, author: Author = lambda agent: "") -> list[Item]:
+    """The task stack, most needed first: where the caller stands, the root goal, dead ends, what is done, what is next.
+
+    Positions put them in reading order: the path from the root, dead ends, results, the plan. `author` names those who
+    work on a task in the reader's place.
+    """
+    if stack.current is None:
+        return []
+    *ancestors, current = stack.path
+    path = {task.id: position for position, task in enumerate(stack.path)}
+
+    def item(task: Task, label: str, share: str, *, position: int, required: bool = False) -> Item:
+        return _task_item(task, label, share, measure, author(task.agent), position=position, required=required)
+
+    items = [item(current, "now", "root", position=path[current.id], required=True)]
+    items += [item(task, "goal", "root", position=path[task.id]) for task in ancestors[:1]]
+    items += _finished_items(stack, item)
+    items += [item(task, "within", "ancestors", position=path[task.id]) for task in reversed(ancestors[1:])]
+    items += [
+        item(task, "blocked" if task.status == "blocked" else "next", "focus", position=300 + place)
+        for place, task in enumerate(stack.planned[:PLANNED_SHOWN])
+    ]
+    return items
+
+
+class _MakeItem(Protocol):
+    def __call__(self, task: Task, label: str, share: str, *, position: int) -> Item: ...
+
+
+def _finished_items(stack: Stack, item: _MakeItem) -> list[Item]:
+    """What ended beside the path, read as it happened: the last dead end first, the last result, then the rest."""
+    dead, done = stack.dead_ends[-DEAD_ENDS_SHOWN:], stack.done[-FINISHED_SHOWN:]
+    failed = [
+        item(task, f"dead end ({task.status})", "finished", position=100 + place)
+        for place, task in reversed(list(enumerate(dead)))
+    ]
+    complete = [item(task, "done", "finished", position=200 + place) for place, task in reversed(list(enumerate(done)))]
+    return [*failed[:1], *complete[:1], *failed[1:], *complete[1:]]
+
+
+def tasks_beyond(stack: Stack, items: Sequence[Item]) -> list[str]:
+    """Ids of finished and planned tasks around the current one that the items leave out, for they are too many."""
+    shown = {item.id for item in items}
+    return [task.id for task in (*stack.done, *stack.dead_ends, *stack.planned) if task.id not in shown]
+
+
+def entity_item(entity: KnownEntity, measure: Measure) -> Item:
+    """What is known of a thing, in one line; named ones count in full, others by how much they stand out."""
+    score = 1.0 if entity.named else entity.salience
+    return _line_item(
+        f"entity:{entity.key}", "entity", "Known Entities", entity_line(entity), measure, "entities", score
+    )
+
+
+def relation_item(known: KnownRelation, measure: Measure) -> Item:
+    """A relation in one line, by its weight and how far away it is."""
+    line = relation_line(known.relation)
+    return _line_item(f"relation:{line[2:]}", "relation", "Relationships", line, measure, "relations", known.score)
+
+
+def note_item(note: str, measure: Measure) -> Item:
+    """How well confidence held up; it lives on the episodes' share."""
+    return _line_item("note", "note", "Note", f"- {note}", measure, "episodes", 0.0)
+
+
+def notice_item(notice: str, short: str, measure: Measure) -> Item:
+    """What the reader has to know of this memory as a whole; never left out, and `short` where space is."""
+    full, micro = f"- {notice}", f"- {short}"
+    forms = (
+        Form(detail="full", text=full, tokens=measure.count(full) + 1),
+        Form(detail="micro", text=micro, tokens=measure.count(micro) + 1),
+    )
+    return Item(
+        id="notice", kind="note", source="note", section="Note", share=REST, score=0.0, forms=forms, required=True
+    )
+
+
+def _line_item(item_id: str, kind: str, section: str, line: str, measure: Measure, share: str, score: float) -> Item:
+    form = Form(detail="full", text=line, tokens=measure.count(line) + 1)
+    return Item(id=item_id, kind=kind, source=kind, section=section, share=share, score=score, forms=(form,))
+
+
+def approach_item(strategy: Strategy, measure: Measure) -> Item:
+    """How to go about it: what the strategy is for, and its questions; the description alone where space is short."""
+    brief = f"- {neutralise(strategy.description)}"
+    full = "\n".join([brief, *(f"  - {neutralise(question)}" for question in strategy.questions)])
+    forms = (
+        Form(detail="full", text=full, tokens=measure.count(full) + 1),
+        Form(detail="micro", text=brief, tokens=measure.count(brief) + 1),
+    )
+    return Item(
+        id=f"strategy:{strategy.name}", kind="strategy", source="strategy", section="Current Approach",
+        share="approach", score=1.0, forms=forms,
+    )  # fmt: skip
+
+
+def text_item(text: str, section: str, measure: Measure, budget: int) -> Item:
+    """Text from the caller, cut to the budget where it is longer."""
+    room = max(int(budget / measure.factor), 1)
+    forms = [measure.cut(text, room), measure.cut(text, room // 4)]
+    # Nothing of ours stands before it, so its first line is neutralised like the others.
+    safe = [neutralise(f"\n{form}") for form in forms]
+    shown = [Form(detail="full", text=form, tokens=measure.count(form) + 1) for form in safe]
+    return Item(id=section, kind="text", source="caller", section=section, share=REST, score=1.0, forms=tuple(shown))
+
+
+def _task_item(
+    task: Task, label: str, share: str, measure: Measure, author: str, *, position: int, required: bool = False
+) -> Item:
+    head = f"- {label} [{task.id}{by(author)}]: "
+    full = head + _task_text(task, measure, GOAL_TOKENS, RESULT_TOKENS)
+    brief = head + _task_text(task, measure, BRIEF_TOKENS, BRIEF_TOKENS if task.is_finished else 0)
+    forms = [Form(detail="full", text=full, tokens=measure.count(full) + 1)]
+    if brief != full:
+        forms.append(Form(detail="micro", text=brief, tokens=measure.count(brief) + 1))
+    return Item(
+        id=task.id, kind="task", source="stack", section="Task", share=share, score=1.0, forms=tuple(forms),
+        position=position, required=required, author=author,
+    )  # fmt: skip
+
+
+def _task_text(task: Task, measure: Measure, goal_tokens: int, rest_tokens: int) -> str:
+    parts = [measure.cut(task.goal, goal_tokens)]
+    if task.result and (task.is_finished or task.status == "blocked"):
+        parts.append(f" → {measure.cut(task.result, rest_tokens)}" if rest_tokens else "")
+    if task.success_criteria and not task.is_finished and rest_tokens:
+        parts.append(f" (done when: {measure.cut(task.success_criteria, rest_tokens)})")
+    if task.artifacts and rest_tokens == RESULT_TOKENS:
+        parts.append(f" [artifacts: {', '.join(task.artifacts[:5])}]")
+    return neutralise("".join(parts))

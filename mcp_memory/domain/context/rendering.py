@@ -1,0 +1,215 @@
+"""The text of a context: its sections, the lines of its items, and the fence around them."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mcp_memory.domain.context.event_lines import event_body, says_more
+from mcp_memory.domain.model.graph_facts import KnownEntity
+from mcp_memory.domain.model.records import LOG_KINDS, Detail, Instant, Json, Kind, Record, Relation
+from mcp_memory.domain.text.authors import by
+from mcp_memory.domain.text.prompt_safety import LINE_CHARACTERS, bold_name, neutralise, one_line
+from mcp_memory.domain.text.times import iso_day, iso_minute
+
+SECTIONS = (
+    "Identity", "Active Constraints", "Current Approach", "Task", "Current Focus", "Relevant Past Decisions",
+    "Known Information", "Procedure", "Known Entities", "Relationships", "Relevant Content", "Past Experience",
+    "Recent Activity", "Additional Context", "Note",
+)  # fmt: skip
+"""Titles in the order they stand, stable ones first so that a client's prompt cache survives."""
+
+SECTION_OF_KIND: dict[Kind, str] = {
+    "identity": "Identity",
+    "censor": "Active Constraints",
+    "decision": "Relevant Past Decisions",
+    "fact": "Known Information",
+    "procedure": "Procedure",
+    "episode": "Past Experience",
+    "summary": "Past Experience",
+    "event": "Recent Activity",
+    "message": "Recent Activity",
+    "tool_call": "Recent Activity",
+    "tool_result": "Recent Activity",
+}
+PROPERTIES_SHOWN = 8
+"""Of what is said of an entity, the first so many."""
+VALUE_CHARACTERS = 80
+NAME_CHARACTERS = 80
+_NAMED = re.compile(r"^(- \[[^\]\n]*\] )\*\*(.+?):\*\* ")
+"""How the line of a procedure with a name begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One item of a section, already rendered.
+
+    Items of one `group` may share its title; then each shows its `short` text, in the order of `time`.
+    """
+
+    section: str
+    text: str
+    group: str = ""
+    short: str = ""
+    time: Instant = 0.0
+
+
+def record_frame(record: Record, *, day_only: bool = False, author: str = "") -> tuple[str, str]:
+    """What stands before and after a record's body: `- [id kind date by author] speaker: ` and ` (outcome: …)`.
+
+    The author stands in the brackets, where no stored text does; the reader's own records name none. The log's times
+    are UTC and to the minute unless the day is enough. An event's body has its outcome in itself.
+    """
+    to_the_minute = record.kind in LOG_KINDS and not day_only
+    date = iso_minute(record.occurred_at).rstrip("Z") if to_the_minute else iso_day(record.occurred_at)
+    return f"- [{record.id} {record.kind} {date}{by(author)}] {_opening(record)}", _ending(record)
+
+
+def group_title(record: Record) -> str:
+    """What a record of the log has in common with others of its day and kind; empty for any other.
+
+    Turns of one day come by the dozen, and what they have in common would take a third of their tokens.
+    """
+    return f"{iso_day(record.occurred_at)} {record.kind}" if record.kind in LOG_KINDS else ""
+
+
+def frame_in_group(record: Record, author: str = "") -> str:
+    """What stands before a record's body below the title of its group: `- [id by author] speaker: `."""
+    return f"- [{record.id}{by(author)}] {_opening(record)}"
+
+
+def record_body(record: Record, text: str, detail: Detail = "summary") -> str:
+    """What a record says, in one of its forms: the text, or what its details make of it, safe to be shown."""
+    if shows_text_alone(record):
+        # A procedure without a name has none: what stands in bold at its beginning does not become a title.
+        return f"\\{neutralise(text)}" if record.kind == "procedure" and text.startswith("**") else neutralise(text)
+    if record.kind == "event":
+        return event_body(record, text, detail)
+    if record.kind == "decision":
+        return _decision(record, text, detail)
+    return _constraint(record, text, LINE_CHARACTERS // 2 if detail == "micro" else LINE_CHARACTERS)
+
+
+def record_line(record: Record, text: str, detail: Detail = "summary", author: str = "") -> str:
+    """The whole item of a record shown in one of its forms."""
+    before, after = record_frame(record, author=author)
+    return f"{before}{record_body(record, text, detail)}{after}"
+
+
+def shows_text_alone(record: Record) -> bool:
+    """True where the body is the text and nothing else, so that tokens counted of the text are those of the body."""
+    if record.kind == "censor":
+        return not any(str(record.details.get(name) or "").strip() for name in ("trigger", "reason"))
+    if record.kind == "decision":
+        return not record.details.get("reasons")
+    return record.kind != "event" or not (record.details or record.outcome)
+
+
+def entity_line(entity: KnownEntity) -> str:
+    """`- **type**: name (key: value, …)`, without the brackets where nothing is said of it."""
+    said = [f"{one_line(key, NAME_CHARACTERS)}: {_value(value)}" for key, value in entity.properties.items()]
+    shown = [*said[:PROPERTIES_SHOWN], "…"] if len(said) > PROPERTIES_SHOWN else said
+    properties = f" ({', '.join(shown)})" if shown else ""
+    return f"- **{bold_name(entity.type, NAME_CHARACTERS)}**: {one_line(entity.name)}{properties}"
+
+
+def relation_line(relation: Relation) -> str:
+    """`- a --[type]--> b`."""
+    source, kind, target = (one_line(name) for name in (relation.source, relation.type, relation.target))
+    return f"- {source} --[{kind}]--> {target}"
+
+
+def render(lines: Sequence[Line], request_digest: str = "", link: str = "") -> tuple[str, str]:
+    """The fenced block and its id, a digest of its text and of the request.
+
+    `link` is an attribute of the fence that says which block this one goes on from.
+    """
+    body = _body(lines)
+    digest = hashlib.blake2b(f"{request_digest}{link}\n{body}".encode("utf-8", "replace"), digest_size=5).hexdigest()
+    context_id = f"c{digest}"
+    inside = f"{body}\n" if body else ""
+    return f'<memory-context id="{context_id}"{link}>\n{inside}</memory-context>', context_id
+
+
+def _body(lines: Sequence[Line]) -> str:
+    parts: list[str] = []
+    for section in SECTIONS:
+        here = [line for line in lines if line.section == section]
+        if section == "Procedure":
+            parts.extend(_procedures([line.text for line in here]))
+        elif here:
+            parts.append("\n".join([f"## {section}", *_grouped(here)]))
+    return "\n".join(parts)
+
+
+def _grouped(lines: Sequence[Line]) -> Iterator[str]:
+    """The items of a section: those by themselves, then the groups, the one with the best first, in order of time."""
+    groups: dict[str, list[Line]] = {}
+    for line in lines:
+        groups.setdefault(line.group, []).append(line)
+    alone = {title for title, members in groups.items() if not title or len(members) == 1}
+    yield from (line.text for line in lines if line.group in alone)
+    for title in (title for title in groups if title not in alone):
+        yield f"### {title}"
+        yield from (line.short for line in sorted(groups[title], key=lambda line: line.time))
+
+
+def _procedures(texts: Sequence[str]) -> Sequence[str]:
+    """One procedure gives the section its name, which its line need not repeat; several each have their own."""
+    if len(texts) != 1:
+        return ["\n".join(["## Applicable Patterns", *texts])] if texts else []
+    named = _NAMED.match(texts[0])
+    return (
+        [f"## Procedure: {named[2]}\n{named[1]}{texts[0][named.end() :]}"] if named else [f"## Procedure\n{texts[0]}"]
+    )
+
+
+def _opening(record: Record) -> str:
+    """How the body begins: what a censor does, a procedure's name, who spoke, the tool."""
+    name = record.details.get("name")
+    if record.kind == "censor":
+        opening = "**BLOCK:** " if record.details.get("action") == "block" else "**WARN:** "
+    elif record.kind == "procedure" and isinstance(name, str) and name.strip():
+        opening = f"**{bold_name(name, NAME_CHARACTERS)}:** "
+    elif record.kind in ("tool_call", "tool_result") and record.tool:
+        opening = f"{one_line(record.tool, NAME_CHARACTERS)}: "
+    else:
+        opening = ""
+    return opening + (f"{one_line(record.speaker, NAME_CHARACTERS)}: " if record.speaker else "")
+
+
+def _constraint(record: Record, text: str, most: int) -> str:
+    """`trigger — reason`, and the text where it says more; in the place of the reason where it says that as well."""
+    trigger, reason = (str(record.details.get(name) or "").strip() for name in ("trigger", "reason"))
+    adds = says_more(text, f"{trigger}\n{reason}")
+    given = (trigger, "" if adds and not says_more(reason, text) else reason)
+    parts = [one_line(value, most) for value in given if value]
+    return " — ".join([*parts, neutralise(text)] if adds else parts)
+
+
+def _decision(record: Record, text: str, detail: Detail) -> str:
+    """What was decided and, where there is room, why, unless the text says so itself."""
+    given = record.details.get("reasons")
+    reasons = given if isinstance(given, str) else "; ".join(map(str, given)) if isinstance(given, Sequence) else ""
+    if detail == "micro" or not says_more(reasons, text):
+        return neutralise(text)
+    return f"{neutralise(text)} (because: {one_line(reasons)})"
+
+
+def _ending(record: Record) -> str:
+    """What came of it, how sure it was, and that a procedure mostly failed."""
+    outcome = f"outcome: {record.outcome}" if record.outcome and record.kind != "event" else ""
+    confidence = "" if record.confidence is None else f"confidence: {round(record.confidence * 100)} %"
+    flag = "ineffective" if record.kind == "procedure" and record.status == "ineffective" else ""
+    known = ", ".join(part for part in (outcome, confidence, flag) if part)
+    return f" ({known})" if known else ""
+
+
+def _value(value: Json) -> str:
+    """A property's value as text: names in a list one after the other, anything else that is no text as JSON."""
+    if isinstance(value, str):
+        return one_line(value, VALUE_CHARACTERS)
+    if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
+        return one_line(", ".join(str(item) for item in value), VALUE_CHARACTERS)
+    return one_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")), VALUE_CHARACTERS)

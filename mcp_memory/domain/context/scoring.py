@@ -1,0 +1,157 @@
+"""The score of a candidate: named signals, each in [0, 1], in one sum weighted by the strategy."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log, log10
+
+from mcp_memory.domain.model.lifecycle import MAX_LEARNED, learned_importance, lifecycle_weight, success_rate
+from mcp_memory.domain.model.records import Instant, Outcome, Record
+from mcp_memory.domain.model.strategy import DEFAULT_PRIORITY, Signal, Strategy
+
+OUTCOME_VALUES: Mapping[Outcome, float] = {"success": 1.2, "partial": 1.0, "pending": 0.9, "failure": 0.8}
+EVENT_SALIENCE = 0.5
+HIT_BOOST, FRESH_BOOST, MENTION_BOOST = 0.1, 1.2, 2.0
+FRESH_HOURS = 24.0
+_LEAST_OUTCOME, _OUTCOME_RANGE = 0.8, 0.4
+_USAGE_RANGE = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A record that might enter a context, and what the query said of it.
+
+    `relevance` in [0, 1] is 0 where nothing was asked; `cosine` is None where it was not compared. `hits` is the share
+    of the query's words that it has, out of `asked` words; `mentions` is True where it speaks of a thing the query
+    names. `source` is how it was found first.
+    """
+
+    record: Record
+    source: str
+    relevance: float = 0.0
+    cosine: float | None = None
+    hits: float = 0.0
+    asked: int = 0
+    mentions: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """A candidate's score under a strategy, higher is better, and what each signal adds to it.
+
+    Scores of different strategies do not compare; those of a weighted one are in [0, 1].
+    """
+
+    candidate: Candidate
+    score: float
+    parts: Mapping[str, float]
+
+
+def hyperbolic_decay(age_hours: float, decay_hours: float) -> float:
+    """1 / (1 + age/decay), in (0, 1]: one half at `decay_hours`, a quarter at three times that."""
+    return 1.0 / (1.0 + max(age_hours, 0.0) / decay_hours)
+
+
+def recency(age_hours: float, half_life_hours: float) -> float:
+    """2^(-age/half-life), in (0, 1]."""
+    return 2.0 ** (-max(age_hours, 0.0) / half_life_hours)
+
+
+def boost(candidate: Candidate, age_hours: float) -> float:
+    """(1 + 0.1 x words in common) x 1.2 when under a day old x 2 when it speaks of what is named, scaled to [0, 1].
+
+    The scale ends at the most that this query allows, so that no difference is clipped.
+    """
+    most = (1 + HIT_BOOST * candidate.asked) * FRESH_BOOST * MENTION_BOOST
+    factor = 1 + HIT_BOOST * candidate.hits * candidate.asked
+    factor *= FRESH_BOOST if age_hours < FRESH_HOURS else 1.0
+    factor *= MENTION_BOOST if candidate.mentions else 1.0
+    return (factor - 1) / (most - 1)
+
+
+def usage(uses: int) -> float:
+    """min(1 + 0.1 log10 n, 1.5), and 1 for none, scaled to [0, 1]: 0 up to one use, 1 from 100,000 on."""
+    return min(0.1 * log10(max(uses, 1)), _USAGE_RANGE) / _USAGE_RANGE
+
+
+def access(accesses: int) -> float:
+    """a / (1 + a) of a = 1 + ln(1 + n), in [0.5, 1): no access never makes it nothing."""
+    value = 1 + log(1 + accesses)
+    return value / (1 + value)
+
+
+def outcome_value(record: Record) -> float:
+    """How well it went, from failure (0) over pending (a quarter) to success (1); none counts as pending.
+
+    Of a procedure the share of its applications that succeeded, one half where there was none.
+    """
+    if record.kind == "procedure" and record.outcome is None:
+        return success_rate(record.counters)
+    return (OUTCOME_VALUES[record.outcome or "pending"] - _LEAST_OUTCOME) / _OUTCOME_RANGE
+
+
+def salience(record: Record) -> float:
+    """How much a record stands out whatever is asked: events one half, others by their importance, as learnt."""
+    return EVENT_SALIENCE if record.kind == "event" else learned_importance(record) / MAX_LEARNED
+
+
+_SIGNALS: Mapping[Signal, Callable[[Candidate, Strategy, float], float]] = {
+    "relevance": lambda candidate, _strategy, _age: candidate.relevance,
+    "cosine": lambda candidate, _strategy, _age: (1 + (candidate.cosine or 0.0)) / 2,
+    "boost": lambda candidate, _strategy, age: boost(candidate, age),
+    "kind": lambda candidate, strategy, _age: strategy.priorities.get(candidate.record.kind, DEFAULT_PRIORITY),
+    "recency": lambda _candidate, strategy, age: recency(age, strategy.half_life_hours),
+    "importance": lambda candidate, _strategy, _age: learned_importance(candidate.record) / MAX_LEARNED,
+    "salience": lambda candidate, _strategy, _age: salience(candidate.record),
+    "outcome": lambda candidate, _strategy, _age: outcome_value(candidate.record),
+    "usage": lambda candidate, _strategy, _age: usage(
+        candidate.record.counters.used + candidate.record.counters.activated
+    ),
+    "access": lambda candidate, _strategy, _age: access(candidate.record.counters.accessed),
+    "confidence": lambda candidate, _strategy, _age: (
+        1.0 if candidate.record.confidence is None else candidate.record.confidence
+    ),
+    "lifecycle": lambda candidate, _strategy, _age: lifecycle_weight(candidate.record),
+}
+"""Each by the candidate, the strategy and the age in hours."""
+
+
+def signals(candidate: Candidate, strategy: Strategy, now: Instant) -> Mapping[Signal, float]:
+    """Every signal that the strategy weighs, in [0, 1]."""
+    age_hours = (now - candidate.record.occurred_at) / 3600
+    return {name: _SIGNALS[name](candidate, strategy, age_hours) for name in strategy.weights}
+
+
+def scored(strategy: Strategy, candidate: Candidate, now: Instant) -> Scored:
+    """The candidate under the strategy.
+
+    access: hyperbolic decay of the time since the last access. importance: 0 to 10. balanced: importance times
+    hyperbolic decay of age. weighted: the weighted mean of the signals, in [0, 1].
+    """
+    record = candidate.record
+    if strategy.formula == "weighted":
+        total = sum(strategy.weights.values())
+        found = signals(candidate, strategy, now)
+        parts = {str(name): value * strategy.weights[name] / total for name, value in found.items()}
+        return Scored(candidate=candidate, score=sum(parts.values()), parts=parts)
+    if strategy.formula == "access":
+        score = hyperbolic_decay((now - record.accessed_at) / 3600, strategy.decay_hours)
+    elif strategy.formula == "importance":
+        score = learned_importance(record)
+    else:
+        age_hours = (now - record.occurred_at) / 3600
+        score = learned_importance(record) * hyperbolic_decay(age_hours, strategy.decay_hours)
+    return Scored(candidate=candidate, score=score, parts={strategy.formula: score})
+
+
+def ordered(strategy: Strategy, candidates: Sequence[Candidate], now: Instant) -> list[Scored]:
+    """Candidates with their scores, best first. Ties: the newest first, by occurrence, then by creation."""
+    ranked = [scored(strategy, candidate, now) for candidate in candidates]
+
+    def key(each: Scored) -> tuple[float | str, ...]:
+        record = each.candidate.record
+        # The access score is a function of the time alone, which tells apart what rounding makes equal.
+        first = record.accessed_at if strategy.formula == "access" else each.score
+        newest = record.created_at if strategy.formula == "access" else record.occurred_at
+        return (first, newest, record.created_at, record.id)
+
+    return sorted(ranked, key=key, reverse=True)

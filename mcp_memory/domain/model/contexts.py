@@ -1,0 +1,45 @@
+"""What an assembled context is made of, and the report of every candidate's fate."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mcp_memory.domain.model.records import Detail, Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One item of the block. `tokens` are the client's, of the item's own lines; `score` is its strategy's.
+
+    `parts` says what each signal adds to the score, `agent` which other agent stored it.
+    """
+
+    source: str
+    kind: str
+    id: str
+    tokens: int
+    score: float
+    detail: Detail
+    agent: str = ""
+    text: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Omission:
+    """A candidate that is not in the block, and why, in one word or two."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextReport:
+    """The account of one context, kept under its id. Holds ids, numbers and reasons, no remembered text."""
+
+    id: str
+    token_count: int
+    truncated: bool
+    strategy: str
+    components: tuple[Component, ...]
+    omitted: tuple[Omission, ...]
+    metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])

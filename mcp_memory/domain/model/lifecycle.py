@@ -1,0 +1,350 @@
+"""Where a record is in its life: one table of moves per kind, and what moves it. What is in no table is refused."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import tanh
+from typing import Literal
+
+from mcp_memory.domain.model.records import (
+    LOG_KINDS,
+    MAX_IMPORTANCE,
+    OUT_OF_SEARCH,
+    Counters,
+    Detail,
+    Details,
+    Instant,
+    Kind,
+    NewRecord,
+    Outcome,
+    Record,
+    Status,
+)
+from mcp_memory.errors import Conflict
+
+Feedback = Literal["used", "ignored", "helpful", "wrong", "triggered", "false_positive", "succeeded", "failed"]
+Moves = Mapping[Status, Mapping[Status, str]]
+"""From each status to those it may become, with what makes it so."""
+
+CORE_CONFIRMATIONS = 3
+DAY_SECONDS = 86_400.0
+SUMMARIZED_DAYS, ARCHIVED_DAYS = 30, 90
+LEAST_USES = 5
+EFFECTIVE_RATE, INEFFECTIVE_RATE, NEUTRAL_RATE = 0.6, 0.4, 0.5
+ESCALATING_TRIGGERS = 3
+LEAST_TRIGGERS, TOLERATED_FALSE = 5, 0.5
+USED_RANGE, USED_SCALE = 0.5, 5.0
+
+PAST: tuple[Status, ...] = ("superseded", "inactive", "retired")
+"""Where every life may end, and from where it may be restored."""
+_BY_HAND: frozenset[Status] = frozenset({"core", *PAST})
+_ARCHIVED, _BEFORE_ESCALATION = "archived", "action_before_escalation"
+"""Details that outlive the status: that an episode was archived once, and what its escalation did to a censor."""
+_STAGES: Mapping[Kind, Moves] = {
+    "fact": {
+        "new": {"confirmed": "met again in another session", "core": "3 confirmations, or by hand"},
+        "confirmed": {"core": "3 confirmations, or by hand"},
+        "core": {},
+    },
+    "episode": {"active": {"summarized": "30 days old"}, "summarized": {"archived": "90 days old"}, "archived": {}},
+    "procedure": {
+        "active": {
+            "effective": "more than 60 % of 5 uses or more succeeded",
+            "ineffective": "less than 40 % of 5 uses or more succeeded",
+        },
+        "effective": {"active": "60 % or less succeeded"},
+        "ineffective": {"active": "40 % or more succeeded"},
+    },
+    "censor": {
+        "created": {"active": "triggered"},
+        "active": {"escalated": "triggered 3 times, blocks from now on"},
+        "escalated": {},
+    },
+    "decision": {
+        "recorded": {"pending": "outcome is pending", "reviewed": "outcome is known"},
+        "pending": {"reviewed": "outcome is known"},
+        "reviewed": {},
+    },
+    "identity": {"active": {}},
+    **{kind: {"active": {}} for kind in sorted(LOG_KINDS)},
+}
+"""The stages of each kind in their order, the first one first."""
+_RESTORED: Mapping[Kind, tuple[Status, ...]] = {
+    "fact": ("new", "confirmed", "core"),
+    "procedure": ("active", "effective", "ineffective"),
+    "decision": ("recorded", "pending", "reviewed"),
+    "episode": ("active", "archived"),
+}
+"""Where its history may call for more than the first stage."""
+_RETIRED: Mapping[Kind, str] = {"censor": "forgotten, or more than 50 % of 5 triggers or more were false"}
+
+
+def _with_ends(kind: Kind) -> Moves:
+    retired = _RETIRED.get(kind, "forgotten")
+    ends: Mapping[Status, str] = {"superseded": "a newer one holds", "inactive": "proven wrong", "retired": retired}
+    back = dict.fromkeys(_RESTORED.get(kind, tuple(_STAGES[kind])[:1]), "restored")
+    return {
+        **{stage: {**moves, **ends} for stage, moves in _STAGES[kind].items()},
+        "superseded": {**back, "inactive": ends["inactive"], "retired": "forgotten"},
+        "inactive": {**back, "superseded": "restored below a newer one", "retired": "forgotten"},
+        "retired": {**back, "superseded": "restored below a newer one"},
+    }
+
+
+LIFECYCLES: Mapping[Kind, Moves] = {kind: _with_ends(kind) for kind in _STAGES}
+"""Every move that a record of each kind can make; docs/lifecycle.md shows them."""
+
+_WEIGHTS: Mapping[Status, float] = {
+    "core": 1.0, "effective": 1.0, "escalated": 1.0, "confirmed": 0.75, "reviewed": 0.75, "summarized": 0.4,
+    "archived": 0.25, "ineffective": 0.1, "superseded": 0.1, "inactive": 0.0, "retired": 0.0,
+}  # fmt: skip
+_PLAIN_WEIGHT = 0.5
+_COUNTED: Mapping[Feedback, tuple[str, ...]] = {
+    "used": ("used",),
+    "helpful": ("used",),
+    "ignored": ("ignored",),
+    "triggered": ("activated",),
+    "false_positive": ("false_positives",),
+    "succeeded": ("activated", "succeeded"),
+    "failed": ("activated",),
+}
+
+
+def stages(kind: Kind) -> tuple[Status, ...]:
+    """The statuses of a record that holds, in their order."""
+    return tuple(_STAGES[kind])
+
+
+def stage_of(record: Record) -> Status:
+    """The status as the table knows it: one that the kind no longer has counts as the first."""
+    return record.status if record.status in LIFECYCLES[record.kind] else stages(record.kind)[0]
+
+
+def first_status(kind: Kind, outcome: Outcome | None = None) -> Status:
+    """The status of a record that was just stored; a decision may come with its outcome."""
+    if kind == "decision" and outcome:
+        return "pending" if outcome == "pending" else "reviewed"
+    return stages(kind)[0]
+
+
+def moved_to(record: Record, status: Status) -> Record:
+    """The record in another status.
+
+    An escalated censor blocks; one that comes back into search does what it did before, and counts anew.
+
+    Raises:
+        Conflict: the table does not allow it for this record, or a decision has no outcome to be reviewed by.
+    """
+    if status == record.status:
+        return record
+    allowed = LIFECYCLES[record.kind][stage_of(record)]
+    if status not in allowed:
+        raise Conflict(
+            f"A {record.kind} that is {record.status} cannot become {status}; it can be {', '.join(sorted(allowed))}."
+        )
+    if status == "reviewed" and record.outcome in (None, "pending"):
+        raise Conflict(f"Decision {record.id} has no outcome; give one (success, partial or failure) to review it.")
+    successor = record.superseded_by if status in PAST else None
+    moved = replace(record, status=status, superseded_by=successor)
+    if status == "escalated":
+        return _escalated(moved)
+    if status == "archived":
+        return replace(moved, details={**moved.details, _ARCHIVED: True})
+    is_back = record.status in OUT_OF_SEARCH and status not in OUT_OF_SEARCH
+    return _begun_anew(moved) if is_back and record.kind == "censor" else moved
+
+
+def moved_by_hand(record: Record, status: Status) -> Record:
+    """The record in a status that somebody chose: core, out of what holds, or restored.
+
+    Raises:
+        Conflict: another brings it there: its outcome, feedback, being met again, or its age.
+    """
+    if status == record.status:
+        return record
+    back = _evident(record) if record.status in PAST else None
+    allowed = [each for each in LIFECYCLES[record.kind][stage_of(record)] if each in _BY_HAND or each == back]
+    if status not in allowed:
+        raise Conflict(
+            f"This {record.kind} is {record.status} and cannot be set to {status} by hand; it can be"
+            f" {', '.join(sorted(allowed))}. Its outcome, feedback, being met again and its age do the rest."
+        )
+    return moved_to(record, status)
+
+
+def restored(record: Record) -> Record:
+    """A past record as it holds again, in the stage that its history speaks for; nothing stands in its place."""
+    return moved_to(record, _evident(record))
+
+
+def refuse_hidden_successor(old: Record, newer: Record) -> None:
+    """Raise Conflict where some who see the old record could not see the newer one, and would be left with neither."""
+    is_seen_as_widely = newer.scope == old.scope or newer.visibility == "user"
+    if not is_seen_as_widely or newer.branch_id not in (None, old.branch_id):
+        where = "in an open branch" if is_seen_as_widely else newer.visibility
+        raise Conflict(
+            f"{old.id} is {old.visibility} and cannot be superseded by one that is {where}: others do not see that."
+        )
+
+
+def after_succession(record: Record, newer_id: str, now: Instant) -> Record:
+    """The record replaced by a newer one. What was retired or proven wrong stays out of search."""
+    status = "superseded" if record.is_live else record.status
+    return replace(record, status=status, superseded_by=newer_id, updated_at=now)
+
+
+def with_more_said(record: Record, item: NewRecord) -> Record:
+    """The record with what the item says beyond its text: the higher importance, a pin, further tags, an outcome.
+
+    That an outcome is pending says nothing new where there is one.
+    """
+    merged = replace(
+        record,
+        importance=max(record.importance, item.importance),
+        confidence=record.confidence if item.confidence is None else item.confidence,
+        pinned=record.pinned or item.pinned,
+        tags=tuple(dict.fromkeys((*record.tags, *item.tags))),
+    )
+    outcome = record.outcome if item.outcome == "pending" else item.outcome
+    return after_outcome(merged, outcome or item.outcome)
+
+
+def after_confirmation(record: Record, now: Instant) -> Record:
+    """The record met again in another session: facts rise to confirmed, and to core at three confirmations."""
+    counters = replace(record.counters, confirmed=record.counters.confirmed + 1)
+    met = replace(record, counters=counters, updated_at=now)
+    return moved_to(met, _evident(met)) if stage_of(met) in ("new", "confirmed") else met
+
+
+def after_outcome(record: Record, outcome: Outcome | None) -> Record:
+    """The record with its outcome; a decision that holds is reviewed by it, or waits for it. None changes nothing.
+
+    Raises:
+        Conflict: a decision was reviewed and cannot wait for an outcome again.
+    """
+    told = replace(record, outcome=outcome or record.outcome)
+    is_decided = outcome is not None and record.kind == "decision" and record.status not in PAST
+    return moved_to(told, first_status("decision", outcome)) if is_decided else told
+
+
+def after_feedback(record: Record, feedback: Feedback) -> Record:
+    """The record with what its use showed; `wrong` takes it out of search.
+
+    Raises:
+        Conflict: what was retired cannot be proven wrong.
+    """
+    if feedback == "wrong":
+        return moved_to(record, "inactive")
+    if feedback == "triggered" and record.kind == "procedure":
+        feedback = "used"  # That it came up says nothing of how it went.
+    counters = record.counters
+    counted: dict[str, int] = {name: getattr(counters, name) + 1 for name in _COUNTED[feedback]}
+    return judged(replace(record, counters=replace(counters, **counted)))
+
+
+def judged(record: Record) -> Record:
+    """A procedure or censor in the stage that its counters call for, step by step; anything else as it is."""
+    due = _JUDGES.get(record.kind)
+    while due and record.status not in PAST and (status := due(record)) != stage_of(record):
+        record = moved_to(record, status)
+    return record
+
+
+def aged(record: Record, now: Instant) -> Record:
+    """An episode in the stage that its age calls for; anything else as it is.
+
+    Whoever makes it archived extracts its facts and decisions first.
+    """
+    days = (now - record.occurred_at) / DAY_SECONDS
+    if record.kind == "episode" and record.status == "active" and days >= SUMMARIZED_DAYS:
+        record = moved_to(record, "summarized")
+    if record.kind == "episode" and record.status == "summarized" and days >= ARCHIVED_DAYS:
+        record = moved_to(record, "archived")
+    return record
+
+
+def _escalated(censor: Record) -> Record:
+    """It blocks, and knows what it did before where that was something else."""
+    before = censor.details.get("action", "warn")
+    kept: Details = {} if before == "block" else {_BEFORE_ESCALATION: before}
+    return replace(censor, details={**censor.details, **kept, "action": "block"})
+
+
+def _begun_anew(censor: Record) -> Record:
+    """Without the counts that would judge it at once, or the action that they had brought about."""
+    details = dict(censor.details)
+    if _BEFORE_ESCALATION in details:
+        details["action"] = details.pop(_BEFORE_ESCALATION)
+    return replace(censor, counters=replace(censor.counters, activated=0, false_positives=0), details=details)
+
+
+def success_rate(counters: Counters) -> float:
+    """The share of applications that succeeded, in [0, 1]; one half where there was none."""
+    return counters.succeeded / counters.activated if counters.activated else NEUTRAL_RATE
+
+
+MAX_LEARNED = MAX_IMPORTANCE * (1 + USED_RANGE)
+
+
+def learned_importance(record: Record) -> float:
+    """Importance times what use showed of it, in [0, `MAX_LEARNED`].
+
+    The factor, in [0.5, 1.5], is 1 + tanh((used - ignored) / 5) / 2: one ignored undoes one used, and none is neutral.
+    """
+    counters = record.counters
+    factor = 1 + USED_RANGE * tanh((counters.used - counters.ignored) / USED_SCALE)
+    return record.importance * factor
+
+
+def lifecycle_weight(record: Record) -> float:
+    """How much its stage speaks for a record, in [0, 1].
+
+    1 for core facts, effective procedures and escalated censors; 0.75 for confirmed facts and reviewed decisions; 0.4
+    and 0.25 for summarized and archived episodes; 0.1 for what proved ineffective or was superseded; 0 for what is out
+    of search; 0.5 for everything else.
+    """
+    return _WEIGHTS.get(record.status, _PLAIN_WEIGHT)
+
+
+def deepest_detail(record: Record) -> Detail:
+    """The most that a context shows of a record; its whole text is opened by id. Old episodes are shown shorter."""
+    shown: Mapping[Status, Detail] = {"summarized": "summary", "archived": "micro"}
+    return shown.get(record.status, "full")
+
+
+def _evident(record: Record) -> Status:
+    """The stage that what is known of a record calls for when it is restored."""
+    if record.kind == "fact":
+        confirmed = record.counters.confirmed
+        return "core" if confirmed >= CORE_CONFIRMATIONS else "confirmed" if confirmed else "new"
+    if record.kind == "procedure":
+        return _rated(record)
+    if record.kind == "episode" and record.details.get(_ARCHIVED):
+        return "archived"  # What it states was extracted once, and is not again.
+    return first_status(record.kind, record.outcome)
+
+
+def _rated(record: Record) -> Status:
+    rate = success_rate(record.counters)
+    if record.counters.activated < LEAST_USES or INEFFECTIVE_RATE <= rate <= EFFECTIVE_RATE:
+        return "active"
+    return "effective" if rate > EFFECTIVE_RATE else "ineffective"
+
+
+def _next_of_procedure(record: Record) -> Status:
+    """From effective to ineffective it is two steps."""
+    rated = _rated(record)
+    return rated if "active" in (rated, stage_of(record)) or rated == stage_of(record) else "active"
+
+
+def _next_of_censor(record: Record) -> Status:
+    """Who only reports what was false has reported as many triggers."""
+    counters, stage = record.counters, stage_of(record)
+    triggers = max(counters.activated, counters.false_positives)
+    if triggers >= LEAST_TRIGGERS and counters.false_positives > TOLERATED_FALSE * triggers:
+        return "retired"
+    if stage == "created" and triggers:
+        return "active"
+    return "escalated" if stage == "active" and counters.activated >= ESCALATING_TRIGGERS else stage
+
+
+_JUDGES: Mapping[Kind, Callable[[Record], Status]] = {"procedure": _next_of_procedure, "censor": _next_of_censor}

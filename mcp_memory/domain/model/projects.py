@@ -1,0 +1,164 @@
+"""A folder as a project: what it says it is, and which namespace its processes work in. Reads no file."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+from unicodedata import normalize
+from urllib.parse import quote, unquote, urlsplit
+
+from mcp_memory.domain.model.records import Instant
+
+DEFAULT_NAMESPACE = "default"
+"""What the home directory and the root of a file system share: clients start servers there for all work at once."""
+LOCAL = "@local"
+"""Stands for the host where a remote is a folder. No host is spelled so."""
+MAX_NAMESPACE = 200
+MAX_ADDRESS = 2_000
+_SAFE = "-._~+"
+_DIGEST_BYTES = 10
+_NAME_CHARACTERS = 60
+_STANDARD_PORTS = {"http": 80, "https": 443, "ssh": 22, "git+ssh": 22, "ssh+git": 22, "git": 9418, "ftp": 21}
+_HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\]")
+"""`github.com`, `localhost`, `[::1]`; not `..`, `-x` or anything beyond ASCII."""
+_DRIVE = re.compile(r"/?[A-Za-z]:(?=[\\/]|$)")
+"""`C:\\repos\\shop`, `C:/repos/shop`, and the `/C:/repos/shop` of a file:// address."""
+_SCP = re.compile(r"(?:[^:/]*@)?(\[[^\]/]*\]|[^:/@]*):(?!:)(.*)")
+"""`git@github.com:acme/shop.git`, `[::1]:shop`; not `ext::command`, which names a program."""
+_ELSEWHERE = re.compile(r"[\\/]{2}")
+"""`\\\\server\\share`, `//server/share`: asking for it would tell another machine who we are."""
+
+State = Literal["named", "own", "joined", "free", "refused"]
+NOTICE = (
+    "This is not the project's shared memory: the folder says that it belongs to a project, but was not given that"
+    " project's memory, so it has one of its own. Only the user can join it: by `mcp-memory trust` in this folder."
+)
+SHORT_NOTICE = "Not the project's memory; only the user can join it: `mcp-memory trust`."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """What a folder says it is; saying so grants nothing.
+
+    `folder` is the real path of the repository's top folder, or of a folder without git. `repository` is the real path
+    of git's common directory, "" without git. It is proven where it lies in the folder, or names the folder back.
+    `root` stands for all proven folders of a repository: its main folder, or the directory of a bare one; for any other
+    it is the folder. `claim` is the namespace that the folder asks for, "" where only `own`, which is nobody else's.
+    """
+
+    folder: str
+    root: str
+    own: str
+    repository: str = ""
+    claim: str = ""
+    is_proven: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustedFolder:
+    """A folder that may use a namespace: as the first of all (`is_first`), or since a person said so."""
+
+    namespace: str
+    folder: str
+    repository: str
+    since: Instant
+    is_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """The namespace that processes in a folder work in, and why it is that one.
+
+    named: a person named it, and `project` is None. own: the folder asks for no other. joined: it is the claimed one.
+    free: the folder works in its own until its first write takes the claimed one, which nobody has. refused: it works
+    in its own, since the claimed one is another's.
+    """
+
+    namespace: str
+    state: State
+    project: Project | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        """True where the folder claims a namespace that it was not given."""
+        return self.state == "refused"
+
+
+def own_namespace(folder: str, *, is_bare: bool = False) -> str:
+    """The namespace of a folder alone, from its real path: its name, and 80 bits of a digest, as `shop-4f2k…`.
+
+    It holds no slash, and so is not what any remote stands for. A bare repository has another one than the folder that
+    it lies in, where anybody who writes files can lay down what looks like a repository.
+    """
+    marked = f"{folder}\0bare" if is_bare else folder
+    digest = hashlib.blake2b(marked.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+    name = re.split(r"[\\/]", folder.rstrip("\\/"))[-1]
+    shown = "".join(c if c.isprintable() and not c.isspace() and c != ":" else "-" for c in normalize("NFC", name))
+    return f"{shown[:_NAME_CHARACTERS] or 'root'}-{base64.b32encode(digest).decode().lower()}"
+
+
+def remote_namespace(address: str, real_path: Callable[[str], str]) -> str:
+    """The namespace that a git remote stands for: `host/owner/name`, or of a folder `@local/name-digest`; "" for none.
+
+    Clones of one remote come to the same however they were cloned. User, password, query and fragment are left out,
+    and an address that cannot be taken apart with certainty stands for none. Ports stay, unless they are the scheme's.
+    `real_path` gives the real path of a path in the address, which may be relative to the repository's folder; "" where
+    there can be none.
+    """
+    if not address.isprintable() or len(address) > MAX_ADDRESS or _ELSEWHERE.match(address):
+        return ""
+    if any(not c.isascii() and c.lower().isascii() for c in address):  # The Kelvin sign is a k in lower case.
+        return ""
+    try:
+        if "://" in address:
+            name = _of_url(address, real_path)
+        elif ":" in address.partition("/")[0] and not _DRIVE.match(address):
+            scp = _SCP.fullmatch(address)
+            name = _joined(scp[1], re.split(r"[?#]", scp[2])[0].split("/")) if scp else ""
+        else:
+            name = _of_path(address, real_path)
+    except ValueError:  # A port that is no number, a bracket without its other, bytes that are no UTF-8.
+        return ""
+    return name if len(name) <= MAX_NAMESPACE else ""
+
+
+def _of_url(address: str, real_path: Callable[[str], str]) -> str:
+    """Raises ValueError."""
+    url = urlsplit(address)
+    if url.scheme == "file":
+        is_here = url.netloc in ("", "localhost")
+        return _of_path(unquote(url.path, errors="strict"), real_path) if is_here else ""
+    host = _bracketed(url.hostname or "")
+    segments = [unquote(segment, errors="strict") for segment in url.path.split("/")]
+    is_standard = url.port is None or url.port == _STANDARD_PORTS.get(url.scheme)
+    return _joined(host, segments, "" if is_standard else f":{url.port}")
+
+
+def _of_path(path: str, real_path: Callable[[str], str]) -> str:
+    """A folder on this machine, by its real path. Raises ValueError."""
+    path = path.removeprefix("/") if _DRIVE.match(path) else path
+    if not path or not path.isprintable() or _ELSEWHERE.match(path):
+        return ""
+    real = re.sub(r"(?<=[^\\/])[\\/]\.git$", "", real_path(path))
+    return f"{LOCAL}/{own_namespace(real)}" if real else ""
+
+
+def _joined(host: str, segments: list[str], port: str = "") -> str:
+    """Host and path in lower case, everything but ASCII letters, digits and `-._~+` percent-encoded; "" if unsound."""
+    host = host.lower().removesuffix(".")
+    # What follows a semicolon is a parameter, as in `shop;token=…`.
+    parts = [normalize("NFC", segment.partition(";")[0].lower()) for segment in segments if segment]
+    if parts:
+        parts[-1] = parts[-1].removesuffix(".git")
+    # An @ may be the end of a password with a slash in it, as in https://ann:12/34@host/shop.
+    is_sound = all(part not in ("", ".", "..") and part.isprintable() and "@" not in part for part in parts)
+    if not parts or not is_sound or not _HOST.fullmatch(host) or ".." in host:
+        return ""
+    return "/".join([host + port, *(quote(part, safe=_SAFE) for part in parts)])
+
+
+def _bracketed(host: str) -> str:
+    """A host as an address writes it: urlsplit takes the brackets of `[::1]` away."""
+    return f"[{host}]" if ":" in host else host

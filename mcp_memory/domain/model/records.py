@@ -1,0 +1,176 @@
+"""The record: everything remembered, and the request to remember one. Knows nothing of how it is stored."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
+
+Kind = Literal[
+    "fact", "decision", "procedure", "episode", "censor", "identity",
+    "event", "message", "tool_call", "tool_result", "summary",
+]  # fmt: skip
+Visibility = Literal["private", "shared", "user"]
+Status = Literal[
+    "new", "confirmed", "core",  # facts
+    "active",  # several kinds; each has its own stages: domain/model/lifecycle.py
+    "summarized", "archived",  # episodes
+    "effective", "ineffective",  # procedures
+    "created", "escalated",  # censors
+    "recorded", "pending", "reviewed",  # decisions
+    "superseded", "inactive", "retired",  # all
+]  # fmt: skip
+Outcome = Literal["success", "partial", "pending", "failure"]
+Detail = Literal["micro", "summary", "full"]
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+Details: TypeAlias = Mapping[str, Json]
+Instant: TypeAlias = float
+"""Seconds since 1970-01-01 UTC."""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+LOG_KINDS: frozenset[Kind] = frozenset({"event", "message", "tool_call", "tool_result", "summary"})
+LASTING_KINDS: frozenset[Kind] = frozenset(KINDS) - LOG_KINDS
+"""Kinds of the session log: equal texts stay separate records."""
+OUT_OF_SEARCH: frozenset[Status] = frozenset({"inactive", "retired"})
+
+DEFAULT_IMPORTANCE = 1.0
+MAX_IMPORTANCE = 10.0
+
+MAX_TEXT_CHARS = 1_000_000
+MAX_NAME_CHARS = 200
+MAX_TAGS = 50
+MAX_TAG_CHARS = 100
+"""What one record that comes in may hold at most, whoever brings it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity:
+    """A thing that records mention. `properties` are what the caller says of it; one `found` was given by nobody."""
+
+    name: str
+    type: str = "thing"
+    properties: Details = field(default_factory=dict[str, Json])
+    found: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """`source --[type]--> target` between entity names; `weight` in (0, 1]."""
+
+    source: str
+    type: str
+    target: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRecord:
+    """One item a caller asks to remember. What is None is filled in by the service.
+
+    `cleaned` counts control characters that whoever read the item took out of it already.
+    """
+
+    text: str
+    kind: Kind = "fact"
+    importance: float = DEFAULT_IMPORTANCE
+    confidence: float | None = None
+    tags: tuple[str, ...] = ()
+    entities: tuple[Entity, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    outcome: Outcome | None = None
+    details: Details = field(default_factory=dict[str, Json])
+    supersedes: tuple[str, ...] = ()
+    reassert: bool = False
+    task_id: str | None = None
+    session_id: str | None = None
+    occurred_at: Instant | None = None
+    pinned: bool = False
+    visibility: Visibility = "shared"
+    speaker: str | None = None
+    role: str | None = None
+    tool: str | None = None
+    call_id: str | None = None
+    cleaned: int = 0
+
+
+SEARCHED_DETAILS = ("name", "description", "trigger", "reason", "reasons", "alternatives", "message")
+"""Details that say in words what the text may not: why something was decided, when a constraint applies."""
+
+
+def searchable_text(text: str, speaker: str | None, details: Details) -> str:
+    """What is indexed of a record: who spoke, for short turns match on the name; the text; the telling details."""
+    said = f"{speaker}: {text}" if speaker else text
+    lines = [line for name in SEARCHED_DETAILS for line in _texts(details.get(name))]
+    return "\n".join([said, *lines])
+
+
+def _texts(value: Json) -> list[str]:
+    """A detail as texts: itself, or those of a list."""
+    if isinstance(value, str):
+        return [value]
+    return [part for part in value if isinstance(part, str)] if isinstance(value, Sequence) else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """How often a record was opened, met again, applied and judged. Opening it does not advance the revision."""
+
+    accessed: int = 0
+    confirmed: int = 0
+    activated: int = 0
+    succeeded: int = 0
+    used: int = 0
+    ignored: int = 0
+    false_positives: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A record as it is kept. Times are instants; token counts are the store counter's, without any factor."""
+
+    id: str
+    scope: str
+    namespace: str
+    visibility: Visibility
+    agent: str
+    session_id: str
+    task_id: str | None
+    branch_id: str | None
+    kind: Kind
+    text: str
+    summary: str
+    micro: str
+    text_tokens: int
+    summary_tokens: int
+    micro_tokens: int
+    importance: float
+    confidence: float | None
+    status: Status
+    outcome: Outcome | None
+    pinned: bool
+    tags: tuple[str, ...]
+    details: Details
+    speaker: str | None
+    role: str | None
+    tool: str | None
+    call_id: str | None
+    superseded_by: str | None
+    created_at: Instant
+    updated_at: Instant
+    accessed_at: Instant
+    occurred_at: Instant
+    counters: Counters = Counters()
+
+    @property
+    def searchable_text(self) -> str:
+        """The text that is indexed, by words and by meaning."""
+        return searchable_text(self.text, self.speaker, self.details)
+
+    @property
+    def is_live(self) -> bool:
+        """True where recall may return the record without being asked for inactive ones."""
+        return self.status not in OUT_OF_SEARCH
+
+    @property
+    def holds(self) -> bool:
+        """True where it is live and nothing has taken its place."""
+        return self.is_live and self.status != "superseded"

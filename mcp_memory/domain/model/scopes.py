@@ -1,0 +1,99 @@
+"""Who may read a record: scope keys, the reader's view, and the filter every query carries."""
+
+from dataclasses import dataclass, replace
+from math import inf
+
+from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.records import LOG_KINDS, Instant, Kind, Visibility
+
+USER_SCOPE = "user"
+ISOLATED_KINDS: frozenset[Kind] = frozenset({"episode", *LOG_KINDS})
+"""What happened inside a task, for which its result stands once it is finished; what was learnt holds everywhere."""
+
+
+def scope_key(visibility: Visibility, namespace: str, agent: str, person: str = "") -> str:
+    """The key under which a record is isolated. Agent names hold no '/', so keys never collide.
+
+    Without a person's name it is the one to whom the machine's memory belongs.
+    """
+    if visibility == "user":
+        return f"{USER_SCOPE}/{person}" if person else USER_SCOPE
+    if visibility == "private":
+        return f"private/{agent}/{namespace}"
+    return f"shared/{namespace}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks: the namespace and agent of the process or of a token, and the session.
+
+    `person` is whom the agent works for; "" is the owner of the machine's memory. `named_session` is True where a
+    person or a call chose the session's name; a session named by the process itself is only a label on records, and
+    shares its agent's place in the task tree.
+    """
+
+    namespace: str
+    agent: str
+    session_id: str
+    named_session: bool = False
+    inherited: tuple[str, ...] = ()
+    client: str = ""
+    person: str = ""
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Every scope this caller may read: its own, its private part, its person's, then inherited namespaces."""
+        own = (self.scope("shared"), self.scope("private"), self.scope("user"))
+        return (*own, *(scope_key("shared", name, self.agent) for name in self.inherited))
+
+    def scope(self, visibility: Visibility) -> str:
+        """The scope of what this caller stores."""
+        return scope_key(visibility, self.namespace, self.agent, self.person)
+
+    def in_session(self, session_id: str | None) -> "Caller":
+        """The same caller speaking for a session it names; None or '' keeps the present one."""
+        return replace(self, session_id=session_id, named_session=True) if session_id else self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFilter:
+    """What a query may see. Scopes and hidden branches always hold; the rest narrows, an empty set means any.
+
+    Of `isolated_tasks` the `ISOLATED_KINDS` do not pass. `own_of` names an agent: what it stored passes, and what is
+    its person's own.
+    """
+
+    scopes: tuple[str, ...]
+    kinds: frozenset[Kind] = frozenset()
+    tags: frozenset[str] = frozenset()
+    entities: frozenset[str] = frozenset()
+    entity_types: frozenset[str] = frozenset()
+    since: Instant | None = None
+    until: Instant | None = None
+    task_id: str | None = None
+    session_id: str | None = None
+    own_of: str = ""
+    pinned: bool = False
+    include_inactive: bool = False
+    hidden_branches: frozenset[str] = frozenset()
+    isolated_tasks: frozenset[str] = frozenset()
+    exclude: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
+    passing: RecordSet | None = None
+    """The records that pass all of this, where somebody has found them already; it narrows nothing by itself."""
+
+    @property
+    def is_selective(self) -> bool:
+        """True where it narrows more than scope: then a search runs over exactly the rows that pass."""
+        return bool(
+            self.kinds or self.tags or self.entities or self.entity_types or self.task_id or self.session_id
+            or self.own_of or self.pinned or self.include_inactive or self.isolated_tasks or self.only is not None
+            or self.since is not None or self.until is not None
+        )  # fmt: skip
+
+
+def narrowed(where: RecordFilter, span: tuple[Instant, Instant]) -> RecordFilter:
+    """The filter with its times narrowed to a span [start, end), which may be open on either side."""
+    begin = span[0] if where.since is None else max(where.since, span[0])
+    end = span[1] if where.until is None else min(where.until, span[1])
+    return replace(where, since=None if begin == -inf else begin, until=None if end == inf else end, passing=None)

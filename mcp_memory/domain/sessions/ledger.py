@@ -1,0 +1,229 @@
+"""The exact values of a session: files, commands, identifiers and values, as they were said, and by whom.
+
+Mechanical: nothing here is put in other words, and nothing is understood.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias, get_args
+
+from mcp_memory.domain.model.compaction import Count
+from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.text.exact_values import MAX_EXACT, Sort, exact_in, files_hit, subject_of
+
+VALUES_PER_OUTPUT, FILES_PER_OUTPUT, OF_A_SERIES = 8, 5, 3
+SEPARATOR = " · "
+"""Between values on one line."""
+
+_USERS, _SAID, _FAILED, _CALLED, _PRINTED = 3.0, 2.0, 2.0, 1.5, 0.5
+"""What it weighs to come up in the user's words, others' words and blocks, an error, a call, and an output."""
+_AGED = 0.7
+"""What is left of a weight when something newer is added."""
+_LEAST_PRINTED = 0.6
+"""Of outputs only what is worth so much by itself."""
+_FILE_KEYS = frozenset(
+    "path file file_path filepath filename notebook_path paths files target source destination".split()
+)
+_COMMAND_KEYS = frozenset("command cmd script commands".split())
+
+JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
+
+
+class _Weighed(NamedTuple):
+    sort: Sort
+    text: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """Verbatim strings, each once, in order of first appearance; a value said again after another of its kind is last.
+
+    `weights` says how much it takes to let go of one; 1.0 where it says nothing.
+    """
+
+    files: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    identifiers: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict[str, float], compare=False)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Everything: values, files, commands, identifiers."""
+        return self.values + self.files + self.commands + self.identifiers
+
+
+_DIGITS = re.compile(r"\d+")
+_FRAME = re.compile(
+    r"^\[(?:GOAL BATCH|CONTEXT SUMMARY|MESSAGE ARCHIVED)\b[^\n]{0,200}"
+    r"|(?<=^\[TOOL OUTPUT ARCHIVED) id=\w+|(?: tokens=[\d,]+)(?: lines=[\d,]+)?(?: at=[\d:TZ-]+)?\](?=\n|\Z)"
+    r"| \(open x[0-9a-f]+\)",
+    re.MULTILINE,
+)
+"""What blocks say of themselves: none of it is anybody's value."""
+
+
+def values_in(text: str, limit: int) -> tuple[str, ...]:
+    """The most telling exact values of a text in its own words, best first: "port 5433", "timeout=30s"."""
+    found = exact_in(text, names=False)
+    best: dict[str, None] = {}
+    for each in sorted(found, key=lambda one: (-one.worth, one.place)):
+        best.setdefault(each.text)
+    return tuple(_unlike(best))[:limit]
+
+
+def ledger_of(entries: Iterable[Entry]) -> Ledger:
+    """What these entries hold that must not be lost; later ones, and what comes up again, weigh more."""
+    read = tuple(entries)
+    found: list[_Weighed] = []
+    for place, entry in enumerate(read, 1):
+        share = 0.5 + 0.5 * place / len(read)
+        found.extend(_Weighed(sort, text, weight * share) for sort, text, weight in _of(entry))
+    return _gathered(found)
+
+
+def merged(older: Ledger, newer: Ledger) -> Ledger:
+    """Both, each string once; what only the older one has weighs less from now on."""
+    return _gathered([*_weighed(older, _AGED), *_weighed(newer, 1.0)])
+
+
+def fitted(ledger: Ledger, max_tokens: int, count: Count) -> Ledger:
+    """As much as may be listed in so many tokens, a line each; the lightest goes first, of equals the earliest."""
+    ranked = sorted(enumerate(_weighed(ledger, 1.0)), key=lambda each: (-each[1][2], -each[0]))
+    kept: list[tuple[int, _Weighed]] = []
+    left = max_tokens
+    for place, each in ranked:
+        left -= count(each[1]) + 2
+        if left < 0:
+            break
+        kept.append((place, each))
+    return _gathered([each for _, each in sorted(kept)])
+
+
+def on_one_line(ledger: Ledger) -> str:
+    """Everything on one line, as `ledger_of` reads it back from a block's `Values:` or `Kept:` line."""
+    return SEPARATOR.join(ledger.all)
+
+
+def _gathered(found: Iterable[_Weighed]) -> Ledger:
+    """Each once. A value that comes back after another of the same subject is the newest word on it, and goes last."""
+    kept: dict[Sort, dict[str, None]] = {sort: {} for sort in get_args(Sort)}
+    weights: dict[str, float] = {}
+    newest: dict[str, str] = {}
+    for sort, text, weight in found:
+        weights[text] = weights.get(text, 0.0) + weight
+        if sort == "value":
+            subject = subject_of(text)
+            if newest.get(subject, text) != text:
+                kept[sort].pop(text, None)
+            newest[subject] = text
+        kept[sort].setdefault(text)
+    return Ledger(
+        files=tuple(kept["file"]),
+        commands=tuple(kept["command"]),
+        identifiers=tuple(kept["identifier"]),
+        values=tuple(kept["value"]),
+        weights=weights,
+    )
+
+
+def _weighed(ledger: Ledger, share: float) -> Iterator[_Weighed]:
+    sorts: tuple[tuple[Sort, tuple[str, ...]], ...] = (
+        ("file", ledger.files),
+        ("command", ledger.commands),
+        ("identifier", ledger.identifiers),
+        ("value", ledger.values),
+    )
+    for sort, texts in sorts:
+        yield from (_Weighed(sort, text, share * ledger.weights.get(text, 1.0)) for text in texts)
+
+
+def _of(entry: Entry) -> Iterator[_Weighed]:
+    if entry.form not in ("original", "external"):
+        yield from _of_block(entry.text)
+    elif entry.kind == "tool_call":
+        yield from _of_arguments(entry)
+    elif entry.kind == "tool_result":
+        yield from _of_output(entry.text, _FAILED if entry.failed else _PRINTED)
+    else:
+        weight = _USERS if entry.is_users else _SAID
+        yield from (_Weighed(each.sort, each.text, weight * each.worth) for each in exact_in(entry.text))
+
+
+def _of_block(text: str) -> Iterator[_Weighed]:
+    """What a block lists, taken as it stands, and what its sentences say."""
+    rest: list[str] = []
+    for line in _FRAME.sub("", text).split("\n"):
+        label, _, listed = line.partition(": ")
+        if label in ("Values", "Kept", "Files") and SEPARATOR in listed:
+            most = MAX_EXACT if label == "Kept" else 2 * MAX_EXACT
+            yield from (_Weighed(_sort_of(part), part, _SAID) for part in listed.split(SEPARATOR) if len(part) <= most)
+        else:
+            rest.append(line)
+    for paragraph in "\n".join(rest).split("\n\n"):  # Of a long text only the beginning and the end are read.
+        yield from (_Weighed(each.sort, each.text, _SAID * each.worth) for each in exact_in(paragraph))
+
+
+def _sort_of(text: str) -> Sort:
+    found = exact_in(text, names=True)
+    return found[0].sort if found and found[0].text == text else "value"
+
+
+def _of_output(text: str, weight: float) -> Iterator[_Weighed]:
+    """Of what a tool printed only the telling: a listing names a hundred files, and none of them matters more."""
+    found = exact_in(text, names=False)
+    hit = files_hit(text)
+    files = dict.fromkeys([*hit, *(each.text for each in found if each.sort == "file")])
+    values = [each for each in found if each.sort == "value" and each.worth >= _LEAST_PRINTED]
+    best = sorted(values, key=lambda one: (-one.worth, one.place))
+    yield from (_Weighed("file", text, weight) for text in tuple(files)[: max(FILES_PER_OUTPUT, len(hit))])
+    chosen = dict.fromkeys(each.text for each in best)
+    told = frozenset(tuple(_unlike(chosen))[:VALUES_PER_OUTPUT])
+    yield from (_Weighed("value", each.text, weight * each.worth) for each in values if each.text in told)
+
+
+def _unlike(texts: Iterable[str]) -> Iterator[str]:
+    """The texts but for those of a series ("batch 1: 500 rows", "batch 2: 500 rows" and so on) beyond its first few."""
+    met = Counter[str]()
+    for text in texts:
+        series = _DIGITS.sub("0", text)
+        met[series] += 1
+        if met[series] <= OF_A_SERIES:
+            yield text
+
+
+def _of_arguments(entry: Entry) -> Iterator[_Weighed]:
+    """Files and commands that a call names; what it writes counts like an output."""
+    for key, text in _arguments(entry.text):
+        if key in _FILE_KEYS and "\n" not in text and 0 < len(text) <= MAX_EXACT:
+            yield _Weighed("file", text, _CALLED)
+        elif key in _COMMAND_KEYS and text.strip():
+            command = text.strip().split("\n", 1)[0]
+            if len(command) <= 2 * MAX_EXACT:
+                yield _Weighed("command", command, _CALLED)
+        else:
+            yield from _of_output(text, _CALLED)
+
+
+def _arguments(text: str) -> Iterator[tuple[str, str]]:
+    """Every string of a call's arguments with its key; the whole text, without a key, where they are not JSON."""
+    try:
+        parsed: JsonValue = json.loads(text) if text[:1] == "{" else None
+    except (ValueError, RecursionError):
+        parsed = None
+    if not isinstance(parsed, dict):
+        yield "", text
+        return
+    waiting: list[tuple[str, JsonValue]] = [("", parsed)]
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, str):
+            yield key, value
+        elif isinstance(value, dict):
+            waiting.extend((name.lower(), part) for name, part in reversed(value.items()))
+        elif isinstance(value, list):
+            waiting.extend((key, part) for part in reversed(value))

@@ -1,0 +1,258 @@
+"""What a summary of a session says, section by section: made, merged, cut to size and checked.
+
+Knows no model and no store. The user's instructions are kept to the byte; everything else is a line of its own.
+"""
+
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mcp_memory.domain.model.compaction import INSTRUCTION_TOKENS, Count
+from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.sessions.ledger import Ledger
+from mcp_memory.domain.sessions.ledger import merged as merged_ledgers
+from mcp_memory.domain.sessions.unsupported_claims import invented
+from mcp_memory.domain.text.summary_sections import (
+    LISTED,
+    SECTIONS,
+    TITLES,
+    Section,
+    quote,
+    quoted_instructions,
+    says_none,
+    stated,
+    unticked,
+)
+from mcp_memory.domain.text.words import STOP_WORDS, index_terms, normal_hash
+
+__all__ = [
+    "LISTED",
+    "REQUIRED",
+    "SECTIONS",
+    "TITLES",
+    "Section",
+    "StructuredSummary",
+    "fitted",
+    "instructions_in",
+    "ledger_in",
+    "merged",
+    "parsed",
+    "problems",
+    "quote",
+    "quoted_instructions",
+    "rendered",
+    "structured",
+    "with_ledger",
+]
+
+REQUIRED: tuple[Section, ...] = ("goal", "facts", "state", "next_steps", "decisions", "dead_ends")
+"""Sections that a summary must have, if only to say that there is nothing."""
+MOST_INVENTED = 10
+"""So many inventions are named at once."""
+MOST_ASSENTS = 5
+"""Words: a longer message says more than yes."""
+LATEST = 3
+"""So many of the latest completed lines and facts outlast the ledger."""
+IS_DONE = 0.7
+"""The share of a step's words that a completed line has too where it tells of the same."""
+
+_ASSENTS = frozenset(
+    """yes yep yeah yup y ok okay k sure continue proceed go on ahead thanks thank you thx please great good nice
+    perfect cool fine right correct do it looks lgtm sounds carry keep going that works awesome excellent
+    ja weiter danke gut passt super bitte oui merci continuez sí si gracias continúa vale да спасибо""".split()
+)
+_ASSENTS_UNSPACED = re.compile(
+    r"(?:好的?|继续|谢谢|是的?|可以|行|嗯|对|没问题|はい|続けて|ください|ありがとう|ございます|お願いします|了解|です|いいね)+"
+)
+_SIGNS = re.compile(r"[^\w\s']+")
+
+
+@dataclass(frozen=True, slots=True)
+class StructuredSummary:
+    """The lines of each section that holds something; made by `structured`, which puts them in form."""
+
+    lines: Mapping[Section, tuple[str, ...]]
+
+    def of(self, section: Section) -> tuple[str, ...]:
+        """The lines of a section, in order; none where it holds nothing."""
+        return self.lines.get(section, ())
+
+
+def structured(lines: Mapping[Section, Iterable[str]]) -> StructuredSummary:
+    """A summary of these lines: each once and on one line, instructions to the byte; "none" and blank ones left out.
+
+    What is said twice stands where it was said last.
+    """
+    formed: dict[Section, tuple[str, ...]] = {section: _formed(section, lines.get(section, ())) for section in SECTIONS}
+    return StructuredSummary({section: held for section, held in formed.items() if held})
+
+
+def rendered(summary: StructuredSummary) -> str:
+    """`## Goal`, then a line `- …` each, of every section that holds something, in the order of SECTIONS."""
+    return "\n\n".join(
+        f"## {TITLES[section]}\n{_shown(section, summary.of(section))}" for section in SECTIONS if summary.of(section)
+    )
+
+
+def parsed(text: str) -> StructuredSummary:
+    """What a text in that form says, however its writer marks headings and items; no summary is no error."""
+    return structured(stated(text))
+
+
+def merged(anchor: StructuredSummary, newer: StructuredSummary) -> StructuredSummary:
+    """The earlier summary with what came after it; of what contradicts itself the newer stands last.
+
+    Goal, state and steps are the newer ones where it has them; a goal that was given up is named as a fact, and steps
+    that were completed since are gone. Everything else is there from both, once.
+    """
+    lines: dict[Section, list[str]] = {section: [*anchor.of(section), *newer.of(section)] for section in SECTIONS}
+    for section in ("goal", "state", "in_progress", "next_steps"):
+        lines[section] = list(newer.of(section) or anchor.of(section))
+    former = structured({"goal": [*lines["goal"], *anchor.of("goal")]}).of("goal")
+    given_up = [f"Earlier goal: {goal}" for goal in former if _differs(goal, lines["goal"])]
+    lines["facts"] = [*anchor.of("facts"), *given_up, *newer.of("facts")]
+    done = [_content(line) for line in lines["completed"]]
+    for section in ("in_progress", "next_steps"):
+        lines[section] = [line for line in lines[section] if not _is_done(line, done)]
+    return with_ledger(structured(lines), merged_ledgers(ledger_in(anchor), ledger_in(newer)))
+
+
+def fitted(summary: StructuredSummary, max_tokens: int, count: Count) -> StructuredSummary:
+    """As much of it as its rendered form may hold, the least important lines gone first; itself where it fits.
+
+    Instructions, goal, constraints, and the newest decision and dead end stay even where they do not fit.
+    """
+    waiting = list(reversed(_droppable(summary)))
+    lines: dict[Section, list[str]] = {section: list(summary.of(section)) for section in SECTIONS}
+    kept = summary
+    over = count(rendered(kept)) - max_tokens
+    while over > 0 and waiting:
+        while over > 0 and waiting:
+            section, line = waiting.pop()
+            lines[section].remove(line)
+            over -= count(f"- {line}\n")
+        # A section's heading goes with its last line, and tokens join: only the whole is counted exactly.
+        kept = structured(lines)
+        over = count(rendered(kept)) - max_tokens
+    return kept
+
+
+def problems(text: str, sources: Iterable[str], max_tokens: int, count: Count) -> tuple[str, ...]:
+    """What is wrong with a summary that somebody wrote, each with what to do; none where it may be taken.
+
+    A required section is missing, something exact occurs in none of the sources, or it is too long.
+    """
+    sections = stated(text)
+    found = [
+        f'The section "{TITLES[section]}" is missing; add "## {TITLES[section]}", with "- none" where there is nothing.'
+        for section in REQUIRED
+        if not sections.get(section)
+    ]
+    own_words = "\n".join(line for line in text.split("\n") if not line.startswith(">"))
+    found += [
+        f"“{each}” occurs nowhere in the messages; copy it exactly as it stands there, or leave it out."
+        for each in invented(own_words, sources)[:MOST_INVENTED]
+    ]
+    tokens = count(text)
+    if tokens > max_tokens:
+        found.append(f"It has {tokens:,} tokens, and may have {max_tokens:,}; make it shorter.")
+    return tuple(found)
+
+
+def instructions_in(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """The user's short messages, and those that blocks quote, to the byte, each once; mere assent left out."""
+    return _formed("instructions", _instructions(entries))
+
+
+def ledger_in(summary: StructuredSummary) -> Ledger:
+    """The files, commands, identifiers and values that a summary lists, all of one weight."""
+    return Ledger(
+        files=summary.of("files"),
+        commands=summary.of("commands"),
+        identifiers=summary.of("identifiers"),
+        values=summary.of("values"),
+    )
+
+
+def with_ledger(summary: StructuredSummary, ledger: Ledger) -> StructuredSummary:
+    """The summary with this ledger in the place of its own."""
+    listed: Mapping[Section, tuple[str, ...]] = {
+        "files": ledger.files,
+        "commands": ledger.commands,
+        "identifiers": ledger.identifiers,
+        "values": ledger.values,
+    }
+    return structured({**summary.lines, **listed})
+
+
+def _formed(section: Section, lines: Iterable[str]) -> tuple[str, ...]:
+    if section == "instructions":
+        return _once((line, line) for line in lines if line)
+    shown = (" ".join(line.split()) for line in lines)
+    if section in LISTED:
+        return _once((line, line) for line in map(unticked, shown) if not says_none(line))
+    return _once((normal_hash(line), line) for line in shown if not says_none(line))
+
+
+def _once(keyed: Iterable[tuple[Hashable, str]]) -> tuple[str, ...]:
+    kept: dict[Hashable, str] = {}
+    for key, line in keyed:
+        kept.pop(key, None)
+        kept[key] = line
+    return tuple(kept.values())
+
+
+def _shown(section: Section, lines: Sequence[str]) -> str:
+    if section == "instructions":
+        return "\n\n".join(quote(line) for line in lines)
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _instructions(entries: Iterable[Entry]) -> Iterator[str]:
+    for entry in entries:
+        if entry.form in ("batch", "summary"):
+            yield from (quoted for quoted in quoted_instructions(entry.text) if not _is_assent(quoted))
+        elif entry.is_users and entry.form == "original" and entry.tokens <= INSTRUCTION_TOKENS:
+            yield from () if _is_assent(entry.text) else (entry.text,)
+
+
+def _is_assent(text: str) -> bool:
+    words = _SIGNS.sub(" ", text).casefold().split()
+    if not words:
+        return not any(sign.isalnum() for sign in text)
+    return len(words) <= MOST_ASSENTS and all(word in _ASSENTS or _ASSENTS_UNSPACED.fullmatch(word) for word in words)
+
+
+def _differs(goal: str, others: Iterable[str]) -> bool:
+    return normal_hash(goal) not in {normal_hash(other) for other in others}
+
+
+def _content(line: str) -> frozenset[str]:
+    return frozenset(index_terms(line)) - STOP_WORDS
+
+
+def _is_done(step: str, done: Iterable[frozenset[str]]) -> bool:
+    words = _content(step)
+    return bool(words) and any(len(words & other) >= IS_DONE * len(words) for other in done)
+
+
+def _droppable(summary: StructuredSummary) -> list[tuple[Section, str]]:
+    """What may go, the first to go first: the oldest of what is done and known, then of the ledger, then the rest."""
+
+    def part(section: Section, begin: int | None, end: int | None) -> list[tuple[Section, str]]:
+        return [(section, line) for line in summary.of(section)[begin:end]]
+
+    listed = [each for section in LISTED for each in enumerate(part(section, None, None))]
+    ledger = [each for _, each in sorted(listed, key=lambda one: one[0] / len(summary.of(one[1][0])))]
+    return [
+        *part("completed", None, -LATEST),
+        *part("facts", None, -LATEST),
+        *ledger,
+        *part("completed", -LATEST, None),
+        *part("facts", -LATEST, None),
+        *part("dead_ends", None, -1),
+        *part("decisions", None, -1),
+        *part("in_progress", None, None),
+        *part("next_steps", None, None),
+        *part("state", None, None),
+    ]

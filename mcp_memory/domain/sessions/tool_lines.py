@@ -1,0 +1,237 @@
+"""Says in a line what a tool call did: to what, with which inputs, and why.
+
+Tools are known by the words in their names alone, arguments by the names of their fields; any other are said as they
+stand.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.text.prompt_safety import neutralise
+from mcp_memory.domain.text.segments import PROSE, pieces_of
+from mcp_memory.domain.text.words import split_words
+
+Act: TypeAlias = Literal["edited", "wrote", "ran", "searched", "fetched", "listed", "read", "called"]
+
+SUBJECT_CHARACTERS, VALUE_CHARACTERS, WHY_CHARACTERS, NAME_CHARACTERS = 120, 40, 120, 60
+MAX_INPUTS = 3
+"""Besides what it was done to."""
+_LOOKED_AT = 1_000
+"""Characters of an assistant's words: what announces a call stands at their end."""
+
+_ACTS: Mapping[Act, frozenset[str]] = {
+    "edited": frozenset("edit edited patch replace insert modify multiedit".split()),
+    "wrote": frozenset("write save create".split()),
+    "ran": frozenset("bash shell run exec execute command cmd terminal powershell console sh".split()),
+    "searched": frozenset("search grep glob find query rg".split()),
+    "fetched": frozenset("fetch browse download curl http navigate".split()),
+    "listed": frozenset("list ls dir tree".split()),
+    "read": frozenset("read open view cat show".split()),
+}
+_PATHS = ("file_path", "path", "file", "filename", "filepath", "notebook_path", "target_file", "directory", "dir")
+_COMMANDS = ("command", "cmd", "script", "code")
+_QUERIES = ("pattern", "query", "regex", "search", "q", "sql")
+_ADDRESSES = ("url", "uri", "href")
+_TELLING: Mapping[Act, tuple[str, ...]] = {
+    "ran": (*_COMMANDS, *_QUERIES, *_PATHS, *_ADDRESSES),
+    "searched": (*_QUERIES, *_PATHS, *_ADDRESSES, *_COMMANDS),
+    "fetched": (*_ADDRESSES, *_QUERIES, *_PATHS, *_COMMANDS),
+}
+_TO_FILES: frozenset[Act] = frozenset({"edited", "wrote", "listed", "read"})
+_REPEATED: frozenset[Act] = frozenset({"edited", "wrote", "ran", "read"})
+"""Of these, two are the same attempt where the file or the command is the same; of others, where all inputs are."""
+_ANY_TELLING = (*_PATHS, *_COMMANDS, *_QUERIES, *_ADDRESSES)
+_PURPOSES = ("description", "purpose", "reason", "explanation", "justification")
+_OLD, _NEW = ("old_string", "old_str", "old_text"), ("new_string", "new_str", "new_text")
+_CONTENTS = (*_NEW, "content", "contents", "file_text", "insert_text", "new_source", "patch", "diff")
+_SHELL = re.compile(r"\A(?:/\S{0,40}/)?(?:ba|z)?sh -l?c ")
+_PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ (?:b/)?)(\S{1,300})", re.MULTILINE)
+_ANNOUNCES = re.compile(
+    r"\b(?:let me|let's|i'll|i will|i'm going to|going to|i need to|i want to|now|next|first|to (?:see|check|find|make"
+    r"|verify|confirm|understand|look|test|reproduce)|ich werde|jetzt|zuerst|als nächstes|je vais|maintenant|voy a"
+    r"|ahora)\b|让我|我来|我先|现在|首先|接下来|確認し|まず|次に",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallLine:
+    """A call in words.
+
+    `done` begins with a verb: "Ran `pytest -q`". `inputs` are the rest, as "name=value"; `purpose` is what the call
+    itself says that it is for. `key` is what two attempts at one thing share. `written` is what was put into a file.
+    """
+
+    act: Act
+    tool: str
+    done: str
+    inputs: tuple[str, ...]
+    purpose: str
+    key: str
+    written: str
+
+
+def call_line(call: Entry) -> CallLine:
+    """What a call did, as far as its tool's name and its arguments tell."""
+    given = _fields(call.text)
+    fields = given or {}
+    act = _act(call.tool or "", fields)
+    telling = next((name for name in _TELLING.get(act, _ANY_TELLING) if _plain(fields.get(name))), "")
+    patched = _patched(call.text, fields) if act == "edited" and telling not in _PATHS else ""
+    subject = patched or _SHELL.sub("", _plain(fields.get(telling)) if given is not None else call.text.strip())
+    if not subject or (fields and act in _TO_FILES and telling not in _PATHS and not patched):
+        act = "called"
+    tool = one_line(call.tool or "", NAME_CHARACTERS) or "a tool"
+    inputs = [_size(fields), *_inputs(fields, {telling, *_PURPOSES, *_OLD, *_CONTENTS})]
+    return CallLine(
+        act=act,
+        tool=tool,
+        done=_done(act, subject, tool, is_told=given is None),
+        inputs=tuple(each for each in inputs if each)[:MAX_INPUTS],
+        purpose=one_line(_first_of(fields, _PURPOSES), WHY_CHARACTERS),
+        key=f"{call.tool} {subject if act in _REPEATED else call.text}",
+        written=_first_of(fields, _CONTENTS) if act in ("edited", "wrote") else "",
+    )
+
+
+def arguments_line(call: Entry, most: int) -> str:
+    """A call's arguments in one line of at most `most` characters.
+
+    Of an object that is longer, the fields that tell most come first, and what has parts is left out.
+    """
+    fields = _fields(call.text) if len(call.text) > most else None
+    if not fields:
+        return one_line(call.text, most)
+    ordered = sorted(fields, key=lambda name: _ANY_TELLING.index(name) if name in _ANY_TELLING else len(_ANY_TELLING))
+    return one_line(_as_json({name: _shorter(fields[name], most // 2) for name in ordered}), most)
+
+
+def announced(log: SessionLog, place: int) -> str:
+    """What the assistant said it was about to do, just before the call at this place; "" where it said no such thing.
+
+    Calls made side by side were announced together.
+    """
+    before = place - 1
+    while before >= 0 and log.entries[before].kind == "tool_call":
+        before -= 1
+    if before < 0 or log.turns_since[before] != log.turns_since[place]:
+        return ""
+    said = log.entries[before]
+    if said.kind != "message" or said.role != "assistant" or said.form != "original":
+        return ""
+    sentences = [piece.text for piece in pieces_of(said.text[-_LOOKED_AT:]) if piece.role in PROSE]
+    telling = [text for text in sentences if _ANNOUNCES.search(text)] or _alone(sentences)
+    return one_line(telling[-1].rstrip(" :："), WHY_CHARACTERS) if telling else ""
+
+
+def line_count(text: str) -> int:
+    """Lines as an editor counts them."""
+    return text.count("\n") + (bool(text) and not text.endswith("\n"))
+
+
+def one_line(text: str, most: int) -> str:
+    """The text without breaks, cut to so many characters and made neutral, which may add a few.
+
+    What cannot be stored, half a character, is "?".
+    """
+    line = " ".join(text[: 8 * most].split()).encode("utf-8", "replace").decode()
+    is_whole = len(line) <= most and len(text) <= 8 * most
+    return neutralise(line if is_whole else f"{line[: most - 1].rstrip()}…")
+
+
+def _alone(sentences: list[str]) -> list[str]:
+    """What is said before a call and nothing beside it, in whatever language, unless it is a mere word or two."""
+    return sentences if len(sentences) == 1 and len(split_words(sentences[0])) > 3 else []
+
+
+def _fields(text: str) -> Mapping[str, Json] | None:
+    """The fields of a call's arguments; None where they are no JSON object."""
+    if text.lstrip()[:1] != "{":
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _act(tool: str, fields: Mapping[str, Json]) -> Act:
+    command = _plain(fields.get("command"))
+    # Some tools do several things, and are told by a word which: "view", "create", "str_replace".
+    told = command if " " not in command and _first_of(fields, _PATHS) else ""
+    return _act_of(told[:NAME_CHARACTERS]) or _act_of(tool[:NAME_CHARACTERS]) or "called"
+
+
+def _act_of(name: str) -> Act | None:
+    """What the words of a name say is done."""
+    words = {word.lower() for word in split_words(name)}
+    return next((act for act, known in _ACTS.items() if words & known), None)
+
+
+def _patched(text: str, fields: Mapping[str, Json]) -> str:
+    """The files that a patch says it changes."""
+    patch = _first_of(fields, ("input", "patch", "diff", *_COMMANDS)) or text
+    return ", ".join(dict.fromkeys(_PATCHED.findall(patch)))
+
+
+def _done(act: Act, subject: str, tool: str, *, is_told: bool) -> str:
+    """The verb and what follows it. `is_told`: the arguments are plain words, not fields."""
+    shown = one_line(subject, SUBJECT_CHARACTERS)
+    if act == "called":
+        beside = f" with `{shown}`" if is_told else f" on {shown}"
+        return f"Called {tool}{beside if shown else ''}"
+    if act in ("ran", "searched"):
+        return f"{'Ran' if act == 'ran' else 'Searched for'} `{shown}`"
+    return f"{act.capitalize()} {shown}"
+
+
+def _size(fields: Mapping[str, Json]) -> str:
+    """How much was written."""
+    edits = fields.get("edits")
+    if isinstance(edits, list):
+        return f"{len(edits)} edits"
+    old, new = _first_of(fields, _OLD), _first_of(fields, _CONTENTS)
+    if old:
+        return f"{_lines(old)} into {_lines(new)}"
+    return _lines(new) if new else ""
+
+
+def _inputs(fields: Mapping[str, Json], said_already: Iterable[str]) -> Iterator[str]:
+    """The other inputs, where they are short enough to be told."""
+    for name, value in fields.items():
+        plain = _plain(value)
+        if name not in said_already and plain and len(plain) <= VALUE_CHARACTERS:
+            yield f"{one_line(name, VALUE_CHARACTERS)}={one_line(plain, VALUE_CHARACTERS)}"
+
+
+def _lines(text: str) -> str:
+    number = line_count(text)
+    return f"{number:,} line{'s' * (number != 1)}"
+
+
+def _first_of(fields: Mapping[str, Json], names: Iterable[str]) -> str:
+    return next((plain for name in names if (plain := _plain(fields.get(name)))), "")
+
+
+def _plain(value: Json) -> str:
+    """A value as its author would write it; "" for what has parts, but for a command given word by word."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return " ".join(each for each in value if isinstance(each, str))
+    return "" if value is None or isinstance(value, dict) else _as_json(value)
+
+
+def _shorter(value: Json, most: int) -> Json:
+    if not isinstance(value, str | list | dict):
+        return value
+    plain = _plain(value) or ("…" if value else "")
+    return plain if len(plain) <= most else f"{plain[: most - 1]}…"
+
+
+def _as_json(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

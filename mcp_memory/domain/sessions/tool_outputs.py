@@ -1,0 +1,172 @@
+"""What must not be lost of a tool's output when it is put away: its errors, what it came to, its exact values.
+
+Knows no tools: lines are known by how they look, in whatever was run.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.sessions.ledger import SEPARATOR, values_in
+from mcp_memory.domain.sessions.tool_lines import one_line
+from mcp_memory.domain.text.exact_values import files_hit
+from mcp_memory.domain.text.statements import MOST_CHARACTERS, tells_its_reader
+
+MAX_END = 100_000
+"""Characters read of an output's beginning, and as many of its end."""
+VALUE_HEAD, VALUE_TAIL = 3_000, 1_500
+"""Characters read for exact values, which takes longer."""
+LINE_CHARACTERS = 160
+MAX_ERRORS, MAX_VALUES = 3, 8
+FIRST, KEPT = "First line: ", "Kept: "
+"""How the lines of a mask begin that show an output's first line, and what else was kept of it."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+_ERROR = re.compile(
+    r"""\s{0,40}(?:
+        E\ {3,8}[^\s+]
+        |(?:[A-Za-z_][\w.]{0,80})?(?:Error|Exception|Interrupt)(?::|\s*$)
+        |(?:\[?[\d:.,/TZ+-]{4,40}\]?\s){0,2}(?:\S{1,40}\s)?[\[(]?(?:ERROR|FATAL|CRITICAL|PANIC)[\])]?[\s:]{1,8}[\w"'(\[/]
+        |(?:npm\ )?(?:ERR!|error\b.{0,20}:)|FAILED\b|FAIL\b|---\ FAIL|[Ff]atal:|panic:|Caused\ by:|Uncaught\s
+        |thread\ '.{0,80}'\ panicked|make(?:\[\d{1,3}\])?:\ \*\*\*|Segmentation\ fault|[✗✘❌]
+        |(?:错误|失败|エラー|失敗)\s?[:：]
+    )|.{0,200}(?:[\s:](?:fatal\ )?error(?:\[\w{1,20}\]|\ [A-Z]{1,6}\d{1,6})?:\s
+        |:\ (?:command\ not\ found|No\ such\ file|[Pp]ermission\ denied|[Cc]onnection\ refused))""",
+    re.VERBOSE,
+)
+_ERROR_WORD = re.compile(
+    r"\b(?:errors?|fail(?:ed|ure|s)?|fatal|exception|panic|denied|refused|not found|cannot|can't|timed? ?out|no such"
+    r"|invalid|undefined|unable|unexpected|conflict|killed|abort(?:ed)?|fehler|erreur)\b|失败|错误|无法|エラー|失敗",
+    re.IGNORECASE,
+)
+_MARKS = re.compile(r"^(?:E {3,8}|[=_~*#]{2,80}\s)\s*|\s[=_~*#]{2,80}$")
+_TALLY = re.compile(
+    r"\b\d{1,9} (?:passed|failed|passing|failing|failures?|errors?)\b|\bexit(?:ed with)? (?:code|status) \d"
+    r"|\btest result: |\bBUILD (?:SUCCESS|FAIL)"
+)
+_OUTCOME = re.compile(r" → \w{1,20}$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remains:
+    """What is kept of an output, as the output says it: lines with errors, what it came to, exact values."""
+
+    errors: tuple[str, ...]
+    point: str
+    values: tuple[str, ...]
+
+
+def remains_of(output: Entry) -> Remains:
+    """What to keep of an output, as it was given or masked."""
+    if output.form == "mask":
+        return _remains_of_mask(output)
+    text = _COLOUR.sub("", _ends(output.text, MAX_END, MAX_END))
+    lines = _lines(text)
+    errors = _errors(lines, output.failed)
+    # Of an output without errors the record's own micro is the best line; of one with errors, it is one of those.
+    best = "" if errors else _best(_OUTCOME.sub("", output.micro), lines)
+    return Remains(
+        errors=errors,
+        point=_tally(text) or _shown(best),
+        values=_exact(text),
+    )
+
+
+def errors_of(output: Entry) -> tuple[str, ...]:
+    """The lines with an output's errors alone, as `remains_of` finds them."""
+    if output.form == "mask":
+        return _remains_of_mask(output).errors
+    return _errors(_lines(_COLOUR.sub("", _ends(output.text, MAX_END, MAX_END))), output.failed)
+
+
+def kept_line(remains: Remains, room: int, count: Callable[[str], int], *, said: str = "", terse: bool = False) -> str:
+    """The errors and the point, then as many values as `room` tokens hold; nothing that is `said` already.
+
+    `terse` has the errors alone.
+    """
+    parts: list[str] = []
+    for part in (*remains.errors, "" if terse else remains.point):
+        if part and not is_said(part, [said, *parts]):
+            parts.append(part)
+    values: list[str] = []
+    for value in () if terse else remains.values:
+        if not is_said(value, [said, *parts, *values]) and count(SEPARATOR.join([*values, value])) <= room:
+            values.append(value)
+    return SEPARATOR.join([*parts, *values])
+
+
+def first_line(output: Entry, most: int) -> str:
+    """The first line that is not blank."""
+    start = _COLOUR.sub("", output.text[:MAX_END]).lstrip()
+    return one_line(next(iter(start.splitlines()), ""), most)
+
+
+def _remains_of_mask(mask: Entry) -> Remains:
+    """What the mask kept: that line of it, else the first line it shows."""
+    _, *lines = mask.text.split("\n")
+    kept = [line.removeprefix(KEPT) for line in lines if line.startswith(KEPT)] or lines
+    said = kept[0].removeprefix(FIRST) if kept else ""
+    is_error = bool(said) and (mask.failed or _ERROR.match(said[: 2 * LINE_CHARACTERS]) is not None)
+    return Remains(errors=(said,) if is_error else (), point="" if is_error else _best(said, ()), values=())
+
+
+def _best(micro: str, lines: Sequence[str]) -> str:
+    """The line that is worth most, or the first; one that tells its reader what to do is quoted nowhere else."""
+    return next((line for line in (micro, *lines[:1]) if line and not tells_its_reader(line[:MOST_CHARACTERS])), "")
+
+
+def _ends(text: str, head: int, tail: int) -> str:
+    return text if len(text) <= head + tail else f"{text[:head]}\n{text[-tail:]}"
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line and not line.isspace()]
+
+
+def _errors(lines: Sequence[str], failed: bool) -> tuple[str, ...]:
+    """The first error and the last two; of an output that failed, in any case a line that may say why."""
+    found = [line for line in lines if _ERROR.match(line[: 2 * LINE_CHARACTERS])]
+    if failed and not found:
+        found = [line for line in lines if _ERROR_WORD.search(line[: 2 * LINE_CHARACTERS])] or list(lines[-1:])
+    distinct = _distinct(_shown(line) for line in [*found[:20], *found[20:][-40:]])
+    return (*distinct[:1], *distinct[1:][1 - MAX_ERRORS :])
+
+
+def _distinct(lines: Iterable[str]) -> list[str]:
+    """Each once, without those that are part of another: a test's error stands in its summary again."""
+    shown = list(dict.fromkeys(lines))
+    return [line for line in shown if not any(line in other for other in shown if other != line)]
+
+
+def _exact(text: str) -> tuple[str, ...]:
+    read = _ends(text, VALUE_HEAD, VALUE_TAIL)
+    return tuple(one_line(each, LINE_CHARACTERS) for each in (*files_hit(read), *values_in(read, MAX_VALUES)))
+
+
+def _tally(text: str) -> str:
+    """The last line that counts what passed and what failed."""
+    found = deque(_TALLY.finditer(text), maxlen=1)
+    if not found:
+        return ""
+    last = found.pop()
+    begin, end = text.rfind("\n", 0, last.start()) + 1, text.find("\n", last.end())
+    return _shown(text[max(begin, last.start() - LINE_CHARACTERS // 2) : end if end >= 0 else None])
+
+
+def _shown(line: str) -> str:
+    return one_line(_MARKS.sub("", line[: 8 * LINE_CHARACTERS].strip()), LINE_CHARACTERS)
+
+
+def is_said(part: str, said: Iterable[str]) -> bool:
+    """Whether one of the texts holds it: "port 54" is no part of "port 5433", and "por…" is."""
+    beginning = part.rstrip("….")
+    may_go_on = part.endswith("…") or not beginning[-1:].isalnum()
+    for text in said:
+        at = text.find(beginning)
+        while at >= 0:
+            if may_go_on or not text[at + len(beginning) : at + len(beginning) + 1].isalnum():
+                return True
+            at = text.find(beginning, at + 1)
+    return False

@@ -1,0 +1,94 @@
+"""What a text states exactly that none of its sources holds. Knows no model; in doubt a statement is no invention."""
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+
+from mcp_memory.domain.text.exact_values import Exact, exact_in, is_date
+
+SMALL = 12
+"""A number up to this may count what the text itself lists."""
+_NUMBER = re.compile(r"\d[\d,.'’_]{0,30}")
+_GROUPED = re.compile(r"\d{1,3}(?:[.,'’_]\d{3})+")
+_PART = re.compile(r"(?<![\w.:/-])[\w.:/-]*\d(?:[\w.:/-]|[,'’](?=\d))*|\b[A-Z][A-Z0-9_]{3,}\b")
+_WORD = re.compile(r"[\w.-]{3,}")
+_FACTORS = (1.0, 1000.0, 1024.0, 60.0, 3600.0, 24.0, 7.0, 100.0)
+"""Between units that tell the same: seconds and minutes, megabytes and gigabytes, shares and percent."""
+
+
+def invented(text: str, sources: Iterable[str]) -> tuple[str, ...]:
+    """Files, commands, identifiers and values of the text that occur in none of the sources, each once, in order.
+
+    A path is known by its last part, a command by its words, an amount also in another unit or rounded. Dates and
+    small numbers are not looked at.
+    """
+    known = _Sources(sources)
+    return tuple(dict.fromkeys(each.text for each in exact_in(text) if not known.hold(each)))
+
+
+class _Sources:
+    """The sources as one text, and the numbers in them."""
+
+    def __init__(self, sources: Iterable[str]) -> None:
+        self._text = "\n".join(sources).casefold()
+
+    @cached_property
+    def _numbers(self) -> frozenset[float]:
+        return frozenset(number for match in _NUMBER.finditer(self._text) for number in _readings(match.group()))
+
+    @cached_property
+    def _rounded(self) -> frozenset[int]:
+        return frozenset(round(number) for number in self._numbers)
+
+    def hold(self, each: Exact) -> bool:
+        if each.sort == "file":
+            return self._has(re.split(r"[/\\]", each.text)[-1])
+        if each.sort == "command":
+            return all(self._has(word.strip("\"'`;,()")) for word in each.text.split())
+        if each.sort == "identifier":
+            name = each.text.removesuffix("()")
+            return self._has(name) or self._has(re.split(r"[.:/#]+", name)[-1] or name)
+        return self._has(each.text.rstrip("/")) or is_date(each.text) or self._holds_parts(each.text)
+
+    def _has(self, words: str) -> bool:
+        return words.casefold() in self._text
+
+    def _holds_parts(self, value: str) -> bool:
+        parts = [part.strip(".:-/") for part in _PART.findall(value) or _WORD.findall(value)]
+        return all(self._knows(part) for part in parts)
+
+    def _knows(self, part: str) -> bool:
+        if _is_number(part):
+            return self._has_number(part)
+        pieces = [piece for piece in part.split(":") if piece]
+        return self._has(part) or (len(pieces) > 1 and all(self._knows(piece) for piece in pieces))
+
+    def _has_number(self, part: str) -> bool:
+        return any(self._is_known(number) for match in _NUMBER.findall(part)[:1] for number in _readings(match))
+
+    def _is_known(self, number: float) -> bool:
+        if number <= SMALL and number.is_integer():
+            return True
+        scaled = {number * factor for factor in _FACTORS} | {number / factor for factor in _FACTORS}
+        return not self._numbers.isdisjoint(scaled) or (number.is_integer() and int(number) in self._rounded)
+
+
+def _is_number(part: str) -> bool:
+    """Whether it is an amount, with or without a unit, rather than a version, a hash or a name."""
+    number = _NUMBER.match(part)
+    if not number or not _readings(number.group()):
+        return False
+    unit = part[number.end() :]
+    return len(unit) <= 4 and not any(sign.isdigit() for sign in unit)
+
+
+def _readings(written: str) -> tuple[float, ...]:
+    """What a number may mean: 4,200 is 4200 here and 4.2 there. Nothing for a version or an address."""
+    plain = written.rstrip(",.'’_")
+    readings: list[float] = []
+    if _GROUPED.fullmatch(plain):
+        readings.append(float(re.sub(r"[.,'’_]", "", plain)))
+    decimal = re.sub(r"(?<=\d)[,'’_](?=\d{3}(?:\D|$))", "", plain).replace(",", ".")
+    if decimal.count(".") <= 1 and decimal.replace(".", "").isdecimal():
+        readings.append(float(decimal))
+    return tuple(readings)

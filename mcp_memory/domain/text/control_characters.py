@@ -1,0 +1,65 @@
+"""Takes control characters out of texts that come in: terminals' escape sequences whole, everything else one by one."""
+
+import re
+
+from mcp_memory.domain.model.kind_fields import map_strings
+from mcp_memory.domain.model.records import Details
+
+_NOT_PLAIN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Any control character but tab and line feed. Nearly every text has none, and this finds out quickest."""
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair, as in JSON's lone `"\\ud83d"`."""
+_STRING_CHARACTERS = 4_000
+"""A window title or a link is shorter; what runs on further without an end is no sequence."""
+_CONTROL = re.compile(
+    r"(?P<line_end>\r\n)"
+    # "\x1b[31m" begins red; the same in its one-character form, "\x9b31m".
+    r"|\x1b\[[0-?]*+[ -/]*+[@-~]|\x9b[0-9;?]{1,20}[A-Za-z]"
+    # "\x1b]8;;https://example.org\x1b\\" begins a link. A string ends in BEL or ST, and holds no line break. What opens
+    # one in one character is left alone: in text that was decoded wrongly it is the half of a quotation mark.
+    rf"|\x1b[\]PX^_][^\x07\x1b\x9c\n\r]{{0,{_STRING_CHARACTERS}}}+(?:\x07|\x1b\\|\x9c)"
+    # "\x1b(B" chooses a character set, "\x1bM" scrolls.
+    r"|\x1b[ -/]{1,3}[0-~]|\x1b[0-Z\\^-~]"
+    r"|(?P<line>[\x0b\x0c\r\x85])"
+    r"|(?P<between>[\x1c-\x1f])"
+    r"|[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]"
+)
+
+
+def without_controls(text: str) -> tuple[str, int]:
+    """The text as plain lines, and how many control characters and escape sequences were taken out of it.
+
+    CR LF becomes LF and is not counted, as nothing is lost by it. A lone CR, VT, FF or NEL becomes a line break, a
+    separator (FS to US) a space; what is left goes without a trace, so that a secret it broke up is whole again.
+    Takes time linear in the length of the text.
+    """
+    if not _NOT_PLAIN.search(text):
+        return text, 0
+    found = 0
+
+    def plain(match: re.Match[str]) -> str:
+        nonlocal found
+        if match["line_end"]:
+            return "\n"
+        found += 1
+        return "\n" if match["line"] else " " if match["between"] else ""
+
+    return _CONTROL.sub(plain, text), found
+
+
+def visible(text: str) -> str:
+    """The text as a terminal may show it: without control characters, halves of surrogate pairs replaced."""
+    return _HALF.sub("\N{REPLACEMENT CHARACTER}", without_controls(text)[0])
+
+
+def details_without_controls(details: Details) -> tuple[Details, int]:
+    """The same for every text inside, names included."""
+    total = 0
+
+    def plain(text: str) -> str:
+        nonlocal total
+        text, found = without_controls(text)
+        total += found
+        return text
+
+    return map_strings(details, plain), total

@@ -1,0 +1,185 @@
+"""What exact values look like: patterns, and the words that make or unmake one. Every pattern is linear.
+
+Numbers are looked for by themselves first, because that is fast; what stands before them is looked at afterwards.
+"""
+
+import re
+
+from mcp_memory.domain.text.words import UNSPACED
+
+_NUMBER = (
+    r"[0-9](?:[0-9]{0,2}(?:[,'’][0-9]{3})+(?:\.[0-9]{1,6})?"
+    r"|[0-9]{0,19}(?:[._][0-9]{1,12}){0,5}(?:,[0-9]{1,3})?(?:[eE][+-]?[0-9]{1,3})?)"
+)
+"""It begins with a set of characters, as all that is looked for everywhere: such patterns are found fastest."""
+_UNIT = (
+    r"%|‰|[kKMGTP]i?B(?:/s)?|[kMG]bps|bytes?|ns|µs|μs|us|ms|msec|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?|days?"
+    r"|weeks?|months?|years?|[kMG]?Hz|px|rem|em|pt|dpi|°C|°F|[kM]?Wh?|[kcm]m|m|kg|mg|g|ml|l|€|EUR|USD|CHF|GBP|JPY|CNY"
+    r"|dollars|euros|[qrt]ps|(?:req|requests|rows|messages|events|queries|tokens)(?:/| per )(?:s|sec|second|min|minute"
+    r"|hour|day)|[kKM]?(?= (?:tokens|requests|rows|records|users)\b)|tokens?|requests?|rows|records|connections|retries"
+    r"|attempts|replicas|workers|threads|users|seats|nodes|shards|partitions|cores|vCPUs?|GPUs?|characters|chars|epochs"
+    r"|pages|people|Stunden|Minuten|Sekunden|Tagen?|Wochen|Monaten?|Jahren?|Uhr|Zeichen|heures?|jours?"
+    r"|[kKM]|секунд\w?|минут\w?|час\w{0,2}|дн\w{1,2}|руб\w{0,3}"
+)
+_CJK_UNIT = (
+    r"毫秒|秒|分钟|小时|分|時間|小時|天|日|周|个月|年|元|万|円|次|回|个|個|条|件|台|人|字节|兆|초|분|시간|개월|원"
+)
+MUCH = re.compile(
+    rf"(?P<number>{_NUMBER})(?:(?P<unit>\s?(?:{_UNIT})(?![\w])|"
+    rf"\s?(?:{_CJK_UNIT}))|(?![A-Za-z0-9_-]))(?P<per>\s?/\s?(?:s|min|h|day|month|year|user)\b| per \w{{1,12}}\b)?"
+)
+SETTING = re.compile(
+    r"(?<![\w.$@/\\-])(?P<quote>[\"']?)(?P<key>[A-Za-z_][\w.-]{0,60})(?P=quote)(?::\s?[\w.\[\]|]{1,30}(?=\s?=))?"
+    r"(?P<link>\s?(?<![=!<>])=(?![=>])\s?|:(?!:)[^\S\n]{0,3}|\s(?=(?:on|off|true|false)\s*$))"
+    r"(?P<value>\"[^\"\n]{1,80}\"|'[^'\n]{1,80}'|[^\s,;\"'()\[\]{}]{1,100}+(?<!:))"
+    rf"(?P<unit>\s(?:{_UNIT})(?!\w))?",
+    re.MULTILINE,
+)
+_MONTH = (
+    r"(?:Jan(?:uar[iy]?|uary)?|Feb(?:ruary?)?|M(?:ar(?:ch)?|ärz)|Apr(?:il)?|Ma[iy]|Jun[ei]?|Jul[iy]?|Aug(?:ust)?"
+    r"|Sep(?:t(?:ember)?)?|O[ck]t(?:ober)?|Nov(?:ember)?|De[cz](?:ember)?)"
+)
+MONEY = re.compile(r"[$€£¥]\s?$")
+DATES = (
+    re.compile(
+        r"[0-9](?:(?:[0-9]{3}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d{1,6})?(?:Z|\s?[+-]\d\d:?\d\d)?)?"
+        rf"|[0-9]?\.? {_MONTH}\.?(?: \d{{4}})?|[0-9]?\.\d{{1,2}}\.\d{{4}}"
+        r"|[0-9]?:\d\d(?: ?(?:UTC|CES?T|[ap]m|Uhr)\b|(?=[\s,.;)]|$)))(?![\w:])"
+        r"|(?:[0-9]{3}年[0-9]{1,2}|[0-9]?)月\d{1,2}[日号])"
+    ),
+    re.compile(rf"[JFMASOND](?<=(?={_MONTH}).)[a-zä]{{2,8}} \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?(?![\w:])"),
+)
+_HEX = r"(?=[0-9a-f]{0,39}[a-f])(?=[0-9a-f]{0,39}\d)[0-9a-f]{7,64}"
+_HOST = r"(?:localhost|[a-z][a-z\d-]{0,40}(?:\.[a-z][a-z\d-]{0,40}){1,5})"
+FORM = re.compile(
+    rf"(?P<hash>(?:sha(?:256|1|512)[:-])?{_HEX})|(?P<uuid>[\da-fA-F]{{8}}(?:-[\da-fA-F]{{4}}){{3}}-[\da-fA-F]{{12}})"
+    r"|(?P<id>[a-z]{1,8}[_-](?=[A-Za-z]{0,30}\d)(?=\d{0,30}[A-Za-z])[A-Za-z\d]{8,40})"
+    r"|(?P<version>v\d{1,5}(?:\.\d{1,6}){0,3}(?:[-+.][\w.]{1,20})?|\d{1,5}\.\d{1,6}\.\d{1,6}(?:[-+.][A-Za-z][\w.]{0,20})?)"
+    rf"|(?P<address>(?:\d{{1,3}}\.){{3}}\d{{1,3}}(?::\d{{1,5}}|/\d{{1,2}})?|{_HOST}:\d{{2,5}})"
+    r"|(?P<image>(?:[\w.-]{1,80}/){1,8}[\w.-]{1,80}:v?\d[\w.-]{0,30}[.a-z][\w.-]{0,30})|(?P<number>\d{2,8}-\d{2,8})"
+    r"|(?P<size>\d{1,5}[x×]\d{1,5}(?:[x×]\d{1,5})?)|(?P<label>[A-Z]{2,5}\d{2,6}[A-Z]?|(?=\d{0,13}[A-Z])[A-Z\d]{6,14})"
+    r"|(?P<slug>[a-z][a-z\d]{0,30}(?:[-.][a-z\d]{1,30}){1,6})"
+    r"|(?P<code>0x[0-9a-fA-F]{3,16}|(?:TS|CS|ORA-|PGRST|RUSTSEC-|E|C|W|F|S|PLR|BLE|SC)\d{3,6})"
+)
+FORM_WORTH = {
+    "hash": 1.0,
+    "uuid": 1.2,
+    "id": 1.0,
+    "version": 0.9,
+    "address": 1.3,
+    "code": 1.0,
+    "image": 1.2,
+    "number": 1.0,
+    "size": 0.9,
+    "label": 0.7,
+    "slug": 0.7,
+}
+"""What is exact by its form, and its worth; most is worth less without words that say what it is."""
+DIGIT_WORD = re.compile(r"(?<![A-Za-z0-9_.:/+@-])[A-Za-z_.:/+@-]*+\d[A-Za-z0-9_.:/+@-]*+")
+_NO_ERRNO = (
+    "RROR|VERY|XIT|MPTY|NABLE|XPECT|VENT|XIST|XPORT|XPLAIN|NGINE|XCEPT|XECUT|XTRA|ARLY|MAIL|DIT|LSE|N(?!O)[A-Z]|ACH"
+)
+NAMED_CODE = re.compile(
+    rf"(?:E(?!{_NO_ERRNO})[A-Z]{{3,14}}[A-Z\d]|SIG(?:KILL|TERM|SEGV|INT|ABRT|HUP|PIPE|BUS|FPE))(?![\w-])"
+    r"|[1-5]\d\d (?:OK|Not Found|Forbidden|Unauthorized|Conflict|Bad Gateway|Bad Request|Internal Server Error"
+    r"|Service Unavailable|Too Many Requests|Gateway Time-?out)\b"
+)
+_LETTER = rf"[^\W{UNSPACED}]"
+PATH_WORD = re.compile(
+    rf"(?<![^\W{UNSPACED}])(?<![./\\:@%+~-])(?:{_LETTER}|[+@~-])*+[./\\:](?:{_LETTER}|[./\\:@+~-])*+"
+)
+FILE = re.compile(
+    r"(?:[A-Za-z]:\\|~?/|\.{1,2}/)?(?:[\w.@+-]{1,80}[/\\]){1,20}[\w@+.-]{0,80}\.[A-Za-z]\w{0,9}"
+    r"|(?:[\w.@+-]{1,80}/){0,20}(?:Dockerfile|Makefile|Jenkinsfile|Procfile|Gemfile|justfile|go\.(?:mod|sum)"
+    r"|\.env(?:\.\w{1,20})?|\.git(?:ignore|attributes|modules)|\.\w{2,20}rc|\.dockerignore)"
+    r"|[\w-]{1,60}(?:\.[\w-]{1,30}){0,3}\.(?:py|pyi|ts|tsx|js|jsx|mjs|rs|go|java|kt|rb|php|cs|cpp|cc|hpp"
+    r"|swift|scala|sql|sh|ya?ml|toml|json|jsonl|lock|cfg|conf|ini|env|md|rst|txt|csv|xml|html|css|scss|ipynb|proto|tf"
+    r"|vue|svelte|gradle|prisma|service|pem|parquet|sqlite|db|log|pdf|docx|xlsx|pptx)"
+)
+LINE_IN_FILE = re.compile(r"(?<![\d:.,-])(?P<file>[\d.,-]*+(?::(?!\d)[\d.,-]*+)*+):\d[\d:.,-]*+$")
+"""The place behind a file, as in "a.py:12:5"; `file` is what of such signs is still the file's, as in "v2.0:7"."""
+_TOOLS = (
+    r"git|gh|npm|npx|pnpm|yarn|node|deno|bun|pip|uv|uvx|poetry|python3?|pytest|ruff|mypy|pyright|tox|make|just|cargo|go"
+    r"|rustc|docker|docker-compose|podman|kubectl|helm|terraform|ansible(?:-playbook)?|aws|gcloud|az|psql|mysql|sqlite3"
+    r"|redis-cli|curl|wget|ssh|scp|rsync|grep|rg|find|sed|awk|ls|cat|cd|cp|mv|rm|mkdir|chmod|chown|tar|systemctl"
+    r"|journalctl|apt(?:-get)?|brew|bundle|rake|rails|php|composer|mvn|gradle|\./gradlew|dotnet|java|javac|alembic|flask"
+    r"|uvicorn|gunicorn|celery|jest|vitest|tsc|eslint|prettier|vite|next|sudo|export|source|bash|sh|nohup|time|ping|dig"
+)
+COMMAND = re.compile(
+    rf"`(?P<ticked>(?:[A-Z_]{{2,30}}=\S{{1,60}} )?(?:{_TOOLS}|\./[\w./-]{{1,60}}"
+    rf"|[\w.-]{{2,40}}(?= [^`\n]{{0,200}}--?\w))(?: [^`\n]{{1,200}})?)`|^[ \t]*(?:\$|❯) (?P<shown>\S[^\n]{{1,238}})$"
+    rf"|^[ \t]*(?P<bare>(?:{_TOOLS}) [^\n]{{1,238}})$",
+    re.MULTILINE,
+)
+PROSE_COMMAND = re.compile(r"[.!?,]$|\b(?:the|is|are|it|that|we|you|your|this|und|der|die|das)\b")
+
+HIT = re.compile(r"^(?=[^\s:]{0,300}[./][A-Za-z_])([^\s:]{3,300}):\d{1,7}[:-]", re.MULTILINE)
+"""What a search found, after its file and its line."""
+
+KEYS = frozenset(
+    """port version release tag branch revision commit sha digest timeout ttl limit limits quota max maximum
+    min minimum size width height depth length count retries retry attempts workers replicas threads
+    concurrency pool batch seed rate threshold budget price cost total amount fee salary capacity code
+    status errno error exit exited id ids pid ticket issue pr invoice order account customer room phone zip
+    deadline due expires interval delay cooldown window epochs lr alpha beta level default p50 p90 p95 p99
+    latency memory cpu ram disk quality score accuracy recall precision f1 coverage year age http build
+    migration schema instance region zone node shard partition volume host address ip uid gid permission
+    temperature model bucket database tolerance top_k dim dimension dimensions cache buffer backoff frame
+    fps bitrate weight balance discount tax vat quantity qty stock sku zeitlimit frist anschluss preis
+    betrag puerto""".split()
+)
+NOISE = frozenset(
+    """line lines row rows column col page step chapter item items test tests file files passed failed skipped
+    collected warnings progress time elapsed eta remaining at day note important caution figure fig table section
+    part top last first next about lesson option example question answer point phase task todo round try see ref and
+    or with than in by for on from to of the a an insertions deletions matches results hits found showing
+    lineno position index offset i j k x y n date duration took real user sys bytes started finished author
+    usage und oder mit bei gave done why kept values""".split()
+)
+ARTICLES = frozenset(
+    """create there see after before the a an this that these those our your my its their his her some any and or but
+    if then so we i you they he she it not with for by in on when while because since use used using der die
+    das ein eine einen dem den und oder mit für im am le la les un une el los""".split()
+)
+LINKS = frozenset(
+    """is was are were be of to at = : == → -> => <= >= < > ≤ ≥ ~ ≈ from until set now only under over above
+    below around about exactly stay stays stayed remain remains became becomes than least most currently
+    equals up down by on no. nr. number # ist war auf von bis beträgt liegt bei es est de à a should must
+    will""".split()
+)
+WORDS = re.compile(r"\S+")
+IS_UNIT = re.compile(_UNIT)
+NUMERIC = re.compile(r"[\d.,]+(?:\w{1,3}|%)?")
+WITHIN = frozenset("_.+#/\\:-")
+MARKS = "\"'`*_()[]{}<>“”‘’«»"
+ENDS = (",", ";", ".", "!", "?", "…", ")", "]", "}")
+NAMES_IT = re.compile(r"[a-z0-9][A-Z]|\w[_.]\w|^[A-Z][A-Z0-9_]+$")
+REDACTED = re.compile(r"\[REDACTED[^\]\n]{0,80}\]")
+HAN_WORD = re.compile(rf"[{UNSPACED}]{{1,10}}\s?[:：=]?\s?$")
+UNSPACED_KEY = re.compile(
+    r"每|端口|版本|超时|限制|上限|下限|大小|数量|线程|重试|间隔|阈值|预算|价格|费用|金额|截止|日期|编号|容量|密度|比例|默认"
+    r"|ポート|バージョン|タイムアウト|制限|価格|料金|間隔|設定|番号|期限|締切|閾値|予算"
+)
+COUNTED = "个個次回条件台人"
+SPANS = frozenset("for within every each lasts keeps takes binnen alle".split())
+"""Before a duration or a share these tell enough."""
+COPULAS = frozenset("is was = : be equals number no. nr. ist war beträgt liegt es est".split())
+"""Links that say what a number is of whatever the word before them."""
+FOREIGN_KEYS = tuple("порт верси таймаут лимит бюджет срок цена порог 포트 버전 타임아웃 제한 예산 기한 가격".split())
+"""Beginnings of words, where words are inflected."""
+SWITCHES = frozenset("true false on off null none yes no".split())
+PARTS = re.compile(r"[_.-]|(?<=[a-z0-9])(?=[A-Z])")
+AMOUNT_PART = re.compile(r"\s?[=:]\s?|(?<![\w.-])(?=[$€£¥]?\d)")
+LISTING = re.compile(
+    r"^\s*(?:[-dlbcps][rwxsStT-]{9}|total \d+$|\d+%|\[[#=>. -]{4,}|[.FEsxX]{4,}\s|(?:Downloading|Collecting|Fetching"
+    r"|Receiving|Resolving|Compressing|Counting|Unpacking|Enumerating|Writing|Installing|Requirement already)\b"
+    r"|index [0-9a-f]{7}|@@ )|\d%\s?[|\[]|[█▉▊▋▌▍▎▏]|\d/\d+ \[",
+)
+STAMP = re.compile(
+    r"^\s*(?:\d{1,6}(?:→|\t|\|)|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?[\d.,]{0,8}(?:Z|[+-]\d\d:?\d\d)?\]?"
+    r"|\[?\d\d:\d\d:\d\d[\d.,]{0,8}\]?|(?:[\w./-]+\.\w{1,8}):\d+(?::\d+)?:)+"
+)
+"""What a line of output begins with before it says anything: its number, its time, its place."""
+STANDARD = re.compile(
+    r"(?:UTF|utf|SHA|sha|base|ISO|RFC|HTTP|GPT|MD|AES|TLS|X|UTC|GMT|CP|WINDOWS|COVID|PEP|TODO|STEP)-\d|(?:e\.g|i\.e)$"
+)

@@ -1,0 +1,138 @@
+"""What a query wants, told from its words alone: its intent, and the strategy that `auto` picks for it.
+
+By rules of English words (`intent_rules`): no model, nothing learnt. Knows nothing of how a strategy works.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Literal
+
+from mcp_memory.domain.text.intent_rules import ASKING, EXPLAIN, FIX, INFORMING, REQUESTING, RULES, TURN_WORDS, Rule
+from mcp_memory.domain.text.words import STOP_WORDS, index_terms, query_terms, split_words, stems
+
+Intent = Literal["fix", "explain", "question", "action", "other"]
+
+_READ_CHARACTERS = 500
+"""A request says at its beginning what it wants; what is pasted behind that may be anything."""
+_GAP = 6
+"""At most so many words stand where a cue has `*`."""
+_SHORT = 12
+"""In more words than these an "or" is rarely what is asked."""
+_LONG = 7
+"""A word of so many letters is told from others even when misspelt."""
+_QUESTION_MARK = re.compile(r"[?？؟](?!\w)")
+"""Not the one inside an address."""
+_CODE_NAME = re.compile(
+    r"\w_\w|\w\(\)|(?<!\w)--\w|\b[a-z]+[A-Z]|\w\.(?:c|cpp|cs|go|java|js|kt|php|py|rb|rs|sh|sql|swift|ts)\b"
+)
+"""A name as code has it: snake_case, call(), --option, camelCase, file.py."""
+_EVENT_TYPES: Mapping[Intent, tuple[str, ...]] = {
+    "fix": ("error", "command", "write"),
+    "explain": ("read", "write"),
+    "question": ("read", "command"),
+    "action": ("write", "command"),
+    "other": (),
+}
+
+
+def intent_of(query: str) -> Intent:
+    """What is wanted, by whole words in any inflection: fix before explain before question before action.
+
+    `other` is a query without words.
+    """
+    words = index_terms(query[:_READ_CHARACTERS])
+    if not words:
+        return "other"
+    if _cue(words, FIX):
+        return "fix"
+    if _cue(words, EXPLAIN):
+        return "explain"
+    return "question" if _QUESTION_MARK.search(query) else "action"
+
+
+def event_types_first(intent: Intent) -> tuple[str, ...]:
+    """The types of events that matter most to such a query, the first one most; empty where all matter alike."""
+    return _EVENT_TYPES[intent]
+
+
+def pick_strategy(query: str) -> tuple[str, str]:
+    """The strategy for the query, and why, in a few words.
+
+    `recent` for a turn of a conversation, `important` for a question of direction, a way of working where the query
+    shows one, `question` for what else asks something, `balanced` otherwise.
+    """
+    query = query[:_READ_CHARACTERS]
+    words = stems([_respelt(word) for word in split_words(query)])
+    if not words:
+        return "balanced", "nothing is asked"
+    if all(word in TURN_WORDS or word in STOP_WORDS for word in query_terms(query)):
+        return "recent", "it names no subject of its own"
+    asks = words[0] in ASKING or _QUESTION_MARK.search(query) is not None
+    tells = not asks or " ".join(words[:2]) in REQUESTING
+    # A name as code has it stands for the word.
+    for_rules = [*words, "code"] if _CODE_NAME.search(query) else words
+    for rule in RULES:
+        if (tells or not rule.told) and (reason := _reason(rule, for_rules)):
+            return rule.strategy, reason
+    if asks and words[0] not in ASKING and "or" in words and len(words) <= _SHORT:
+        return "decision", "it asks for one of several"
+    if asks or _cue(words, INFORMING):
+        return "question", "it asks something"
+    return "balanced", "nothing in it shows a way of working"
+
+
+def _reason(rule: Rule, words: Sequence[str]) -> str | None:
+    """Why the rule holds, or None where it does not."""
+    if cue := _cue(words, rule.cues):
+        return f'{rule.reason} ("{cue.replace("*", "…")}")'
+    together = not _stems(rule.words).isdisjoint(words) and not _stems(rule.beside).isdisjoint(words)
+    return rule.reason if together else None
+
+
+def _respelt(word: str) -> str:
+    """The word of a cue that this one differs from by a slip of the finger, if there is one."""
+    written = word.lower()
+    if len(written) < _LONG or written in _long_words():
+        return word
+    return next((meant for meant in _long_words() if _is_slip(written, meant)), word)
+
+
+def _is_slip(written: str, meant: str) -> bool:
+    """True where two neighbours changed places, or one letter is missing or too many, but not the first."""
+    short, long = sorted((written, meant), key=len)
+    if written[0] != meant[0] or len(long) - len(short) > 1:
+        return False
+    at = next((at for at, letter in enumerate(short) if letter != long[at]), len(short))
+    if len(short) == len(long):
+        return short[at + 1 : at + 2] + short[at : at + 1] + short[at + 2 :] == long[at:]
+    return short[at:] == long[at + 1 :]
+
+
+@cache
+def _long_words() -> tuple[str, ...]:
+    """The words of all cues that are long enough to be known in spite of a slip, in order of the alphabet."""
+    cues = (cue for rule in RULES for cue in (*rule.cues, *rule.words, *rule.beside))
+    return tuple(sorted({word for cue in cues for word in cue.split() if len(word) >= _LONG}))
+
+
+def _cue(words: Sequence[str], cues: tuple[str, ...]) -> str | None:
+    """The first of the cues that stands among the words."""
+    there, row = set(words), f" {' '.join(words)} "
+    return next((cue for first, pattern, cue in _patterns(cues) if first in there and pattern.search(row)), None)
+
+
+@cache
+def _patterns(cues: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str], str], ...]:
+    """For each cue the stem it begins with, what to search for, and itself."""
+    found: list[tuple[str, re.Pattern[str], str]] = []
+    for cue in cues:
+        parts = [" ".join(index_terms(part)) for part in cue.split("*")]
+        pattern = re.compile(f" {f' (?:[^ ]+ ){{0,{_GAP}}}'.join(parts)} ")
+        found.append((parts[0].partition(" ")[0], pattern, cue))
+    return tuple(found)
+
+
+@cache
+def _stems(words: frozenset[str]) -> frozenset[str]:
+    return frozenset(index_terms(" ".join(words)))

@@ -1,0 +1,214 @@
+"""Keeps stored texts data: none of them closes the fence of a context, or has a part that reads as one of ours.
+
+What a text looks like is told of its folded form (`look_alikes`); what is shown keeps its own characters, and gets a
+backslash before what would be taken for ours. Characters that show as nothing, or turn the direction of what follows,
+are taken out or spelled out.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from mcp_memory.domain.text.control_characters import without_controls
+from mcp_memory.domain.text.look_alikes import decoded, folded, may_open, origins
+
+LINE_CHARACTERS = 160
+"""A stored name, path or value within a line of ours is cut to this much."""
+TITLES = (
+    "Identity", "Active Constraints", "Current Approach", "Task", "Current Focus", "Relevant Past Decisions",
+    "Known Information", "Procedure", "Applicable Patterns", "Known Entities", "Relationships", "Relevant Content",
+    "Past Experience", "Recent Activity", "Additional Context", "Note",
+)  # fmt: skip
+"""Headings of ours, which look like headings even where no space follows the sign."""
+LABELS = ("TOOL OUTPUT ARCHIVED", "CONTEXT SUMMARY", "SUMMARIZED", "GOAL BATCH")
+"""How what stands for compacted messages begins, in brackets."""
+
+MOST_ROUNDS = 8
+"""Two are enough for what people write; this bounds the work for what is made to need more."""
+_SAME = {"i": "[il1|!]", "l": "[il1|!]", "o": "[o0]", "m": "(?:m|rn)", "w": "(?:w|vv)", " ": r"\s{0,3}"}
+
+
+def _spelled(words: str) -> str:
+    """A pattern for words of ours in folded text, where "rn" looks like "m", and "1" like "l"."""
+    return "".join(_SAME.get(letter, letter) for letter in words.lower())
+
+
+_FENCE = re.compile(rf"<[\s/\\]*+{_spelled('memory')}[-_.*\s]{{0,20}}{_spelled('context')}")
+_MARKED = re.compile(rf"(?P<marks>\*[ ]?\*|_[ ]?_)\s{{0,3}}(?:{_spelled('block')}|{_spelled('warn')})\s{{0,3}}[:*_]")
+"""`**BLOCK:**` and `**WARN:**`, at the beginning of a constraint."""
+_LABEL = re.compile(
+    r"\[\s{0,20}r[0-9a-z]{6,24}\s{1,20}[a-z_]{3,20}\s{1,20}[\doil]{4}-"  # [r000017 decision 2026-03-03]
+    rf"|\[\s{{0,3}}(?:{'|'.join(map(_spelled, LABELS))})"
+)
+_AUTHOR = re.compile(r"[(\[](?=\s{0,3}by\s[^()\[\]\n]{1,80}[)\]][^\S\n]*$)", re.MULTILINE)
+"""`(by NAME)` at the end of a line."""
+_INSIDE = r"(?:[ >]++|[-+](?=[ >#\[*])|\*(?=[ >#\[])|\d{1,9}+[.)](?=[ >]))*+"
+"""Quotes and lists that a line begins in: `> - 1. `."""
+_BEGINNING = re.compile(
+    rf"^(?:{_INSIDE}(?:"
+    rf"\#{{1,6}}(?:[ ]|$|[*_`~]{{0,3}}(?:{'|'.join(map(_spelled, TITLES))})\b)"  # ## Identity
+    r"|\[\s{0,3}(?:[rt][0-9a-z]{6}|[\doil]{4}-[\doil]{2}))"  # [r000017 …], [2026-03-03 12:00] Read:
+    r"|[ >]*+(?:=[= ]*+|-[- ]*+)$"  # What underlines a heading.
+    r"|[ >]*+(?:\d{1,9}+[.)][ >]++)?[-*+][ ]*+(?:[-*+>][ ]++)*+"
+    # - [r000017], - **person**: Ada, - now [t000004]: goal, - Ada --[leads]--> Babbage
+    r"(?:\[|\*[ ]?\*|\*(?=[^*\n]{1,60}\*[ ]?\*)|__|[^\[\n]{0,60}\[\s{0,3}t[0-9a-z]{6}"
+    r"|[^\n]*?-[ ]?\[[^\[\]\n]{1,60}\][ ]?-++[ ]?>))",
+    re.MULTILINE,
+)
+_CODE = re.compile(r"[ >]*(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)")
+
+_ID_BRACKET = re.compile(r"^\[|\[(?=\s*[rt][0-9a-z]{6})")
+_PLAIN_SIGNS = re.compile(r"[<&\\%\[*_(]")
+"""What none of the above goes without, in one line of ASCII."""
+_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_OVERRIDE = re.compile("\u202e([^\u202a-\u202e\u2066-\u2069\n]*)")
+"""What a right-to-left override shows backwards; a browser turns brackets round as well, other programs do not."""
+_MIRRORS: tuple[dict[int, int], ...] = ({}, str.maketrans("()[]<>{}", ")(][><}{"))
+_SHOWN_AS_SPACE = str.maketrans({"\u2028": "\n", "\u2029": "\n", **dict.fromkeys("\u115f\u1160\u3164\uffa0", " ")})
+"""Line breaks, and letters that show as a blank."""
+_ODD = re.compile(
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u2029\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""What `readable` may have to do with; nearly every text has none of it."""
+_JOINED = "[^\x00-\u00bf\u2000-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
+"""What may be joined: letters beyond Latin-1, and emoji."""
+_UNSEEN = re.compile(
+    # A flag of a region is spelled with tags, and ends with one.
+    "(?P<flag>\U0001f3f4[\U000e0030-\U000e007a]{1,8}\U000e007f)"
+    # Joiners shape words of many scripts and join emoji; a variation selector chooses how an emoji looks.
+    f"|(?<={_JOINED})(?P<joiner>[\u200c\u200d]|[\ufe0e\ufe0f][\u200d]?)(?={_JOINED})"
+    # After a virama a joiner chooses the form of the letter before it, also at a word's end, as in Malayalam.
+    "|(?<=[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca])(?P<virama>[\u200c\u200d])"
+    f"|(?<={_JOINED})(?P<variant>[\ufe0e\ufe0f])|(?<=[0-9#*])(?P<keycap>\ufe0f)(?=\u20e3)"
+    "|[\u00ad\u034f\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2065\u206a-\u206f\ufe00-\ufe0f\ufeff"
+    "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_KEPT = ("flag", "joiner", "virama", "variant", "keycap")
+
+
+def neutralise(text: str) -> str:
+    """A stored text as data: it cannot close the fence, nor have a line or a label that reads as one of ours.
+
+    Takes time linear in the length of the text.
+    """
+    if text.isascii() and text.isprintable() and not _PLAIN_SIGNS.search(text):  # One plain line, as most are.
+        return text
+    text = readable(text)
+    if "\n" not in text and not may_open(text) and not _TURNING.search(text):
+        return text
+    text = _with_turns_spelled_out(_without_imitations(text))
+    if "\n" not in text:
+        return text
+    return "\n  ".join(line for line in _without_open_code(text.split("\n")) if line.strip())
+
+
+def one_line(text: str, most: int = LINE_CHARACTERS) -> str:
+    """A stored name or value for the middle of a line of ours: no line break, no id in brackets, at most so long."""
+    line = " ".join(readable(text[: 4 * most]).split())
+    is_whole = len(line) <= most and len(text) <= 4 * most
+    return neutralise(_ID_BRACKET.sub(r"\\[", line if is_whole else f"{line[: most - 1].rstrip()}…"))
+
+
+def bold_name(text: str, most: int = LINE_CHARACTERS) -> str:
+    """A stored name for a place in bold: `**BLOCK:**` is none that may stand there."""
+    line = one_line(text, most)
+    return f"\\{line}" if _MARKED.match(f"**{folded(line)}:") else line
+
+
+def readable(text: str) -> str:
+    """The text without what shows as nothing, with LF for every line break; what turns directions stays.
+
+    Joiners stay where they shape a word or an emoji.
+    """
+    text, _ = without_controls(text)
+    if text.isascii() or not _ODD.search(text):
+        return text
+    return _UNSEEN.sub(lambda match: match[0] if match.lastgroup in _KEPT else "", text.translate(_SHOWN_AS_SPACE))
+
+
+def _without_imitations(text: str) -> str:
+    """The text with a backslash before each part that reads as one of ours, and fences opened by a bracket instead."""
+    # A part may stand behind another, and read as one of ours only once that is changed.
+    for _ in range(MOST_ROUNDS):
+        edits = dict(_edits(folded(decoded(text))))
+        if not edits:
+            return text
+        spans = origins(text)
+        placed = {spans[place] if spans else (place, place + 1): instead for place, instead in edits.items()}
+        parts, rest = list[str](), 0
+        for (start, end), instead in sorted(placed.items()):
+            parts += text[rest:start], instead or f"\\{text[start:end]}"
+            rest = end
+        text = "".join([*parts, text[rest:]])
+    # Whoever nests imitations so deep is shown with every sign that could begin one escaped.
+    escaped = _PLAIN_SIGNS.sub(r"\\\g<0>", text).split("\n")
+    return "\n".join(line if line.startswith("\\") else f"\\{line}" for line in escaped)
+
+
+def _edits(plain: str) -> Iterator[tuple[int, str]]:
+    """Places in a folded text, and what is to stand there instead; "" for a backslash before it."""
+    if "<" in plain:
+        yield from ((match.start(), "(") for match in _FENCE.finditer(plain))
+    if any(marks in plain for marks in ("**", "* *", "__", "_ _")):
+        for match in _MARKED.finditer(plain):
+            yield from ((match.start(), ""), (match.end("marks") - 1, ""))
+    if "[" in plain:
+        yield from ((match.start(), "") for match in _LABEL.finditer(plain) if not _is_escaped(plain, match.start()))
+    if "by " in plain:
+        yield from ((match.start(), "") for match in _AUTHOR.finditer(plain) if not _is_escaped(plain, match.start()))
+    # What begins the first line does not begin a line of the block.
+    if (break_at := plain.find("\n")) >= 0:
+        for match in _BEGINNING.finditer(plain, break_at):
+            yield match.start() + len(match[0]) - len(match[0].lstrip(" ")), ""
+
+
+def _is_escaped(plain: str, place: int) -> bool:
+    """Whether an odd number of backslashes stands before the place: two are one that escapes nothing."""
+    start = place
+    while start and plain[start - 1] == "\\":  # Runs before different places do not overlap, so all are read once.
+        start -= 1
+    return (place - start) % 2 == 1
+
+
+def _with_turns_spelled_out(text: str) -> str:
+    """The text with names for what turns directions; without them in a line that turned would read as one of ours."""
+    plain = decoded(text)
+    if plain.isascii() or not _TURNING.search(plain):
+        return text
+    lines = text.split("\n")
+    for place, line in enumerate(lines):
+        plain = decoded(line)
+        before = "\n" if place else ""
+        if any(True for mirror in _MIRRORS for _ in _edits(folded(before + _as_displayed(plain, mirror)))):
+            lines[place] = _TURNING.sub("", plain)
+    return _TURNING.sub(lambda match: f"\\u{ord(match[0]):04x}", "\n".join(lines))
+
+
+def _as_displayed(line: str, mirror: Mapping[int, int]) -> str:
+    """The line with what stands under a right-to-left override backwards, and its brackets turned round."""
+
+    def backwards(match: re.Match[str]) -> str:
+        return match[1][::-1].translate(mirror)
+
+    return _OVERRIDE.sub(backwards, line)
+
+
+def _without_open_code(lines: list[str]) -> list[str]:
+    """The lines, with a backslash before the fence of a block of code that nothing closes, and before those after it.
+
+    It would take in what follows in the context.
+    """
+    plain = folded("\n".join(lines))
+    if "```" not in plain and "~~~" not in plain:
+        return lines
+    fences = [(place, fence) for place, line in enumerate(plain.split("\n")) if place and (fence := _CODE.match(line))]
+    opened: tuple[int, str] | None = None
+    for place, fence in fences:
+        if opened is None:
+            opened = (place, fence["fence"])
+        elif fence["fence"].startswith(opened[1]) and not fence["info"].strip():
+            opened = None
+    if opened is None:
+        return lines
+    open_ones = {place for place, _ in fences if place >= opened[0]}
+    return [f"\\{line.lstrip()}" if place in open_ones else line for place, line in enumerate(lines)]

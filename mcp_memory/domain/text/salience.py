@@ -1,0 +1,217 @@
+"""What each piece of a text is worth to somebody who reads only that one. Knows no tokens and no model.
+
+A sum of small bonuses and penalties, in the tradition of Luhn (IBM Journal, 1958) and Edmundson (JACM, 1969): place,
+the text's own frequent words, words that announce a point, names and numbers. Values lie in about [-3, 5].
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import chain
+
+from mcp_memory.domain.model.records import Kind
+from mcp_memory.domain.text.segments import PROSE, Piece, Role
+from mcp_memory.domain.text.words import STOP_WORDS, UNSPACED
+
+_BASE: Mapping[Role, float] = {
+    "sentence": 1.0, "item": 0.75, "heading": 0.4, "quote": 0.5, "row": 0.3, "pair": 0.7, "file": 1.2, "error": 2.0,
+    "frame": 1.4, "command": 0.8, "output": 0.3, "signature": 1.3, "comment": 1.0, "code": -1.0,
+}  # fmt: skip
+TITLE, OPENING = 2.1, 1.0
+"""What it is worth to stand first: as the title, and as the first sentence that is no greeting."""
+_MAY_OPEN: frozenset[Role] = frozenset({"sentence", "item", "quote", "comment", "signature", "pair", "row"})
+
+_WORD = re.compile(rf"[{UNSPACED}]+|[^\W{UNSPACED}]+(?:['’]t\b)?")
+_UNSPACED = re.compile(rf"[{UNSPACED}]")
+_POINT = frozenset(
+    """decided decision decide agreed chose chosen choose switched moved migrated replaced adopted settled fix fixed
+    fixes cause caused because due must never always instead turned turns result resulted results outcome concluded
+    conclusion solved resolved solution broke breaks fail fails failed require requires not don't cannot can't
+    won't use uses should important prefer prefers deadline works worked learned lesson remember rejected reverted
+    blocked""".split()
+)
+_POINT_UNSPACED = re.compile(
+    r"决定|因为|由于|必须|不要|禁止|改用|采用|使用|原因|结论|修复|失败|解决|決定|決め|必ず|ため|使う|修正|失敗|解決"
+)
+_STRONG = frozenset(
+    """decided decision agreed chose switched fix fixed fixes cause caused must never conclusion solved solution
+    rejected reverted lesson workaround""".split()
+)
+_STRONG_UNSPACED = re.compile(r"决定|必须|不要|禁止|原因|结论|修复|決定|決め|必ず|修正|ください")
+"""Of these, the ones that few sentences hold which are not the point."""
+_DECIDED = frozenset("decided decision agreed choose chose chosen going settled adopt adopted use using picked".split())
+_DECIDED_UNSPACED = re.compile(r"决定|改用|采用|決定|採用")
+_FORBIDDEN = frozenset("never not don't mustn't avoid forbidden cannot can't no without".split())
+_FORBIDDEN_UNSPACED = re.compile(r"不要|禁止|勿|不得|しない")
+_GREETING = re.compile(
+    r"(?:hi|hello|hey|dear|thanks|thank you|good (?:morning|afternoon|evening|question)|great question|cheers"
+    r"|best regards|kind regards|happy to help|let me know|hope (?:this|you)|i hope|you're welcome|no problem|see you"
+    r"|have a (?:nice|good|great))\b"
+    r"|(?:sure|ok|okay|yes|yeah|absolutely|certainly|of course|got it|i'd be happy|i'll|let me|let's"
+    r"|here(?:'s| is| are))\b"
+    r"[^.]{0,80}[.!,:?]?$"
+    r"|你好|大家好|谢谢|好的|こんにちは|ありがとう|お疲れ|よろしく|お願いします",
+    re.IGNORECASE,
+)
+_HEDGES = frozenset(
+    "maybe perhaps guess suppose might possibly probably wonder wondered unclear apparently seems seem".split()
+)
+_HEDGES_UNSPACED = re.compile(r"也许|可能|大概|或许|かもしれ|たぶん|おそらく")
+_BOILERPLATE = frozenset(
+    """copyright copyrighted licensed unsubscribe cookie cookies confidential lorem warranty mailto noreply authored
+    signed-off-by""".split()
+)
+_LEANS = re.compile(
+    r"(?:this|that|these|those|it|he|she|they|there|its|his|her|their|which|and|but|so|also|then|however|otherwise"
+    r"|for example|for instance)\b|这|那|它|他|她|但是|然后|それ|これ|そして|しかし",
+    re.IGNORECASE,
+)
+_LEAD_UP = re.compile(
+    r"(?:(?:i|we) (?:was|were|looked|discussed|talked|have been|had|tried|started|am|wanted|met)"
+    r"|yesterday|today|last (?:week|night)"
+    r"|as you|in this (?:document|note|report|message))\b|.{0,16}(?:について|关于)",
+    re.IGNORECASE,
+)
+"""How a story begins."""
+_ANNOUNCED = re.compile(
+    r"(?:decisions?|decided|conclusion|results?|root cause|cause|fix|solution|action|important|warning|lesson)"
+    r"(?: \w+)?:\s"
+    r"|(?:决定|结论|原因|決定|結論)[：:]",
+    re.IGNORECASE,
+)
+_CLOSING = "\"'”’)]*_` "
+_SALIENT = re.compile(
+    r"(?:name|id|title|type|kind|status|state|error|message|code|version|port|host|url|path|model|result|reason|level"
+    r"|description|count|total|timeout|enabled|command|main|database|region|environment)\W*[:=]",
+    re.IGNORECASE,
+)
+_TELLING_OUTPUT = re.compile(
+    r"\b\d+ (?:passed|failed|errors?|warnings?|tests?)\b|exit(?:ed)? (?:code|status)|\b(?:done|built|deployed|released"
+    r"|finished|completed|success\w*)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """A piece, its place in the text, its worth, and its content words in lower case."""
+
+    piece: Piece
+    place: int
+    worth: float
+    words: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The words of a piece: all of them in lower case, those that carry content, and how many name something exact."""
+
+    all: frozenset[str]
+    content: frozenset[str]
+    exact: int
+
+
+def weighed(pieces: Sequence[Piece], kind: Kind) -> list[Weighed]:
+    """Each piece with its worth, in the order of the text."""
+    words = [_words(piece.text) for piece in pieces]
+    counts = Counter(chain.from_iterable(each.content for each in words))
+    gains = {word: min(count - 1, 4) for word, count in counts.items() if count > 1}
+    has_title = bool(pieces) and pieces[0].role == "heading"
+    opening = next((n for n in range(has_title, len(pieces)) if _may_open(pieces[n], words[n])), -1)
+    return [
+        Weighed(
+            piece=piece,
+            place=n,
+            worth=_BASE[piece.role]
+            + (TITLE if n == 0 and has_title else _place(n, opening, pieces))
+            + _common(words[n].content, gains)
+            + _said(piece, words[n], kind),
+            words=words[n].content,
+        )
+        for n, piece in enumerate(pieces)
+    ]
+
+
+def overlap(words: Set[str], others: Set[str]) -> float:
+    """The share of the words that the others have too, in [0, 1]; 0 where there are none."""
+    return len(words & others) / len(words) if words else 0.0
+
+
+def _words(text: str) -> _Words:
+    runs = _WORD.findall(text)
+    exact = len([run for run in runs[1:] if not run.islower() or "_" in run])
+    if not text.isascii():
+        unspaced = [run for run in runs if _UNSPACED.match(run)]
+        exact -= len(unspaced)
+        runs += [run[n : n + 2] for run in unspaced for n in range(len(run) - 1)]
+    found = frozenset(run.lower() for run in runs)
+    return _Words(found, found - STOP_WORDS, exact)
+
+
+def _may_open(piece: Piece, words: _Words) -> bool:
+    is_label = piece.text.endswith(":")
+    return not (_GREETING.match(piece.text) or words.all & _BOILERPLATE or piece.role not in _MAY_OPEN or is_label)
+
+
+def _place(n: int, opening: int, pieces: Sequence[Piece]) -> float:
+    """Most texts say first what they are about, and last what came of it; of errors, the last is what stopped it."""
+    if pieces[n].role == "error":
+        return 0.25 * n / len(pieces)
+    if pieces[n].role == "frame":
+        return 0.0
+    if n == opening:
+        return 2 * OPENING if pieces[n].role == "comment" else OPENING
+    is_last = n == len(pieces) - 1
+    return 0.5 * (1 - n / len(pieces)) + (0.3 if is_last else 0.0)
+
+
+def _common(words: Set[str], gains: Mapping[str, int]) -> float:
+    """How much of it the rest of the text speaks of too; in [0, 0.8]. Each word gains by its other uses, at most 4."""
+    return min(0.35 * sum(gains[word] for word in words & gains.keys()) / (len(words) + 4), 0.8)
+
+
+def _said(piece: Piece, words: _Words, kind: Kind) -> float:
+    """What its words, its kind and its form speak for or against."""
+    text = piece.text
+    value = min(0.12 * words.exact, 0.5)
+    if piece.role not in PROSE:
+        return value + _of_lines(piece)
+    value += min(0.3 * _marks(text, words, _POINT, _POINT_UNSPACED), 0.6)
+    value += min(0.6 * _marks(text, words, _STRONG, _STRONG_UNSPACED), 0.9)
+    value += 0.4 if _ANNOUNCED.match(text) else 0.0
+    if kind == "decision" and _marks(text, words, _DECIDED, _DECIDED_UNSPACED):
+        value += 0.6
+    if kind == "censor" and _marks(text, words, _FORBIDDEN, _FORBIDDEN_UNSPACED):
+        value += 0.8
+    return value - _against(text, words)
+
+
+def _marks(text: str, words: _Words, wanted: Set[str], unspaced: re.Pattern[str]) -> int:
+    """How many of the wanted words a text holds, in any script."""
+    return len(words.all & wanted) + (0 if text.isascii() else len(unspaced.findall(text)))
+
+
+def _of_lines(piece: Piece) -> float:
+    if piece.role == "pair":
+        return 0.6 if _SALIENT.search(piece.text) else 0.0
+    return 0.9 if piece.role == "output" and _TELLING_OUTPUT.search(piece.text) else 0.0
+
+
+def _against(text: str, words: _Words) -> float:
+    """What makes a sentence a poor one to read alone."""
+    end = text.rstrip(_CLOSING)
+    length = (len(_UNSPACED.findall(text)) // 2 if not text.isascii() else 0) or text.count(" ") + 1
+    faults = (
+        (bool(_GREETING.match(text)), 1.5),
+        (bool(words.all & _BOILERPLATE), 1.5),
+        (end.endswith(("?", "？")), 0.9),
+        (bool(_marks(text, words, _HEDGES, _HEDGES_UNSPACED)), 0.5),
+        (bool(_LEANS.match(text)), 0.35),
+        (bool(_LEAD_UP.match(text)), 0.6),
+        (end.endswith((":", "：")), 0.6),
+        (length < 5, 0.3),
+        (length < 3, 0.4),
+        (length > 45, 0.3),
+    )
+    return sum(penalty for applies, penalty in faults if applies)

@@ -1,0 +1,90 @@
+"""Micro and summary: the short forms every record has from the moment it is stored, made without a model.
+
+A summary is the pieces of a text that carry its point, in their order; a micro is the best of them, made shorter where
+it must be. Both hold the text's own words, and behind them what came of it. Of a session's summary they say what its
+reader needs first. What a record's details say is not known here: rendering shows that.
+"""
+
+import re
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.model.records import Kind, Outcome, Record
+from mcp_memory.domain.text.excerpts import Count, Room, Truncate, excerpt, point
+from mcp_memory.domain.text.salience import weighed
+from mcp_memory.domain.text.segments import pieces_of
+from mcp_memory.domain.text.summary_line import standing_line
+
+MICRO_TOKENS = 20
+SUMMARY_TOKENS = 100
+
+_SPACE = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortForms:
+    """Texts of at most 20 and 100 tokens, by the counter they were made with."""
+
+    micro: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredText:
+    """A text's short forms, and the tokens of all three by the counter they were made with."""
+
+    micro: str
+    summary: str
+    text_tokens: int
+    summary_tokens: int
+    micro_tokens: int
+
+
+def measured(
+    text: str, count: Count, truncate: Truncate, *, kind: Kind = "fact", outcome: Outcome | None = None
+) -> MeasuredText:
+    """Everything about a text's length that a record keeps; a form that is the text itself is not counted again."""
+    forms = short_forms(text, count, truncate, kind=kind, outcome=outcome)
+    text_tokens = count(text)
+    return MeasuredText(
+        micro=forms.micro,
+        summary=forms.summary,
+        text_tokens=text_tokens,
+        summary_tokens=text_tokens if forms.summary == text else count(forms.summary),
+        micro_tokens=text_tokens if forms.micro == text else count(forms.micro),
+    )
+
+
+def remeasured(record: Record, count: Count, truncate: Truncate) -> Record:
+    """The record with the short forms that its text, kind and outcome make now."""
+    form = measured(record.text, count, truncate, kind=record.kind, outcome=record.outcome)
+    return replace(
+        record,
+        summary=form.summary,
+        micro=form.micro,
+        text_tokens=form.text_tokens,
+        summary_tokens=form.summary_tokens,
+        micro_tokens=form.micro_tokens,
+    )
+
+
+def short_forms(
+    text: str, count: Count, truncate: Truncate, *, kind: Kind = "fact", outcome: Outcome | None = None
+) -> ShortForms:
+    """The micro and the summary of a text; a text that fits is its own summary, and on one line its own micro.
+
+    Behind both stands the outcome, unless it is still waited for: ` → failure`.
+    """
+    room = Room(count, truncate)
+    whole = text.strip()
+    ending = f" → {outcome}" if outcome and outcome != "pending" else ""
+    fits_summary = room.holds(whole + ending, SUMMARY_TOKENS)
+    if fits_summary and "\n" not in whole and room.holds(whole + ending, MICRO_TOKENS):
+        return ShortForms(micro=_SPACE.sub(" ", whole) + ending, summary=whole + ending)
+    # An arrow after a space begins a token of its own, so that the sum is what the whole counts.
+    taken = count(ending)
+    if kind == "summary" and not fits_summary and (told := standing_line(whole, SUMMARY_TOKENS - taken, room)):
+        return ShortForms(micro=standing_line(whole, MICRO_TOKENS - taken, room) + ending, summary=told + ending)
+    ranked = weighed(pieces_of(whole), kind)
+    micro = point(ranked, MICRO_TOKENS - taken, room)
+    summary = whole if fits_summary else excerpt(ranked, SUMMARY_TOKENS - taken, room)
+    return ShortForms(micro=micro + ending, summary=summary + ending)

@@ -1,0 +1,284 @@
+"""Facts, decisions and dead ends that a text states outright, found by the shape of its sentences.
+
+Knows no model and no store, and not who said it.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from mcp_memory.domain.text.words import normal_hash
+
+MAX_READ = 100_000
+"""Characters of a text that are looked at."""
+MAX_STATEMENTS = 20
+LEAST_WORDS, MOST_WORDS = 3, 60
+LEAST_CHARACTERS, MOST_CHARACTERS = 8, 400
+
+_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])|\n+")
+_BULLET = re.compile(r"^(?:[-*+•]|\d{1,3}[.)])\s+|^#{1,6}\s+|^>\s*")
+_QUOTED = re.compile(r'"[^"\n]{1,400}"|“[^“”\n]{1,400}”|«[^«»\n]{1,400}»|「[^「」\n]{1,400}」')
+"""Others' words, where there is a space or they are not ASCII: whoever quotes them does not say so."""
+_QUOTED_LINE = re.compile(r"[ \t]{0,3}>")
+_FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})(.*)")
+_DECISION = re.compile(
+    r"\b(?:(?:we|i|team)(?:\s+(?:have|has|had|'ve|all|both|finally|then|also|now))*"
+    r"\s+(?:decided|chose|agreed|opted|settled)\b|was decided\b|decided (?:to|on|against|not to)\b|decision (?:is|was)"
+    r"|(?:we(?:'ll| will| are going to|'re going to)|let's|let us)\s+(?:use|go with|keep|drop|switch|stay)\b"
+    r"|went with\b|settled on\b)|^decision:\s|决定|決定|决议",
+    re.IGNORECASE,
+)
+_RULE = re.compile(r"\b(?:must(?:\s+not|n't)?|never|always)\b|必须|必須|禁止|不得", re.IGNORECASE)
+_USE = re.compile(r"\b(?:we|i)\s+(?:(?:now|currently|still|only|also)\s+)?use\b|我们用|我们使用|采用", re.IGNORECASE)
+_STATE = re.compile(
+    r"^(?:the|our|my|their|its?\s+own|each|every|all|both)?\s*[\w`'\"./@:#+-]+(?:\s+[\w`'\"./@:#+()-]+){0,7}?"
+    r"\s+(?:is|are|uses?|runs on|requires?|needs?|depends on|lives in|belongs to|supports?|defaults to)\s+\S",
+    re.IGNORECASE,
+)
+_LEANING = re.compile(
+    r"^(?:it|its|this|that|these|those|there|here|he|she|they|him|his|her|you|your|what|who|which|where|when|why|how|if"
+    r"|but|so|because|and|or|then|also|which|another|such|one|some|other|others|not|nothing|something|everything)\b"
+    r"|^(?:i'm|i am|that's|it's|there's|here's|what's|who's|let me)\b|^(?:这|那|它|他|她|但|所以|因为|如果)",
+    re.IGNORECASE,
+)
+"""How a sentence begins that cannot be understood without the one before it, or states nothing."""
+_CONNECTIVE = re.compile(r"^(?:so|and|but|then|also|because)[\s,]+", re.IGNORECASE)
+_UNSAID = ("?", "？", ":", "：", "{", ";")
+"""How questions, headings and lines of code end."""
+_HEDGE = re.compile(
+    r"\b(?:maybe|perhaps|might|may be|could be|i think|i guess|i suppose|probably|possibly|not sure|seems?|apparently"
+    r"|would|wonder|hopefully|likely|i (?:believe|suspect|assume)|looks like|as far as (?:i|we) \w+ (?:see|tell))\b"
+    r"|可能|也许|大概",
+    re.IGNORECASE,
+)
+_MOMENTARY = re.compile(
+    r"^(?:\S+\s+){1,5}(?:is|are)\s+(?:(?:now|still|again|currently|all|already|not|just|about)\s+)*"
+    r"(?:failing|passing|running|working|building|hanging|green|red|broken|done|ready|fixed|stuck|gone|up|down|fine|good"
+    r"|ok(?:ay)?|correct|right|wrong|clear|clean|complete|finished|in progress|in place)"
+    r"(?:\s+(?:now|again|too|as well|there|here))*[.!…]*$",
+    re.IGNORECASE,
+)
+"""How it stands just now: "The test is failing." says nothing to whoever reads it later."""
+_UNDECIDED = re.compile(
+    r"\b(?:not|never|yet|no|nobody|none|neither|nothing|cannot|hardly|if|unless|until|whether|used to"
+    r"|(?:have|has|had|do|does|did|is|was)nt)\b|n['’]t\b|[没沒未尚]",
+    re.IGNORECASE,
+)
+"""What stands before "decided" where nothing was."""
+_PAST = re.compile(
+    r"(?<!\bis )(?<!\bare )(?<!\bbe )(?<!\bbeing )(?<!\bbeen )\bused to\b"
+    r"|\b(?:before that|yesterday|formerly|previously|back then|at (?:the|that) time|in the past"
+    r"|last (?:week|month|year))\b|昨天|曾经",
+    re.IGNORECASE,
+)
+"""What was so, and need not be so now. "Is used to" tells a purpose."""
+_INSTRUCTION = re.compile(
+    r"\byou(?:['’](?:ll|re))?\s+(?:must|should|shall|need|have|ought|will|may|can|cannot|are|do|never|always|now)\b|"
+    r"\b(?:ignore|disregard|please|instructions?|system prompts?)\b"
+    r"|\b(?:previous|prior|earlier|above) (?:prompts?|rules?|messages?|commands?|directions?)\b"
+    r"|\b(?:assistants?|ai|llms?|chatbots?|language models?) (?:must|should|shall|will|may|can|cannot|has to|have to"
+    r"|needs?|always|never|(?:is|are) (?:now|to|required|allowed))\b|[你您](?:必须|应该|要|需要|不得)|忽略|无视|指令",
+    re.IGNORECASE,
+)
+"""How a text addresses its reader: what it demands is neither a fact nor decided."""
+_TRIED = re.compile(r"\b(?:tried|attempted|experimented)\b|试过|試過|试了|試了|尝试|嘗試|試し|試み", re.IGNORECASE)
+_TURN = re.compile(
+    r"\b(?:but|however|yet|though|although|only to|which|still|and (?:it|that|this|they|got))\b|[;:—–]"
+    r"|但|却|卻|可是|不过|不過|结果|結果|が、|けど|けれど|ものの|ところ",
+    re.IGNORECASE,
+)
+"""Where a sentence turns from what was tried to what came of it."""
+_FAILED = re.compile(
+    r"\b(?:fail(?:s|ed|ing|ure)?|broke|broken|breaks|crash(?:es|ed)?|errors?|hangs|hung|timed out|times out|timeouts?"
+    r"|deadlock(?:s|ed)?|worse|slower|refused|rejected|unable|impossible|nothing (?:changed|happened|worked|helped)"
+    r"|no (?:effect|difference|luck|improvement)|too (?:slow|large|big|long|many|fragile|complicated|expensive))\b"
+    r"|(?:\bnot|n['’]t) (?:\w+ )?(?:work|help|fix|solve|compile|build|start|run|pass|change|load|connect|match|apply"
+    r"|scale|support|install|resolve|reproduce|improve|finish|respond|fit|possible|supported|enough|available)\b"
+    r"|失败|失敗|不行|没用|沒用|无效|無效|报错|報錯|不起作用|没有效果|エラー|動かな|動作しな|だめ|ダメ|駄目"
+    r"|うまくいかな|うまくいきませ",
+    re.IGNORECASE,
+)
+_NOT_SO = re.compile(
+    r"(?:\b(?:not|never|nothing|none|no|nobody|without|zero|0)|n['’]t) (?:\w+ ){0,2}$|[没沒]有?$", re.IGNORECASE
+)
+"""What stands before "failed" where it did not."""
+_NOWHERE = re.compile(
+    r"\b(?:(?P<verb>(?:did|does)(?: not|n['’]t) (?:\w+ )?(?:help|fix|solve|pan out|make (?:a|any) difference)\b"
+    r"|did(?: not|n['’]t) (?:\w+ )?work\b(?! (?:on|at)\b))|(?:does not|doesn['’]t|won['’]t|will not) work,?"
+    r" (?:because|since|as|due to)\b"
+    r"|made no difference\b|had no effect\b|without success\b|to no avail\b|in vain\b|no luck (?:with|using)\b"
+    r"|(?:was|were|proved) (?:unsuccessful|fruitless|futile)\b"
+    r"|(?:a|another|the same) (?:\w+ )?(?:dead[ -]end|blind alley|red herring)\b"
+    r"|(?:was|were|been|had to be) (?:reverted|rolled back|backed out|abandoned|ruled out)\b"
+    r"|(?P<deed>(?:reverted|rolled back|backed out|abandoned|ruled out|gave up on)"
+    r"(?= )(?! (?:it|this|that|them|these|those|to)\b(?: \w+)?[.,;!]?$))"
+    r"|(?:the|this|our|my|first|second|third|last|other|another|every|both) (?:attempt|approach|workaround)(?:e?s)?"
+    r"(?: (?!never\b|not\b)\S+){0,4}? failed\b)",
+    re.IGNORECASE,
+)
+_NOWHERE_UNSPACED = re.compile(
+    r"行不通|走不通|不起作用|没起作用|没有效果|毫无效果|死胡同|死路|以失败告终|排除了|回滚了|撤回了|放弃了"
+    r"|うまく(?:いか|行か)な|うまく(?:いき|行き)ませ|動かなかった|動きませんでした|動作しなかった|効果[がはも]?なかった|役に立たなかった|解決しなかった|行き止まり"
+    r"|失敗に終わ|元に戻した|差し戻した|巻き戻した|除外した|断念した|諦めた|あきらめた"
+)
+"""What led nowhere: by its `verb`, where not somebody is meant who did not; by our own `deed`; or in any case."""
+_SOMEBODY = re.compile(r"\b(?:i|we|you|they) $", re.IGNORECASE)
+_BY_US = re.compile(r"(?:^|\b(?:we|i|then|and) )(?:have |had )?$", re.IGNORECASE)
+_UNTOLD = re.compile(
+    r"\b(?:if|unless|until|whether|in case|should|not|never|cannot|hardly|neither)\b|n['’]t\b|如果|是否|もし|[没沒未]",
+    re.IGNORECASE,
+)
+"""What stands before a dead end that was none, or that was only thought of."""
+_ASKING = re.compile(r"(?:ですか|ますか|たか|吗|嗎|かもしれない|かもしれません|と思う|と思います)[。.]?$")
+_LEANING_KANA = re.compile(r"^(?:これ|それ|あれ|この|その|あの|しかし|でも|だから|なぜ|もし|そこで)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One sentence that stands alone. An episode is a dead end: what was tried or thought of, and led nowhere."""
+
+    kind: Literal["fact", "decision", "episode"]
+    text: str
+
+
+def statements(text: str) -> list[Statement]:
+    """What the text states, in its order, each once and at most 20: "decided to …", "we use …", "X is …", "must …".
+
+    Questions, guesses, quotations, code, what is past, undecided or so for a moment, what tells the reader to do
+    something, and what leans on the sentence before it are left out: better a few that hold than all.
+    """
+    return _each_once(text, _statement)
+
+
+def dead_ends(text: str) -> list[Statement]:
+    """What the text says was tried and led nowhere, in its order, each once and at most 20; their kind is episode.
+
+    "Tried … but …", "… did not help", "… was a dead end", "reverted …", "ruled out …", in Chinese and Japanese as well.
+    What `statements` leaves out is left out, but for what is past. A decision may give a dead end as its reason: it is
+    told by both.
+    """
+    return _each_once(text, _dead_end)
+
+
+def tells_its_reader(sentence: str) -> bool:
+    """True where it says what whoever reads it is to do: the words of a page, to be read where they stand."""
+    return bool(_INSTRUCTION.search(sentence))
+
+
+def is_momentary(sentence: str) -> bool:
+    """True where it says how something stands just now: "The test is failing"."""
+    return bool(_MOMENTARY.search(sentence))
+
+
+def _each_once(text: str, read: Callable[[str], Statement | None]) -> list[Statement]:
+    found: dict[str, Statement] = {}
+    for sentence in _sentences(text):
+        statement = read(sentence)
+        if statement and _is_vouched_for(sentence):  # Few come this far, and this takes longest.
+            found.setdefault(normal_hash(statement.text), statement)
+    return list(found.values())[:MAX_STATEMENTS]
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """The whole sentences of a text, without code and without what is quoted line by line."""
+    own = _unfenced(text[:MAX_READ])
+    begin = 0
+    for end in [*_END.finditer(_unquoted(own)), None]:  # A quotation belongs to the sentence that it stands in.
+        piece = own[begin : end.start() if end else None]
+        begin = end.end() if end else begin
+        sentence = _BULLET.sub("", " ".join(piece.split()))
+        if _is_whole(sentence):
+            yield sentence
+
+
+def _unquoted(text: str) -> str:
+    """The text with dots for what it quotes, as long as it was."""
+    return _QUOTED.sub(lambda quoted: _dotted(quoted[0]), text)
+
+
+def _dotted(quoted: str) -> str:
+    is_speech = not quoted[1:-1].isascii() or " " in quoted.strip('" ')
+    return f"{quoted[0]}{'·' * (len(quoted) - 2)}{quoted[-1]}" if is_speech else quoted
+
+
+def _unfenced(text: str) -> str:
+    """The text without its blocks of code and its quoted lines; code that nothing closes goes on to the end."""
+    kept: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if not mark:
+            kept += [] if fence else [""] if _QUOTED_LINE.match(line) else [line]
+        elif fence:
+            is_end = mark[1].startswith(fence) and not mark[2].strip()
+            fence = "" if is_end else fence
+        elif "`" in mark[2]:
+            kept.append(line)  # Code within a line.
+        else:
+            fence = mark[1]
+            kept.append("")
+    return "\n".join(kept)
+
+
+def _is_whole(sentence: str) -> bool:
+    """A sentence of some length that is not asked."""
+    words = len(sentence.split())
+    fits = LEAST_CHARACTERS <= len(sentence) <= MOST_CHARACTERS and words <= MOST_WORDS
+    return fits and (words >= LEAST_WORDS or not sentence.isascii()) and not sentence.endswith(_UNSAID)
+
+
+def _is_vouched_for(sentence: str) -> bool:
+    """True where it neither guesses nor tells its reader what to do."""
+    return not _HEDGE.search(sentence) and not tells_its_reader(sentence)
+
+
+def _statement(sentence: str) -> Statement | None:
+    own = _unquoted(sentence)
+    if decision := _DECISION.search(own):
+        decided = _CONNECTIVE.sub("", sentence)
+        is_open = _UNDECIDED.search(sentence, 0, decision.start())
+        return (
+            None
+            if is_open or _LEANING.search(decided)
+            else Statement(kind="decision", text=decided[0].upper() + decided[1:])
+        )
+    is_fact = _RULE.search(own) or _USE.search(own) or _STATE.search(own)
+    if not is_fact or is_momentary(sentence) or _LEANING.search(sentence) or _PAST.search(sentence):
+        return None
+    return Statement(kind="fact", text=sentence)
+
+
+def _dead_end(sentence: str) -> Statement | None:
+    told = _CONNECTIVE.sub("", sentence)
+    own = _unquoted(told)
+    is_told = _came_to_nothing(own) or _led_nowhere(own)
+    if not is_told or _LEANING.search(told) or _LEANING_KANA.search(told) or _ASKING.search(told):
+        return None
+    return Statement(kind="episode", text=told[0].upper() + told[1:])
+
+
+def _came_to_nothing(sentence: str) -> bool:
+    """True for something tried, a turn, and behind it a failure that is not denied."""
+    tried = _TRIED.search(sentence)
+    turn = _TURN.search(sentence, tried.end()) if tried else None
+    if not tried or not turn or _UNTOLD.search(sentence, 0, tried.start()):
+        return False
+    failures = _FAILED.finditer(sentence, turn.start())
+    return any(not _NOT_SO.search(sentence[max(0, each.start() - 40) : each.start()]) for each in failures)
+
+
+def _led_nowhere(sentence: str) -> bool:
+    """True for something that came to nothing by itself, or that was undone."""
+    unspaced = _NOWHERE_UNSPACED.search(sentence)
+    ends = [*_NOWHERE.finditer(sentence), *([unspaced] if unspaced else [])]
+    return any(_is_nowhere(each, sentence[: each.start()]) for each in ends)
+
+
+def _is_nowhere(end: re.Match[str], before: str) -> bool:
+    if _UNTOLD.search(before):
+        return False
+    said = end.groupdict()
+    if said.get("verb"):
+        return bool(before) and not _SOMEBODY.search(before)
+    return not said.get("deed") or bool(_BY_US.search(before))

@@ -1,0 +1,119 @@
+"""Finds expressions of time in a query, and shows instants as ISO 8601 UTC. What a phrase means, a DateReader says."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from math import inf
+from typing import Literal
+
+from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.text.words import STOP_WORDS, query_terms
+
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)"
+)
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_NUMBER = r"(?:\d{1,3}|a|an|one|two|three|four|five|six|seven|eight|nine|ten|few)"
+_PHRASE = re.compile(
+    rf"""\b(?:
+        \d{{4}}-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?Z?)?)?
+      | {_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}})?
+      | {_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?(?!\d)
+      | {_MONTH},?\s+\d{{4}}
+      | (?:in|during|since)\s+{_MONTH}(?:\s+{_DAY})?(?:,?\s+\d{{4}})?
+      | (?:in|during|since)\s+(?:19|20)\d\d
+      | yesterday | today | this\s+morning
+      | (?:last|past|previous)\s+{_NUMBER}\s+(?:hour|day|week|month|year)s?
+      | (?:last|past|this)\s+(?:week|month|year|{_WEEKDAY})
+      | {_NUMBER}\s+(?:hour|day|week|month|year)s?\s+ago
+      | on\s+{_WEEKDAY}
+    )\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+_SIDE = re.compile(r"\b(since|after|before|until|till|by|between)\s+(?:the\s+)?$", re.IGNORECASE)
+_ASKING = frozenset(
+    "anything been change changed did do doing done ended event events ever get go going got happen happened"
+    " happening latest make made new news notes progress recent recently remember said say since started stuff talk"
+    " talked tell thing things time us work worked".split()
+)
+
+
+def asks_only_when(text: str, phrase: str) -> bool:
+    """True where a query says nothing but a time ("what did we do last week?"), which therefore narrows the search."""
+    words = query_terms(text.replace(phrase, " "))
+    return all(word in _ASKING or word in STOP_WORDS for word in words)
+
+
+Side = Literal["within", "from", "before"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimePhrase:
+    """An expression of time as it stands in a query, and which side of the time it names is asked for."""
+
+    text: str
+    phrase: str
+    side: Side = "within"
+
+    def span(self, named: tuple[Instant, Instant]) -> tuple[Instant, Instant]:
+        """The span asked for, [start, end), given the one that the phrase names."""
+        begin, end = named
+        if self.side == "from":
+            return begin, inf
+        return (-inf, begin) if self.side == "before" else (begin, end)
+
+
+def time_phrase(text: str) -> TimePhrase | None:
+    """The first expression of time in a text, or None. "May" counts only where it can be the month.
+
+    What follows "since" or "after" is a beginning, what follows "before", "until" or "by" an end; between two times
+    nothing is understood, and so nothing is said.
+    """
+    match = _PHRASE.search(text)
+    if match is None:
+        return None
+    phrase = match.group()
+    before = _SIDE.search(text[: match.start()])
+    word = before[1].lower() if before else phrase.partition(" ")[0].lower()
+    if word == "between":
+        return None
+    side = "from" if word in ("since", "after") else "before" if word in ("before", "until", "till", "by") else "within"
+    return TimePhrase(text=(before.group() if before else "") + phrase, phrase=phrase, side=side)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EARLIEST, _LATEST = -62_135_596_800.0, 253_402_300_800.0
+
+
+def is_datable(instant: Instant) -> bool:
+    """True within the years 1 to 9999, of which alone dates can be written; of what is no number never."""
+    return _EARLIEST <= instant < _LATEST
+
+
+def iso(instant: Instant) -> str:
+    """`2026-11-20T18:17:28Z`."""
+    return _at(instant).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def iso_day(instant: Instant) -> str:
+    return _day(int(instant // 86_400))
+
+
+def iso_minute(instant: Instant) -> str:
+    return _at(instant).isoformat(timespec="minutes").replace("+00:00", "Z")
+
+
+@lru_cache(maxsize=4096)
+def _day(days: int) -> str:
+    """A context names hundreds of days, most of them the same."""
+    return _at(days * 86_400.0).date().isoformat()
+
+
+def _at(instant: Instant) -> datetime:
+    """Not by fromtimestamp, which some systems refuse before 1970."""
+    return _EPOCH + timedelta(seconds=instant)

@@ -1,0 +1,1 @@
+"""Clients' messages and transcripts, read as records of a session log."""

@@ -1,0 +1,97 @@
+"""What results show of tasks and records. Knows no tool."""
+
+from collections.abc import Iterable, Sequence
+
+from mcp_memory.domain.model.records import Json, Record
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, most_telling
+from mcp_memory.domain.text.authors import author
+from mcp_memory.domain.text.control_characters import without_controls
+from mcp_memory.domain.text.times import iso
+from mcp_memory.services.retrieval.results import shown_record
+
+MAX_SHOWN_CHARS = 2000
+"""A longer text is shown by its summary or beginning: the caller has just sent it, or opens it with recall."""
+MAX_TASKS = 300
+"""Of a longer tree, what is open and what has ended of late."""
+MAX_LISTED, MAX_LISTED_CHARS = 100, 200
+
+
+def show_task(task: Task) -> dict[str, Json]:
+    """A task as it is now, without its result, which the caller gave or finds in the tree."""
+    shown: dict[str, Json] = {
+        "id": task.id,
+        "goal": task.goal,
+        "status": task.status,
+        "depth": task.depth,
+        "parent_id": task.parent_id,
+    }
+    return shown | _optional(task)
+
+
+def list_goals(tasks: Sequence[Task], caller: Caller) -> list[Json]:
+    """The first hundred by id and goal, with their status where they do not just wait or go on, and other agents."""
+    return [
+        {"id": task.id, "goal": _beginning(task.goal, MAX_LISTED_CHARS)}
+        | ({"status": "blocked"} if task.status == "blocked" else {})
+        | ({"agent": name} if (name := author(task.agent, caller)) else {})
+        for task in tasks[:MAX_LISTED]
+    ]
+
+
+def show_place(stack: Stack, caller: Caller) -> dict[str, Json]:
+    """Where a caller stands, from the root down, and what comes next there."""
+    return {"path": list_goals(stack.path, caller), "planned": list_goals(stack.planned, caller)}
+
+
+def show_tasks(tasks: Sequence[Task], stack: Stack, caller: Caller) -> dict[str, Json]:
+    """The tree as the caller sees it from its place; of a long one what tells most, and how many it leaves out."""
+    shown = most_telling(tasks, stack.path, MAX_TASKS)
+    current: dict[str, Json] = {"current": stack.current.id if stack.current else None}
+    omitted = len(tasks) - len(shown)
+    return current | show_place(stack, caller) | {"tasks": task_tree(shown, caller), "omitted": omitted}
+
+
+def task_tree(tasks: Iterable[Task], caller: Caller) -> list[Json]:
+    """Tasks below their parents, in the order they were made, each with the agent that took it up."""
+    below: dict[str, list[Json]] = {}
+    roots: list[Json] = []
+    for task in tasks:
+        subtasks = below[task.id] = []
+        agent = author(task.agent, caller) or task.agent
+        node: dict[str, Json] = {"id": task.id, "goal": task.goal, "status": task.status, "agent": agent}
+        node |= {"depth": task.depth} | _optional(task)
+        node |= {"dead_end": True} if task.status in DEAD_ENDS else {}
+        node |= {"result": _beginning(task.result, MAX_SHOWN_CHARS)} if task.result else {}
+        below.get(task.parent_id or "", roots).append(node | {"subtasks": subtasks})
+    return roots
+
+
+def show_record(record: Record, caller: Caller) -> dict[str, Json]:
+    """A record as it is now."""
+    return shown_record(record, "full" if len(record.text) <= MAX_SHOWN_CHARS else "summary", caller) | {
+        "status": record.status,
+        "importance": record.importance,
+        "visibility": record.visibility,
+        "updated_at": iso(record.updated_at),
+    }
+
+
+def show_cleaned(*texts: str) -> dict[str, Json]:
+    """How many control characters were taken out of the given texts, where there were any."""
+    cleaned = sum(without_controls(text)[1] for text in texts)
+    return {"cleaned": cleaned} if cleaned else {}
+
+
+def _optional(task: Task) -> dict[str, Json]:
+    """What only some tasks have."""
+    optional: dict[str, Json] = {
+        "success_criteria": task.success_criteria,
+        "artifacts": list(task.artifacts),
+        "branch": task.branch,
+    }
+    return {name: value for name, value in optional.items() if value}
+
+
+def _beginning(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[:max_chars].rstrip()}…"

@@ -1,0 +1,167 @@
+"""How a call's arguments are read: strictly, and with one short sentence about what is wrong. Knows no single tool."""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar, cast, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from mcp_memory.entrypoints.server.json_lines import HALF_PAIR, MAX_DEPTH, UNREADABLE
+from mcp_memory.errors import InvalidRequest
+
+MAX_ERROR_CHARS: Final = 300
+_BAD = re.compile(f"[\ud800-\udfff{HALF_PAIR}{UNREADABLE}]")
+"""What no text can hold. Control characters are no such thing: the services take them out."""
+_FIELD_NAME = re.compile(r"\w{1,40}", re.ASCII)
+
+_WRONG: Final = {
+    "missing": "is required",
+    "string_type": "must be a string",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "finite_number": "must be a finite number",
+    "literal_error": "must be one of {expected}",
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_short": "must not be empty",
+    "string_too_long": "is too long: at most {max_length} characters; split it up",
+    "too_short": "must not be empty",
+    "too_long": "has too many items: at most {max_length}; split the call up",
+    "value_error": "{error}",
+}
+"""What a caller reads for each kind of error; the rest is 'is not valid'. Never the value itself."""
+
+
+class Arguments(BaseModel):
+    """Arguments of a tool, or an object inside them: nothing unknown, nothing converted, null taken as not given."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, given: object) -> object:
+        if not isinstance(given, dict):
+            return given
+        fields = cast("dict[str, object]", given)
+        return {name: value for name, value in fields.items() if value is not None or name not in cls.model_fields}
+
+
+ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
+
+
+def read_arguments(model: type[ArgumentsT], given: Mapping[str, Any]) -> ArgumentsT:
+    """The arguments as the model.
+
+    Raises:
+        InvalidRequest: they do not fit; names the first field at fault and what to do, in at most 300 characters.
+    """
+    check_texts(given)
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_input=False)
+    raise InvalidRequest(_explain(errors, model))
+
+
+def check_texts(value: object, path: str = "", depth: int = 0) -> None:
+    """See that every string inside can be stored and shown, every number is one, and nothing is nested too deep.
+
+    Raises:
+        InvalidRequest: names the first place where it is not so.
+    """
+    where = f"`{path[:100]}`" if path else "The call"
+    if isinstance(value, str):
+        if bad := _BAD.search(value):
+            raise InvalidRequest(f"{where} {_why_bad(bad[0])} and call again.")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidRequest(f"{where} must be a finite number. Correct it and call again.")
+    elif depth > MAX_DEPTH:
+        raise InvalidRequest(f"{where.partition('.')[0].strip('`')} is nested too deep. Flatten it and call again.")
+    elif isinstance(value, Mapping):
+        for key, part in cast("Mapping[str, object]", value).items():
+            check_texts(key, f"a field name{f' of {path}' if path else ''}")
+            check_texts(part, _join(path, key), depth + 1)
+    elif isinstance(value, Sequence):
+        for index, part in enumerate(cast("Sequence[object]", value)):
+            check_texts(part, f"{path}[{index}]", depth + 1)
+
+
+def _why_bad(character: str) -> str:
+    if character == UNREADABLE:
+        return "is nested too deep, or holds a number of too many digits. Simplify it"
+    return "holds half of a surrogate pair, which is no character. Remove it"
+
+
+def _open(value: object) -> object:
+    """A list or an object that a client sent as a string of JSON, for a field that cannot be a string."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
+        return value
+    try:
+        opened: object = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    check_texts(opened)
+    return opened
+
+
+Opened: Final = BeforeValidator(_open)
+"""Marks a field whose list or object may come as a string of JSON; some clients send it so."""
+
+
+def _explain(errors: Sequence[ErrorDetails], model: type[Arguments]) -> str:
+    more = f" ({len(errors) - 1} more after that.)" if len(errors) > 1 else ""
+    first = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
+    if first["type"] == "extra_forbidden":
+        what = _unknown_field(first["loc"], model)
+    else:
+        what = f"`{_path(first['loc'])}` {_say(first)}." if first["loc"] else f"{_say(first)}."
+    next_move = " Correct the call and send it again."
+    return what[: MAX_ERROR_CHARS - len(next_move) - len(more)] + next_move + more
+
+
+def _say(error: ErrorDetails) -> str:
+    return _WRONG.get(error["type"], "is not valid").format(**error.get("ctx", {}))
+
+
+def _unknown_field(location: Sequence[int | str], model: type[Arguments]) -> str:
+    name = str(location[-1])
+    shown = f"`{name}`" if _FIELD_NAME.fullmatch(name) else "of that name"
+    parent = _path(location[:-1])
+    known = _model_at(location[:-1], model).model_fields
+    return f"There is no field {shown}{f' in `{parent}`' if parent else ''}. Known: {', '.join(known)}."
+
+
+def _model_at(location: Sequence[int | str], model: type[Arguments]) -> type[Arguments]:
+    """The model of the object at a place among the arguments."""
+    for step in location:
+        if isinstance(step, str) and step in model.model_fields:
+            model = _inner_model(model.model_fields[step].annotation) or model
+    return model
+
+
+def _inner_model(annotation: object) -> type[Arguments] | None:
+    if isinstance(annotation, type) and issubclass(annotation, Arguments):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _inner_model(part))), None)
+
+
+def _path(location: Sequence[int | str]) -> str:
+    path = ""
+    for step in location:
+        path = f"{path}[{step}]" if isinstance(step, int) else _join(path, step)
+    return path
+
+
+def _join(path: str, key: str) -> str:
+    name = key if _FIELD_NAME.fullmatch(key) else "…"
+    return f"{path}.{name}" if path else name

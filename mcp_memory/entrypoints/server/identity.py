@@ -1,0 +1,98 @@
+"""Who sent the present message: in a local process its own agent, over HTTP whoever the token names. Knows no token.
+
+It is told for each message anew, and carried into the threads that work on it.
+"""
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from mcp_memory.domain.model.grants import Grant, Right
+from mcp_memory.errors import InvalidRequest, McpMemoryError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.domain.model.scopes import Caller
+
+logger = logging.getLogger(__name__)
+
+_UNAVAILABLE: Final = "The memory is not available at present; why is in the log of the server, for who runs it."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visitor:
+    """Who sent a message over HTTP, in which namespace it works, and the label of its session.
+
+    Without a grant it is the process's own agent: the server listens to its own machine and asks for no token. An empty
+    `namespace` or `session` is the process's own; an empty `client` gave itself no name.
+    """
+
+    grant: Grant | None
+    namespace: str = ""
+    session: str = ""
+    client: str = ""
+
+
+_visitor: ContextVar[Visitor | None] = ContextVar("visitor", default=None)
+
+
+@contextmanager
+def visited_by(visitor: Visitor) -> Generator[None]:
+    """Work for this visitor."""
+    token = _visitor.set(visitor)
+    try:
+        yield
+    finally:
+        _visitor.reset(token)
+
+
+def is_local() -> bool:
+    """True where the message came over standard input, from a process of the same user."""
+    return _visitor.get() is None
+
+
+def asking(app: "App", client: str = "", session_id: str | None = None) -> "Caller":
+    """Who asks: the only way from a message to a `Caller`. `session_id` is the session that the call names, if any."""
+    visitor = _visitor.get()
+    if visitor is None:
+        return app.caller(session_id, client)
+    client = client or visitor.client
+    inherited = tuple(app.settings.inherit)
+    if visitor.grant is not None:
+        return visitor.grant.caller(visitor.namespace, visitor.session, inherited, client).in_session(session_id)
+    own = app.caller()
+    namespace = visitor.namespace or own.namespace
+    caller = replace(
+        own,
+        namespace=namespace,
+        session_id=visitor.session or own.session_id,
+        named_session=False,
+        inherited=tuple(name for name in inherited if name != namespace),
+        client=client,
+    )
+    return caller.in_session(session_id)
+
+
+def require(right: Right) -> None:
+    """Raises InvalidRequest where whoever sent the message lacks the right; the message names it."""
+    visitor = _visitor.get()
+    if visitor is not None and visitor.grant is not None:
+        visitor.grant.require(right)
+
+
+def told(error: McpMemoryError) -> str:
+    """What the sender is told of an error: with a token nothing of the server's files, which its own log names."""
+    visitor = _visitor.get()
+    if visitor is None or visitor.grant is None or type(error) is not StoreUnavailable:
+        return str(error)
+    logger.warning("%s", error)
+    return _UNAVAILABLE
+
+
+def require_local(instead: str) -> None:
+    """Raises InvalidRequest for a message that came over HTTP: it means files of a machine that is not its sender's."""
+    if not is_local():
+        raise InvalidRequest(f"Over HTTP the server reads no files; {instead}")

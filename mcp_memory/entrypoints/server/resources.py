@@ -1,0 +1,93 @@
+"""The resources: JSON about the memory, for people and programs. Knows no tool."""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Final
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+
+from mcp_memory.domain.model.records import Json
+from mcp_memory.entrypoints.server.answers import show_tasks
+from mcp_memory.entrypoints.server.identity import asking, is_local, require, told
+from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS
+from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.errors import McpMemoryError, NotFound
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+_MIME_TYPE = "application/json"
+_OF_FILES: Final[Mapping[str, frozenset[str]]] = {
+    "store": frozenset({"path", "bytes", "engine"}),
+    "index": frozenset({"reason"}),
+}
+"""What the status says of the server's files, which an index that failed may name."""
+
+
+def add_to(server: MCPServer, app: "App") -> None:
+    """Register the resources over this app. Their functions run in worker threads."""
+
+    def resource(uri: str, title: str, description: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
+        name = uri.removeprefix("memory://").partition("/")[0]
+        return server.resource(uri, name=name, title=title, description=description, mime_type=_MIME_TYPE)
+
+    @resource("memory://status", "Status", "What is stored where, and what is configured")
+    def status() -> str:
+        return _answer("status", lambda: _status(app))
+
+    @resource("memory://tasks", "Tasks", "The tree of tasks, where you stand in it, and what comes next")
+    def tasks() -> str:
+        caller = asking(app)
+        return _answer("tasks", lambda: show_tasks(app.tasks.tree(caller), app.tasks.stack(caller), caller))
+
+    @resource("memory://record/{id}", "Record", "All that is known of one record")
+    def record(id: str) -> str:  # noqa: A002 - the name in the template
+        return _answer("record", lambda: dict(app.describe(_checked(id), asking(app))))
+
+    @resource("memory://session/{id}", "Session", "The log of one session")
+    def session(id: str) -> str:  # noqa: A002
+        return _answer("session", lambda: dict(app.session_log(_checked(id), asking(app))))
+
+    @resource("memory://context/{id}", "Context", "What went into an assembled context, what did not, and why")
+    def context(id: str) -> str:  # noqa: A002
+        return _answer("context", lambda: dict(app.context_report(_checked(id), asking(app))))
+
+
+def _checked(some_id: str) -> str:
+    """The id as it is. Raises NotFound for one that nothing can have, which no answer repeats."""
+    if len(some_id) > MAX_ECHO_CHARS:
+        raise NotFound("Nothing has an id of so many characters; call `recall` to find ids.")
+    return some_id
+
+
+def _status(app: "App") -> dict[str, Json]:
+    """Whoever comes over HTTP is told nothing of the server's files, which hold what belongs to others too."""
+    shown = app.status(asking(app))
+    if is_local():
+        return shown
+    shown.pop("folder")
+    return {part: _without(_OF_FILES.get(part, frozenset()), value) for part, value in shown.items()}
+
+
+def _without(names: Collection[str], value: Json) -> Json:
+    return {name: each for name, each in value.items() if name not in names} if isinstance(value, dict) else value
+
+
+def _answer(name: str, read: Callable[[], dict[str, Json]]) -> str:
+    """The JSON text.
+
+    Raises:
+        ResourceNotFoundError: nothing has that id.
+        ResourceError: it cannot be read; says why in words meant for the caller.
+    """
+    try:
+        require("read")
+        return json.dumps(read(), ensure_ascii=False, separators=(",", ":"))
+    except NotFound as error:
+        raise ResourceNotFoundError(str(error)) from error
+    except McpMemoryError as error:
+        raise ResourceError(told(error)) from error
+    except Exception as error:  # noqa: BLE001 - the edge
+        log_defect(f"Resource {name}", error)
+        raise ResourceError("Internal error; it was logged. Try again.") from None

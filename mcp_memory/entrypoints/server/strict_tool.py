@@ -1,0 +1,150 @@
+"""A tool that takes its arguments exactly as they were sent, and answers every failure in a sentence or two.
+
+The library's own tools parse JSON inside strings, pass over unknown fields, and answer a wrong argument with a page
+that repeats it. Knows no single tool.
+"""
+
+import json
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from anyio import from_thread, to_thread
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
+from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+from pydantic import Field
+
+from mcp_memory.domain.model.records import Json
+from mcp_memory.entrypoints.server.arguments import Arguments, read_arguments
+from mcp_memory.entrypoints.server.identity import require, told
+from mcp_memory.entrypoints.server.sampling import AnswerNeeded, check_offered, sample
+from mcp_memory.entrypoints.server.schemas import slim_schema
+from mcp_memory.errors import McpMemoryError
+
+logger = logging.getLogger(__name__)
+ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
+
+
+class ClientSide:
+    """The client of one call, as the tool's worker thread can reach it while the call lasts."""
+
+    def __init__(self, context: Context[Any, Any]) -> None:
+        self._context = context
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell how far the call is, where its client asked to be told. `done` must grow. Never fails the call."""
+        try:
+            from_thread.run(self._context.report_progress, done, total, message)
+        except Exception as error:  # noqa: BLE001 - the client may be gone or have given up; the work goes on
+            logger.debug("Progress was not reported: %s", type(error).__name__)
+
+    def check_sampling(self) -> None:
+        """Before work that would be in vain without it. Raises InvalidRequest where the client offers no sampling."""
+        check_offered(self._context)
+
+    def sample(self, prompt: str, max_tokens: int) -> str:
+        """What the client's model answers to the prompt, in at most `max_tokens` of its tokens. May take minutes.
+
+        In the newer era of the protocol the call ends here, and the client repeats it with the answer: ask before
+        anything is stored, and with the same prompt for the same arguments and state.
+
+        Raises:
+            InvalidRequest: the client offers no sampling, denies it, or answers with anything but a text.
+        """
+        return from_thread.run(sample, self._context, prompt, max_tokens)
+
+
+class StrictTool(Tool):
+    """`fn` is called in a worker thread with validated arguments, the client's name and its side of the call."""
+
+    arguments: type[Arguments] = Field(exclude=True)
+
+    async def run(
+        self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
+    ) -> CallToolResult | InputRequiredResult:
+        """Validate and call; what changes memory takes the right to write. All that goes wrong has `is_error`."""
+        try:
+            require("read" if self.annotations and self.annotations.read_only_hint else "write")
+            given = read_arguments(self.arguments, arguments)
+            return await to_thread.run_sync(self.fn, given, client_name(context), ClientSide(context))
+        except AnswerNeeded as needed:
+            return needed.result
+        except McpMemoryError as error:
+            return failure(told(error))
+        except Exception as error:  # noqa: BLE001 - the edge: a defect must not reach the model, nor end the server
+            log_defect(f"Tool {self.name}", error)
+            return failure("Internal error; it was logged. Try again, and tell the user if it happens again.")
+
+
+def make_tool(
+    name: str,
+    title: str,
+    description: str,
+    arguments: type[ArgumentsT],
+    answer: Callable[[ArgumentsT, str], CallToolResult],
+    annotations: ToolAnnotations,
+) -> StrictTool:
+    """A tool over `answer(arguments, client)`, which may block."""
+
+    def answer_alone(given: ArgumentsT, client: str, _: ClientSide) -> CallToolResult:
+        return answer(given, client)
+
+    return make_long_tool(name, title, description, arguments, answer_alone, annotations)
+
+
+def make_long_tool(
+    name: str,
+    title: str,
+    description: str,
+    arguments: type[ArgumentsT],
+    answer: Callable[[ArgumentsT, str, ClientSide], CallToolResult],
+    annotations: ToolAnnotations,
+) -> StrictTool:
+    """A tool over `answer(arguments, client, client_side)`, which may block, tell its progress, and ask the client."""
+    return StrictTool(
+        name=name,
+        title=title,
+        description=description,
+        arguments=arguments,
+        fn=answer,
+        annotations=annotations,
+        parameters=slim_schema(arguments.model_json_schema()),
+        fn_metadata=FuncMetadata(arg_model=ArgModelBase),
+        is_async=False,
+        context_kwarg=None,
+    )
+
+
+def annotations(*, read_only: bool = False, destructive: bool = False, idempotent: bool = False) -> ToolAnnotations:
+    """What a client may assume of a tool. None of ours reaches beyond the memory."""
+    return ToolAnnotations(
+        read_only_hint=read_only, destructive_hint=destructive, idempotent_hint=idempotent, open_world_hint=False
+    )
+
+
+def structured(content: Mapping[str, Json]) -> CallToolResult:
+    """A result for programs and models; its text is the same, as short as JSON gets."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=dict(content))
+
+
+def failure(message: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)
+
+
+def client_name(context: Context[Any, Any]) -> str:
+    """The name the client gave itself, at the handshake or with this request; "" where it gave none."""
+    client = context.session.client_params
+    return client.client_info.name if client else ""
+
+
+def log_defect(where: str, error: BaseException) -> None:
+    """Log what happened where, without the error's own words, which may hold remembered text."""
+    places = traceback.extract_tb(error.__traceback__)
+    path = " > ".join(f"{'/'.join(Path(place.filename).parts[-2:])}:{place.lineno}" for place in places)
+    cause = f" from {type(error.__cause__).__name__}" if error.__cause__ else ""
+    logger.error("%s failed: %s%s at %s", where, type(error).__name__, cause, path)

@@ -1,0 +1,116 @@
+"""The `compact` tool."""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcp.types import CallToolResult
+
+from mcp_memory.domain.model.records import Json
+from mcp_memory.entrypoints.conversations.messages import read_messages
+from mcp_memory.entrypoints.conversations.transcripts import read_transcript
+from mcp_memory.entrypoints.server.compaction_answers import show_compacted, show_step
+from mcp_memory.entrypoints.server.identity import asking, require_local
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_long_tool, structured
+from mcp_memory.entrypoints.server.wire import CompactArguments
+from mcp_memory.errors import Conflict, InvalidRequest
+from mcp_memory.services.sessions.compact import Compacted, CompactRequest
+from mcp_memory.services.sessions.feed import Fed
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.domain.model.scopes import Caller
+    from mcp_memory.services.sessions.summarize_span import Asked
+
+SAMPLED_TOKENS = 8_000
+DESCRIPTION = """\
+Use when a conversation fills its window: logs it and makes the log shorter, old tool output first, then summaries. \
+Put each replacement where what it `covers` was (messages, calls, results, as told, from 1); recall opens originals."""
+
+
+def build(app: "App") -> StrictTool:
+    """The tool over this app."""
+
+    def answer(arguments: CompactArguments, client: str, client_side: ClientSide) -> CallToolResult:
+        caller = asking(app, client, arguments.session_id)
+        factor = app.factor(caller).factor
+        request = _request(arguments)
+        if arguments.summarizer == "sampling":
+            client_side.check_sampling()
+
+        def compact(asked: CompactRequest) -> Compacted:
+            from mcp_memory.services.sessions.summarize_span import Written
+
+            done = app.compact(asked, caller, lambda step: client_side.progress(*show_step(step, factor)))
+            by = "client's model" if arguments.summarizer == "sampling" else "caller"
+            return replace(done, written=Written(by=by, note="", spent=0)) if asked.summary else done
+
+        beside = _feed(arguments, app, caller)
+        done = compact(request)
+        if arguments.summarizer == "sampling" and done.asked:
+            done, error = _summarised(done, done.asked, request, compact, client_side)
+            beside |= {"sampling": error} if error else {}
+            # In the newer era the call was sent twice, and what the first one replaced was never answered.
+            done = replace(done, made=tuple(each.entry for each in app.logs.stand_ins(caller)))
+        return structured(show_compacted(done, beside, int(arguments.max_tokens / done.factor), app.counter))
+
+    return make_long_tool("compact", "Compact", DESCRIPTION, CompactArguments, answer, annotations())
+
+
+def _feed(arguments: CompactArguments, app: "App", caller: "Caller") -> dict[str, Json]:
+    """Add the conversation, if there is one, to the session's log."""
+    if arguments.messages and arguments.transcript:
+        raise InvalidRequest("Give either messages or transcript, not both.")
+    if arguments.messages:
+        return {"fed": _told(app.feed(read_messages(arguments.messages), caller))}
+    if not arguments.transcript:
+        return {}
+    require_local("send what the transcript says as messages instead.")
+    transcript = read_transcript(Path(arguments.transcript))
+    fed = _told(app.feed(transcript.records, caller))
+    return {"fed": fed | {"skipped": transcript.skipped, "skipped_kinds": dict(transcript.skipped_kinds)}}
+
+
+def _told(fed: Fed) -> dict[str, Json]:
+    """What became of a conversation; that nothing had to be cleaned is not worth telling."""
+    return {name: value for name, value in asdict(fed).items() if value or name != "cleaned"}
+
+
+def _request(arguments: CompactArguments) -> CompactRequest:
+    if bool(arguments.summary) != bool(arguments.span):
+        raise InvalidRequest('summary and span go together: call with summarizer="caller" to be given a span.')
+    return CompactRequest(
+        window=arguments.window,
+        preset=arguments.preset,
+        passes=arguments.passes,
+        summarizer="caller" if arguments.summarizer == "sampling" else arguments.summarizer,
+        summary=arguments.summary,
+        span=arguments.span,
+        instructions=arguments.instructions,
+        prompt=arguments.prompt,
+        force=arguments.force,
+        undo=arguments.undo,
+    )
+
+
+def _summarised(
+    done: Compacted,
+    asked: "Asked",
+    request: CompactRequest,
+    compact: Callable[[CompactRequest], Compacted],
+    client_side: ClientSide,
+) -> tuple[Compacted, str]:
+    """The compaction with the summary by the client's model; or as it was, where none is to be had, and why."""
+    try:
+        summary = client_side.sample(f"{asked.prompt}\n\n<span>\n{asked.text}\n</span>", SAMPLED_TOKENS)
+        return _together(done, compact(replace(request, summary=summary, span=asked.span))), ""
+    except (InvalidRequest, Conflict) as error:
+        return done, str(error)
+
+
+def _together(first: Compacted, second: Compacted) -> Compacted:
+    """Both halves of a compaction that the client's model summarised in between."""
+    return replace(
+        second, before=first.before, runs=first.runs + second.runs, extracted=first.extracted + second.extracted
+    )

@@ -1,0 +1,45 @@
+"""The `forget` tool."""
+
+from typing import TYPE_CHECKING
+
+from mcp.types import CallToolResult
+
+from mcp_memory.domain.model.records import Json
+from mcp_memory.entrypoints.server.identity import asking, require
+from mcp_memory.entrypoints.server.strict_tool import StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.server.wire import ForgetArguments
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+DESCRIPTION = """\
+Use when asked to forget, or for what should never have been stored. retire hides records (restore brings them back); \
+erase destroys them everywhere, for good."""
+
+_DONE = {"retire": "retired", "erase": "erased", "restore": "restored"}
+PENDING = (
+    "Erased: no answer shows it any more. Other processes keep the memory's files in use; a server takes the bytes out "
+    "of them once they pause, by itself."
+)
+
+
+def build(app: "App") -> StrictTool:
+    """The tool over this app."""
+
+    def answer(arguments: ForgetArguments, client: str) -> CallToolResult:
+        if arguments.mode == "erase":
+            require("admin")
+        forgotten = app.forget(arguments.ids, arguments.mode, asking(app, client))
+        told: dict[str, Json] = {
+            _DONE[arguments.mode]: list(forgotten.done),
+            "not_found": list(forgotten.not_found),
+        }
+        if forgotten.extracted:
+            told["extracted_from_them"] = list(forgotten.extracted)
+        if not forgotten.purged:
+            told["note"] = PENDING
+        return structured(told)
+
+    return make_tool(
+        "forget", "Forget", DESCRIPTION, ForgetArguments, answer, annotations(destructive=True, idempotent=True)
+    )

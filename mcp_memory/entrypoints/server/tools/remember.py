@@ -1,0 +1,78 @@
+"""The `remember` tool."""
+
+from typing import TYPE_CHECKING, Any
+
+from mcp.types import CallToolResult
+
+from mcp_memory.domain.model.kind_fields import checked_details
+from mcp_memory.domain.model.records import Entity, Json, NewRecord, Relation
+from mcp_memory.entrypoints.server.arguments import Arguments
+from mcp_memory.entrypoints.server.identity import asking
+from mcp_memory.entrypoints.server.strict_tool import StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.server.wire import RememberArguments, given
+from mcp_memory.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.services.memory.remember import Remembered
+
+DESCRIPTION = """\
+Use as soon as something is learnt that will matter later: a decision and why, a fact, a procedure that worked, a \
+mistake to avoid (censor), who someone is. One idea each, in words that stand alone. Equal text is stored once; \
+`similar` lists near-duplicates, to revise or supersede."""
+
+
+def build(app: "App") -> StrictTool:
+    """The tool over this app."""
+
+    def answer(arguments: RememberArguments, client: str) -> CallToolResult:
+        items = _new_records(arguments, app)
+        remembered = app.remember(items, asking(app, client))
+        reasons: list[Json] = list(dict.fromkeys(one.degraded for one in remembered if one.degraded))
+        return structured({"records": [_show(one) for one in remembered]} | ({"degraded": reasons} if reasons else {}))
+
+    return make_tool("remember", "Remember", DESCRIPTION, RememberArguments, answer, annotations())
+
+
+def _fields_of_items(arguments: RememberArguments) -> list[dict[str, Any]]:
+    if bool(arguments.text) == bool(arguments.items):
+        raise InvalidRequest("Give either `text` (one record) or `items` (a list of 1 to 500 objects with `text`).")
+    defaults = given(arguments, without=frozenset({"items"}))
+    return [defaults | given(item) for item in arguments.items] or [defaults]
+
+
+def _new_records(arguments: RememberArguments, app: "App") -> list[NewRecord]:
+    """Raises InvalidRequest; of several items it names the one at fault."""
+    records: list[NewRecord] = []
+    for number, fields in enumerate(_fields_of_items(arguments)):
+        try:
+            records.append(_new_record(fields, app))
+        except InvalidRequest as error:
+            raise InvalidRequest(f"items[{number}]: {error}" if arguments.items else str(error)) from error
+    return records
+
+
+def _new_record(fields: dict[str, Any], app: "App") -> NewRecord:
+    """The record that an item's fields describe; a name, id or time given as "" counts as not given."""
+    said = {name: value for name, value in fields.items() if value != ""}
+    if "occurred_at" in said:
+        said["occurred_at"] = app.parse_instant(said["occurred_at"])
+    said["details"] = checked_details(said.get("kind", "fact"), said.get("details", {}))
+    said["entities"] = tuple(Entity(**_said(entity)) for entity in said.get("entities", ()))
+    said["relations"] = tuple(Relation(**_said(relation)) for relation in said.get("relations", ()))
+    return NewRecord(**said)
+
+
+def _said(arguments: Arguments) -> dict[str, Any]:
+    return {name: value for name, value in given(arguments).items() if value != ""}
+
+
+def _show(remembered: "Remembered") -> dict[str, Json]:
+    shown: dict[str, Json] = {
+        "id": remembered.id,
+        "status": remembered.status,
+        "similar": list(remembered.similar),
+        "redacted": remembered.redacted,
+    }
+    optional: dict[str, Json] = {"cleaned": remembered.cleaned, "superseded_by": remembered.superseded_by}
+    return shown | {name: value for name, value in optional.items() if value}

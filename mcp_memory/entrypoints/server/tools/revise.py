@@ -1,0 +1,45 @@
+"""The `revise` tool."""
+
+from typing import TYPE_CHECKING
+
+from mcp.types import CallToolResult
+
+from mcp_memory.entrypoints.server.answers import show_cleaned, show_record
+from mcp_memory.entrypoints.server.identity import asking
+from mcp_memory.entrypoints.server.strict_tool import StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.server.wire import ReviseArguments
+from mcp_memory.services.memory.revise import Revision
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+DESCRIPTION = """\
+Use when a record proves wrong or outdated (new text keeps the old version; supersedes ranks others below it), when \
+its outcome is known, or after it was used (feedback)."""
+
+
+def build(app: "App") -> StrictTool:
+    """The tool over this app."""
+
+    def answer(arguments: ReviseArguments, client: str) -> CallToolResult:
+        caller = asking(app, client)
+        revised = app.revise(_revision(arguments), caller)
+        return structured(show_record(revised, caller) | show_cleaned(arguments.text))
+
+    return make_tool("revise", "Revise", DESCRIPTION, ReviseArguments, answer, annotations())
+
+
+def _revision(arguments: ReviseArguments) -> Revision:
+    return Revision(
+        id=arguments.id,
+        text=arguments.text or None,
+        importance=arguments.importance,
+        confidence=arguments.confidence,
+        tags=arguments.tags,
+        outcome=arguments.outcome,
+        status=arguments.status,
+        feedback=arguments.feedback,
+        supersedes=arguments.supersedes,
+        pinned=arguments.pinned,
+        visibility=arguments.visibility,
+    )

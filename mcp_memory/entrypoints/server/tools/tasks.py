@@ -1,0 +1,75 @@
+"""The `push_task` and `pop_task` tools."""
+
+from typing import TYPE_CHECKING
+
+from mcp.types import CallToolResult
+
+from mcp_memory.domain.model.records import Json
+from mcp_memory.entrypoints.server.answers import list_goals, show_cleaned, show_place, show_task
+from mcp_memory.entrypoints.server.identity import asking
+from mcp_memory.entrypoints.server.strict_tool import StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.server.wire import PopArguments, PushArguments
+from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+PUSH_DESCRIPTION = """\
+Use on entering a goal of several steps or a subtask, so that memory knows where you stand. With a plan, its steps \
+wait below the goal; enter each by task_id."""
+POP_DESCRIPTION = """\
+Use on leaving the current task, done or not: its result goes to the parent, in place of its details."""
+
+
+def build(app: "App") -> list[StrictTool]:
+    """Both tools over this app."""
+
+    def push(arguments: PushArguments, client: str) -> CallToolResult:
+        caller = asking(app, client, arguments.session_id)
+        stack = app.tasks.push(_push_request(arguments), caller)
+        shown: dict[str, Json] = {"task": show_task(stack.current) if stack.current else None} | show_place(
+            stack, caller
+        )
+        if not (arguments.goal.strip() or arguments.task_id):  # A plan, maybe elsewhere: nobody has moved.
+            shown["path"] = list_goals(app.tasks.stack(caller).path, caller)
+        return structured(shown | show_cleaned(arguments.goal, arguments.success_criteria, *arguments.plan))
+
+    def pop(arguments: PopArguments, client: str) -> CallToolResult:
+        caller = asking(app, client, arguments.session_id)
+        popped = app.tasks.pop(_pop_request(arguments), caller)
+        current = popped.stack.current
+        shown: dict[str, Json] = {
+            "popped": show_task(popped.popped),
+            "current": show_task(current) if current else None,
+        }
+        if popped.cascaded:
+            shown["abandoned"] = list_goals(popped.cascaded, caller)
+        cleaned = show_cleaned(arguments.result, *arguments.artifacts)
+        return structured(shown | show_place(popped.stack, caller) | cleaned)
+
+    return [
+        make_tool("push_task", "Push task", PUSH_DESCRIPTION, PushArguments, push, annotations()),
+        make_tool("pop_task", "Pop task", POP_DESCRIPTION, PopArguments, pop, annotations()),
+    ]
+
+
+def _push_request(arguments: PushArguments) -> PushRequest:
+    return PushRequest(
+        goal=arguments.goal,
+        task_id=arguments.task_id or None,
+        parent_id=arguments.parent_id or None,
+        plan=arguments.plan,
+        success_criteria=arguments.success_criteria or None,
+        inherit=arguments.inherit,
+        branch=arguments.branch,
+    )
+
+
+def _pop_request(arguments: PopArguments) -> PopRequest:
+    return PopRequest(
+        result=arguments.result,
+        status=arguments.status,
+        artifacts=arguments.artifacts,
+        task_id=arguments.task_id or None,
+        cascade=arguments.cascade,
+    )

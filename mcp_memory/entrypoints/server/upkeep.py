@@ -1,0 +1,72 @@
+"""Maintenance beside serving: a thread that takes a small step now and then. Knows no transport, and hinders no end."""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.errors import StoreUnavailable
+
+logger = logging.getLogger(__name__)
+
+FIRST_SECONDS: Final = 60.0
+"""Most servers live as long as one session of their client, which may be shorter than the interval."""
+PAUSE_SECONDS: Final = 1.0
+"""Between two steps, for calls to come first."""
+
+
+class Upkeep:
+    """Takes steps in the background, one after the other until nothing is done, then again after the interval.
+
+    `step` says whether it did anything. Where the store is busy or away, the interval goes by before the next attempt.
+    Whoever knows of something to do sets `wake`: then the next step is a pause away.
+    """
+
+    def __init__(
+        self,
+        step: Callable[[], bool],
+        seconds: float,
+        first: float = FIRST_SECONDS,
+        pause: float = PAUSE_SECONDS,
+        wake: threading.Event | None = None,
+    ) -> None:
+        self._step = step
+        self._wake = wake or threading.Event()
+        self._seconds = seconds
+        self._first = min(first, seconds)
+        self._pause = pause
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no further step. Returns at once: a step under way is one transaction, which an end rolls back."""
+        self._stopped.set()
+        self._wake.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the last step to end; True where it has."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        wait = self._first
+        while not self._stopped.is_set():
+            if self._wake.wait(wait):
+                self._wake.clear()
+                self._stopped.wait(self._pause)
+            if not self._stopped.is_set():
+                wait = self._pause if self._take_step() else self._seconds
+
+    def _take_step(self) -> bool:
+        try:
+            return self._step()
+        except StoreUnavailable as error:
+            logger.info("Maintenance was put off: %s.", type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - the edge: nobody else would hear of it
+            if not self._stopped.is_set():  # After that the store may be closed under a step.
+                log_defect("Maintenance", error)
+        return False

@@ -1,0 +1,311 @@
+"""What the tools' arguments look like: the one place that knows the protocol's words and their limits.
+
+Free text is a plain string, "" where it was not given; ids and times too, so that a schema has no 'or null' in it.
+"""
+
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema
+
+from mcp_memory.domain.model.records import (
+    MAX_NAME_CHARS,
+    MAX_TAG_CHARS,
+    MAX_TAGS,
+    MAX_TEXT_CHARS,
+    Detail,
+    Kind,
+    Outcome,
+    Status,
+    Visibility,
+)
+from mcp_memory.domain.model.tasks import FinalStatus
+from mcp_memory.domain.text.control_characters import without_controls
+from mcp_memory.entrypoints.server.arguments import Arguments, Opened
+from mcp_memory.services.memory.forget import Mode
+from mcp_memory.services.memory.revise import Feedback
+
+Order = Literal["best_first", "reverse", "edges"]
+ChosenPass = Literal["mask", "tool_calls", "threshold", "goal_batch"]
+"""Those that a caller may choose among and order; what keeps a log below its ceiling always comes last."""
+
+MAX_ITEMS = 500
+MAX_MESSAGES = 50_000
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty")
+    return text
+
+
+def _no_controls(name: str) -> str:
+    """Texts are cleaned; a name that was would be another name."""
+    if without_controls(name)[1]:
+        raise ValueError("must hold no control character")
+    return name
+
+
+Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS), AfterValidator(_not_blank)]
+LongText = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS)]
+Words = Annotated[str, StringConstraints(max_length=100_000)]
+Goal = Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_not_blank)]
+Line = Annotated[str, StringConstraints(max_length=2_000)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS)]
+OptionalName = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARS)]
+SessionName = Annotated[OptionalName, AfterValidator(_no_controls)]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TAG_CHARS), AfterValidator(_no_controls)]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=32), AfterValidator(_no_controls)]
+OptionalId = Annotated[str, StringConstraints(max_length=32), AfterValidator(_no_controls)]
+When = Annotated[str, StringConstraints(max_length=100)]
+
+Tags = Annotated[tuple[Tag, ...], Field(max_length=MAX_TAGS, strict=False), Opened]
+Ids = Annotated[tuple[Id, ...], Field(max_length=MAX_ITEMS, strict=False), Opened]
+Names = Annotated[tuple[Name, ...], Field(strict=False, max_length=100), Opened]
+# The eleven kinds are listed where records are made; a filter's error names them.
+Kinds = Annotated[
+    tuple[Annotated[Kind, WithJsonSchema({"type": "string"})], ...], Field(strict=False, max_length=20), Opened
+]
+Properties = Annotated[dict[str, JsonValue], Field(max_length=100), Opened, WithJsonSchema({"type": "object"})]
+
+
+class EntityArgument(Arguments):
+    """A thing the record mentions."""
+
+    name: Name
+    type: OptionalName = ""
+    properties: Properties = Field(default_factory=dict)
+
+
+class RelationArgument(Arguments):
+    """`source --[type]--> target`, between names of entities."""
+
+    source: Name
+    type: Name
+    target: Name
+    weight: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+
+class ItemArgument(Arguments):
+    """One of several records."""
+
+    text: Text
+    kind: Kind = "fact"
+    importance: Annotated[float, Field(ge=0, le=10)] = 1.0
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    tags: Tags = ()
+    entities: Annotated[tuple[EntityArgument, ...], Field(strict=False, max_length=100), Opened] = ()
+    relations: Annotated[tuple[RelationArgument, ...], Field(strict=False, max_length=100), Opened] = ()
+    outcome: Outcome | None = None
+    details: Annotated[
+        Properties,
+        WithJsonSchema(
+            {
+                "type": "object",
+                "description": "procedure: name, description; censor: trigger, reason, action (warn|block), domain; "
+                "decision: reasons, alternatives; event: type, path, command, stdout, stderr, message, stack",
+            }
+        ),
+    ] = Field(default_factory=dict)
+    supersedes: Annotated[Ids, Field(description="Records this one replaces")] = ()
+    reassert: Annotated[bool, Field(description="Store though a newer record superseded this text")] = False
+    task_id: OptionalId = ""
+    session_id: SessionName = ""
+    occurred_at: Annotated[When, Field(description="ISO time, date or phrase; now where not given")] = ""
+    pinned: Annotated[bool, Field(description="Always part of contexts")] = False
+    visibility: Annotated[
+        Visibility, Field(description="private: this agent; shared: this project; user: this person, in every project")
+    ] = "shared"
+    speaker: OptionalName = ""
+    role: OptionalName = ""
+    tool: OptionalName = ""
+    call_id: OptionalName = ""
+
+
+class RememberArguments(ItemArgument):
+    """One record, or several that share the fields given beside them."""
+
+    text: LongText = ""
+    items: Annotated[
+        tuple[ItemArgument, ...],
+        Field(max_length=MAX_ITEMS, strict=False),
+        Opened,
+        WithJsonSchema(
+            {
+                "type": "array",
+                "items": {"type": "object"},
+                "description": "Instead of text: 1-500 objects of these fields; fields beside items are defaults",
+            }
+        ),
+    ] = ()
+
+
+class RecallArguments(Arguments):
+    """A query, or ids to open."""
+
+    query: Words = ""
+    ids: Annotated[Ids, Field(description="Open these records, or a context's account, instead")] = ()
+    limit: Annotated[int, Field(ge=1, le=100)] = 10
+    detail: Detail = "summary"
+    kinds: Kinds = ()
+    tags: Tags = ()
+    entities: Names = ()
+    since: Annotated[When, Field(description='Date, ISO time or phrase ("last week")')] = ""
+    until: When = ""
+    task_id: OptionalId = ""
+    session_id: SessionName = ""
+    include_inactive: bool = False
+    offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    max_tokens: Annotated[int, Field(ge=100, le=1_000_000)] = 2000
+    explain: bool = False
+
+
+class StrategyArgument(Arguments):
+    """A strategy by name, with what to do differently; what a field may hold is checked where strategies are read."""
+
+    name: OptionalName = ""
+    order: Order | None = None
+    decay_hours: JsonValue = None
+    half_life_hours: JsonValue = None
+    weights: Annotated[JsonValue, Opened] = None
+    shares: Annotated[JsonValue, Opened] = None
+    priorities: Annotated[JsonValue, Opened] = None
+    limits: Annotated[JsonValue, Opened] = None
+    least: Annotated[JsonValue, Opened] = None
+    layout: JsonValue = None
+    depth: JsonValue = None
+    failures: JsonValue = None
+
+
+def _named(value: object) -> object:
+    if not isinstance(value, str | dict | StrategyArgument):
+        raise ValueError("must be a name or an object")
+    return {"name": value} if isinstance(value, str) else cast("object", value)
+
+
+class ContextArguments(Arguments):
+    """What a context is for, and how it is put together."""
+
+    query: Annotated[Words, Field(description="What you are about to do")] = ""
+    max_tokens: Annotated[int, Field(ge=64, le=1_000_000)] | None = None
+    strategy: Annotated[
+        StrategyArgument | None,
+        BeforeValidator(_named),
+        Opened,  # runs first
+        WithJsonSchema(
+            {
+                "type": ["string", "object"],
+                "description": "auto, balanced, recent, important, clustered, decision, debugging, planning, question, "
+                "creation, conversation, coding, support, research; or {name, weights, limits, layout, order, …}",
+            }
+        ),
+    ] = None
+    session_id: SessionName = ""
+    task_id: OptionalId = ""
+    kinds: Kinds = ()
+    tags: Tags = ()
+    entity_types: Names = ()
+    since: When = ""
+    until: When = ""
+    exclude: Ids = ()
+    additional_context: Annotated[LongText, Field(description="Text to include, such as the files at hand")] = ""
+    order: Order | None = None
+    decay_hours: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
+    previous: Annotated[
+        OptionalId, Field(description="Your last context's id: answers 'unchanged', or what is new")
+    ] = ""
+    compress: bool = False
+    explain: bool = False
+
+
+class PushArguments(Arguments):
+    """A new task, a plan of subtasks, or an existing task to enter."""
+
+    goal: Annotated[str, StringConstraints(max_length=2_000)] = ""
+    task_id: Annotated[OptionalId, Field(description="Enter this planned or blocked task instead")] = ""
+    parent_id: Annotated[OptionalId, Field(description="Where goal or plan goes, if not here")] = ""
+    plan: Annotated[
+        tuple[Goal, ...], Field(strict=False, max_length=100, description="Goals of the steps ahead"), Opened
+    ] = ()
+    success_criteria: Words = ""
+    inherit: Annotated[Ids, Field(description="Records the task should see")] = ()
+    branch: Annotated[bool, Field(description="Keep what is stored here out of the trunk until popped")] = False
+    session_id: SessionName = ""
+
+
+class PopArguments(Arguments):
+    """How the current task, or the one named, ended."""
+
+    result: Annotated[Text, Field(description="What came of it, in words the parent needs")]
+    status: FinalStatus = "complete"
+    artifacts: Annotated[tuple[Line, ...], Field(strict=False, max_length=100, description="Paths, links"), Opened] = ()
+    task_id: Annotated[OptionalId, Field(description="If not the current; planned too")] = ""
+    cascade: Annotated[bool, Field(description="End its open subtasks too")] = False
+    session_id: SessionName = ""
+
+
+class CompactArguments(Arguments):
+    """What to compact, how, and who summarises."""
+
+    session_id: SessionName = ""
+    messages: Annotated[
+        tuple[dict[str, JsonValue], ...],
+        Field(strict=False, max_length=MAX_MESSAGES),
+        Opened,
+        WithJsonSchema(
+            {
+                "type": "array",
+                "items": {"type": "object"},
+                "description": "The conversation, or its new part, as your API has it",
+            }
+        ),
+    ] = ()
+    transcript: Annotated[
+        str, StringConstraints(max_length=4_000), Field(description="Or the path of a Claude Code transcript")
+    ] = ""
+    window: Annotated[int, Field(ge=1_000, le=100_000_000, description="Yours, in tokens")] | None = None
+    preset: Literal["default", "aggressive", "conservative"] | None = None
+    passes: Annotated[
+        tuple[ChosenPass, ...],
+        Field(strict=False, max_length=10, description="mask, tool_calls, threshold, goal_batch"),
+        Opened,
+        WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+    ] = ()
+    summarizer: Annotated[
+        Literal["extractive", "model", "caller", "sampling"] | None,
+        Field(description="caller: you get prompt and span; call again with summary and span"),
+    ] = None
+    summary: LongText = ""
+    span: OptionalName = ""
+    instructions: Annotated[Words, Field(description="Added to the prompt")] = ""
+    prompt: Annotated[Words, Field(description="Replaces it")] = ""
+    force: Annotated[bool, Field(description="Summarise at any fill")] = False
+    undo: Annotated[bool, Field(description="Take the latest back")] = False
+    max_tokens: Annotated[int, Field(ge=500, le=1_000_000)] = 8000
+
+
+class ReviseArguments(Arguments):
+    """What changes about a record."""
+
+    id: Id
+    text: LongText = ""
+    importance: Annotated[float, Field(ge=0, le=10)] | None = None
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    tags: Tags | None = None
+    outcome: Outcome | None = None
+    status: Status | None = None
+    feedback: Feedback | None = None
+    supersedes: Annotated[Ids, Field(description="Records this one replaces")] = ()
+    pinned: bool | None = None
+    visibility: Visibility | None = None
+
+
+class ForgetArguments(Arguments):
+    """Records to put away, to destroy, or to bring back."""
+
+    ids: Annotated[tuple[Id, ...], Field(strict=False, min_length=1, max_length=MAX_ITEMS), Opened]
+    mode: Mode = "retire"
+
+
+def given(arguments: Arguments, *, without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The fields that the call named, by name."""
+    return {name: getattr(arguments, name) for name in arguments.model_fields_set - without}

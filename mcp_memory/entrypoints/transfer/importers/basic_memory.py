@@ -1,0 +1,216 @@
+"""basic-memory's notes: Markdown with frontmatter, whose list items are observations, relations or neither.
+
+The folder is somebody else's: no link in it is followed, and a note is read up to a limit.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from operator import attrgetter
+from pathlib import Path
+
+from mcp_memory.bounded_files import MB, read_regular
+from mcp_memory.domain.model.records import Entity, NewRecord, Relation
+from mcp_memory.domain.text.control_characters import visible
+from mcp_memory.domain.text.times import is_datable
+from mcp_memory.entrypoints.transfer.importers.fitting import few_tags, short_name
+from mcp_memory.errors import InvalidRequest
+
+SESSION = "import-basic-memory"
+MAX_NOTE_BYTES = 16 * MB
+_FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_FIELD = re.compile(r"([\w-]+):[ \t]*(.*)")
+_HEADING = re.compile(r"#{1,6}\s+(.+)")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_ITEM = re.compile(r"\s*[-*+]\s+(.+)")
+_CATEGORY = re.compile(r"\[([^\[\]()]+)\]\s+(.+)")
+_NO_CATEGORY = re.compile(r"\W?|[xX]|\d{1,3}:\d{2}.*")
+"""A task's box, or the time in a transcript."""
+_TAG = re.compile(r"(?:^|(?<=\s))#([^\s#]+)")
+_SPACE = re.compile(r"(\s+)")
+_ONLY_TAG = re.compile(r"#[^\s#]+")
+_CONTEXT = re.compile(r"(.*\S)\s*\(([^()]+)\)")
+_RELATION = re.compile(r"""(?:"([^"]+)"|'([^']+)'|([^\s\[]+))\s*\[\[([^\[\]]+)\]\]\s*(?:\((.*)\))?""")
+_LINK = re.compile(r"\[\[([^\[\]]+)\]\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Note:
+    """What all records of one file have in common."""
+
+    title: str
+    type: str
+    tags: tuple[str, ...]
+    occurred_at: float
+    file: str
+
+
+@dataclass(slots=True)
+class _Section:
+    """The prose below a heading, while it is read."""
+
+    heading: str = ""
+    lines: list[str] = field(default_factory=list[str])
+
+
+def read_basic_memory(path: Path, project: str | None, left_out: Counter[str]) -> Iterator[NewRecord]:
+    """A record for each observation, each relation, and the prose below each heading.
+
+    Raises InvalidRequest where the path is no folder.
+    """
+    if project is not None or not path.is_dir():
+        raise InvalidRequest("basic-memory keeps a project in a folder of Markdown files; name that folder alone.")
+    root = path.resolve()
+    for file in _files(root, left_out):
+        if file.suffix.lower() != ".md":
+            left_out["files that are no Markdown"] += 1
+            continue
+        try:
+            text = read_regular(file, MAX_NOTE_BYTES, follow_link=False).decode("utf-8-sig")
+        except UnicodeDecodeError:
+            left_out["files that cannot be read as text in UTF-8"] += 1
+        except OSError as error:
+            left_out[f"files that cannot be read ({error.strerror})"] += 1
+        else:
+            plain = visible(text.replace("\r\n", "\n").replace("\r", "\n"))
+            yield from _read_note(plain, file, file.relative_to(root), left_out)
+
+
+def _files(root: Path, left_out: Counter[str]) -> Iterator[Path]:
+    """The files below a folder in the order of their paths, without hidden ones. Links are counted, never followed.
+
+    Folders wait on a list instead of the interpreter's stack, so that they may lie as deep as the system lets them.
+    """
+    waiting = [(root, True)]
+    while waiting:
+        here, is_folder = waiting.pop()
+        if not is_folder:
+            yield here
+            continue
+        for entry in reversed(_entries(here, left_out)):
+            if entry.is_symlink():
+                left_out["links (none is followed)"] += 1
+            else:
+                waiting.append((here / entry.name, entry.is_dir(follow_symlinks=False)))
+
+
+def _entries(folder: Path, left_out: Counter[str]) -> list[os.DirEntry[str]]:
+    """What is in a folder and not hidden, by name."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted((entry for entry in found if not entry.name.startswith(".")), key=attrgetter("name"))
+    except OSError as error:
+        left_out[f"folders that cannot be read ({error.strerror})"] += 1
+        return []
+
+
+def _read_note(text: str, file: Path, inside: Path, left_out: Counter[str]) -> Iterator[NewRecord]:
+    front = _FRONT.match(text)
+    told = _front_matter(front[1].splitlines()) if front else {}
+    tags = [part.strip().lstrip("#") for each in told.get("tags", ()) for part in each.split(",")]
+    note = _Note(
+        title=short_name(" ".join(told.get("title", ())) or file.stem, left_out),
+        type=short_name(" ".join(told.get("type", ())) or "note", left_out),
+        tags=few_tags((tag for tag in tags if tag), left_out),
+        occurred_at=_instant(told.get("created", ()), file),
+        file=inside.as_posix(),
+    )
+    yield from _records(text[front.end() :] if front else text, note)
+
+
+def _front_matter(lines: Iterable[str]) -> dict[str, list[str]]:
+    """The fields of the frontmatter, as lists of texts; of nested ones only their lists."""
+    told: dict[str, list[str]] = {}
+    name = ""
+    for line in lines:
+        if found := _FIELD.fullmatch(line):
+            name, value = found[1], found[2].strip()
+            inner = value[1:-1].split(",") if value.startswith("[") and value.endswith("]") else [value]
+            told[name] = [part for each in inner if (part := each.strip().strip("'\""))]
+        elif name and (item := _ITEM.fullmatch(line)):
+            told[name].append(item[1].strip().strip("'\""))
+    return told
+
+
+def _instant(created: Iterable[str], file: Path) -> float:
+    """When the note says that it was made, by this machine's clock where it names no zone; else its file's time."""
+    try:
+        instant = datetime.fromisoformat("".join(created)).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return file.stat().st_mtime
+    return instant if is_datable(instant) else file.stat().st_mtime
+
+
+def _records(body: str, note: _Note) -> Iterator[NewRecord]:
+    section, in_code = _Section(), False
+    for line in body.splitlines():
+        in_code ^= bool(_FENCE.match(line))
+        heading = None if in_code else _HEADING.fullmatch(line.strip())
+        if heading:
+            yield from _prose(section, note)
+            section = _Section(heading=heading[1].strip())
+        elif (item := None if in_code else _ITEM.fullmatch(line)) and (found := _item(item[1].strip(), note)):
+            yield found
+        else:
+            section.lines.append(line)
+    yield from _prose(section, note)
+
+
+def _item(text: str, note: _Note) -> NewRecord | None:
+    """What a list item says, where it is an observation or a relation."""
+    if found := _RELATION.fullmatch(text):
+        kind = found[1] or found[2] or found[3]
+        said = f"{note.title} {kind.replace('_', ' ')} {_target(found[4])}"
+        return _record(f"{said} ({found[5]})" if found[5] else said, note, ((kind, found[4]),))
+    category = _CATEGORY.fullmatch(text)
+    if category and not _NO_CATEGORY.fullmatch(category[1].strip()):
+        return _observation(category[2], category[1].strip(), note)
+    return _observation(text, "", note) if not category and _TAG.search(text) else None
+
+
+def _observation(text: str, category: str, note: _Note) -> NewRecord:
+    """`- [category] text #tag (context)`; a tag inside the sentence is one of its words as well."""
+    context = _CONTEXT.fullmatch(text)
+    said = context[1] if context else text
+    tags = _TAG.findall(said)
+    said = _without_last_tags(said)
+    kind = "decision" if category.casefold() == "decision" else "fact"
+    found = _record(f"{note.title}: {said}", note, tags=[category, *tags] if category else tags)
+    details = {**found.details, "context": context[2]} if context else found.details
+    return replace(found, kind=kind, details=details)
+
+
+def _without_last_tags(said: str) -> str:
+    """What is said before the tags at its end: "Reads #well in storms #weather #sea" keeps its first tag alone."""
+    words = _SPACE.split(said)  # words, and between them what parts them
+    while len(words) > 2 and (not words[-1] or _ONLY_TAG.fullmatch(words[-1])):
+        del words[-2:]
+    return "".join(words)
+
+
+def _prose(section: _Section, note: _Note) -> Iterator[NewRecord]:
+    text = "\n".join(section.lines).strip()
+    if text:
+        heading = f" — {section.heading}" if section.heading not in ("", note.title) else ""
+        yield _record(f"{note.title}{heading}\n{text}", note, [("links_to", name) for name in _LINK.findall(text)])
+
+
+def _record(text: str, note: _Note, links: Iterable[tuple[str, str]] = (), tags: Iterable[str] = ()) -> NewRecord:
+    related = [Relation(source=note.title, type=kind, target=name) for kind, link in links if (name := _target(link))]
+    return NewRecord(
+        text=text,
+        tags=tuple(dict.fromkeys((*tags, *note.tags))),
+        entities=(Entity(name=note.title, type=note.type),),
+        relations=tuple(dict.fromkeys(related)),
+        details={"file": note.file},
+        occurred_at=note.occurred_at,
+        session_id=SESSION,
+    )
+
+
+def _target(link: str) -> str:
+    """The note that a link names, without its heading and the words it is shown as."""
+    return re.split(r"[|#]", link)[0].strip()

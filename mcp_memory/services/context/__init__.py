@@ -1,0 +1,1 @@
+"""Assembly: from a task and a query to one block inside a token budget."""

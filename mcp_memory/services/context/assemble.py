@@ -1,0 +1,410 @@
+"""Assemble: the context for the task at hand, inside a hard token budget, and the account of every candidate."""
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+from mcp_memory.domain.context.budget import LEARNT, OTHERS, REST, Item
+from mcp_memory.domain.context.items import (
+    Measure,
+    approach_item,
+    entity_item,
+    note_item,
+    notice_item,
+    record_item,
+    relation_item,
+    stack_items,
+    tasks_beyond,
+    text_item,
+)
+from mcp_memory.domain.context.near_duplicates import CLUSTER_COSINE, clustered, repeated
+from mcp_memory.domain.context.rendering import SECTION_OF_KIND, group_title
+from mcp_memory.domain.context.scoring import Candidate, Scored, ordered, scored
+from mcp_memory.domain.model.contexts import ContextReport, Omission
+from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json, Kind
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.strategy import (
+    SECTION_SHARES,
+    Override,
+    Share,
+    Strategies,
+    Strategy,
+)
+from mcp_memory.domain.model.tasks import Stack
+from mcp_memory.domain.model.tokens import EXACT, ModelFactor
+from mcp_memory.domain.text.authors import author, is_own
+from mcp_memory.errors import NotFound, StoreUnavailable
+from mcp_memory.ports import Clock, FilterIndex, GraphStore, RecordStore, TokenCounter, VectorStore
+from mcp_memory.services.context.candidates import Gathered, Gathering, Question
+from mcp_memory.services.context.choose_strategy import Choosing
+from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, Draft, Order, compose
+from mcp_memory.services.context.follow_up import Built, FollowingUp
+from mcp_memory.services.memory.echo_filter import GivenOut
+from mcp_memory.services.memory.visibility import hidden_branches, stack_of, visible_to
+from mcp_memory.services.retrieval.search import Querying
+
+CALLER_TEXT_SHARE = 4
+"""The caller's own additional text takes at most a quarter of the budget."""
+LEAST_FORM_TOKENS = 20
+"""No item is shorter: its frame alone takes about as much."""
+COMPARED = 400
+"""Of so many, the best, each is held against every other where like is to stand beside like."""
+SHARE_OF_KIND: Mapping[Kind, Share] = {
+    "decision": "decisions", "fact": "facts", "procedure": "procedures", "episode": "episodes", "summary": "episodes",
+}  # fmt: skip
+OF_WHAT_IS_NAMED: Mapping[str, float] = {"entities": 0.05, "relations": 0.05}
+"""Where a strategy says nothing of them: a few lines on the things that the query names."""
+OF_WHAT_WAS_LEARNT: Mapping[str, float] = {LEARNT: 0.6}
+"""Where nothing is asked, before the log has its turn: an hour of work would fill any block with what was said last."""
+SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", "recall": "semantic"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextRequest:
+    """What to assemble for. `max_tokens` is in the client's tokens; None means the configured default.
+
+    `overrides` are fields of the strategy that are to be different in this call. A `notice`, what the reader has to
+    know of this memory as a whole, is always in the block; in a small one the `short_notice`.
+    """
+
+    query: str = ""
+    max_tokens: int | None = None
+    strategy: str | None = None
+    overrides: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    kinds: tuple[Kind, ...] = ()
+    tags: tuple[str, ...] = ()
+    entity_types: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    task_id: str | None = None
+    exclude: tuple[str, ...] = ()
+    additional_context: str = ""
+    order: Order = "best_first"
+    decay_hours: float | None = None
+    previous: str | None = None
+    compress: bool = False
+    explain: bool = False
+    notice: str = ""
+    short_notice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The fenced block, and the account of what is in it and what is not."""
+
+    text: str
+    report: ContextReport
+
+
+class AssembleContext:
+    """Assembles contexts. Thread-safe; never calls a language model."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        vectors: VectorStore,
+        querying: Querying,
+        graph: GraphStore,
+        filters: FilterIndex,
+        counter: TokenCounter,
+        given_out: GivenOut,
+        clock: Clock,
+        strategies: Strategies,
+        overridden: Override,
+        default_max_tokens: int,
+        *,
+        takes_guidance: bool = True,
+    ) -> None:
+        """Identities and constraints that other agents stored enter where `takes_guidance`."""
+        self._records = records
+        self._vectors = vectors
+        self._gathering = Gathering(records, querying, graph, filters, takes_guidance=takes_guidance)
+        self._querying = querying
+        self._counter = counter
+        self._given_out = given_out
+        self._clock = clock
+        self._choosing = Choosing(strategies, overridden)
+        self._default_max_tokens = default_max_tokens
+        self._following = FollowingUp(records, clock)
+
+    def __call__(self, request: ContextRequest, caller: Caller, factor: ModelFactor = EXACT) -> Context:
+        """The block whose tokens, fence included, never exceed the budget.
+
+        `factor` says how the client's tokens relate to those counted. What was built for the same request at the same
+        revision half a minute ago is given again. With `previous`, the block goes on from that one where it can.
+
+        Raises:
+            BudgetTooSmall: not even the fence and the current goal fit; the message names the least that works.
+            InvalidRequest: an unknown strategy, or a time that cannot be read.
+            NotFound: an unknown task.
+            StoreUnavailable: nothing could be read.
+        """
+        started = time.perf_counter()
+        measure, digest = self._measure(factor), _request_digest(request)
+        key = (digest, request.explain, request.notice, caller, factor, self._records.revision())
+        built = self._following.built(key)
+        is_cached = built is not None
+        if built is None:
+            built = self._build(request, caller, measure, digest)
+            if not built.metadata["degraded"]:  # What could not be asked may be back at once.
+                self._following.keep(key, built)
+        block, told = self._following.follow(request.previous, built, caller, measure)
+        metadata = {**built.metadata, **self._told(factor, started), **told, "cached": is_cached}
+        report = replace(block.report, metadata=metadata)
+        self._given_out.note(caller, ((component.id, component.text) for component in report.components))
+        # The query stays with the caller: an erased text may have been asked for in its own words.
+        kept = {name: value for name, value in metadata.items() if name != "query"}
+        account = replace(report, metadata=kept)
+        self._records.keep_context(account, caller, self._clock(), anew="unchanged" not in told)
+        return Context(text=block.text, report=report)
+
+    def add_event(self, context_id: str, record_id: str, caller: Caller, factor: ModelFactor = EXACT) -> Context:
+        """A context that this process assembled, with one more record, the first of its section, in the same budget.
+
+        What does not hold any more is left out, and the least wanted items give way until it fits.
+
+        Raises:
+            NotFound: this process knows no such context, or the caller no such record.
+        """
+        record = self._records.get([record_id], caller.scopes).get(record_id)
+        is_hidden = record is None or record.branch_id in hidden_branches(self._records, caller)
+        if record is None or is_hidden or not record.holds:
+            raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
+        measure = self._measure(factor)
+        each = Scored(candidate=Candidate(record=record, source="added", relevance=1.0), score=1.0, parts={})
+        name, section = author(record.agent, caller), SECTION_OF_KIND[record.kind]
+        item = record_item(each, measure, section=section, share=REST, author=name)
+        block = self._following.with_first(context_id, item, caller, measure)
+        if block is None:
+            raise NotFound(f"No context {context_id!r} is kept here; call `assemble_context` for a new one.")
+        self._records.keep_context(block.report, caller, self._clock())
+        return Context(text=block.text, report=block.report)
+
+    def forget(self) -> None:
+        """Drop what was kept of built blocks: something that stands in them was erased."""
+        self._following.forget()
+
+    def _build(self, request: ContextRequest, caller: Caller, measure: Measure, digest: str) -> Built:
+        """The whole block for a request, as if nothing had been shown before."""
+        now = self._clock()
+        stack = stack_of(self._records, caller, request.task_id)
+        budget = request.max_tokens or self._default_max_tokens
+        overrides = dict(request.overrides)
+        if request.decay_hours is not None:
+            overrides["decay_hours"] = request.decay_hours
+        chosen = self._choosing(request.strategy, request.query, overrides, stack, budget)
+        read = self._querying.read(chosen.asked) if chosen.asked else None
+        question = Question(
+            read=read,
+            where=self._filter(request, caller, stack),
+            stack=stack,
+            strategy=chosen.strategy,
+            caller=caller,
+            budget=budget,
+            now=now,
+        )
+        gathered = self._gathering(question)
+        ranked, crowded_out = _with_room(ordered(question.strategy, gathered.candidates, now), budget)
+        ranked, gathered = self._distinct(question, ranked, gathered)
+        items = self._items(request, question, gathered, ranked, measure, now)
+        beyond = [Omission(id=each, reason="more tasks in memory://tasks") for each in tasks_beyond(stack, items)]
+        draft = Draft(
+            items=items,
+            omitted=[*gathered.omitted, *beyond],
+            budget=budget,
+            digest=digest,
+            strategy=chosen.strategy.name,
+            crowded_out=crowded_out,
+            is_cut=bool(beyond),
+            order=request.order,
+            shares={**OF_WHAT_IS_NAMED, **OF_WHAT_WAS_LEARNT, **question.strategy.shares},
+            flexible=_flexible(request, question.strategy, measure),
+            cheapest_first=request.compress,
+            explain=request.explain,
+        )
+        block = compose(draft, measure)
+        metadata: dict[str, Json] = {
+            "query": request.query,
+            **chosen.told,
+            "candidates": dict(gathered.found),
+            "degraded": list(gathered.degraded),
+            "order": request.order,
+            "utilisation": round(block.report.token_count / budget, 3),
+            "relevance": _mean_relevance(ranked, block),
+        }
+        return Built(
+            draft=draft,
+            block=block,
+            metadata=metadata,
+            asked=chosen.asked,
+            vector=read.query.vector if read else None,
+            where=replace(question.where, passing=None),
+            strategy=chosen.name,
+        )
+
+    def _filter(self, request: ContextRequest, caller: Caller, stack: Stack) -> RecordFilter:
+        since, until = self._querying.between(request.since, request.until)
+        return replace(
+            visible_to(self._records, caller),
+            kinds=frozenset(request.kinds),
+            tags=frozenset(request.tags),
+            entity_types=frozenset(request.entity_types),
+            since=since,
+            until=until,
+            exclude=frozenset(request.exclude),
+            isolated_tasks=stack.isolated,
+        )
+
+    def _distinct(self, question: Question, ranked: list[Scored], gathered: Gathered) -> tuple[list[Scored], Gathered]:
+        """Candidates best first, without those that say what a better one says; in clusters where that is wanted."""
+        repeats = repeated([each.candidate.record for each in ranked])
+        omitted = [Omission(id=i, reason=f"says the same as {better}") for i, better in repeats.items()]
+        ranked = [each for each in ranked if each.candidate.record.id not in repeats]
+        gathered = replace(gathered, omitted=[*gathered.omitted, *omitted])
+        if question.strategy.layout != "clustered":
+            return ranked, gathered
+        ids = [each.candidate.record.id for each in ranked]
+        try:
+            pairs = self._vectors.alike(question.where.scopes, ids[:COMPARED], CLUSTER_COSINE)
+        except StoreUnavailable as error:
+            return ranked, replace(gathered, degraded=(*gathered.degraded, f"clusters: {error}"))
+        places = {record_id: place for place, record_id in enumerate(clustered(ids, pairs))}
+        return sorted(ranked, key=lambda each: places[each.candidate.record.id]), gathered
+
+    def _items(
+        self,
+        request: ContextRequest,
+        question: Question,
+        gathered: Gathered,
+        ranked: Sequence[Scored],
+        measure: Measure,
+        now: Instant,
+    ) -> list[Item]:
+        """Everything that competes, in the order in which it is served."""
+        strategy = question.strategy
+        caller = question.caller
+        items = stack_items(question.stack, measure, lambda agent: author(agent, caller))
+        if strategy.questions and (ranked or gathered.always or items):
+            items.append(approach_item(strategy, measure))
+        if request.notice:
+            items.insert(0, notice_item(request.notice, request.short_notice, measure))
+        items += _guidance(gathered.always, caller, measure)
+        for place, candidate in enumerate(gathered.focus):
+            name = author(candidate.record.agent, caller)
+            each = scored(strategy, candidate, now)
+            item = record_item(each, measure, section="Current Focus", share="focus", author=name)
+            items.append(replace(item, position=place))
+        if request.additional_context.strip():
+            room = question.budget // CALLER_TEXT_SHARE
+            items.append(text_item(request.additional_context.strip(), "Additional Context", measure, room))
+        if gathered.note:
+            items.append(note_item(gathered.note, measure))
+        has_part = question.read is None and _crowds(ranked, strategy)
+        groups = _groups(ranked) if strategy.layout == "by_kind" else frozenset[str]()
+        for each in ranked:
+            kind = each.candidate.record.kind
+            section = SECTION_OF_KIND[kind] if strategy.layout == "by_kind" else FLAT_SECTION
+            share = LEARNT if has_part and kind not in LOG_KINDS else _share(each, strategy)
+            name = author(each.candidate.record.agent, caller)
+            items.append(record_item(each, measure, section=section, share=share, author=name, groups=groups))
+        items += [entity_item(entity, measure) for entity in gathered.entities]
+        items += [relation_item(each, measure) for each in gathered.relations]
+        return items
+
+    def _measure(self, factor: ModelFactor) -> Measure:
+        return Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor.factor)
+
+    def _told(self, factor: ModelFactor, started: float) -> dict[str, Json]:
+        return {
+            "encoding": self._counter.name,
+            "token_family": factor.family,
+            "token_factor": factor.factor,
+            "token_known_error": factor.known_error,
+            "revision": self._records.revision(),
+            "assembly_ms": round((time.perf_counter() - started) * 1000, 2),
+        }
+
+
+def _guidance(always: Sequence[Candidate], caller: Caller, measure: Measure) -> list[Item]:
+    """Identity and constraints, the caller's own first in their sections and in what the budget holds."""
+    items: list[Item] = []
+    for place, candidate in enumerate(sorted(always, key=lambda each: not is_own(each.record, caller))):
+        record = candidate.record
+        each = Scored(candidate=candidate, score=record.importance, parts={})
+        item = record_item(
+            each,
+            measure,
+            section=SECTION_OF_KIND[record.kind],
+            share=record.kind if is_own(record, caller) else OTHERS,
+            author=author(record.agent, caller),
+        )
+        warns = record.kind == "censor" and record.details.get("action") != "block"
+        items.append(replace(item, position=warns * len(always) + place))
+    return items
+
+
+def _groups(ranked: Sequence[Scored]) -> frozenset[str]:
+    """Days of the log of which there are several candidates of one kind, to stand together under one title."""
+    sizes = Counter(group_title(each.candidate.record) for each in ranked)
+    return frozenset(title for title, size in sizes.items() if title and size > 1)
+
+
+def _with_room(ranked: list[Scored], budget: int) -> tuple[list[Scored], list[str]]:
+    """Chosen ones first, then the best, as many as could fit if all were short; and ids of those behind them.
+
+    So many of the log, and so many of what was learnt, lest one leave no room to the other.
+    """
+    ranked.sort(key=lambda each: each.candidate.source not in ("inherited", "pinned"))  # Stable: these go first.
+    most = max(budget // LEAST_FORM_TOKENS, 1)
+    seen: Counter[bool] = Counter()
+    kept: list[Scored] = []
+    crowded_out: list[str] = []
+    for each in ranked:
+        is_log = each.candidate.record.kind in LOG_KINDS
+        seen[is_log] += 1
+        if seen[is_log] <= most:
+            kept.append(each)
+        else:
+            crowded_out.append(each.candidate.record.id)
+    return kept, crowded_out
+
+
+def _flexible(request: ContextRequest, strategy: Strategy, measure: Measure) -> int | None:
+    """What a short question takes less of than a plan does. A budget that the caller names is all the caller's."""
+    is_by_section = bool(strategy.shares.keys() & SECTION_SHARES)
+    return measure.scaled(strategy.flexible_tokens) if is_by_section and request.max_tokens is None else None
+
+
+def _crowds(ranked: Sequence[Scored], strategy: Strategy) -> bool:
+    """Whether the log competes where the budget is not divided by kinds; who wants the latest gets that."""
+    if strategy.shares.keys() & SECTION_SHARES or strategy.formula == "access":
+        return False
+    return any(each.candidate.record.kind in LOG_KINDS for each in ranked)
+
+
+def _share(each: Scored, strategy: Strategy) -> str:
+    """Whose part of the budget a candidate lives on: its section's or its source's, as the strategy divides it."""
+    if strategy.shares.keys() & SECTION_SHARES:
+        share = SHARE_OF_KIND.get(each.candidate.record.kind)
+    else:
+        share = SHARE_OF_SOURCE.get(each.candidate.source)
+    return share or REST
+
+
+def _mean_relevance(ranked: Sequence[Scored], block: Block) -> float | None:
+    """How relevant, in the mean, what was found is that stands in the block, in [0, 1]."""
+    shown = {component.id for component in block.report.components}
+    known = [each.candidate.relevance for each in ranked if each.candidate.record.id in shown]
+    return round(sum(known) / len(known), 3) if known else None
+
+
+def _request_digest(request: ContextRequest) -> str:
+    shape = {
+        key: value
+        for key, value in asdict(request).items()
+        if key not in ("previous", "explain", "notice", "short_notice")
+    }
+    return hashlib.blake2b(json.dumps(shape, sort_keys=True).encode("utf-8", "replace"), digest_size=8).hexdigest()

@@ -1,0 +1,376 @@
+"""Gathers what might enter a context: what a query finds, else the newest and the most important; what always may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from mcp_memory.domain.context.constraints import is_active
+from mcp_memory.domain.context.scoring import Candidate
+from mcp_memory.domain.model.calibration import calibration_note
+from mcp_memory.domain.model.contexts import Omission
+from mcp_memory.domain.model.graph_facts import KnownEntity, KnownRelation
+from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.strategy import Formula, Strategy
+from mcp_memory.domain.model.tasks import Stack
+from mcp_memory.domain.retrieval.fusion import Fused
+from mcp_memory.domain.retrieval.relevance import coverage, is_above_floor
+from mcp_memory.domain.text.authors import is_own
+from mcp_memory.ports import FilterIndex, GraphStore, RecordOrder, RecordStore
+from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying, Ranking, Read
+
+PER_ORDER = 200
+LEAST_ITEM_TOKENS = 40
+"""An item with its frame takes about this much or more: a budget of 8,000 holds 200 of them."""
+Order: TypeAlias = "RecordOrder | Literal['balanced']"
+CANDIDATE_TOKENS = 80
+"""A budget of 8,000 takes 100 of each source, which together are more than it holds."""
+ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})
+ALWAYS_LIMIT, LOOKED_AT = 100, 1_000
+"""Of a kind that is always there, or pinned: so many compete, of so many that are looked at."""
+OTHERS_LEFT_OUT = "another agent's, which the settings leave out"
+TOO_MANY = "more of its kind than are looked at"
+SALIENT, RELATIONS = 10, 20
+DECIDED: frozenset[Kind] = frozenset({"decision"})
+LEARNT: frozenset[Kind] = frozenset({"decision", "fact", "procedure"})
+LEARNT_SHOWN = 3
+SPOKEN: frozenset[Kind] = frozenset({"message"})
+RECENT_LIMIT, OTHER_SESSIONS, OF_OTHER_SESSION = 50, 5, 3
+LAST_EXCHANGE = 2
+"""What was said last and the answer to it."""
+EXCHANGE_SECONDS = 12 * 3_600
+"""What was said before that belongs to another conversation."""
+ENOUGH = 3
+"""Fewer of a kind among all the others say that it was not looked for."""
+_ORDERS: Mapping[Formula, Sequence[Order]] = {
+    "access": ("accessed",),
+    "importance": ("important",),
+    "balanced": ("balanced",),
+    "weighted": ("occurred", "important"),
+}
+"""For each formula the orders that between them hold what it ranks high."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a context is gathered for, and for whom. `read` is None where nothing is asked."""
+
+    read: Read | None
+    where: RecordFilter
+    stack: Stack
+    strategy: Strategy
+    caller: Caller
+    budget: int
+    now: Instant
+
+    @property
+    def text(self) -> str:
+        return self.read.query.text if self.read else ""
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return self.read.query.terms if self.read else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """Candidates in no order; those apart that may always be there, or are at hand; what was dropped at the door.
+
+    `found` says how many each source found, `degraded` what could not be asked and why.
+    """
+
+    candidates: list[Candidate]
+    always: list[Candidate] = field(default_factory=list[Candidate])
+    focus: list[Candidate] = field(default_factory=list[Candidate])
+    entities: Sequence[KnownEntity] = ()
+    relations: Sequence[KnownRelation] = ()
+    note: str = ""
+    omitted: list[Omission] = field(default_factory=list[Omission])
+    found: Mapping[str, int] = field(default_factory=dict[str, int])
+    degraded: tuple[str, ...] = ()
+
+
+class Gathering:
+    """Asks the stores; decides nothing but supersession, the relevance floor and the strategy's limits."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        querying: Querying,
+        graph: GraphStore,
+        filters: FilterIndex,
+        *,
+        takes_guidance: bool,
+    ) -> None:
+        """`takes_guidance` says that identities and constraints of other agents may enter."""
+        self._takes_guidance = takes_guidance
+        self._records = records
+        self._querying = querying
+        self._graph = graph
+        self._filters = filters
+
+    def __call__(self, question: Question) -> Gathered:
+        """Every candidate within the filter; the more of them, the more the budget can hold."""
+        where, stack = question.where, question.stack
+        # What a query does not find among the newest would fall below the floor, unless the newest have a share; and a
+        # formula that goes by one thing alone has its own order.
+        strategy = question.strategy
+        wants_recent = "recent" in strategy.shares or (not question.read and strategy.formula == "weighted")
+        recent = self._recent(question) if wants_recent else {}
+        gathered = self._ranked(question, recent) if question.read else self._listed(question, recent)
+        always, inactive = self._always(question)
+        pinned = self._pinned(where)
+        focus = self._focus(question, pinned) if question.strategy.layout == "by_kind" else []
+        apart = {candidate.record.id for candidate in (*always, *focus)}
+        elsewhere = {omission.id for omission in inactive}
+        omitted = {omission.id: omission for omission in (*gathered.omitted, *inactive)}
+        kept: dict[str, Candidate] = {}
+        for candidate in (*self._inherited(stack, where), *pinned, *gathered.candidates):
+            record = candidate.record
+            if reason := self._foreign(record, question) or _refused(record, question.strategy):
+                omitted[record.id] = Omission(id=record.id, reason=reason)
+            elif record.id not in apart and record.id not in elsewhere:
+                kept.setdefault(record.id, candidate)
+        left_out = [omission for omission in omitted.values() if omission.id not in kept.keys() | apart]
+        entities, relations = self._known(question)
+        return replace(
+            gathered,
+            candidates=list(kept.values()),
+            always=always,
+            focus=focus,
+            entities=entities,
+            relations=relations,
+            note=self._calibration(question),
+            omitted=left_out,
+            found={**gathered.found, "entities": len(entities), "relations": len(relations)},
+        )
+
+    def _known(self, question: Question) -> tuple[Sequence[KnownEntity], Sequence[KnownRelation]]:
+        """What is known of the things that the query names, and of how they are related.
+
+        A strategy that gives entities a share of the budget looks at those that stand out most as well. Of a thing
+        without a property there is nothing to say.
+        """
+        where, strategy = question.where, question.strategy
+        if not question.text:
+            return (), ()
+        named = self._graph.mentioned(question.text, where.scopes, where.hidden_branches)
+        more = SALIENT if "entities" in strategy.shares else 0
+        if not named and not more:
+            return (), ()
+        passing = self._filters.passing(where) if where.is_selective else None
+        given = (where.hidden_branches, passing, where.exclude)
+        entities = self._graph.entities(named, where.scopes, more, *given)
+        keys = [key for entity in entities if entity.named for key in entity.keys] or list(named)
+        relations = self._graph.relations(keys, where.scopes, strategy.depth, RELATIONS, *given) if keys else ()
+        return [entity for entity in entities if entity.properties], relations
+
+    def _calibration(self, question: Question) -> str:
+        """How well confidence held up, for whoever weighs past decisions; empty where nothing is known of it."""
+        is_for_deciding = question.strategy.priorities.get("decision", 0.0) == 1.0
+        if not is_for_deciding or not _among(question.where, DECIDED):
+            return ""
+        mine = RecordFilter(scopes=question.where.scopes, hidden_branches=question.where.hidden_branches)
+        judged = self._records.judged_confidences(replace(mine, include_inactive=True))
+        return calibration_note(judged) or ""
+
+    def _recent(self, question: Question) -> dict[str, str]:
+        """The session's own newest, and the most important of the latest other sessions; each with its source."""
+        where = question.where
+        own = self._records.list_ids(replace(where, session_id=question.caller.session_id), "occurred", RECENT_LIMIT)
+        latest = self._records.recent_sessions(where, OTHER_SESSIONS + 1)
+        others = [session for session in latest if session != question.caller.session_id][:OTHER_SESSIONS]
+        best = self._records.best_of_sessions(where, others, OF_OTHER_SESSION) if others else ()
+        return dict.fromkeys((*own, *best), "recent")
+
+    def _ranked(self, question: Question, recent: Mapping[str, str]) -> Gathered:
+        assert question.read is not None
+        limit = max(CANDIDATES_PER_SOURCE, question.budget // CANDIDATE_TOKENS)
+        rankings = [self._querying.rank_read(question.read, question.where, limit, also=recent)]
+        if missing := self._missing_kinds(question, rankings[0]):
+            most = max(question.strategy.limits[kind] for kind in missing)
+            rankings.append(self._querying.rank_read(question.read, replace(question.where, kinds=missing), most))
+        hits = {hit.id: hit for ranking in reversed(rankings) for hit in ranking.hits}
+        kinds: dict[str, Kind] = {i: kind for ranking in rankings for i, kind in ranking.kinds.items()}
+        ordered = sorted(hits.values(), key=lambda hit: (hit.score, hit.id), reverse=True)
+        kept, omitted = _at_the_door(ordered, kinds, question.strategy, rankings[0].information)
+        records = self._records.get([hit.id for hit in kept], question.where.scopes)
+        best = ordered[0].score if ordered else 0.0
+        there = [hit for hit in kept if hit.id in records]  # Not what was erased meanwhile.
+        candidates = [_candidate(hit, records[hit.id], question, best or 1.0, recent) for hit in there]
+        found = {"recent": len(recent), **rankings[0].found}
+        degraded = tuple(dict.fromkeys(each for ranking in rankings for each in ranking.degraded))
+        return Gathered(candidates=candidates, omitted=omitted, found=found, degraded=degraded)
+
+    def _missing_kinds(self, question: Question, ranking: Ranking) -> frozenset[Kind]:
+        """Kinds that the strategy looks for and of which hardly any was found among all the others."""
+        limits: dict[Kind, int] = {kind: most for kind, most in question.strategy.limits.items() if most}
+        if not limits:
+            return frozenset()
+        found = {kind: sum(each == kind for each in ranking.kinds.values()) for kind in limits}
+        return frozenset(kind for kind in _among(question.where, limits) if found[kind] < min(limits[kind], ENOUGH))
+
+    def _listed(self, question: Question, recent: Mapping[str, str]) -> Gathered:
+        limit = max(PER_ORDER, question.budget // LEAST_ITEM_TOKENS)
+        found: dict[str, int] = {"recent": len(recent)}
+        sources: dict[str, str] = dict(recent)
+        for order in _orders(question.strategy):
+            ids = self._records.list_ids(
+                question.where, order, limit, at=question.now, decay_hours=question.strategy.decay_hours
+            )
+            if len(ids) == limit:  # Then the log may be all there is of it: an hour of work is hundreds of records.
+                ids = [*ids, *self._listed_learnt(question, order, limit)]
+            found[order] = len(set(ids))
+            sources = {**dict.fromkeys(ids, order), **sources}
+        records = self._records.get(sources, question.where.scopes)
+        candidates = [Candidate(record=record, source=sources[record.id]) for record in records.values()]
+        return Gathered(candidates=candidates, found=found)
+
+    def _listed_learnt(self, question: Question, order: Order, limit: int) -> Sequence[str]:
+        """The first in that order of what was learnt, the log left out."""
+        kinds = _among(question.where, LASTING_KINDS)
+        if not kinds:
+            return ()
+        decay_hours = question.strategy.decay_hours
+        learnt = replace(question.where, kinds=kinds)
+        return self._records.list_ids(learnt, order, limit, at=question.now, decay_hours=decay_hours)
+
+    def _always(self, question: Question) -> tuple[list[Candidate], list[Omission]]:
+        """Identity and the constraints that apply here; the caller's own before others', blocks before warnings."""
+        identity, censors = (self._holding(question, kind) for kind in ("identity", "censor"))
+        active = [record for record in censors if is_active(record, question.terms, question.strategy.domains)]
+        for records in (identity, active):
+            records.sort(key=lambda record: not is_own(record, question.caller))
+        active[:ALWAYS_LIMIT] = sorted(active[:ALWAYS_LIMIT], key=lambda each: each.details.get("action") != "block")
+        here = [*identity[:ALWAYS_LIMIT], *active[:ALWAYS_LIMIT]]
+        shown = {record.id for record in here}
+        applying = {record.id for record in (*identity, *active)}
+        omitted = [
+            Omission(id=record.id, reason=TOO_MANY if record.id in applying else "does not apply here")
+            for record in (*identity, *censors)
+            if record.id not in shown
+        ]
+        return [Candidate(record=record, source=record.kind) for record in here], omitted
+
+    def _holding(self, question: Question, kind: Kind) -> list[Record]:
+        """The most important of a kind that is always looked at, those that were replaced left out.
+
+        The caller's own are all there, however many others have stored.
+        """
+        if not _among(question.where, {kind}):
+            return []
+        where = replace(question.where, kinds=frozenset({kind}))
+        own_only = replace(where, own_of=question.caller.agent)
+        records = self._records.list(where if self._takes_guidance else own_only, "important", LOOKED_AT)
+        if self._takes_guidance and len(records) == LOOKED_AT:
+            records = [*self._records.list(own_only, "important", LOOKED_AT), *records]
+        return [*{record.id: record for record in records if record.holds}.values()]
+
+    def _foreign(self, record: Record, question: Question) -> str:
+        """Why another agent's record may not enter; empty where it may."""
+        is_guidance = record.kind in ALWAYS_KINDS and not is_own(record, question.caller)
+        return OTHERS_LEFT_OUT if is_guidance and not self._takes_guidance else ""
+
+    def _focus(self, question: Question, pinned: Sequence[Candidate]) -> list[Candidate]:
+        """What is at hand: what was pinned in the tasks on the path, learnt in the current one, and said last."""
+        path = {task.id for task in question.stack.path}
+        chosen = [
+            candidate
+            for candidate in pinned
+            if candidate.record.task_id in path
+            and candidate.record.kind not in ALWAYS_KINDS
+            and not _refused(candidate.record, question.strategy)
+        ]
+        there = {candidate.record.id for candidate in chosen}
+        at_hand = [("task", record) for record in self._learnt(question) if record.id not in there]
+        at_hand += [("exchange", record) for record in self._exchange(question) if record.id not in there]
+        return chosen + [Candidate(record=record, source=source, relevance=1.0) for source, record in at_hand]
+
+    def _learnt(self, question: Question) -> Sequence[Record]:
+        """The newest of what was learnt in the current task, whatever is asked."""
+        kinds, current = _among(question.where, LEARNT), question.stack.current
+        if current is None or not kinds:
+            return []
+        records = self._records.list(replace(question.where, kinds=kinds, task_id=current.id), "occurred", LEARNT_SHOWN)
+        return [record for record in records if not _refused(record, question.strategy)]
+
+    def _exchange(self, question: Question) -> Sequence[Record]:
+        """The last words of this session; of one that has none yet, those of the current task, however long ago."""
+        kinds = _among(question.where, SPOKEN)
+        if not kinds:
+            return []
+        said = replace(question.where, kinds=kinds)
+        current = question.stack.current
+        last = self._records.list(replace(said, session_id=question.caller.session_id), "occurred", LAST_EXCHANGE)
+        recent = [record for record in last if record.occurred_at >= question.now - EXCHANGE_SECONDS]
+        if not recent and current:
+            recent = [*self._records.list(replace(said, task_id=current.id), "occurred", LAST_EXCHANGE)]
+        return recent[::-1]
+
+    def _inherited(self, stack: Stack, where: RecordFilter) -> list[Candidate]:
+        ids = frozenset(record_id for task in stack.path for record_id in task.inherit)
+        named = replace(where, only=ids, isolated_tasks=frozenset())  # By hand: also from a task that is finished.
+        return self._chosen(named, "inherited", len(ids)) if ids else []
+
+    def _pinned(self, where: RecordFilter) -> list[Candidate]:
+        return self._chosen(replace(where, pinned=True, isolated_tasks=frozenset()), "pinned", LOOKED_AT)
+
+    def _chosen(self, where: RecordFilter, source: str, limit: int) -> list[Candidate]:
+        """What somebody put there by hand, which is relevant whatever is asked."""
+        records = self._records.list(where, "occurred", limit)
+        return [Candidate(record=record, source=source, relevance=1.0) for record in records]
+
+
+def _at_the_door(
+    hits: Sequence[Fused], kinds: Mapping[str, Kind], strategy: Strategy, information: float
+) -> tuple[list[Fused], list[Omission]]:
+    """Those that are relevant enough, or the best of a kind the strategy always wants; within its limits."""
+    kept: list[Fused] = []
+    omitted: list[Omission] = []
+    taken: dict[Kind | None, int] = {}
+    for hit in hits:
+        kind = kinds.get(hit.id)  # Of a successor that nothing else found it is not known.
+        so_far = taken.get(kind, 0)
+        most, least = (strategy.limits.get(kind, len(hits)), strategy.least.get(kind, 0)) if kind else (len(hits), 0)
+        if so_far >= least and not is_above_floor(hit, information):
+            omitted.append(Omission(id=hit.id, reason="below the relevance floor"))
+        elif so_far >= most:
+            omitted.append(Omission(id=hit.id, reason=f"more {kind}s than the strategy takes"))
+        else:
+            taken[kind] = so_far + 1
+            kept.append(hit)
+    return kept, omitted
+
+
+def _candidate(hit: Fused, record: Record, question: Question, best: float, recent: Mapping[str, str]) -> Candidate:
+    return Candidate(
+        record=record,
+        source=recent.get(hit.id, "recall") if "recent" in question.strategy.shares else "recall",
+        relevance=min(max(hit.score / best, 0.0), 1.0),
+        cosine=hit.raw.get("vector"),
+        hits=coverage(question.terms, record.searchable_text) if "boost" in question.strategy.weights else 0.0,
+        asked=len(question.terms),
+        mentions="graph" in hit.raw,
+    )
+
+
+def _orders(strategy: Strategy) -> Sequence[Order]:
+    """Opening a record changes what comes of it only where a strategy goes by that."""
+    orders = _ORDERS[strategy.formula]
+    return (*orders, "accessed") if "access" in strategy.weights else orders
+
+
+def _refused(record: Record, strategy: Strategy) -> str:
+    """Why a candidate is out of the question; empty where it is not."""
+    if record.status == "superseded":
+        return f"superseded by {record.superseded_by or 'another'}"
+    if record.outcome == "failure" and not strategy.failures:
+        return "failed, which the strategy leaves out"
+    return ""
+
+
+def _among(where: RecordFilter, kinds: Iterable[Kind]) -> frozenset[Kind]:
+    """Those of the kinds that the filter lets through."""
+    return frozenset(kinds) & where.kinds if where.kinds else frozenset(kinds)

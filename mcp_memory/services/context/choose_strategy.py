@@ -1,0 +1,77 @@
+"""Which strategy a context is put together by, and what is asked where the caller asks nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.model.strategy import AUTO, Override, Strategies, Strategy, blended, named_strategy
+from mcp_memory.domain.model.tasks import Stack
+from mcp_memory.domain.text.intent import pick_strategy
+
+USUAL_BUDGET = 8_000
+"""The budget that a strategy's limits are meant for, in tokens."""
+PLAIN = frozenset({"question", "conversation"})
+"""Ways of working whose questions `auto` leaves out: who asks something wants the answer, not advice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The strategy to work by, what is asked, and what the answer says of how the strategy came about."""
+
+    strategy: Strategy
+    asked: str
+    told: Mapping[str, Json]
+
+    @property
+    def name(self) -> str:
+        """The strategy's name; of `auto` that of the one it picked."""
+        return str(self.told.get("picked", self.strategy.name))
+
+
+class Choosing:
+    """Chooses among the built-in strategies and the user's. Thread-safe."""
+
+    def __init__(self, strategies: Strategies, overridden: Override) -> None:
+        self._strategies = strategies
+        self._overridden = overridden
+
+    def __call__(
+        self, name: str | None, query: str, overrides: Mapping[str, Json], stack: Stack, budget: int
+    ) -> Chosen:
+        """The named strategy with the call's own fields, by default `auto` where something is asked, else `balanced`.
+
+        A strategy that goes by one thing alone, and is asked nothing, orders everything. A larger budget than the usual
+        widens its limits.
+
+        Raises:
+            InvalidRequest: an unknown strategy, or a field that cannot be.
+        """
+        asked, picked, why = _asked(query.strip(), stack)
+        strategy = named_strategy(self._strategies, name or (AUTO if asked else "balanced"))
+        told: dict[str, Json] = {}
+        if strategy.name == AUTO:
+            strategy = blended(strategy, named_strategy(self._strategies, picked))
+            strategy = replace(strategy, questions=()) if picked in PLAIN else strategy
+            told = {"picked": picked, "why": why}
+        strategy = self._overridden(strategy, overrides) if overrides else strategy
+        is_about_all = strategy.formula != "weighted"
+        return Chosen(strategy=_within(strategy, budget), asked=query.strip() if is_about_all else asked, told=told)
+
+
+def _asked(query: str, stack: Stack) -> tuple[str, str, str]:
+    """What is asked, the strategy that `auto` picks for it, and why.
+
+    Without a query, or with one that names no subject ("what next?"), it is the goals that the caller works towards.
+    """
+    picked, why = pick_strategy(query)
+    if not stack.path or (query and picked != "recent"):
+        return query, picked, why
+    goals = dict.fromkeys(task.goal for task in (*stack.path[:-3:-1], stack.path[0]))
+    return "\n".join([query, *goals] if query else goals), "balanced", "the current task's goals are asked"
+
+
+def _within(strategy: Strategy, budget: int) -> Strategy:
+    """The strategy with its limits as wide as a larger budget than the usual allows."""
+    if budget <= USUAL_BUDGET:
+        return strategy
+    return replace(strategy, limits={kind: most * budget // USUAL_BUDGET for kind, most in strategy.limits.items()})

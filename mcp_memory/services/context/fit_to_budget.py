@@ -1,0 +1,216 @@
+"""From items to the block: chooses by estimates, renders, counts the whole text, and gives way until it holds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mcp_memory.domain.context.budget import LEARNT, REST, Item, Placed, arranged, place
+from mcp_memory.domain.context.items import Measure
+from mcp_memory.domain.context.rendering import Line, render
+from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
+from mcp_memory.domain.model.records import LOG_KINDS
+from mcp_memory.domain.model.strategy import SECTION_SHARES
+from mcp_memory.errors import BudgetTooSmall
+
+Order = Literal["best_first", "reverse", "edges"]
+FLAT_SECTION = "Relevant Content"
+"""Where a strategy keeps one order across kinds."""
+PARTS_OF_LEARNT = SECTION_SHARES | {LEARNT}
+EXPLAINED = 5
+NOTE_TOKENS = 80
+SPARE_SHARE = 0.015
+"""Estimates err on the safe side; where they leave more than that share unused, it is tried once for that more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Everything that competes for a block, best first within each share, and how it is to be put together.
+
+    `crowded_out` are candidates behind more items than could ever fit; `is_cut` says that others were left out before.
+    `digest` tells requests apart in the block's id; `link` stands in the fence, naming the block this one goes on from.
+    """
+
+    items: Sequence[Item]
+    omitted: Sequence[Omission]
+    budget: int
+    digest: str
+    strategy: str
+    link: str = ""
+    crowded_out: Sequence[str] = ()
+    is_cut: bool = False
+    order: Order = "best_first"
+    shares: Mapping[str, float] = field(default_factory=dict[str, float])
+    flexible: int | None = None
+    cheapest_first: bool = False
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """The text, its account, and what was placed, best first, for whoever goes on from it."""
+
+    text: str
+    report: ContextReport
+    placed: Sequence[Placed]
+
+
+def compose(draft: Draft, measure: Measure) -> Block:
+    """The block whose tokens never exceed the budget.
+
+    Raises:
+        BudgetTooSmall: not even the fence and the required lines fit; the message names the least that works.
+    """
+    _require_least(draft, measure)
+    tried = _tried(draft, measure, draft.budget)
+    # A flexible part is not there to be used up, whatever the budget leaves.
+    is_flexible, spare = draft.flexible is not None, draft.budget - tried.most
+    if tried.left_out and not is_flexible and spare >= draft.budget * SPARE_SHARE:
+        again = _tried(draft, measure, draft.budget * draft.budget // tried.most)
+        tried = max(tried, again, key=lambda each: each.most)
+    report = ContextReport(
+        id=tried.id, token_count=tried.tokens, strategy=draft.strategy,
+        truncated=bool(tried.left_out or draft.crowded_out or draft.is_cut),
+        components=tuple(_component(each) for each in tried.placed), omitted=tuple(_omitted(draft, tried.left_out)),
+    )  # fmt: skip
+    return Block(text=tried.text, report=report, placed=tried.placed)
+
+
+def unchanged(context_id: str, measure: Measure) -> tuple[str, int]:
+    """What stands for a block that the client still shows, and its tokens."""
+    text = f'<memory-context id="{context_id}">\nunchanged\n</memory-context>'
+    return text, measure.count(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tried:
+    """One block that holds; it costs `most` at the most."""
+
+    text: str
+    id: str
+    tokens: int
+    most: int
+    placed: Sequence[Placed]
+    left_out: Sequence[Item]
+
+
+def _tried(draft: Draft, measure: Measure, aimed: int) -> _Tried:
+    """Place by estimates for so many tokens, render, count the whole text, and give way until it holds."""
+    explain = draft.explain
+    placed, left_out = _place(draft, measure, aimed, explain=explain)
+    while True:
+        note = _note(_omitted(draft, left_out)) if explain else ""
+        text, context_id = render(_lines(arranged(placed, draft.order), note), draft.digest, draft.link)
+        raw = measure.count_raw(text)
+        most = measure.scaled(raw + _margin(context_id, measure))
+        if most <= draft.budget:
+            return _Tried(
+                text=text, id=context_id, tokens=measure.scaled(raw), most=most, placed=placed,
+                left_out=left_out,
+            )  # fmt: skip
+        if explain and all(each.item.required for each in placed):
+            explain = False  # Not even the note alone fits: what it kept out may have its room.
+            placed, left_out = _place(draft, measure, aimed, explain=False)
+            continue
+        placed, dropped = _give_way(placed, most - draft.budget)
+        left_out = [*left_out, *dropped]
+
+
+def _place(draft: Draft, measure: Measure, aimed: int, *, explain: bool) -> tuple[list[Placed], list[Item]]:
+    titles = {section: measure.count(f"## {section}\n") for section in {item.section for item in draft.items}}
+    fence = _most(render([], "", draft.link), measure)
+    note = measure.scaled(NOTE_TOKENS) if explain else 0
+    return place(
+        draft.items,
+        aimed - fence - note,
+        titles,
+        shares=draft.shares,
+        flexible=draft.flexible,
+        cheapest_first=draft.cheapest_first,
+    )
+
+
+def _omitted(draft: Draft, left_out: Sequence[Item]) -> list[Omission]:
+    without_room = [*(item.id for item in left_out), *draft.crowded_out]
+    return [*draft.omitted, *(Omission(id=each, reason="no room in the budget") for each in without_room)]
+
+
+def _require_least(draft: Draft, measure: Measure) -> None:
+    """Raise BudgetTooSmall where the fence and the required lines, at their shortest, do not fit."""
+    required = [Line(section=item.section, text=item.forms[-1].text) for item in draft.items if item.required]
+    least = _most(render(required, "", draft.link), measure)
+    if least > draft.budget:
+        raise BudgetTooSmall(least)
+
+
+def _most(rendered: tuple[str, str], measure: Measure) -> int:
+    """The tokens of a block, whatever its id turns out to be."""
+    text, context_id = rendered
+    return measure.scaled(measure.count_raw(text) + _margin(context_id, measure))
+
+
+def _margin(context_id: str, measure: Measure) -> int:
+    """What another id could cost more: one token per character at most, so that no digest tips the balance."""
+    return len(context_id) - measure.count_raw(context_id)
+
+
+def _lines(placed: Sequence[Placed], note: str) -> list[Line]:
+    """In reading order within each section: by position where items have one, else as arranged."""
+    lines = [
+        Line(
+            section=each.item.section,
+            text=each.form.text,
+            group=each.item.group,
+            short=each.form.short,
+            time=each.item.time,
+        )
+        for each in sorted(placed, key=lambda each: each.item.position)
+    ]
+    return [*lines, Line(section="Note", text=note)] if note else lines
+
+
+def _note(omitted: Sequence[Omission]) -> str:
+    """How many candidates were left out for which reason, and the first few by id."""
+    if not omitted:
+        return "- Nothing was left out."
+    reasons: dict[str, list[str]] = {}
+    for omission in omitted:
+        reasons.setdefault(_in_general(omission.reason), []).append(omission.id)
+    parts = [f"{len(ids)} {reason} ({', '.join(ids[:EXPLAINED])})" for reason, ids in sorted(reasons.items())]
+    return f"- Left out: {'; '.join(parts)}. `recall` with an id opens it."
+
+
+def _in_general(reason: str) -> str:
+    """The reason without the record it names."""
+    return next((general for general in ("superseded", "says the same") if reason.startswith(general)), reason)
+
+
+def _give_way(placed: Sequence[Placed], excess: int) -> tuple[list[Placed], list[Item]]:
+    """Drop the least wanted items until their estimates cover the excess; once all are gone, shorten the required."""
+    dropped: dict[str, Item] = {}
+    for each in _least_wanted(placed):
+        if excess > 0 and not each.item.required:
+            dropped[each.item.id] = each.item
+            excess -= each.form.tokens
+    kept = [each for each in placed if each.item.id not in dropped]
+    if all(each.item.required for each in kept):
+        kept = [Placed(item=each.item, form=each.item.forms[-1]) for each in kept]
+    return kept, list(dropped.values())
+
+
+def _least_wanted(placed: Sequence[Placed]) -> Sequence[Placed]:
+    """From the last on; where what was learnt has its part of the budget, the log goes before it."""
+    has_part = any(each.item.share in PARTS_OF_LEARNT for each in placed)
+    from_last = placed[::-1]
+    return sorted(from_last, key=lambda each: not (has_part and _is_log(each.item)))
+
+
+def _is_log(item: Item) -> bool:
+    return item.share == REST and item.kind in LOG_KINDS
+
+
+def _component(placed: Placed) -> Component:
+    item = placed.item
+    return Component(
+        source=item.source, kind=item.kind, id=item.id, tokens=placed.form.tokens, score=item.score,
+        detail=placed.form.detail, agent=item.author, text=placed.form.text, parts=item.parts,
+    )  # fmt: skip

@@ -1,0 +1,271 @@
+"""What is kept of built contexts: for a repeated request, for one that goes on from what the client still shows."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.context.budget import Item, Placed
+from mcp_memory.domain.context.items import Measure, record_item
+from mcp_memory.domain.context.scoring import Candidate, Scored
+from mcp_memory.domain.model.contexts import Omission
+from mcp_memory.domain.model.records import Json, Record
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.retrieval.queries import Vector
+from mcp_memory.domain.text.authors import author
+from mcp_memory.errors import BudgetTooSmall
+from mcp_memory.ports import Clock, RecordStore
+from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, Draft, compose, unchanged
+
+CACHED_SECONDS = 30.0
+CACHED, SHOWN = 32, 256
+"""Blocks kept whole for repeated requests, and blocks known well enough to go on from; per process."""
+SIMILAR_QUERY = 0.5
+"""Below this cosine a query is another question, and its answer another block."""
+OF_OURS = frozenset({"task", "text", "strategy", "entity", "relation", "note"})
+"""Kinds of items that are no records."""
+MOVING = frozenset({"task", "text", "strategy", "note"})
+"""Those of them whose change makes nothing false: the new line is simply new."""
+PRESSURE = "token pressure"
+CAREFUL = "decision"
+"""Before a decision the whole is looked at anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """A whole block with what it was made of: its draft, question and filter, and the strategy it was made by."""
+
+    draft: Draft
+    block: Block
+    metadata: Mapping[str, Json]
+    asked: str
+    vector: Vector | None
+    where: RecordFilter
+    strategy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """What a client sees under a context's id: the block, and all items, those of blocks that it goes on from too."""
+
+    built: Built
+    block: Block
+    items: Mapping[str, Item]
+    tokens: int
+
+
+class FollowingUp:
+    """Remembers blocks for a while, in this process alone. Thread-safe."""
+
+    def __init__(self, records: RecordStore, clock: Clock) -> None:
+        self._records = records
+        self._clock = clock
+        self._cached: OrderedDict[Hashable, tuple[float, Built]] = OrderedDict()
+        self._shown: OrderedDict[tuple[str, str, str, str], _Shown] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def built(self, key: Hashable) -> Built | None:
+        """What was kept under this key half a minute ago or less."""
+        with self._lock:
+            at, built = self._cached.get(key, (0.0, None))
+            return built if built and 0 <= self._clock() - at <= CACHED_SECONDS else None
+
+    def keep(self, key: Hashable, built: Built) -> None:
+        with self._lock:
+            self._cached[key] = (self._clock(), built)
+            while len(self._cached) > CACHED:
+                self._cached.popitem(last=False)
+
+    def forget(self) -> None:
+        with self._lock:
+            self._cached.clear()
+            self._shown.clear()
+
+    def follow(
+        self, previous: str | None, built: Built, caller: Caller, measure: Measure
+    ) -> tuple[Block, Mapping[str, Json]]:
+        """The block to answer with, and what to say of how it follows from the one that the client still shows.
+
+        That one stands as it is (`unchanged`), is gone on from with what is new (`added`), or gives way to the whole
+        (`rebuilt`), with the reason.
+        """
+        if previous is None:
+            return self._whole(built, built.block, caller), {}
+        if previous == built.block.report.id:
+            return _unchanged(built.block, measure)
+        earlier = self._known(caller, previous)
+        if earlier is None:
+            told = {"follow_up": "rebuilt", "reason": "the earlier context is not known here"}
+            return self._whole(built, built.block, caller), told
+        if reason := self._outdated(earlier, built, caller, measure):
+            return self._rebuilt(built, previous, reason, caller, measure)
+        new = _new(earlier, built)
+        if not new:
+            return _unchanged(earlier.block, measure)
+        added = _added(earlier, built, new, previous, measure)
+        if added is None:
+            return self._rebuilt(built, previous, PRESSURE, caller, measure)
+        items = {**earlier.items, **{each.item.id: each.item for each in new}}
+        tokens = earlier.tokens + added.report.token_count
+        self._note(caller, _Shown(built=built, block=added, items=items, tokens=tokens))
+        return added, {"follow_up": "added", "previous": previous}
+
+    def with_first(self, context_id: str, item: Item, caller: Caller, measure: Measure) -> Block | None:
+        """A block made earlier with this item before all others, the least wanted dropped until it fits.
+
+        None where the context is not known here, or has been gone on from.
+        """
+        shown = self._known(caller, context_id)
+        if shown is None or shown.built.block is not shown.block:
+            return None
+        told = [shown_item for shown_item in shown.items.values() if shown_item.kind != "task"]
+        false = self._false(told, shown.built.where, caller, measure)
+        placed = [each for each in shown.block.placed if each.item.id not in {item.id, *false}]
+        if any(each.item.section == FLAT_SECTION for each in placed):
+            item = replace(item, section=FLAT_SECTION)
+        kept = sorted(placed, key=lambda each: (not each.item.required, each.item.share == "rest", -each.item.score))
+        items = [replace(item, required=True, position=-1, group=""), *(replace(e.item, forms=(e.form,)) for e in kept)]
+        before = shown.block.report
+        omitted = [omission for omission in before.omitted if omission.id != item.id]
+        omitted += [Omission(id=each, reason="does not hold any more") for each in sorted(false)]
+        draft = replace(
+            shown.built.draft, items=items, omitted=omitted, crowded_out=(), is_cut=before.truncated, shares={},
+            flexible=None,
+        )  # fmt: skip
+        block = compose(draft, measure)
+        metadata = {**shown.built.metadata, "added": item.id}
+        block = replace(block, report=replace(block.report, metadata=metadata))
+        return self._whole(replace(shown.built, draft=draft, block=block), block, caller)
+
+    def _outdated(self, earlier: _Shown, built: Built, caller: Caller, measure: Measure) -> str:
+        """Why what is shown cannot be gone on from; empty where it can."""
+        before = earlier.built
+        if built.strategy != before.strategy:
+            return "another strategy"
+        if built.strategy == CAREFUL:
+            return "a decision is about to be made"
+        if built.where != before.where:
+            return "other filters"
+        if _similarity(before, built) < SIMILAR_QUERY:
+            return "another question"
+        if earlier.tokens > built.draft.budget:
+            return PRESSURE
+        return "what was shown has changed" if self._has_changed(earlier, built, caller, measure) else ""
+
+    def _has_changed(self, earlier: _Shown, built: Built, caller: Caller, measure: Measure) -> bool:
+        """Whether something that the client shows is not so any more. Tasks move on: their new lines are added."""
+        now = {item.id: item for item in built.draft.items}
+        gone: list[Item] = []
+        for item in earlier.items.values():
+            if item.id not in now:
+                gone.append(item)
+            elif item.kind not in MOVING and not set(_texts(item)) <= set(_texts(now[item.id])):
+                return True
+        return bool(self._false(gone, built.where, caller, measure))
+
+    def _false(self, items: Iterable[Item], where: RecordFilter, caller: Caller, measure: Measure) -> frozenset[str]:
+        """Ids of those that say what does not hold any more, or may not be read any more.
+
+        What is known of things is gathered anew each time, so that what is not there now does not hold.
+        """
+        held = [item for item in items if item.kind not in ("text", "strategy", "note")]
+        records = {item.id: item for item in held if item.kind not in OF_OURS}
+        there = self._records.get(records, caller.scopes) if records else dict[str, Record]()
+        return frozenset(
+            item.id for item in held if item.id not in there or not _still(there[item.id], item, where, caller, measure)
+        )
+
+    def _rebuilt(
+        self, built: Built, previous: str, reason: str, caller: Caller, measure: Measure
+    ) -> tuple[Block, Mapping[str, Json]]:
+        block = built.block
+        with suppress(BudgetTooSmall):  # With no room to say what it replaces, it is the plain block.
+            link, is_cut = f' replaces="{previous}"', block.report.truncated
+            block = compose(replace(built.draft, link=link, is_cut=is_cut), measure)
+        return self._whole(built, block, caller), {"follow_up": "rebuilt", "reason": reason}
+
+    def _whole(self, built: Built, block: Block, caller: Caller) -> Block:
+        """The block, noted as all that the client shows."""
+        items = {each.item.id: each.item for each in block.placed}
+        shown = _Shown(built=replace(built, block=block), block=block, items=items, tokens=block.report.token_count)
+        self._note(caller, shown)
+        return block
+
+    def _known(self, caller: Caller, context_id: str) -> _Shown | None:
+        with self._lock:
+            return self._shown.get((caller.namespace, caller.agent, caller.session_id, context_id))
+
+    def _note(self, caller: Caller, shown: _Shown) -> None:
+        with self._lock:
+            key = (caller.namespace, caller.agent, caller.session_id, shown.block.report.id)
+            self._shown[key] = shown
+            self._shown.move_to_end(key)
+            while len(self._shown) > SHOWN:
+                self._shown.popitem(last=False)
+
+
+def _unchanged(block: Block, measure: Measure) -> tuple[Block, Mapping[str, Json]]:
+    """The client still shows it: say so instead of repeating it, where that is shorter."""
+    text, tokens = unchanged(block.report.id, measure)
+    if tokens > block.report.token_count:
+        return block, {"follow_up": "unchanged"}
+    report = replace(block.report, token_count=tokens)
+    return replace(block, text=text, report=report), {"unchanged": True, "follow_up": "unchanged"}
+
+
+def _still(record: Record, item: Item, where: RecordFilter, caller: Caller, measure: Measure) -> bool:
+    """Whether the record may be shown, and would be shown in the same words."""
+    if not record.holds or record.branch_id in where.hidden_branches:
+        return False
+    each = Scored(candidate=Candidate(record=record, source=item.source), score=0.0, parts={})
+    name = author(record.agent, caller)
+    now = record_item(each, measure, section=item.section, share=item.share, author=name)
+    return set(_texts(item)) <= set(_texts(now))
+
+
+def _texts(item: Item) -> tuple[str, ...]:
+    return tuple(form.text for form in item.forms)
+
+
+def _new(earlier: _Shown, built: Built) -> list[Placed]:
+    """What the client does not show yet; a task's line is new when the task has moved on."""
+    return [
+        each
+        for each in built.block.placed
+        if each.item.id not in earlier.items
+        or (each.item.kind in MOVING and _texts(each.item) != _texts(earlier.items[each.item.id]))
+    ]
+
+
+def _added(earlier: _Shown, built: Built, new: Sequence[Placed], previous: str, measure: Measure) -> Block | None:
+    """A block of what is new; None where it does not fit beside what is shown."""
+    fresh = {each.item.id for each in new}
+    known = [each.item.id for each in built.block.placed if each.item.id not in fresh]
+    items = [replace(each.item, forms=(each.form,), required=False, share="rest") for each in new]
+    draft = replace(
+        built.draft,
+        items=items,
+        omitted=[*built.block.report.omitted, *(Omission(id=each, reason="shown already") for each in known)],
+        crowded_out=(),
+        is_cut=False,
+        budget=built.draft.budget - earlier.tokens,
+        link=f' adds-to="{previous}"',
+        shares={},
+        flexible=None,
+    )
+    for explain in dict.fromkeys((built.draft.explain, False)):
+        with suppress(BudgetTooSmall):
+            block = compose(replace(draft, explain=explain), measure)
+            if not block.report.truncated:
+                return replace(block, report=replace(block.report, truncated=built.block.report.truncated))
+    return None
+
+
+def _similarity(one: Built, other: Built) -> float:
+    """The cosine of two questions; of one that was not embedded only the same words are alike."""
+    if one.vector is None or other.vector is None:
+        return float(one.asked == other.asked)
+    return float(one.vector @ other.vector)

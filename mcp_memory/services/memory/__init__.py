@@ -1,0 +1,1 @@
+"""Storing, changing, forgetting and maintaining records and tasks."""

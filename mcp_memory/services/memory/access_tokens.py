@@ -1,0 +1,96 @@
+"""Tokens: made, listed, revoked, and recognised by their secret. Knows no protocol that carries them."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mcp_memory.domain.model.grants import Grant
+from mcp_memory.domain.model.records import Instant
+from mcp_memory.errors import Conflict, InvalidRequest, NotFound
+from mcp_memory.ports import Clock, Token, TokenStore
+
+PREFIX = "mcpm_"
+"""Tells people, and scanners for leaked secrets, what it is."""
+SECRET_BYTES = 32
+ID_DIGITS = 16
+LATEST: Instant = 253_402_300_799.0
+"""The last second that can be shown."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class Tokens:
+    """Whom the memory lets in over HTTP. Thread-safe; what one process changes holds in all at once."""
+
+    def __init__(self, store: TokenStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def add(self, name: str, grant: Grant, expires_at: Instant | None = None) -> tuple[str, Token]:
+        """Make a token; its secret, which cannot be had again, and the rest. Without a person it is the agent's name.
+
+        Raises:
+            InvalidRequest: a name is empty, too long or holds what it may not, there is no namespace, or no such time.
+            Conflict: the name is taken, or the agent works for another person.
+        """
+        now = self._clock()
+        grant = replace(grant, person=grant.person or grant.agent, namespaces=tuple(dict.fromkeys(grant.namespaces)))
+        _check(name, grant)
+        if expires_at is not None and not now < expires_at <= LATEST:
+            raise InvalidRequest("A token expires between now and the year 9999; choose another time, or none.")
+        secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+        digest = _digest(secret)
+        token = Token(
+            id=digest[:ID_DIGITS], digest=digest, name=name, grant=grant, created_at=now, expires_at=expires_at
+        )
+        self._store.add(token)
+        return secret, token
+
+    def recognise(self, secret: str) -> Token | None:
+        """The valid token with this secret. Takes equally long for every wrong one. Raises StoreUnavailable."""
+        digest = _digest(secret)
+        token = self._store.get(digest[:ID_DIGITS])
+        is_it = hmac.compare_digest(token.digest if token else "", digest)
+        return token if token and is_it and token.is_valid(self._clock()) else None
+
+    def all(self) -> Sequence[Token]:
+        """Every token that was made, revoked and expired ones too, oldest first. Raises StoreUnavailable."""
+        return self._store.tokens()
+
+    def revoke(self, name: str) -> None:
+        """Raises NotFound where there is no token of that name, Conflict where each that had it is revoked already."""
+        if not self._store.revoke(name, self._clock()):
+            if any(token.name == name for token in self.all()):
+                raise Conflict(f"Token {name!r} is revoked already; there is nothing left to do.")
+            raise NotFound(f"There is no token {name!r}; `mcp-memory tokens list` shows those there are.")
+
+    def are_asked_for(self) -> bool:
+        """True once there was a token: whoever revokes the last one does not mean to let everybody in."""
+        return self._store.has_any()
+
+    def person_of(self, agent: str) -> str:
+        """The person an agent works for; "" is the owner of the memory. Raises StoreUnavailable."""
+        return self._store.person_of(agent)
+
+
+def _digest(secret: str) -> str:
+    """Unsalted and fast: the secret is 256 random bits, which nobody guesses."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _check(name: str, grant: Grant) -> None:
+    if not grant.namespaces:
+        raise InvalidRequest("Name at least one namespace; the first is the token's default.")
+    for what, value in (("name", name), ("agent", grant.agent), ("person", grant.person)):
+        if "/" in value:  # It separates the parts of a scope.
+            raise InvalidRequest(f"The {what} must not hold a slash; choose another.")
+    for what, value in (
+        ("name", name), ("agent", grant.agent), ("person", grant.person),
+        *(("namespace", each) for each in grant.namespaces),
+    ):  # fmt: skip
+        if not value.strip() or len(value) > 200 or _CONTROL.search(value):
+            raise InvalidRequest(f"The {what} must be 1 to 200 characters without control characters.")

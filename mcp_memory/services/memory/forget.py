@@ -1,0 +1,108 @@
+"""Forget: retire (reversible), restore, or erase without a trace."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mcp_memory.domain.model.lifecycle import moved_to, restored
+from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.errors import NotFound, StoreUnavailable
+from mcp_memory.ports import Clock, RecordStore, Transaction
+from mcp_memory.services.memory.supersede import reinstate
+from mcp_memory.services.memory.visibility import require_own
+
+Mode = Literal["retire", "erase", "restore"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten:
+    """Ids that were retired, erased or restored, and those that do not exist here.
+
+    `extracted` are records that were erased with the episodes and messages whose words they are: what was extracted
+    from them, and summaries that say anything of them. They are `purged` where their bytes are gone from the files too;
+    until then others keep these in use, and `Forget.finish` goes on with it.
+    """
+
+    done: tuple[str, ...]
+    not_found: tuple[str, ...]
+    extracted: tuple[str, ...] = ()
+    purged: bool = True
+
+
+class Forget:
+    """Takes records out of memory. Thread-safe."""
+
+    def __init__(self, records: RecordStore, erase_derived: Callable[[Collection[str]], None], clock: Clock) -> None:
+        self._records = records
+        self._erase_derived = erase_derived
+        self._clock = clock
+
+    def __call__(self, record_ids: Sequence[str], mode: Mode, caller: Caller) -> Forgotten:
+        """Retire, erase or restore, all in one atomic write.
+
+        Erasing an episode or a message erases what was extracted from it and still says so in its words, and every
+        summary that says anything of it: what those stood for in the session's log, and was not erased, stands there
+        again. It also purges the text from the store's files, and the vectors from every index, as far as others let
+        it; backups made earlier keep both.
+
+        Raises:
+            Conflict: a record belongs to a namespace that is only read here.
+            StoreUnavailable: nothing was changed.
+        """
+        wanted = tuple(dict.fromkeys(record_ids))
+        with self._records.write() as transaction:
+            found = [record for i in wanted if (record := _own(i, caller, transaction))]
+            done = tuple(record.id for record in found)
+            extracted: tuple[str, ...] = ()
+            if mode == "erase":
+                extracted = tuple(i for i in transaction.extracted_from(done) if i not in done)
+                self._erase((*done, *extracted), transaction)
+            else:
+                for record in found:
+                    self._move(record, mode, transaction)
+        purged = mode != "erase" or self._purge((*done, *extracted))
+        not_found = tuple(i for i in wanted if i not in done)
+        return Forgotten(done=done, not_found=not_found, extracted=extracted, purged=purged)
+
+    def finish(self) -> bool:
+        """Take out of the files what could not be taken out when it was erased; False where nothing is pending.
+
+        Raises StoreUnavailable where others still keep the files in use: it is to be tried again.
+        """
+        if not self._records.is_purge_pending():
+            return False
+        self._erase_derived(())
+        self._records.purge(patiently=False)
+        return True
+
+    def _purge(self, erased: Sequence[str]) -> bool:
+        """True where nothing is left in any file; also of what an earlier call, or a killed process, left there."""
+        try:
+            self._erase_derived(erased)
+            self._records.purge()
+        except StoreUnavailable:  # What is erased is erased: nobody is told of an error.
+            return False
+        return True
+
+    def _erase(self, record_ids: Sequence[str], transaction: Transaction) -> None:
+        for record_id in record_ids:
+            record = transaction.get(record_id)
+            if record and record.kind == "summary":  # The log shows the one before again, so that has to hold as well.
+                reinstate(record_id, self._clock(), transaction)
+        transaction.erase(record_ids)
+
+    def _move(self, record: Record, mode: Mode, transaction: Transaction) -> None:
+        now = self._clock()
+        if mode == "retire" and record.status != "retired":
+            transaction.update(replace(moved_to(record, "retired"), updated_at=now))
+        elif mode == "restore" and not record.is_live:
+            back = moved_to(record, "superseded") if record.superseded_by else restored(record)
+            transaction.update(replace(back, updated_at=now))
+
+
+def _own(record_id: str, caller: Caller, transaction: Transaction) -> Record | None:
+    try:
+        return require_own(record_id, caller, transaction)
+    except NotFound:
+        return None

@@ -1,0 +1,128 @@
+"""Merging: what another memory knows, added to this one by what it says. Knows no form in which it was written down."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.model.ids import RECORD
+from mcp_memory.domain.model.records import LOG_KINDS, Entity, Record, Relation
+from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.text.words import content_hash, normal_hash
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.ports import Piece, RecordStore, Transaction, WholeRecord
+
+_SOURCE = "source"
+"""The detail that names the record which another was extracted from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What became of another memory's records and tasks.
+
+    `known` were stored or corrected here already. Not taken are `logged` records, which belong to the logs of sessions,
+    those `hidden` in branches that are still open, and all `tasks`: this memory has its own tree.
+    """
+
+    stored: int
+    known: int
+    logged: int
+    hidden: int
+    tasks: int
+
+
+class Merging:
+    """Brings the records of another memory into this one, under new ids; what is here stays as it is.
+
+    What a record says, its counters and its place in its life come along, and what replaced it; not its earlier texts,
+    the sessions that confirmed it and its task. A second run stores nothing.
+    """
+
+    def __init__(self, records: RecordStore) -> None:
+        self._records = records
+
+    def __call__(self, pieces: Iterable[Piece]) -> Merged:
+        """Add all of it in one atomic write, or nothing where the pieces raise.
+
+        Raises:
+            InvalidRequest: a record is there twice.
+            StoreUnavailable: nothing was changed.
+        """
+        with self._records.write() as transaction:
+            merge = _Merge(transaction)
+            for piece in pieces:
+                if isinstance(piece, Task):
+                    merge.note(piece)
+                elif isinstance(piece, WholeRecord):
+                    merge.bring(piece)
+            merge.link()
+        return merge.outcome()
+
+
+class _Merge:
+    """One merge as it goes on. Keeps two ids of every record, and whole only those that name another."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._ids_here: dict[str, str] = {}
+        self._naming: list[tuple[Record, str, str]] = []
+        """Records stored here that named others there: what replaced them, what they were extracted from."""
+        self._hiding: set[str] = set()
+        self._stored = self._logged = self._hidden = self._tasks = 0
+
+    def note(self, task: Task) -> None:
+        """Tasks come before what lies below them, which an open branch hides as well."""
+        self._tasks += 1
+        if (task.branch and not task.is_finished) or task.parent_id in self._hiding:
+            self._hiding.add(task.id)
+
+    def bring(self, whole: WholeRecord) -> None:
+        record = whole.record
+        if record.id in self._ids_here:
+            raise InvalidRequest("It is there twice.")
+        if record.kind in LOG_KINDS:
+            self._logged += 1
+        elif record.branch_id in self._hiding:
+            self._hidden += 1
+        elif known := self._known(record):
+            self._ids_here[record.id] = known.id
+        else:
+            self._store(whole)
+
+    def link(self) -> None:
+        """Let records name each other as they did, by their ids here."""
+        for record, successor, source in self._naming:
+            origin = self._ids_here.get(source)
+            details = {**record.details, _SOURCE: origin} if origin else record.details
+            self._transaction.update(replace(record, superseded_by=self._ids_here.get(successor), details=details))
+
+    def outcome(self) -> Merged:
+        return Merged(
+            stored=self._stored,
+            known=len(self._ids_here) - self._stored,
+            logged=self._logged,
+            hidden=self._hidden,
+            tasks=self._tasks,
+        )
+
+    def _known(self, record: Record) -> Record | None:
+        """The record here that says the same, or said it until it was corrected."""
+        same = self._transaction.find_text(record.scope, content_hash(record.text))
+        return same or self._transaction.find_corrected(record.scope, normal_hash(record.text))
+
+    def _store(self, whole: WholeRecord) -> None:
+        old = whole.record
+        record_id = self._transaction.next_id(RECORD)
+        details = {name: value for name, value in old.details.items() if name != _SOURCE}
+        bare = replace(old, id=record_id, task_id=None, branch_id=None, superseded_by=None, details=details)
+        mentioned = [
+            Entity(name=each.name, type=each.type, properties=each.properties, found=each.found)
+            for each in whole.mentions
+        ]
+        said = [
+            Relation(source=each.source, type=each.type, target=each.target, weight=each.weight)
+            for each in whole.relations
+        ]
+        self._transaction.insert(bare, None, mentioned, said, in_session=False)
+        self._ids_here[old.id] = record_id
+        self._stored += 1
+        if old.superseded_by or _SOURCE in old.details:
+            self._naming.append((bare, old.superseded_by or "", str(old.details.get(_SOURCE))))

@@ -1,0 +1,116 @@
+"""Makes an item ready to be stored: clean of control characters, secrets and echoes, measured, embedded.
+
+All of it is slow, and done before any lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.memory.echoes import strip_recalled, without_blocks
+from mcp_memory.domain.memory.redaction import clean_record
+from mcp_memory.domain.model.ids import RECORD
+from mcp_memory.domain.model.kind_fields import checked_details
+from mcp_memory.domain.model.lifecycle import first_status
+from mcp_memory.domain.model.records import LOG_KINDS, Instant, NewRecord, Record, searchable_text
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.tasks import innermost_branch, path_to
+from mcp_memory.domain.text.control_characters import without_controls
+from mcp_memory.domain.text.entity_extraction import found_entities
+from mcp_memory.domain.text.short_forms import MeasuredText, measured
+from mcp_memory.errors import InvalidRequest, StoreUnavailable
+from mcp_memory.ports import Embedder, Redactor, TokenCounter, Transaction, Vectors
+from mcp_memory.services.memory.embedding import embedded_each
+from mcp_memory.services.memory.visibility import require_task, storing_place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """`vectors` is None where the embedder was not or could not be asked; `failure` says why it could not."""
+
+    vectors: Vectors | None
+    text: MeasuredText
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An item made ready outside the transaction. `made` is None where the text is known already."""
+
+    item: NewRecord
+    scope: str
+    redacted: int
+    cleaned: int
+    recalled: tuple[str, ...]
+    made: Made | None
+
+
+class Drafting:
+    """Thread-safe, and changes nothing."""
+
+    def __init__(self, embedder: Embedder, counter: TokenCounter, redactor: Redactor) -> None:
+        self._embedder = embedder
+        self._counter = counter
+        self._redactor = redactor
+
+    def clean(self, item: NewRecord, caller: Caller) -> Draft:
+        """Take out control characters, secrets and what this server itself handed back; find what the rest mentions.
+
+        Raises InvalidRequest for an empty text.
+        """
+        plain, cleaned = without_controls(item.text)
+        text, recalled = strip_recalled(plain)
+        is_log = item.kind in LOG_KINDS
+        if is_log:  # The log says what was said: nothing in it is an echo, only blocks are left out.
+            text, recalled = without_blocks(plain), ()
+        if not text.strip() and not recalled:
+            raise InvalidRequest("text is empty; say what to remember in one or more words.")
+        given = replace(item, text=text if is_log else text.strip(), cleaned=item.cleaned + cleaned)
+        item, redacted, cleaned = clean_record(given, self._redactor.redact)
+        item = replace(item, details=checked_details(item.kind, item.details))
+        found = found_entities(item.text, item.speaker, item.details, item.entities)
+        item = replace(item, entities=(*item.entities, *found))
+        scope = caller.scope(item.visibility)
+        return Draft(item=item, scope=scope, redacted=redacted, cleaned=cleaned, recalled=recalled, made=None)
+
+    def make(self, items: Sequence[NewRecord], *, embedded: bool = True) -> list[Made]:
+        """What takes time: the short forms, the counts and, where `embedded`, the vectors."""
+        texts = [self._measured(item) for item in items]
+        if not embedded:
+            return [Made(vectors=None, text=text) for text in texts]
+        outcomes = embedded_each(self._embedder, [searchable_text(i.text, i.speaker, i.details) for i in items])
+        return [
+            Made(vectors=None, text=text, failure=f"vector: {outcome}")
+            if isinstance(outcome, StoreUnavailable)
+            else Made(vectors=outcome, text=text)
+            for outcome, text in zip(outcomes, texts, strict=True)
+        ]
+
+    def _measured(self, item: NewRecord) -> MeasuredText:
+        return measured(item.text, self._counter.count, self._counter.truncate, kind=item.kind, outcome=item.outcome)
+
+
+def record_of(draft: Draft, text: MeasuredText, caller: Caller, now: Instant, transaction: Transaction) -> Record:
+    """The new record that a draft becomes, in the task it names or the one that its caller stands in.
+
+    Raises NotFound for a task that does not exist.
+    """
+    item = draft.item
+    tasks = transaction.tasks(caller.namespace)
+    task_id = item.task_id or storing_place(transaction.places(caller), caller, tasks)
+    if item.task_id:
+        require_task(item.task_id, tasks)
+    occurred = item.occurred_at if item.occurred_at is not None else now
+    return Record(
+        id=transaction.next_id(RECORD), scope=draft.scope, namespace=caller.namespace, visibility=item.visibility,
+        agent=caller.agent, session_id=caller.session_id, task_id=task_id,
+        branch_id=innermost_branch(path_to(task_id, tasks)),
+        kind=item.kind, text=item.text, summary=text.summary, micro=text.micro, text_tokens=text.text_tokens,
+        summary_tokens=text.summary_tokens, micro_tokens=text.micro_tokens,
+        importance=item.importance, confidence=item.confidence,
+        status=first_status(item.kind, item.outcome),
+        outcome=item.outcome, pinned=item.pinned, tags=item.tags, details=item.details, speaker=item.speaker,
+        role=item.role, tool=item.tool, call_id=item.call_id, superseded_by=None, created_at=now,
+        updated_at=now, accessed_at=min(occurred, now), occurred_at=occurred,
+    )  # fmt: skip

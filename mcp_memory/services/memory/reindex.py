@@ -1,0 +1,107 @@
+"""Reindex: embed every record anew with the configured embedder, while others go on reading and writing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from mcp_memory.errors import StoreUnavailable, TextRefused
+from mcp_memory.ports import Embedder, RecordStore
+from mcp_memory.services.memory.embedding import embedded_each
+
+if TYPE_CHECKING:
+    from mcp_memory.ports import Vectors
+
+BATCH = 32
+EVERYTHING = 2**31
+HARMLESS = "memory"
+"""A text that no embedder refuses, unless it refuses everything."""
+
+Progress = Callable[[int, int], None]
+"""Called with the number of records done and the number known so far."""
+
+
+class Reindex:
+    """Changes a store's embedder. Until the last record is done, the old vectors answer and nothing is mixed.
+
+    A text that the embedder refuses for good is noted as such: its record goes without vectors and is found by its
+    words alone. It is tried again where everything is embedded anew, or the text or the embedder changes.
+    """
+
+    def __init__(self, records: RecordStore, embedder: Embedder) -> None:
+        self._records = records
+        self._embedder = embedder
+        self._after = ""
+        """The newest record of the latest batch: what lies before it has its vectors, or is looked at last."""
+
+    def waiting(self) -> int:
+        """How many records lack this embedder's vectors at present, in all namespaces."""
+        return len(self._records.unembedded(self._embedder.id, EVERYTHING))
+
+    def refused(self) -> int:
+        """How many records go without vectors because this embedder refuses their texts, in all namespaces."""
+        return self._records.count_refused(self._embedder.id)
+
+    def __call__(self, total: int, progress: Progress) -> int:
+        """Embed what lacks this embedder's vectors, then adopt it. Interrupted, it goes on where it stopped.
+
+        Records stored meanwhile by others with the old embedder are embedded in further rounds, until none is left at
+        the moment of adoption. Returns how many records were embedded. Raises StoreUnavailable where the embedder
+        cannot be asked, or refuses everything.
+        """
+        self._records.forget_refusals(self._embedder.id)
+        self._after = ""
+        done = 0
+        while not self._records.adopt_embedder(self._embedder.id):
+            while embedded := self._embed_batch():
+                done += embedded
+                progress(done, max(total, done))
+        return done
+
+    def catch_up(self, most: int | None = None) -> int:
+        """Embed up to a batch of what was stored while the embedder could not be asked; returns how many records.
+
+        None of them where more than `most` wait. Raises StoreUnavailable where it still cannot be asked; the records
+        wait for the next call.
+        """
+        is_ours = self._records.embedder_id() in (self._embedder.id, None)
+        if not is_ours or not self._records.may_lack_vectors():
+            return 0
+        if most is not None and len(self._next(most + 1)) > most:
+            return 0
+        embedded = self._embed_batch()
+        if not embedded:
+            self._records.add_vectors(self._embedder.id, {})  # Nothing lacks them any more, which is noted.
+        return embedded
+
+    def _embed_batch(self) -> int:
+        """Embed the oldest that can be; 0 where nothing is left but what is refused."""
+        embedded = 0
+        while not embedded and (batch := self._next(BATCH)):
+            embedded = self._embed(batch)
+            self._after = batch[-1][0]
+        return embedded
+
+    def _next(self, limit: int) -> Sequence[tuple[str, int, str]]:
+        """What waits behind the latest batch, then what waits before it: a record that was changed, say."""
+        waiting = self._records.unembedded(self._embedder.id, limit, self._after)
+        if not waiting and self._after:
+            self._after = ""
+            waiting = self._records.unembedded(self._embedder.id, limit)
+        return waiting
+
+    def _embed(self, batch: Sequence[tuple[str, int, str]]) -> int:
+        outcomes = embedded_each(self._embedder, [text for _, _, text in batch])
+        made: dict[tuple[str, int], Vectors | None] = {}
+        for (record_id, change, _), outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, TextRefused):
+                made[record_id, change] = None
+            elif isinstance(outcome, StoreUnavailable):
+                raise outcome
+            else:
+                made[record_id, change] = outcome
+        embedded = sum(vectors is not None for vectors in made.values())
+        if not embedded:
+            self._embedder.embed(HARMLESS)  # Raises where the fault is not with the texts.
+        self._records.add_vectors(self._embedder.id, made)
+        return embedded

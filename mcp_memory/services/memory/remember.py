@@ -1,0 +1,222 @@
+"""Remember: store what an agent learnt, once, without secrets, and tell what it is like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mcp_memory.domain.model.lifecycle import after_confirmation, restored, with_more_said
+from mcp_memory.domain.model.records import LOG_KINDS, NewRecord, Record
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.text.short_forms import remeasured
+from mcp_memory.domain.text.words import content_hash, normal_hash
+from mcp_memory.errors import InvalidRequest, StoreUnavailable
+from mcp_memory.ports import Clock, RecordStore, TokenCounter, Transaction, VectorStore
+from mcp_memory.services.memory.echo_filter import GivenOut
+from mcp_memory.services.memory.prepare_record import Draft, Drafting, record_of
+from mcp_memory.services.memory.supersede import successors, supersede
+from mcp_memory.services.memory.visibility import hidden_branches
+
+SIMILAR_COSINE = 0.95
+SIMILAR_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """What became of one item. `similar` lists near-duplicates; `superseded_by` the newer record that holds instead.
+
+    `redacted` and `cleaned` count the secrets and the control characters that were taken out of it; `degraded` says why
+    a stored record is not found by meaning yet.
+    """
+
+    id: str
+    status: Literal["stored", "confirmed", "superseded"]
+    similar: tuple[str, ...] = ()
+    redacted: int = 0
+    cleaned: int = 0
+    superseded_by: str | None = None
+    degraded: str = ""
+
+
+class Remember:
+    """Stores records. Everything slow (redaction, embedding) happens before the write lock is taken."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        vectors: VectorStore,
+        drafting: Drafting,
+        counter: TokenCounter,
+        given_out: GivenOut,
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._vectors = vectors
+        self._drafting = drafting
+        self._counter = counter
+        self._given_out = given_out
+        self._clock = clock
+
+    def __call__(self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True) -> list[Remembered]:
+        """Store 1 to 500 items, all or none, and answer in their order.
+
+        The same text in the same scope is stored once (`confirmed`), except in the log; a text that was corrected is
+        not brought back (`superseded`) unless the item says `reassert`. Without an embedder a record is stored all the
+        same, to be embedded later. Without `advise` nobody looks for near-duplicates by meaning, which costs a look at
+        every vector for each item.
+
+        Raises:
+            InvalidRequest: an item is empty.
+            NotFound: a task or a record to supersede does not exist here.
+            StoreUnavailable: nothing was stored; the message names the remedy.
+        """
+        drafts = self._prepare(items, caller)
+        with self._records.write() as transaction:
+            stored = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
+        outcomes = [replace(one, cleaned=draft.cleaned) for draft, one in zip(drafts, stored, strict=True)]
+        if not advise:
+            return outcomes
+        return [self._with_similar(draft, outcome, caller) for draft, outcome in zip(drafts, outcomes, strict=True)]
+
+    def _prepare(self, items: Sequence[NewRecord], caller: Caller) -> list[Draft]:
+        cleaned = [self._drafting.clean(item, caller) for item in items]
+        texts = {(draft.scope, content_hash(draft.item.text)) for draft in cleaned if draft.item.kind not in LOG_KINDS}
+        known = self._records.find_texts(texts) if texts else set[tuple[str, str]]()
+        new = [
+            draft.item.kind in LOG_KINDS or (draft.scope, content_hash(draft.item.text)) not in known
+            for draft in cleaned
+        ]
+        made = iter(self._drafting.make([draft.item for draft, is_new in zip(cleaned, new, strict=True) if is_new]))
+        return [
+            replace(draft, made=next(made)) if is_new else draft for draft, is_new in zip(cleaned, new, strict=True)
+        ]
+
+    def _store(self, draft: Draft, caller: Caller, transaction: Transaction) -> Remembered:
+        item, redacted = draft.item, draft.redacted
+        labelled = _visible(draft.recalled, caller, transaction)
+        if labelled and item.text in ("", labelled[0].text, labelled[0].summary, labelled[0].micro):
+            return _echo(labelled, redacted)
+        if not item.text:
+            raise InvalidRequest("text holds only recalled context of unknown records; send what is new in it.")
+        if item.kind not in LOG_KINDS:
+            if existing := transaction.find_text(draft.scope, content_hash(item.text)):
+                existing = self._shared_with(caller, existing, transaction)
+                if item.reassert and (existing.superseded_by or not existing.is_live):
+                    return self._revive(existing, item, caller, redacted, transaction)
+                return self._meet_again(existing, item, caller, redacted, transaction)
+            shown = self._given_out.find(caller, item.text)
+            if shown and (known := _visible([shown], caller, transaction)):
+                return _echo(known, redacted)
+            if not item.reassert and (corrected := _corrected(item.text, draft.scope, caller, transaction)):
+                return self._superseded(corrected, redacted, transaction)
+        return self._insert(draft, caller, transaction)
+
+    def _shared_with(self, caller: Caller, existing: Record, transaction: Transaction) -> Record:
+        """What a branch hid is no longer the branch's own once it is stored outside of it as well."""
+        if existing.branch_id is None or existing.branch_id not in hidden_branches(transaction, caller):
+            return existing
+        surfaced = replace(existing, branch_id=None, updated_at=self._clock())
+        transaction.update(surfaced)
+        return surfaced
+
+    def _meet_again(
+        self, existing: Record, item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
+    ) -> Remembered:
+        """The same text again: confirmed once a session, revived if it had been forgotten, refused if corrected."""
+        now = self._clock()
+        if existing.status == "inactive" or (existing.superseded_by and self._holding(existing, transaction)):
+            return self._superseded(existing, redacted, transaction)
+        if existing.status in ("retired", "superseded"):
+            return self._revive(existing, item, caller, redacted, transaction)
+        supersede(item.supersedes, existing, caller, now, transaction)
+        merged = with_more_said(existing, item)
+        if merged.outcome != existing.outcome:
+            merged = remeasured(merged, self._counter.count, self._counter.truncate)
+        is_echo = caller.session_id == existing.session_id or self._given_out.find(caller, item.text) == existing.id
+        if not is_echo and transaction.confirm(existing, caller.session_id):
+            merged = after_confirmation(merged, now)
+        if merged != existing:
+            transaction.update(replace(merged, updated_at=now))
+        return Remembered(id=existing.id, status="confirmed", redacted=redacted)
+
+    def _holding(self, old: Record, transaction: Transaction) -> str | None:
+        """The newest record in the old one's place that has not been forgotten; itself where its text was corrected."""
+        chain = [transaction.get(record_id) for record_id in reversed(successors(old, transaction))]
+        live = [record.id for record in chain if record and record.is_live]
+        return live[0] if live else old.id if old.is_live and not old.superseded_by else None
+
+    def _superseded(self, old: Record, redacted: int, transaction: Transaction) -> Remembered:
+        """What does not come back; with the newest record that holds instead, which may be the same one, corrected."""
+        newer = self._holding(old, transaction)
+        similar = (newer,) if newer else ()
+        return Remembered(id=old.id, status="superseded", similar=similar, redacted=redacted, superseded_by=newer)
+
+    def _revive(
+        self, existing: Record, item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
+    ) -> Remembered:
+        """What was forgotten is said again, or the caller insists: it holds again, with all that is said of it now."""
+        now = self._clock()
+        revived = with_more_said(restored(existing), item)
+        details = {**revived.details, **item.details}
+        revived = replace(revived, details=details, updated_at=now, accessed_at=now)
+        if revived.outcome != existing.outcome:
+            revived = remeasured(revived, self._counter.count, self._counter.truncate)
+        transaction.update(revived)
+        if revived.searchable_text != existing.searchable_text:
+            transaction.index_anew(revived)
+        supersede(item.supersedes, revived, caller, now, transaction)
+        return Remembered(id=existing.id, status="stored", redacted=redacted)
+
+    def _insert(self, draft: Draft, caller: Caller, transaction: Transaction) -> Remembered:
+        item, now = draft.item, self._clock()
+        # Known when it was looked up, gone by now: rare enough to wait for.
+        made = draft.made or self._drafting.make([item])[0]
+        record = record_of(draft, made.text, caller, now, transaction)
+        alike = transaction.find_alike(draft.scope, normal_hash(item.text)) if item.kind not in LOG_KINDS else ()
+        transaction.insert(record, made.vectors, item.entities, item.relations)
+        supersede(item.supersedes, record, caller, now, transaction)
+        return Remembered(
+            id=record.id,
+            status="stored",
+            similar=tuple(alike)[:SIMILAR_SHOWN],
+            redacted=draft.redacted,
+            degraded=made.failure,
+        )
+
+    def _with_similar(self, draft: Draft, outcome: Remembered, caller: Caller) -> Remembered:
+        """Add near-duplicates by meaning. They are advice: a search that fails does not undo an acknowledged write."""
+        vectors = draft.made.vectors if draft.made else None
+        if outcome.status != "stored" or vectors is None or draft.item.kind in LOG_KINDS:
+            return outcome
+        hidden = hidden_branches(self._records, caller)
+        exclude = (outcome.id, *outcome.similar, *draft.item.supersedes)
+        try:
+            near = self._vectors.search(vectors[0], (draft.scope,), SIMILAR_SHOWN, exclude=exclude)
+        except StoreUnavailable:
+            return outcome
+        alike = tuple(record_id for record_id, cosine in near.items() if cosine >= SIMILAR_COSINE)
+        similar = (*outcome.similar, *alike)
+        if hidden:
+            where = RecordFilter(scopes=(draft.scope,), hidden_branches=hidden, only=frozenset(similar))
+            visible = self._records.matching_ids(where)
+            similar = tuple(record_id for record_id in similar if record_id in visible)
+        return replace(outcome, similar=similar[:SIMILAR_SHOWN])
+
+
+def _visible(record_ids: Sequence[str], caller: Caller, transaction: Transaction) -> list[Record]:
+    found = (transaction.get(record_id) for record_id in record_ids)
+    return [record for record in found if record and record.scope in caller.scopes]
+
+
+def _echo(records: Sequence[Record], redacted: int) -> Remembered:
+    """What this server showed comes back: it is known, and nothing is confirmed by it."""
+    others = tuple(record.id for record in records[1:])
+    return Remembered(id=records[0].id, status="confirmed", similar=others, redacted=redacted)
+
+
+def _corrected(text: str, scope: str, caller: Caller, transaction: Transaction) -> Record | None:
+    """Who said this before it was corrected, in any scope the caller reads: nobody brings it back unawares."""
+    digest = normal_hash(text)
+    scopes = dict.fromkeys((scope, *caller.scopes))
+    return next((found for each in scopes if (found := transaction.find_corrected(each, digest))), None)

@@ -1,0 +1,150 @@
+"""Revise: correct, judge, pin, promote or retire one record. A change of text keeps the old version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.memory.redaction import clean_text
+from mcp_memory.domain.model.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand
+from mcp_memory.domain.model.records import Entity, Outcome, Record, Status, Visibility, searchable_text
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.text.authors import author
+from mcp_memory.domain.text.entity_extraction import found_entities
+from mcp_memory.domain.text.short_forms import remeasured
+from mcp_memory.domain.text.words import content_hash
+from mcp_memory.errors import Conflict, InvalidRequest
+from mcp_memory.ports import Clock, Embedder, RecordStore, Redactor, TokenCounter, Transaction, Vectors
+from mcp_memory.services.memory.supersede import reinstate, supersede
+from mcp_memory.services.memory.visibility import require_own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """What to change of a record; None leaves a field as it is."""
+
+    id: str
+    text: str | None = None
+    importance: float | None = None
+    confidence: float | None = None
+    tags: tuple[str, ...] | None = None
+    outcome: Outcome | None = None
+    status: Status | None = None
+    feedback: Feedback | None = None
+    supersedes: tuple[str, ...] = ()
+    pinned: bool | None = None
+    visibility: Visibility | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NewText:
+    """A text and what is made of it before the write lock is taken."""
+
+    text: str
+    vectors: Vectors
+    found: tuple[Entity, ...]
+
+
+class Revise:
+    """Changes records. Thread-safe; redaction and embedding happen before the write lock is taken."""
+
+    def __init__(
+        self, records: RecordStore, embedder: Embedder, counter: TokenCounter, redactor: Redactor, clock: Clock
+    ) -> None:
+        self._records = records
+        self._embedder = embedder
+        self._counter = counter
+        self._redactor = redactor
+        self._clock = clock
+
+    def __call__(self, revision: Revision, caller: Caller) -> Record:
+        """Apply the change and return the record as it now is.
+
+        Raises:
+            NotFound: no such record for this caller.
+            InvalidRequest: the new text is empty, or nothing is to change.
+            Conflict: the status is not to be had by hand, another record has this text already, or the record is
+                another's and would be hidden from them.
+        """
+        if revision == Revision(id=revision.id):
+            raise InvalidRequest("Nothing to change; give text, outcome, feedback or another field beside id.")
+        new = self._new_text(revision, caller)
+        with self._records.write() as transaction:
+            record = require_own(revision.id, caller, transaction)
+            if new and new.text == record.text:
+                new = None
+            revised = self._revised(record, revision, new.text if new else None, caller)
+            _refuse_taking(record, revised, caller)
+            if new or revised.scope != record.scope:
+                self._refuse_twin(revised, transaction)
+            supersede(revision.supersedes, revised, caller, self._clock(), transaction)
+            transaction.update(revised, new.vectors if new else None, new.found if new else ())
+            if revised.scope != record.scope and _narrows(revised, caller):
+                self._hide_its_words(revised, caller, transaction)
+            if revised.status == "inactive" and record.is_live and not record.superseded_by:
+                reinstate(record.id, self._clock(), transaction)
+        return revised
+
+    def _new_text(self, revision: Revision, caller: Caller) -> _NewText | None:
+        if revision.text is None:
+            return None
+        text = self._clean(revision.text).strip()
+        if not text:
+            raise InvalidRequest("text is empty; use forget to remove a record.")
+        record = self._records.get([revision.id], caller.scopes).get(revision.id)
+        speaker, details = (record.speaker, record.details) if record else (None, None)
+        vectors = self._embedder.embed(searchable_text(text, speaker, details or {}))
+        return _NewText(text=text, vectors=vectors, found=found_entities(text, speaker, details))
+
+    def _clean(self, text: str) -> str:
+        return clean_text(text, self._redactor.redact).text
+
+    def _revised(self, record: Record, revision: Revision, text: str | None, caller: Caller) -> Record:
+        now = self._clock()
+        changed = replace(record, updated_at=now, accessed_at=now)
+        if text is not None:
+            changed = replace(changed, text=text)
+        if revision.feedback:
+            changed = after_feedback(changed, revision.feedback)
+        changed = after_outcome(changed, revision.outcome)
+        if text is not None or revision.outcome:
+            changed = remeasured(changed, self._counter.count, self._counter.truncate)
+        if revision.status:
+            changed = moved_by_hand(changed, revision.status)
+        if revision.visibility and revision.visibility != record.visibility:
+            scope = caller.scope(revision.visibility)
+            changed = replace(changed, visibility=revision.visibility, scope=scope, namespace=caller.namespace)
+        return replace(
+            changed,
+            importance=changed.importance if revision.importance is None else revision.importance,
+            confidence=changed.confidence if revision.confidence is None else revision.confidence,
+            tags=changed.tags if revision.tags is None else tuple(map(self._clean, revision.tags)),
+            pinned=changed.pinned if revision.pinned is None else revision.pinned,
+        )
+
+    def _hide_its_words(self, record: Record, caller: Caller, transaction: Transaction) -> None:
+        """What was extracted from a record that fewer see from now on, and summaries of it, are its words still."""
+        for other_id in transaction.extracted_from([record.id]):
+            other = transaction.get(other_id)
+            if other and other.visibility != "private":
+                scope = replace(caller, namespace=other.namespace).scope("private")
+                transaction.update(replace(other, visibility="private", scope=scope, updated_at=self._clock()))
+
+    def _refuse_twin(self, record: Record, transaction: Transaction) -> None:
+        twin = transaction.find_text(record.scope, content_hash(record.text))
+        if twin is not None and twin.id != record.id:
+            raise Conflict(f"Record {twin.id} has this text already; revise that one with supersedes=['{record.id}'].")
+
+
+def _refuse_taking(record: Record, moved: Record, caller: Caller) -> None:
+    """In the memory of several persons nobody makes their own what an agent of others has stored."""
+    is_hidden = record.visibility == "shared" != moved.visibility
+    if is_hidden and caller.person and record.agent != caller.agent:
+        raise Conflict(
+            f"Record {record.id} was stored by {author(record.agent, caller)!r}, which alone may hide it from others;"
+            " store what is yours anew, or retire the record."
+        )
+
+
+def _narrows(moved: Record, caller: Caller) -> bool:
+    """True where others saw it before: of several persons one, or of several agents one."""
+    return moved.visibility == "private" or (moved.visibility == "user" and bool(caller.person))

@@ -1,0 +1,45 @@
+"""One record replaces another: who may, and what must not come of it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mcp_memory.domain.model.lifecycle import after_succession, refuse_hidden_successor, restored
+from mcp_memory.domain.model.records import Instant, Record
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.errors import Conflict
+from mcp_memory.ports import Transaction
+from mcp_memory.services.memory.visibility import require_own
+
+
+def supersede(old_ids: Sequence[str], newer: Record, caller: Caller, now: Instant, transaction: Transaction) -> None:
+    """Put the newer record in the place of the old ones.
+
+    Raises:
+        NotFound: an old record does not exist here.
+        Conflict: it is only read here, some who see it would not see the newer one, or it replaced that one itself.
+    """
+    for old_id in old_ids:
+        if old_id != newer.id:
+            old = require_own(old_id, caller, transaction)
+            refuse_hidden_successor(old, newer)
+            if old_id in successors(newer, transaction):
+                raise Conflict(f"Record {newer.id} is itself superseded by {old_id}; set its status back first.")
+            transaction.update(after_succession(old, newer.id, now))
+
+
+def reinstate(wrong_id: str, now: Instant, transaction: Transaction) -> None:
+    """Let what a record that proved wrong had replaced hold again, unless it was taken out of search by itself."""
+    for old in transaction.replaced_by(wrong_id):
+        if old.status == "superseded":
+            transaction.update(replace(restored(old), updated_at=now))
+
+
+def successors(record: Record, transaction: Transaction) -> list[str]:
+    """What replaced the record, what replaced that, and so on to the one that holds."""
+    chain: list[str] = []
+    following = record.superseded_by
+    while following and following not in chain:
+        chain.append(following)
+        newer = transaction.get(following)
+        following = newer.superseded_by if newer else None
+    return chain

@@ -1,0 +1,320 @@
+"""The task stack: enter a task, leave it with a result, see the tree."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.memory.redaction import clean_text
+from mcp_memory.domain.model.ids import TASK
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.tasks import (
+    MAX_DEPTH,
+    FinalStatus,
+    Stack,
+    Task,
+    TaskStatus,
+    descendants,
+    nearest_open,
+    path_to,
+    stack_at,
+    with_changes,
+)
+from mcp_memory.domain.text.control_characters import without_controls
+from mcp_memory.domain.text.prompt_safety import one_line
+from mcp_memory.errors import Conflict, InvalidRequest, NotFound
+from mcp_memory.ports import Clock, RecordStore, Redactor, Transaction
+from mcp_memory.services.memory.visibility import hidden_branches, place_of, recorded_place, require_task, stack_of
+
+NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushRequest:
+    """A new goal, a plan of subtasks, or a planned, blocked or active task to enter.
+
+    `parent_id` names the task that a new goal, or a plan by itself, goes below; else that is where the caller stands.
+    """
+
+    goal: str = ""
+    task_id: str | None = None
+    parent_id: str | None = None
+    plan: tuple[str, ...] = ()
+    success_criteria: str | None = None
+    inherit: tuple[str, ...] = ()
+    branch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PopRequest:
+    """What the current task, or the one named, came to."""
+
+    result: str
+    status: FinalStatus = "complete"
+    artifacts: tuple[str, ...] = ()
+    task_id: str | None = None
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Popped:
+    """The task that ended, the unfinished ones below it that ended with it, and where the caller stands now."""
+
+    popped: Task
+    stack: Stack
+    cascaded: tuple[Task, ...] = ()
+
+
+class Tasks:
+    """Moves callers through the tree of their namespace. Thread-safe; every move is one atomic write."""
+
+    def __init__(self, records: RecordStore, redactor: Redactor, clock: Clock) -> None:
+        self._records = records
+        self._redactor = redactor
+        self._clock = clock
+
+    def push(self, request: PushRequest, caller: Caller) -> Stack:
+        """Enter a task and return the stack from there; with a plan alone, that of the task it is for, moving nobody.
+
+        Raises:
+            InvalidRequest: what is given does not say one thing.
+            NotFound: an unknown task or parent, or an inherited record that the caller does not see.
+            Conflict: the task to enter, or the parent, is finished; or one begun in the open is to become a branch.
+        """
+        _require_sense(request)
+        self._require_records(request.inherit, caller)
+        with self._records.write() as transaction:
+            tasks = transaction.tasks(caller.namespace)
+            if _says(request.goal) or request.task_id:
+                current = self._entered(request, caller, tasks, transaction)
+                started = self._start_above(current, caller, tasks, transaction)
+                tasks = with_changes(tasks, [current, *started])
+                transaction.set_place(caller, current.id)
+            else:
+                current = self._planned_for(request, caller, tasks, transaction)
+            steps = [self._task(goal, current, caller, "planned", transaction) for goal in request.plan]
+            for step in steps:
+                transaction.add_task(step)
+        return stack_at(current.id, with_changes(tasks, steps))
+
+    def pop(self, request: PopRequest, caller: Caller) -> Popped:
+        """End the current task, or the one named, and return to its parent.
+
+        Raises:
+            InvalidRequest: the result is empty.
+            NotFound: there is no task to pop.
+            Conflict: it has unfinished children and `cascade` is not set, it is finished, two tasks could be meant, or
+                somebody else ended the one that the caller was in.
+        """
+        if not _says(request.result):
+            raise InvalidRequest("result is empty; say what the task came to, also when it failed or is given up.")
+        with self._records.write() as transaction:
+            tasks = transaction.tasks(caller.namespace)
+            task = self._to_end(request, caller, tasks, transaction)
+            popped = self._finish(task, request)
+            cascaded = self._cascade(task, request, tasks)
+            for each in (*cascaded, popped):
+                transaction.update_task(each)
+            tasks = with_changes(tasks, [*cascaded, popped])
+            place = self._leave(popped, request, caller, tasks, transaction)
+        return Popped(popped=popped, stack=stack_at(place, tasks), cascaded=tuple(cascaded))
+
+    def tree(self, caller: Caller) -> Sequence[Task]:
+        """Every task of the namespace in the order they were made."""
+        return self._records.tasks(caller.namespace)
+
+    def stack(self, caller: Caller) -> Stack:
+        """Where the caller stands, without moving."""
+        return stack_of(self._records, caller)
+
+    def _entered(self, request: PushRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction) -> Task:
+        if request.task_id:
+            return self._enter(request, require_task(request.task_id, tasks), caller, transaction)
+        return self._create(request, self._parent(request, caller, tasks, transaction), caller, transaction)
+
+    def _start_above(
+        self, task: Task, caller: Caller, tasks: Sequence[Task], transaction: Transaction
+    ) -> Iterable[Task]:
+        """Who begins with a step of a plan has begun with what the plan is for."""
+        waiting = [each for each in path_to(task.parent_id, tasks) if each.status == "planned"]
+        started = [self._taken_up(each, caller) for each in waiting]
+        for each in started:
+            transaction.update_task(each)
+        return started
+
+    def _planned_for(
+        self, request: PushRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction
+    ) -> Task:
+        if request.parent_id:
+            return _open_parent(request.parent_id, tasks)
+        return self._current(None, "parent_id", caller, tasks, transaction)
+
+    def _create(self, request: PushRequest, parent: Task | None, caller: Caller, transaction: Transaction) -> Task:
+        task = self._task(request.goal, parent, caller, "active", transaction)
+        criteria = self._safe(request.success_criteria)
+        task = replace(task, success_criteria=criteria, inherit=request.inherit, branch=request.branch)
+        transaction.add_task(task)
+        return task
+
+    def _enter(self, request: PushRequest, task: Task, caller: Caller, transaction: Transaction) -> Task:
+        if task.is_finished:
+            raise Conflict(f"Task {task.id} is {task.status}; push its goal again to start over.")
+        if request.branch and not task.branch and task.status != "planned":
+            begun = f"Task {task.id} was begun in the open, and a branch would hide what others do in it"
+            raise Conflict(f"{begun}; enter it without branch, or push a new goal below it with branch.")
+        entered = replace(
+            self._taken_up(task, caller),
+            success_criteria=self._safe(request.success_criteria) or task.success_criteria,
+            inherit=tuple(dict.fromkeys((*task.inherit, *request.inherit))),
+            branch=task.branch or request.branch,
+        )
+        transaction.update_task(entered)
+        return entered
+
+    def _taken_up(self, task: Task, caller: Caller) -> Task:
+        return replace(
+            task, status="active", agent=caller.agent, session_id=caller.session_id, updated_at=self._clock()
+        )
+
+    def _parent(
+        self, request: PushRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction
+    ) -> Task | None:
+        """The named parent, else the task the caller is in; none of them makes a new root."""
+        place = request.parent_id or place_of(transaction.places(caller), caller, tasks)
+        return _open_parent(place, tasks) if place else None
+
+    def _task(
+        self, goal: str, parent: Task | None, caller: Caller, status: TaskStatus, transaction: Transaction
+    ) -> Task:
+        now = self._clock()
+        if parent and parent.depth >= MAX_DEPTH:
+            raise Conflict(f"Task {parent.id} is {MAX_DEPTH} levels deep; pop finished tasks before you push more.")
+        return Task(
+            id=transaction.next_id(TASK),
+            namespace=caller.namespace,
+            parent_id=parent.id if parent else None,
+            goal=self._clean(goal).strip(),
+            status=status,
+            depth=parent.depth + 1 if parent else 0,
+            agent=caller.agent,
+            session_id=caller.session_id,
+            created_at=now,
+            updated_at=now,
+        )
+
+    def _current(
+        self, task_id: str | None, argument: str, caller: Caller, tasks: Sequence[Task], transaction: Transaction
+    ) -> Task:
+        """The named task, else the caller's; refused where the agent's sessions stand in different ones.
+
+        `argument` is the one that names it.
+        """
+        if task_id:
+            return require_task(task_id, tasks)
+        places = transaction.places(caller)
+        own = place_of(places, caller, tasks)
+        is_open = {task.id for task in tasks if not task.is_finished}
+        others = {place for place in places.values() if place != own and place in is_open}
+        if others and not caller.named_session:
+            ids = sorted({*others, *((own,) if own else ())})
+            if len(ids) > 1:
+                several = "Two" if len(ids) == 2 else str(len(ids))
+                named = _named([task for task in tasks if task.id in ids])
+                raise Conflict(f"{several} tasks could be meant: {named}. Call again with {argument}.")
+            own = ids[0]
+        if own is None:
+            raise NotFound(f"You are in no task; call push_task with a goal first, or name a {argument}.")
+        return require_task(own, tasks)
+
+    def _to_end(self, request: PopRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction) -> Task:
+        """The named task, else the caller's; refused where that is over: its result is not that of the task above."""
+        task = self._current(request.task_id, "task_id", caller, tasks, transaction)
+        if task.is_finished:
+            raise Conflict(f"Task {task.id} is {task.status} already; push a new goal or enter another task.")
+        stood = None if request.task_id else recorded_place(transaction.places(caller), caller)
+        ended = next((each for each in tasks if each.id == stood and each.is_finished), None)
+        if ended:
+            was = f"The task you were in, {_named([ended])}, is {ended.status} already"
+            raise Conflict(
+                f"{was}. To end the open {_named([task])} instead, call again with task_id; or push to go on."
+            )
+        return task
+
+    def _finish(self, task: Task, request: PopRequest) -> Task:
+        return replace(
+            task,
+            status=request.status,
+            result=self._clean(request.result).strip(),
+            artifacts=tuple(dict.fromkeys((*task.artifacts, *(self._clean(each) for each in request.artifacts)))),
+            updated_at=self._clock(),
+        )
+
+    def _safe(self, text: str | None) -> str | None:
+        return self._clean(text) if text else None
+
+    def _clean(self, text: str) -> str:
+        return clean_text(text, self._redactor.redact).text
+
+    def _cascade(self, task: Task, request: PopRequest, tasks: Sequence[Task]) -> list[Task]:
+        """Unfinished tasks below, abandoned when asked for. A blocked task may keep them."""
+        below = [t for t in descendants(task.id, tasks) if not t.is_finished]
+        if not below or request.status == "blocked":
+            return []
+        if not request.cascade:
+            count = f"{len(below)} unfinished subtasks"
+            raise Conflict(f"{task.id} has {count}: {_named(below)}. Pop them first or set cascade.")
+        reason = f"ended with its parent {task.id}"
+        return [replace(t, status="abandoned", result=t.result or reason, updated_at=self._clock()) for t in below]
+
+    def _leave(
+        self, popped: Task, request: PopRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction
+    ) -> str | None:
+        """Step out to the parent, open as long as anything below it was, from what ended; stay put elsewhere.
+
+        Who stood nowhere and popped the one task that could be meant, a session's of its own agent, follows it out.
+        """
+        place = recorded_place(transaction.places(caller), caller)
+        here = nearest_open(place, tasks)
+        ended = {popped.id, *(t.id for t in descendants(popped.id, tasks))}
+        if place not in ended and (here or request.task_id):
+            return here.id if here else None
+        transaction.set_place(caller, popped.parent_id)
+        return popped.parent_id
+
+    def _require_records(self, record_ids: Sequence[str], caller: Caller) -> None:
+        if not record_ids:
+            return
+        hidden = hidden_branches(self._records, caller)
+        records = self._records.get(record_ids, caller.scopes)
+        missing = set(record_ids) - {each.id for each in records.values() if each.branch_id not in hidden}
+        if missing:
+            raise NotFound(f"inherit: no record {min(missing)!r}; call `recall` to find ids.")
+
+
+def _says(text: str) -> bool:
+    """True where something is left of a text without its control characters."""
+    return bool(without_controls(text)[0].strip())
+
+
+def _require_sense(request: PushRequest) -> None:
+    """Raise InvalidRequest where it does not say one thing, or says what would be passed over."""
+    has_goal, has_task = _says(request.goal), bool(request.task_id)
+    if (has_goal and has_task) or not (has_goal or has_task or request.plan):
+        raise InvalidRequest("Give goal for a new task, task_id to enter an existing one, or plan for subtasks.")
+    if not all(map(_says, request.plan)):
+        raise InvalidRequest("plan holds an empty goal; leave it out.")
+    if has_task and request.parent_id:
+        raise InvalidRequest("A task stays below its parent; leave parent_id out, or push its goal again elsewhere.")
+    if not (has_goal or has_task) and (request.success_criteria or request.inherit or request.branch):
+        raise InvalidRequest("success_criteria, inherit and branch are for the task you enter; give goal or task_id.")
+
+
+def _open_parent(task_id: str, tasks: Sequence[Task]) -> Task:
+    parent = require_task(task_id, tasks)
+    if parent.is_finished:
+        raise Conflict(f"Parent {parent.id} is {parent.status}; name an open task or leave parent_id out.")
+    return parent
+
+
+def _named(tasks: Sequence[Task]) -> str:
+    """The first few by id and goal, for a message."""
+    more = f"; {len(tasks) - NAMED} more" if len(tasks) > NAMED else ""
+    return "; ".join(f"{task.id} ({one_line(task.goal, 60)})" for task in tasks[:NAMED]) + more

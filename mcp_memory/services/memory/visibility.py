@@ -1,0 +1,89 @@
+"""Where a caller stands in the tree of tasks, and what it may therefore see."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.model.tasks import Stack, Task, branches_beside, nearest_open, path_to, stack_at
+from mcp_memory.errors import Conflict, NotFound
+from mcp_memory.ports import RecordStore, Transaction
+
+
+def recorded_place(places: Mapping[str, str], caller: Caller) -> str | None:
+    """The task the caller went to last, which somebody else may have ended since."""
+    return places.get(caller.session_id if caller.named_session else "")
+
+
+def place_of(places: Mapping[str, str], caller: Caller, tasks: Sequence[Task]) -> str | None:
+    """The task the caller is in: its session's own place where it named one, else its agent's; open in any case."""
+    task = nearest_open(recorded_place(places, caller), tasks)
+    return task.id if task else None
+
+
+def storing_place(places: Mapping[str, str], caller: Caller, tasks: Sequence[Task]) -> str | None:
+    """The task that what the caller stores belongs to; a session that stands nowhere stores where its agent stands."""
+    own = place_of(places, caller, tasks)
+    return own or place_of(places, replace(caller, named_session=False), tasks)
+
+
+def stack_of(records: RecordStore | Transaction, caller: Caller, task_id: str | None = None) -> Stack:
+    """The caller's stack, or the one of a task it names. Raises NotFound for an unknown task."""
+    tasks = records.tasks(caller.namespace)
+    if task_id is not None:
+        require_task(task_id, tasks)
+    return stack_at(task_id or place_of(records.places(caller), caller, tasks), tasks)
+
+
+def hidden_branches(records: RecordStore | Transaction, caller: Caller) -> frozenset[str]:
+    """Branches, also of namespaces it inherits, whose records this caller does not see: it stands in none of them.
+
+    A call that names no session sees what any session of its agent stands in, for an agent opens by id what it stored;
+    one that does, what is seen from where it stores.
+    """
+    branches = records.open_branches()
+    if not branches:
+        return branches
+    places, tasks = records.places(caller), records.tasks(caller.namespace)
+    own = [storing_place(places, caller, tasks)] if caller.named_session else [None, *places.values()]
+    hidden = [branches_beside(tasks, path_to(place, tasks)) for place in own]
+    return (branches - {task.id for task in tasks}) | frozenset[str].intersection(*hidden)
+
+
+def visible_to(records: RecordStore, caller: Caller) -> RecordFilter:
+    """The filter under which a caller sees everything it may; callers of this narrow it."""
+    return RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches(records, caller))
+
+
+def readable(entries: Mapping[str, Entry], records: RecordStore, caller: Caller) -> Mapping[str, Entry]:
+    """Those of the entries of logs that say nothing of a record that the caller does not see, by their ids."""
+    covered = frozenset(record_id for entry in entries.values() for record_id in entry.covers)
+    if not covered:
+        return {}
+    seen = records.matching_ids(replace(visible_to(records, caller), only=covered, include_inactive=True))
+    return {entry_id: entry for entry_id, entry in entries.items() if seen.issuperset(entry.covers)}
+
+
+def require_own(record_id: str, caller: Caller, transaction: Transaction) -> Record:
+    """A record that the caller sees and may change.
+
+    Raises:
+        NotFound: there is none of that id here.
+        Conflict: it belongs to an inherited namespace, which is only read.
+    """
+    record = transaction.get(record_id)
+    is_visible = record is not None and record.scope in caller.scopes
+    if record is None or not is_visible or record.branch_id in hidden_branches(transaction, caller):
+        raise NotFound(f"No record {record_id!r}; call `recall` to find ids. Nothing was changed.")
+    if record.namespace != caller.namespace and record.visibility != "user":
+        raise Conflict(f"Record {record_id} belongs to {record.namespace}, which is only read here; change it there.")
+    return record
+
+
+def require_task(task_id: str, tasks: Sequence[Task]) -> Task:
+    """The task of that id. Raises NotFound."""
+    for task in tasks:
+        if task.id == task_id:
+            return task
+    raise NotFound(f"No task {task_id!r} in this namespace; read memory://tasks for the tree.")

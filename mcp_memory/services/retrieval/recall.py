@@ -1,0 +1,237 @@
+"""Recall: find records by word and by meaning, or open them by id, within a token budget."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from mcp_memory.domain.model.compaction import REPLACEMENT
+from mcp_memory.domain.model.contexts import ContextReport
+from mcp_memory.domain.model.ids import CONTEXT, TASK
+from mcp_memory.domain.model.records import Detail, Json, Kind, Record
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.model.tokens import EXACT, ModelFactor
+from mcp_memory.domain.retrieval.fusion import Fused
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.ports import Clock, RecordStore, SessionLogStore, TokenCounter
+from mcp_memory.services.memory.echo_filter import GivenOut
+from mcp_memory.services.memory.visibility import hidden_branches, readable, visible_to
+from mcp_memory.services.retrieval.results import cut, fit, shown_record, shown_stand_in, shown_task
+from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying
+
+FLOOR_COSINE = 0.1
+"""Below it, and without a word in common, a record has nothing to do with the query (unrelated texts: 0 to 0.1)."""
+ENVELOPE_TOKENS = 30
+"""Room for the names around the results."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallRequest:
+    """A query, or ids to open: of records and tasks, of one assembled context, or of one summary of a session's log.
+
+    `since` and `until` are times or phrases.
+    """
+
+    query: str = ""
+    ids: tuple[str, ...] = ()
+    limit: int = 10
+    detail: Detail = "summary"
+    kinds: tuple[Kind, ...] = ()
+    tags: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    task_id: str | None = None
+    session_id: str | None = None
+    include_inactive: bool = False
+    offset: int = 0
+    max_tokens: int = 2000
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallAnswer:
+    """Results as JSON objects ready to be shown, best first, within the request's token budget.
+
+    `truncated` is True where more matched than is shown; `degraded` names what could not be searched and why;
+    `next_offset` continues a long text or list.
+    """
+
+    results: tuple[Mapping[str, Json], ...]
+    truncated: bool = False
+    degraded: tuple[str, ...] = ()
+    next_offset: int | None = None
+    not_found: tuple[str, ...] = ()
+
+
+class Recall:
+    """Answers recall requests. Thread-safe."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        logs: SessionLogStore,
+        querying: Querying,
+        counter: TokenCounter,
+        given_out: GivenOut,
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._logs = logs
+        self._querying = querying
+        self._counter = counter
+        self._given_out = given_out
+        self._clock = clock
+
+    def __call__(self, request: RecallRequest, caller: Caller, factor: ModelFactor = EXACT) -> RecallAnswer:
+        """Search by query, or open by ids; without either, list the newest that pass the filters.
+
+        `max_tokens` is in the client's tokens; `factor` says how they relate to those counted.
+
+        Raises:
+            InvalidRequest: both a query and ids are given, or a time cannot be read.
+            StoreUnavailable: no source could answer.
+        """
+        budget = int(request.max_tokens / factor.factor) - ENVELOPE_TOKENS
+        if request.ids:
+            if request.query:
+                raise InvalidRequest("Give either query or ids, not both.")
+            answer = self._open(request, caller, budget)
+        elif request.query.strip():
+            answer = self._search(request, caller, budget)
+        else:
+            answer = self._list(request, caller, budget)
+        shown = [] if is_account(request) else [(str(r["id"]), str(r["text"])) for r in answer.results]
+        if shown:
+            self._given_out.note(caller, shown)
+            self._records.touch([record_id for record_id, _ in shown], self._clock())
+        return answer
+
+    def _search(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
+        wanted = max(CANDIDATES_PER_SOURCE, request.offset + request.limit + 1)
+        ranking = self._querying.rank(request.query, self._filter(request, caller), wanted)
+        # One more than is shown tells whether there are more.
+        hits = list(islice(filter(is_relevant, ranking.hits), request.offset + request.limit + 1))
+        shown = hits[request.offset : request.offset + request.limit]
+        records = self._records.get([hit.id for hit in shown], caller.scopes)
+        budget -= sum(self._counter.count(name) for name in ranking.degraded)
+        found = (_result(hit, records[hit.id], request, caller) for hit in shown if hit.id in records)
+        results = fit(found, budget, self._counter)
+        end = request.offset + len(results)
+        more = end < len(hits) or max(ranking.found.values(), default=0) >= wanted
+        return RecallAnswer(
+            results=results, truncated=more, degraded=ranking.degraded, next_offset=end if more and results else None
+        )
+
+    def _list(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
+        where = self._filter(request, caller)
+        records = self._records.list(where, "occurred", request.limit + 1, request.offset)
+        results = fit(
+            (shown_record(r, request.detail, caller) for r in records[: request.limit]), budget, self._counter
+        )
+        more = len(results) < len(records)
+        return RecallAnswer(
+            results=results, truncated=more, next_offset=request.offset + len(results) if more and results else None
+        )
+
+    def _open(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
+        if is_account(request):
+            report = self._records.context(request.ids[0], caller)
+            return self._context_page(report, request, budget) if report else _nothing(request.ids)
+        stand_ins = self._stand_ins(request, caller)
+        if len(request.ids) == 1 and stand_ins:
+            return self._covered_page(stand_ins[request.ids[0]], request, caller, budget)
+        found = {**self._records_by_id(request, caller), **self._tasks_by_id(request, caller)}
+        found |= {each: shown_stand_in(entry) for each, entry in stand_ins.items()}
+        missing = tuple(each for each in request.ids if each not in found)
+        opened = [found[each] for each in dict.fromkeys(request.ids) if each in found]
+        if len(opened) == 1 and request.detail == "full":
+            return replace(self._page(opened[0], request, budget), not_found=missing)
+        results = fit(opened, budget, self._counter)
+        return RecallAnswer(results=results, truncated=len(results) < len(opened), not_found=missing)
+
+    def _records_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
+        hidden = hidden_branches(self._records, caller)
+        records = self._records.get(request.ids, caller.scopes)
+        return {i: shown_record(r, request.detail, caller) for i, r in records.items() if r.branch_id not in hidden}
+
+    def _tasks_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
+        """Tasks, which a context names beside records, with all of their results."""
+        wanted = {each for each in request.ids if each.startswith(TASK)}
+        tasks = self._records.tasks(caller.namespace) if wanted else ()
+        return {task.id: shown_task(task, caller) for task in tasks if task.id in wanted}
+
+    def _stand_ins(self, request: RecallRequest, caller: Caller) -> Mapping[str, Entry]:
+        """What stands in logs, also in those of other agents, for what the caller sees all of."""
+        entries = self._logs.entries([each for each in request.ids if each.startswith(REPLACEMENT)], caller)
+        return readable(entries, self._records, caller)
+
+    def _page(self, shown: Mapping[str, Json], request: RecallRequest, budget: int) -> RecallAnswer:
+        """One full text, from `offset` characters on, as much as the budget holds."""
+        rest = str(shown["text"])[request.offset :]
+        page, length = cut(shown, rest, budget, self._counter)
+        more = length < len(rest)
+        return RecallAnswer(
+            results=(page,), truncated=more, next_offset=request.offset + length if more and length else None
+        )
+
+    def _context_page(self, report: ContextReport, request: RecallRequest, budget: int) -> RecallAnswer:
+        """What became of every candidate of an assembled context."""
+        fates: list[Mapping[str, Json]] = [
+            {"id": c.id, "kind": c.kind, "detail": c.detail, "score": round(c.score, 4), "tokens": c.tokens}
+            | ({"agent": c.agent} if c.agent else {})
+            for c in report.components
+        ]
+        fates += [{"id": omission.id, "omitted": omission.reason} for omission in report.omitted]
+        results = fit(fates[request.offset : request.offset + request.limit], budget, self._counter)
+        end = request.offset + len(results)
+        more = end < len(fates)
+        return RecallAnswer(results=results, truncated=more, next_offset=end if more and results else None)
+
+    def _covered_page(self, entry: Entry, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
+        """The originals that something in a session's log stands for, in their order."""
+        end = request.offset + request.limit
+        wanted = replace(request, ids=entry.covers[request.offset : end])
+        records = self._records_by_id(wanted, caller)
+        results = fit((records[each] for each in wanted.ids if each in records), budget, self._counter)
+        if records and len(results) < len(records):  # The next page begins with the first one that did not fit.
+            end = request.offset + wanted.ids.index(str(results[-1]["id"])) + 1
+        more = end < len(entry.covers)
+        return RecallAnswer(results=results, truncated=more, next_offset=end if more else None)
+
+    def _filter(self, request: RecallRequest, caller: Caller) -> RecordFilter:
+        since, until = self._querying.between(request.since, request.until)
+        return replace(
+            visible_to(self._records, caller),
+            kinds=frozenset(request.kinds),
+            tags=frozenset(request.tags),
+            entities=frozenset(request.entities),
+            since=since,
+            until=until,
+            task_id=request.task_id,
+            session_id=request.session_id,
+            include_inactive=request.include_inactive,
+        )
+
+
+def is_account(request: RecallRequest) -> bool:
+    """True where the account of an assembled context is asked for, which opens none of its records."""
+    return len(request.ids) == 1 and request.ids[0].startswith(CONTEXT)
+
+
+def is_relevant(hit: Fused) -> bool:
+    """True above the floor: it, or what it replaced, shares a word or the time asked about, or is remotely near."""
+    is_near = hit.raw.get("vector", 1.0) >= FLOOR_COSINE
+    return is_near or any(name in hit.raw for name in ("keyword", "time", "graph"))
+
+
+def _result(hit: Fused, record: Record, request: RecallRequest, caller: Caller) -> dict[str, Json]:
+    result = shown_record(record, request.detail, caller)
+    result["score"] = round(hit.score, 4)
+    if request.explain:
+        result["signals"] = {name: round(part, 2) for name, part in hit.parts.items() if part}
+    return result
+
+
+def _nothing(ids: tuple[str, ...]) -> RecallAnswer:
+    return RecallAnswer(results=(), not_found=ids)

@@ -1,0 +1,124 @@
+"""Records as results show them, and as many results as a token budget holds."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from mcp_memory.domain.model.records import Detail, Json, Record, Status
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.model.tasks import DEAD_ENDS, Task
+from mcp_memory.domain.text.authors import author
+from mcp_memory.domain.text.times import iso
+from mcp_memory.ports import TokenCounter
+
+_ESSENTIAL = ("id", "kind", "text", "occurred_at", "status", "superseded_by", "agent", "score", "omitted")
+"""What a result keeps where the whole of it is larger than the budget."""
+
+TELLING: frozenset[Status] = frozenset(
+    {"superseded", "inactive", "retired", "core", "ineffective", "escalated", "archived", "summarized"}
+)
+"""Statuses that change what to make of a record; the others are the usual course of its life."""
+
+
+def shown_record(record: Record, detail: Detail, caller: Caller) -> dict[str, Json]:
+    """A record as results show it to the caller: what says nothing is left out; `agent` names another author."""
+    texts: Mapping[Detail, str] = {"micro": record.micro, "summary": record.summary, "full": record.text}
+    shown: dict[str, Json] = {"id": record.id, "kind": record.kind, "text": texts[detail]}
+    shown["occurred_at"] = iso(record.occurred_at)
+    optional: Sequence[tuple[str, Json]] = (
+        ("agent", author(record.agent, caller)),
+        ("speaker", record.speaker),
+        ("status", record.status if record.status in TELLING else None),
+        ("superseded_by", record.superseded_by),
+        ("outcome", record.outcome),
+        ("confidence", record.confidence),
+        ("tags", list(record.tags)),
+        ("task_id", record.task_id),
+        ("pinned", record.pinned),
+        ("details", dict(record.details) if detail == "full" else None),
+    )
+    return shown | {name: value for name, value in optional if value}
+
+
+def shown_task(task: Task, caller: Caller) -> dict[str, Json]:
+    """A task as results show it, its goal and what that came to; a dead end says that it is one.
+
+    `agent` names who works on it in the caller's place.
+    """
+    outcome = f"dead end ({task.status}): {task.result}" if task.status in DEAD_ENDS else task.result
+    shown: dict[str, Json] = {
+        "id": task.id,
+        "kind": "task",
+        "text": f"{task.goal} → {outcome}" if outcome else task.goal,
+        "occurred_at": iso(task.updated_at),
+        "status": task.status,
+    }
+    optional: Sequence[tuple[str, Json]] = (
+        ("agent", author(task.agent, caller)),
+        ("parent_id", task.parent_id),
+        ("success_criteria", task.success_criteria),
+        ("artifacts", list(task.artifacts)),
+    )
+    return shown | {name: value for name, value in optional if value}
+
+
+def shown_stand_in(entry: Entry, log: SessionLog | None = None) -> dict[str, Json]:
+    """What stands in a session's log for some of it, and how much that was, which opens by its id.
+
+    With the log, `covers` says what to take out for it: numbers of messages, calls and results as they were told.
+    """
+    shown: dict[str, Json] = {
+        "id": entry.id,
+        "kind": "summary",
+        "form": entry.form,
+        "role": entry.role,
+        "text": entry.text,
+        "occurred_at": iso(entry.at),
+        "level": entry.level,
+        "first": entry.covers[0],
+        "last": entry.covers[-1],
+        "compacted_count": len(entry.covers),
+        "original_token_count": entry.original_tokens,
+        "summary_token_count": entry.tokens,
+    }
+    covers = log.covered_numbers(entry) if log else ""
+    optional = (("covers", covers), ("tool", entry.tool), ("call_id", entry.call_id))
+    return shown | {name: value for name, value in optional if value}
+
+
+def tokens_of(value: object, counter: TokenCounter) -> int:
+    """The tokens of a value as it is sent: JSON without spaces."""
+    return counter.count(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def fit(results: Iterable[Mapping[str, Json]], budget: int, counter: TokenCounter) -> tuple[Mapping[str, Json], ...]:
+    """As many results, in order, as the budget holds; a first one that is too long is cut, never left out."""
+    kept: list[Mapping[str, Json]] = []
+    for result in results:
+        tokens = tokens_of(result, counter) + 1
+        if tokens > budget:
+            if not kept:
+                kept.append(cut(result, str(result.get("text", "")), budget, counter)[0])
+            break
+        budget -= tokens
+        kept.append(result)
+    return tuple(kept)
+
+
+def cut(result: Mapping[str, Json], text: str, budget: int, counter: TokenCounter) -> tuple[Mapping[str, Json], int]:
+    """The result with as much of the text as the budget holds, and how many characters of it that are.
+
+    Where less than half of the budget is left for the text, the result is reduced to what is essential; at worst it is
+    the id alone.
+    """
+    bare = {name: value for name, value in result.items() if name != "text"}
+    if tokens_of(bare, counter) > budget // 2:
+        bare = {name: value for name, value in bare.items() if name in _ESSENTIAL}
+    if tokens_of(bare, counter) > budget // 2:
+        bare = {"id": result["id"]}
+    room = budget - tokens_of({**bare, "text": ""}, counter)
+    shown = counter.truncate(text, max(room, 0))
+    # Escapes make the JSON longer than the text; give way until it fits as it is sent.
+    while shown and tokens_of({**bare, "text": shown}, counter) > budget:
+        shown = shown[: int(len(shown) * 0.9)]
+    return {**bare, "text": shown}, len(shown)

@@ -1,0 +1,1 @@
+"""The session log: feeding it, measuring it, compacting it."""

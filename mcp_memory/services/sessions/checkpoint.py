@@ -1,0 +1,75 @@
+"""Checkpointing: where the work of a session stands, written down by rules before the client drops its window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mcp_memory.domain.model.records import NewRecord, Record
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import SessionLog
+from mcp_memory.domain.model.tasks import Stack, Task
+from mcp_memory.domain.sessions import ledger as ledgers
+from mcp_memory.domain.sessions.summary import Section, instructions_in, rendered, structured, with_ledger
+from mcp_memory.ports import RecordStore, SessionLogStore, TokenCounter
+from mcp_memory.services.memory.visibility import stack_of, visible_to
+
+TAG = "checkpoint"
+IMPORTANCE = 3.0
+LATEST_ENTRIES = 300
+"""What came before the latest of a log has been summed up, or is not what the work is at."""
+LATEST_INSTRUCTIONS, INSTRUCTION_CHARACTERS = 5, 400
+LEDGER_TOKENS = 250
+TASKS_SHOWN = 8
+
+
+class Checkpointing:
+    """Thread-safe. Mechanical, as the ledger is: nothing is put in other words, and no model is asked."""
+
+    def __init__(self, records: RecordStore, logs: SessionLogStore, counter: TokenCounter) -> None:
+        self._records = records
+        self._logs = logs
+        self._counter = counter
+
+    def draft(self, caller: Caller) -> NewRecord | None:
+        """Where the caller's session stands, as an event to take the place of its former one; None for nothing at all.
+
+        Raises StoreUnavailable.
+        """
+        text = self._text(stack_of(self._records, caller), self._logs.log(caller))
+        if not text:
+            return None
+        former = self.latest(caller)
+        return NewRecord(
+            text=text, kind="event", importance=IMPORTANCE, tags=(TAG,), supersedes=(former.id,) if former else ()
+        )
+
+    def latest(self, caller: Caller) -> Record | None:
+        """The checkpoint of the caller's session; None where it has none. Raises StoreUnavailable."""
+        where = replace(
+            visible_to(self._records, caller),
+            kinds=frozenset({"event"}),
+            tags=frozenset({TAG}),
+            session_id=caller.session_id,
+        )
+        return next((record for record in self._records.list(where, "created", 2) if record.holds), None)
+
+    def _text(self, stack: Stack, log: SessionLog) -> str:
+        entries = log.entries[-LATEST_ENTRIES:]
+        said = [one for one in instructions_in(entries) if one.strip()][-LATEST_INSTRUCTIONS:]
+        lines: dict[Section, list[str]] = {
+            "goal": [" > ".join(task.goal for task in stack.path)] if stack.path else [],
+            "instructions": [_cut(one) for one in said],
+            "completed": [_ended(task) for task in stack.done[-TASKS_SHOWN:]],
+            "next_steps": [task.goal for task in stack.planned[:TASKS_SHOWN]],
+            "dead_ends": [_ended(task) for task in stack.dead_ends[-TASKS_SHOWN:]],
+        }
+        ledger = ledgers.fitted(ledgers.ledger_of(entries), LEDGER_TOKENS, self._counter.count)
+        return rendered(with_ledger(structured(lines), ledger))
+
+
+def _ended(task: Task) -> str:
+    return f"{task.goal}: {task.result}" if task.result else task.goal
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= INSTRUCTION_CHARACTERS else f"{text[: INSTRUCTION_CHARACTERS - 1]}…"

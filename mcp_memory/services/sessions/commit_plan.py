@@ -1,0 +1,178 @@
+"""Commits what passes plan for a session's log, with what must not be lost of it, and takes it back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.model.compaction import PassName, Plan, Replacement
+from mcp_memory.domain.model.lifecycle import after_succession, moved_to
+from mcp_memory.domain.model.records import Details, Instant, NewRecord, Record, Visibility
+from mcp_memory.domain.model.scopes import Caller, scope_key
+from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.model.tasks import path_to
+from mcp_memory.domain.text.short_forms import MeasuredText
+from mcp_memory.domain.text.times import iso
+from mcp_memory.ports import Clock, RecordStore, SessionLogStore, Transaction, Trigger, Undone
+from mcp_memory.services.memory.extract import Extracting, StatementDraft
+from mcp_memory.services.memory.prepare_record import Draft, Drafting, record_of
+from mcp_memory.services.memory.supersede import reinstate
+
+EXTRACTED_AT_ONCE = 100
+"""Records of one transaction: others wait for the write lock meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """The compaction that commits belong to: its number once the first one was made."""
+
+    caller: Caller
+    trigger: Trigger
+    tokens_before: int
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """The compaction after a commit, and the records made of what was about to go."""
+
+    begun: Begun
+    extracted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Summary:
+    """A summary's entry, made ready to be a record; `earlier` are the records of the summaries it grew from."""
+
+    entry: Entry
+    draft: Draft
+    text: MeasuredText
+    earlier: tuple[str, ...]
+
+
+class Committing:
+    """Writes whole plans or nothing. Thread-safe; what is slow happens before the lock is taken."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        logs: SessionLogStore,
+        drafting: Drafting,
+        extracting: Extracting,
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._logs = logs
+        self._drafting = drafting
+        self._extracting = extracting
+        self._clock = clock
+
+    def __call__(self, plan: Plan, pass_name: PassName, log: SessionLog, begun: Begun) -> Committed:
+        """Put the plan into effect, after the facts, decisions and dead ends of what goes became records.
+
+        Raises:
+            Conflict: what it replaces has been replaced meanwhile; the log is as it was.
+            StoreUnavailable: the log is as it was; the message names the remedy.
+        """
+        gone = {entry_id for made in plan.replacements for entry_id in made.replaces}
+        drafts = self._extracting.drafts(self._messages(log, gone, begun.caller), embedded=False)
+        summaries = [self._summary(made, begun.caller) for made in plan.replacements if made.entry.form == "summary"]
+        extracted = self._extract(drafts)
+        with self._records.write() as transaction:
+            now = self._clock()
+            number = begun.number or transaction.begin_compaction(begun.caller, begun.trigger, now, begun.tokens_before)
+            stored = {each.entry.id: _store(each, begun.caller, now, transaction) for each in summaries}
+            record_ids = {entry_id: record_id for entry_id, record_id in stored.items() if record_id}
+            transaction.replace_entries(plan.replacements, number, pass_name, begun.caller, now, record_ids)
+        return Committed(begun=replace(begun, number=number), extracted=extracted)
+
+    def undo(self, caller: Caller) -> Undone:
+        """Take the latest compaction back: the log stands again as it was, with what was said since.
+
+        What was extracted stays known; the summary's record is put away, and an earlier one holds again. Raises
+        Conflict where nothing is left to undo.
+        """
+        with self._records.write() as transaction:
+            now = self._clock()
+            undone = transaction.undo_compaction(caller, now)
+            for record_id in undone.record_ids:
+                reinstate(record_id, now, transaction)
+                summary = transaction.get(record_id)
+                if summary and summary.status != "retired":
+                    transaction.update(replace(moved_to(summary, "retired"), updated_at=now))
+        return undone
+
+    def _extract(self, drafts: Sequence[StatementDraft]) -> tuple[str, ...]:
+        """Store what was stated, some at a time: others write meanwhile, and it holds whatever becomes of the plan."""
+        extracted: list[str | None] = []
+        for begin in range(0, len(drafts), EXTRACTED_AT_ONCE):
+            with self._records.write() as transaction:
+                now = self._clock()
+                some = drafts[begin : begin + EXTRACTED_AT_ONCE]
+                extracted += [self._extracting.store(draft, now, transaction) for draft in some]
+        return tuple(filter(None, extracted))
+
+    def _messages(self, log: SessionLog, gone: set[str], caller: Caller) -> Sequence[Record]:
+        """The records of the users' and assistants' words that are about to go. Masks take no words away."""
+        ids = [entry.id for entry in log.entries if entry.id in gone and _speaks(entry)]
+        return [*self._records.get(ids, caller.scopes).values()] if ids else []
+
+    def _summary(self, made: Replacement, caller: Caller) -> _Summary:
+        """The summary as a record, made ready: whoever works on later finds the session by it."""
+        details = summary_details(made.entry, self._clock())
+        item = NewRecord(text=made.entry.text, kind="summary", role="user", details=details)
+        draft = self._drafting.clean(item, caller)
+        (text,) = self._drafting.make([draft.item], embedded=False)
+        earlier = [each.record_id for each in self._logs.stand_ins(caller) if each.entry.id in made.replaces]
+        return _Summary(entry=made.entry, draft=draft, text=text.text, earlier=tuple(filter(None, earlier)))
+
+
+def _store(summary: _Summary, caller: Caller, now: Instant, transaction: Transaction) -> str | None:
+    """Store a summary's record, in the place of the one it grew from; its id.
+
+    None where nothing was stored: what it covers lies in branches of which none is seen from the others.
+    """
+    draft = summary.draft
+    made = record_of(draft, summary.text, caller, now, transaction)
+    record = _seen_like(transaction.reach(summary.entry.covers), made, transaction)
+    if record is None:
+        return None
+    transaction.insert(record, None, draft.item.entities, (), in_session=False)
+    for record_id in summary.earlier:
+        old = transaction.get(record_id)
+        # One of another scope or branch holds there still: who sees it does not see this one.
+        if old and old.holds and (old.scope, old.branch_id) == (record.scope, record.branch_id):
+            transaction.update(after_succession(old, record.id, now))
+    return record.id
+
+
+def _seen_like(
+    reach: Collection[tuple[Visibility, str | None]], summary: Record, transaction: Transaction
+) -> Record | None:
+    """The summary, seen by nobody who does not see all that it covers; None where that is nobody."""
+    visibility: Visibility = "private" if any(seen != "shared" for seen, _ in reach) else "shared"
+    hidden = transaction.open_branches() & {branch for _, branch in (*reach, (visibility, summary.branch_id)) if branch}
+    tasks = transaction.tasks(summary.namespace)
+    paths = {branch: {task.id for task in path_to(branch, tasks)} for branch in hidden}
+    inmost = next((branch for branch, path in paths.items() if hidden <= path), None)
+    if hidden and inmost is None:
+        return None
+    scope = scope_key(visibility, summary.namespace, summary.agent)
+    return replace(summary, visibility=visibility, scope=scope, branch_id=inmost)
+
+
+def summary_details(entry: Entry, made_at: Instant) -> Details:
+    """What a summary says of itself, in whole numbers of tokens and messages."""
+    return {
+        "type": "context_summary",
+        "compacted_count": len(entry.covers),
+        "compacted_at": iso(made_at),
+        "original_token_count": entry.original_tokens,
+        "summary_token_count": entry.tokens,
+        "level": entry.level,
+        "replacement": entry.id,
+    }
+
+
+def _speaks(entry: Entry) -> bool:
+    return entry.kind == "message" and entry.form == "original" and entry.role in ("user", "assistant")

@@ -1,0 +1,267 @@
+"""Compact: a session's log made shorter, pass by pass, without losing anything of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from mcp_memory.domain.model.compaction import PRESETS, Options, Pass, PassName, Preset, Span
+from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.model.tokens import EXACT, ModelFactor
+from mcp_memory.domain.sessions.pressure import Pressure, adapted, makeup, pressure
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.ports import Clock, PassRun, RecordStore, SessionLogStore, Trigger
+from mcp_memory.services.memory.visibility import visible_to
+from mcp_memory.services.sessions.commit_plan import Begun, Committing
+from mcp_memory.services.sessions.fullness import fullness
+from mcp_memory.services.sessions.run_passes import Course, RunningPasses, Tell
+
+if TYPE_CHECKING:
+    from mcp_memory.services.sessions.summarize_span import Asked, SummingUp, Written
+
+JUDGED_SUMMARIES, LEAST_JUDGED = 50, 3
+Who = Literal["extractive", "model", "caller"]
+"""Who summarises: the server by itself, a configured model, or the caller in two steps."""
+PassesOf = Callable[[Callable[[Span], str]], Mapping[PassName, Pass]]
+"""Makes the passes, for whoever writes a span's summary."""
+
+_CEILING: PassName = "ceiling"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactRequest:
+    """What is asked. `window` is in the client's tokens; None, "" and () leave a choice to the settings.
+
+    With `summary` and the `span` it was asked for, that summary is put in the span's place. `force` summarises below
+    the threshold too, and where masks alone would do. `instructions` are added to the summary's prompt; `prompt` takes
+    its place.
+    """
+
+    window: int | None = None
+    preset: Preset | None = None
+    passes: tuple[PassName, ...] = ()
+    summarizer: Who | None = None
+    summary: str = ""
+    span: str = ""
+    instructions: str = ""
+    prompt: str = ""
+    force: bool = False
+    undo: bool = False
+    trigger: Trigger = "call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """What became of the log. Tokens are as counted, and `factor` times as many of the client's.
+
+    `made` are the entries of `log` that stand for others since a call was last answered, be it by this compaction or by
+    one that nobody asked for; `extracted` ids of records made of what went. `asked` is what the caller is to summarise.
+    `undone` is the number of the compaction that was taken back; `redacted` and `cleaned` count the secrets and the
+    control characters that were cut out of a given summary.
+    """
+
+    session_id: str
+    preset: Preset
+    factor: float
+    before: Pressure
+    after: Pressure
+    entries: int
+    number: int | None = None
+    compactions: int = 0
+    runs: tuple[PassRun, ...] = ()
+    log: SessionLog | None = None
+    made: tuple[Entry, ...] = ()
+    extracted: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    adapted: str = ""
+    written: Written | None = None
+    asked: Asked | None = None
+    undone: int | None = None
+    redacted: int = 0
+    cleaned: int = 0
+
+
+class Compact:
+    """Compacts the log of the session that its caller speaks for. Thread-safe, and safe beside other processes.
+
+    Each pass is committed by itself: ended half-way, the log is sound, and the next call goes on from there.
+    """
+
+    def __init__(
+        self,
+        records: RecordStore,
+        logs: SessionLogStore,
+        committing: Committing,
+        summing_up: SummingUp,
+        passes_of: PassesOf,
+        preset: Preset,
+        window: int | None,
+        passes: Sequence[PassName],
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._logs = logs
+        self._committing = committing
+        self._running = RunningPasses(logs, committing, clock)
+        self._summing_up = summing_up
+        self._passes_of = passes_of
+        self._preset: Preset = preset
+        self._window = window
+        self._passes = tuple(passes)
+        self._clock = clock
+
+    def __call__(
+        self, request: CompactRequest, caller: Caller, factor: ModelFactor = EXACT, tell: Tell = lambda step: None
+    ) -> Compacted:
+        """Make the log shorter as far as its passes see a reason to, or take the latest compaction back.
+
+        Raises:
+            InvalidRequest: a given summary is not good enough, and why; or the request contradicts itself.
+            Conflict: the log changed meanwhile, or there is nothing to undo.
+            StoreUnavailable: the log can be neither read nor written; what was committed stays.
+        """
+        usual = self.options(request.preset, request.window, factor)
+        if request.undo:
+            return self._undo(request, caller, usual, factor)
+        log = self._logs.log(caller)
+        options, note = adapted(usual, makeup(log), self._wanting(caller))
+        options = self._with_passes(options, request)
+        told = self._told(caller)
+        begun = Begun(caller=caller, trigger=request.trigger, tokens_before=log.tokens)
+        writer = self._summing_up.writer(request.summarizer, request.prompt, request.instructions)
+        course = Course(
+            caller=caller, options=options, log=log, begun=begun, writer=writer, tell=tell, is_forced=request.force
+        )
+        asked = None
+        if request.summary:
+            self._put(course, request)
+        else:
+            asked = self._run_all(course, request)
+        self._logs.keep_pass_runs(course.runs, caller, self._clock(), course.begun.number)
+        return replace(
+            self._compacted(request, caller, usual, factor, log.tokens),
+            number=course.begun.number,
+            runs=tuple(course.runs),
+            log=course.log,
+            made=self._made(course, told),
+            extracted=tuple(course.extracted),
+            adapted=note,
+            written=writer.outcome(),
+            asked=asked,
+        )
+
+    def options(self, preset: Preset | None, window: int | None, factor: ModelFactor = EXACT) -> Options:
+        """What a log is compacted by; the window in tokens as counted, where that given is the client's."""
+        chosen = PRESETS[preset or self._preset]
+        given = window if window is not None else self._window if preset is None else None
+        return replace(chosen, window=max(round((given or chosen.window) / factor.factor), 1))
+
+    @property
+    def is_automatic(self) -> bool:
+        """False where nothing is compacted but by hand."""
+        return self._preset != "off"
+
+    def _with_passes(self, options: Options, request: CompactRequest) -> Options:
+        """By hand a compaction always works: `off` means that nothing happens by itself."""
+        named = request.passes or self._passes
+        if named:
+            return replace(options, passes=named)
+        return options if options.passes else replace(options, passes=PRESETS["default"].passes)
+
+    def _run_all(self, course: Course, request: CompactRequest) -> Asked | None:
+        """Every pass in its turn. A caller that is to summarise is asked before what is preserved gives way."""
+        at = _summarises_at(course, request)
+        names: list[PassName] = [name for name in course.options.passes if name != _CEILING]
+        if request.summarizer == "caller":  # Its summary comes first; then the others see what is left.
+            names = [name for name in names if name not in ("threshold", "goal_batch")]
+        passes = self._passes_of(course.writer.write)
+        for number, name in enumerate(names, start=1):
+            options = replace(course.options, threshold=at) if name == "threshold" else course.options
+            self._running.run(passes[name], course, options, number, len(names) + 1)
+        asked = self._asked(course, request, at) if request.summarizer == "caller" else None
+        if asked is None:
+            self._running.run(passes[_CEILING], course, course.options, len(names) + 1, len(names) + 1)
+        return asked
+
+    def _asked(self, course: Course, request: CompactRequest, at: float) -> Asked | None:
+        """What the caller is to summarise, named with the compaction that its summary will be part of."""
+        if course.masked_enough:
+            return None
+        asked = self._summing_up.ask(course.log, course.options, at, request.prompt, request.instructions)
+        number = course.begun.number
+        return replace(asked, span=f"{asked.span}/{number}") if asked and number else asked
+
+    def _put(self, course: Course, request: CompactRequest) -> None:
+        """Put the caller's summary in the place of the span it was asked for, in the compaction that asked for it."""
+        span, _, number = request.span.partition("/")
+        latest = [one.number for one in self._logs.compactions(course.caller) if one.undone_at is None][-1:]
+        if [number] == [str(each) for each in latest]:
+            course.begun = replace(course.begun, number=latest[0])
+        self._running.put(
+            "threshold",
+            course,
+            lambda: self._summing_up.plan(course.log, course.options, span, request.summary, course.caller),
+        )
+        self._running.run(self._passes_of(course.writer.write)[_CEILING], course, course.options, 2, 2)
+
+    def _undo(self, request: CompactRequest, caller: Caller, options: Options, factor: ModelFactor) -> Compacted:
+        if request.summary:
+            raise InvalidRequest("Give either undo or summary, not both.")
+        before = self._logs.size(caller).tokens
+        undone = self._committing.undo(caller)
+        return replace(self._compacted(request, caller, options, factor, before), undone=undone.number)
+
+    def _compacted(
+        self, request: CompactRequest, caller: Caller, options: Options, factor: ModelFactor, before: int
+    ) -> Compacted:
+        """What is true of the log now, however it came to that."""
+        now = fullness(self._logs, caller, options)
+        return Compacted(
+            session_id=caller.session_id,
+            preset=request.preset or self._preset,
+            factor=factor.factor,
+            before=pressure(before, options),
+            after=now.pressure,
+            entries=now.entries,
+            compactions=now.compactions,
+            warnings=now.warnings,
+        )
+
+    def _told(self, caller: Caller) -> int:
+        """The number of the latest compaction that somebody asked for, and was told of; 0 where there is none."""
+        return max((one.number for one in self._logs.compactions(caller) if one.trigger == "call"), default=0)
+
+    def _made(self, course: Course, told: int) -> tuple[Entry, ...]:
+        """What stands in the log for others since the compaction with that number."""
+        since = {each.entry.id for each in self._logs.stand_ins(course.caller) if each.compaction > told}
+        return tuple(entry for entry in course.log.entries if entry.id in course.made | since)
+
+    def _wanting(self, caller: Caller) -> float | None:
+        """The share of judged earlier summaries that did not help; None while too few were judged."""
+        where = replace(visible_to(self._records, caller), kinds=frozenset({"summary"}), include_inactive=True)
+        judged = [_judgement(record) for record in self._records.list(where, "created", JUDGED_SUMMARIES)]
+        good, bad = sum(one[0] for one in judged), sum(one[1] for one in judged)
+        return bad / (good + bad) if good + bad >= LEAST_JUDGED else None
+
+
+def _summarises_at(course: Course, request: CompactRequest) -> float:
+    """The share of the window from which on the oldest part is summarised.
+
+    A log that began at its threshold is not left just below it, lest it be compacted again and again for little.
+    """
+    options = course.options
+    if request.force:
+        return 0.0
+    if request.trigger == "idle":
+        return options.target
+    is_full = options.share(course.log.tokens) >= options.threshold
+    return min(options.idle, options.threshold) if is_full else options.threshold
+
+
+def _judgement(record: Record) -> tuple[int, int]:
+    """How often feedback says that a summary helped, and that it did not."""
+    counters = record.counters
+    return counters.used, counters.ignored + counters.false_positives + (record.status == "inactive")

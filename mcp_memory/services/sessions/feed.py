@@ -1,0 +1,137 @@
+"""Feeding: what a client says of its conversation becomes the log of a session, each thing once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import role_of
+from mcp_memory.domain.sessions.log_dedup import Line, new_places, unmatched
+from mcp_memory.domain.text.words import content_hash
+from mcp_memory.ports import Clock, RecordStore, Said, SessionLogStore, Transaction
+from mcp_memory.services.memory.prepare_record import Draft, Drafting, Made, record_of
+
+BATCH = 100
+"""Entries of one transaction: others wait for the write lock meanwhile."""
+TOLD_AT_ONCE = 20_000
+"""Entries of a long transcript that are looked at together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fed:
+    """Counts of entries, new and known, and of the secrets and control characters that were cut out of the new ones."""
+
+    stored: int = 0
+    known: int = 0
+    redacted: int = 0
+    cleaned: int = 0
+
+    def __add__(self, other: Fed) -> Fed:
+        return Fed(
+            stored=self.stored + other.stored,
+            known=self.known + other.known,
+            redacted=self.redacted + other.redacted,
+            cleaned=self.cleaned + other.cleaned,
+        )
+
+
+class Feeding:
+    """Stores messages, calls and results as they were said. Thread-safe.
+
+    They are embedded later: a conversation comes in one piece, and is found by its words at once.
+    """
+
+    def __init__(
+        self,
+        records: RecordStore,
+        logs: SessionLogStore,
+        drafting: Drafting,
+        clock: Clock,
+        pause: Callable[[], None],
+    ) -> None:
+        """`pause` is called now and then, as feeding a long conversation takes a while."""
+        self._records = records
+        self._logs = logs
+        self._drafting = drafting
+        self._clock = clock
+        self._pause = pause
+
+    def __call__(self, told: Iterable[NewRecord], caller: Caller) -> Fed:
+        """Add what is new of a conversation to the log of the caller's session, in its order.
+
+        Interrupted, what was stored so far stays, and telling it again goes on there.
+
+        Raises:
+            InvalidRequest: an entry is empty.
+            StoreUnavailable: the message names the remedy.
+        """
+        entries, fed = iter(told), Fed()
+        while some := list(islice(entries, TOLD_AT_ONCE)):
+            fed += self._feed(some, caller)
+        return fed
+
+    def _feed(self, told: Sequence[NewRecord], caller: Caller) -> Fed:
+        drafts = [self._clean(item, caller) for item in told]
+        said = self._logs.said(caller)
+        waiting = [drafts[place] for place in new_places(_told(drafts), _lines(said), self._live(caller))]
+        stored: list[Draft] = []
+        last = said[-1].id if said else None
+        while waiting:
+            batch = self._drafting.make([draft.item for draft in waiting[:BATCH]], embedded=False)
+            with self._records.write() as transaction:
+                # Another process may be told the same conversation at the same time.
+                others = transaction.said_since(last, caller)
+                every = range(len(waiting))
+                new = unmatched(_told(waiting), every, _lines(others)) if others else every
+                added = [waiting[place] for place in new if place < len(batch)]
+                made = [batch[place] for place in new if place < len(batch)]
+                ids = self._store(added, made, caller, transaction)
+            waiting = [waiting[place] for place in new if place >= len(batch)]
+            stored += added
+            last = ids[-1] if ids else others[-1].id
+        return Fed(
+            stored=len(stored),
+            known=len(drafts) - len(stored),
+            redacted=sum(each.redacted for each in stored),
+            cleaned=sum(each.cleaned for each in stored),
+        )
+
+    def _clean(self, item: NewRecord, caller: Caller) -> Draft:
+        self._pause()
+        return self._drafting.clean(item, caller)
+
+    def _live(self, caller: Caller) -> Sequence[Hashable]:
+        """The log as it is shown; () where that is what was said."""
+        if not self._logs.stand_ins(caller):
+            return ()
+        return [
+            (entry.kind, entry.role, content_hash(entry.text), entry.call_id)
+            for entry in self._logs.log(caller).entries
+        ]
+
+    def _store(
+        self, drafts: Sequence[Draft], made: Sequence[Made], caller: Caller, transaction: Transaction
+    ) -> list[str]:
+        now, ids = self._clock(), list[str]()
+        for draft, one in zip(drafts, made, strict=True):
+            record = record_of(draft, one.text, caller, now, transaction)
+            transaction.insert(record, None, draft.item.entities, draft.item.relations)
+            ids.append(record.id)
+        return ids
+
+
+def _told(drafts: Sequence[Draft]) -> list[Line]:
+    return [_line(draft.item) for draft in drafts]
+
+
+def _line(item: NewRecord) -> Line:
+    message_id = item.details.get("message_id")
+    content = (item.kind, role_of(item.kind, item.role), content_hash(item.text), item.call_id)
+    return Line(content=content, id=message_id if isinstance(message_id, str) else None)
+
+
+def _lines(said: Sequence[Said]) -> list[Line]:
+    return [Line(content=(each.kind, each.role, each.content_hash, each.call_id), id=each.message_id) for each in said]

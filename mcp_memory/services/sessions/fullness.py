@@ -1,0 +1,70 @@
+"""How full the log of a session is, and what compaction did: what status and a session's page show."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from math import ceil
+
+from mcp_memory.domain.model.compaction import Options
+from mcp_memory.domain.model.health import USAGE_DAYS
+from mcp_memory.domain.model.lifecycle import DAY_SECONDS
+from mcp_memory.domain.model.records import Instant, Json
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.sessions.pressure import Pressure, pressure, warnings
+from mcp_memory.ports import PassTally, SessionLogStore
+
+_NUMBER = re.compile(r"\d[\d,.]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fullness:
+    """A log against its window, in tokens as counted; how often it was compacted, and what to do about both."""
+
+    pressure: Pressure
+    entries: int
+    compactions: int
+    warnings: tuple[str, ...]
+
+
+def fullness(logs: SessionLogStore, caller: Caller, options: Options) -> Fullness:
+    """How the caller's log stands now; compactions that were undone do not count."""
+    size = logs.size(caller)
+    at = pressure(size.tokens, options)
+    count = sum(one.undone_at is None for one in logs.compactions(caller))
+    return Fullness(pressure=at, entries=size.entries, compactions=count, warnings=warnings(at, options, count))
+
+
+def log_standing(logs: SessionLogStore, caller: Caller, options: Options, factor: float) -> dict[str, Json]:
+    """The caller's log against its window, in the client's tokens, with what to do about it."""
+    now = fullness(logs, caller, options)
+    shown: dict[str, Json] = {
+        "tokens": ceil(now.pressure.tokens * factor),
+        "window": round(options.window * factor),
+        "share": round(now.pressure.share, 3),
+        "level": now.pressure.level,
+        "entries": now.entries,
+        "compactions": now.compactions,
+    }
+    said: list[Json] = list(now.warnings)
+    return shown | ({"warnings": said} if said else {})
+
+
+def pass_tallies(logs: SessionLogStore, caller: Caller, now: Instant, factor: float) -> dict[str, Json]:
+    """What each pass did of late in all sessions of the caller's agent, by its name; tokens are the client's."""
+    return {tally.name: _shown(tally, factor) for tally in logs.pass_runs(caller, now - USAGE_DAYS * DAY_SECONDS)}
+
+
+def _shown(tally: PassTally, factor: float) -> Json:
+    reasons = Counter[str]()
+    for reason, count in tally.skipped.items():
+        reasons[_NUMBER.sub("…", reason)] += count
+    return {
+        "ran": tally.ran,
+        "failed": tally.failed,
+        "not_needed": dict(reasons),
+        "ms": round(tally.milliseconds),
+        "saved": ceil(tally.saved * factor),
+        "spent": tally.spent,
+    }

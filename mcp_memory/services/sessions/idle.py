@@ -1,0 +1,96 @@
+"""Idle compaction: logs that grew near their window are compacted without being asked, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from mcp_memory.domain.model.lifecycle import DAY_SECONDS
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.tokens import ModelFactor
+from mcp_memory.domain.sessions.pressure import pressure
+from mcp_memory.ports import Clock, LogSize, SessionLogStore, Trigger
+from mcp_memory.services.sessions.compact import Compact, Compacted, CompactRequest
+
+LOOK_BACK_DAYS = 2
+"""A session that was silent for longer has no window any more."""
+
+
+class IdleCompaction:
+    """Looks after the logs of all sessions, of any project and agent. Thread-safe.
+
+    A log that was compacted by another process meanwhile is left alone. One that could not be made shorter is not tried
+    again until it has grown.
+    """
+
+    def __init__(
+        self,
+        compact: Compact,
+        logs: SessionLogStore,
+        own: Caller,
+        idle_seconds: float,
+        factor: Callable[[], ModelFactor],
+        clock: Clock,
+        person_of: Callable[[str], str] = lambda agent: "",
+    ) -> None:
+        """`own` is who this process serves: a model configured for it is sent no other project's or agent's log.
+
+        `factor` says how the client's tokens, which windows are in, relate to those counted; `person_of` whom an agent
+        works for, "" for the owner of the memory.
+        """
+        self._compact = compact
+        self._logs = logs
+        self._own = (own.namespace, own.agent)
+        self._idle_seconds = idle_seconds
+        self._factor = factor
+        self._clock = clock
+        self._person_of = person_of
+        self._left: dict[tuple[str, str, str], int] = {}
+
+    def step(self, compacted: Callable[[Compacted], None] = lambda done: None) -> bool:
+        """Compact one log that is due; False where none is, or automatic compaction is switched off.
+
+        Raises StoreUnavailable; what was committed stays.
+        """
+        for size, trigger in self._all_due():
+            compacted(self._do(size, trigger))
+            return True
+        return False
+
+    def due(self) -> int:
+        """How many logs `step` would compact at present. Raises StoreUnavailable."""
+        return sum(1 for _ in self._all_due())
+
+    def _all_due(self) -> Iterator[tuple[LogSize, Trigger]]:
+        sizes = self._logs.sizes(self._clock() - LOOK_BACK_DAYS * DAY_SECONDS) if self._compact.is_automatic else ()
+        for size in sizes:
+            trigger = self._due(size)
+            if trigger is not None:
+                yield size, trigger
+
+    def _due(self, size: LogSize) -> Trigger | None:
+        """At its threshold a log is compacted at once, below it when nothing was said for a while."""
+        if size.tokens <= self._left.get(_key(size), -1):
+            return None
+        level = pressure(size.tokens, self._compact.options(None, None, self._factor())).level
+        if level in ("forced", "ceiling"):
+            return "forced"
+        is_idle = self._clock() - size.last_at >= self._idle_seconds
+        return "idle" if level == "idle" and is_idle else None
+
+    def _do(self, size: LogSize, trigger: Trigger) -> Compacted:
+        caller = Caller(
+            namespace=size.namespace,
+            agent=size.agent,
+            session_id=size.session_id,
+            named_session=True,
+            person=self._person_of(size.agent),
+        )
+        summarizer = None if (size.namespace, size.agent) == self._own else "extractive"
+        done = self._compact(CompactRequest(trigger=trigger, summarizer=summarizer), caller, self._factor())
+        if not any(run.ran for run in done.runs):  # As it was when the passes saw it: it may have grown meanwhile.
+            self._left[_key(size)] = done.before.tokens
+        return done
+
+
+def _key(size: LogSize) -> tuple[str, str, str]:
+    return size.namespace, size.agent, size.session_id

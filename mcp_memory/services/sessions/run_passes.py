@@ -1,0 +1,180 @@
+"""Running passes: each is planned and committed by itself, and noted with what it did to the log.
+
+Knows neither which passes run, nor in which order, nor why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from mcp_memory.domain.model.compaction import Options, Pass, PassName, Plan, applied
+from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import SessionLog
+from mcp_memory.errors import Conflict, McpMemoryError, StoreUnavailable
+from mcp_memory.ports import Clock, PassRun, SessionLogStore
+from mcp_memory.services.sessions.commit_plan import Begun, Committing
+
+if TYPE_CHECKING:
+    from mcp_memory.services.sessions.summarize_span import Writer
+
+ATTEMPTS = 3
+"""Plans made for one pass, where others change the log meanwhile."""
+
+_SUMMARISE: frozenset[PassName] = frozenset({"tool_calls", "threshold", "goal_batch"})
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Something that happened to a pass, told as it happens. Tokens are as counted, `total` those of the window."""
+
+    event: Literal["start", "complete", "error"]
+    name: PassName
+    at: Instant
+    number: int
+    passes: int
+    tokens: int
+    total: int
+    run: PassRun | None = None
+
+
+Tell = Callable[[Step], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Course:
+    """Where a compaction has come to. What `begun` and `extracted` say grows with each pass that is committed."""
+
+    caller: Caller
+    options: Options
+    log: SessionLog
+    begun: Begun
+    writer: Writer
+    tell: Tell
+    runs: list[PassRun] = field(default_factory=list[PassRun])
+    extracted: list[str] = field(default_factory=list[str])
+    made: set[str] = field(default_factory=set[str])
+    is_forced: bool = False
+    masked_enough: bool = False
+
+
+class RunningPasses:
+    """Changes the log and the course of a compaction. Thread-safe, where each course is one thread's own."""
+
+    def __init__(self, logs: SessionLogStore, committing: Committing, clock: Clock) -> None:
+        self._logs = logs
+        self._committing = committing
+        self._clock = clock
+
+    def run(self, one: Pass, course: Course, options: Options, number: int, passes: int) -> None:
+        """Plan and commit one pass, and note what it did; where it fails, the log is as it was.
+
+        Raises StoreUnavailable where the log can be neither read nor written.
+        """
+        start = _start(one.name, course, options)
+        step = Step(
+            event="start", name=one.name, at=self._clock(), number=number, passes=passes, tokens=start.tokens,
+            total=options.window,
+        )  # fmt: skip
+        course.tell(step)
+        plan, error = Plan(reason=self._reason_against(start, course)), None
+        if not plan.reason:
+            try:
+                plan = self._carry_out(one, course, options)
+            except StoreUnavailable:
+                raise
+            except Exception as failure:  # noqa: BLE001 - whatever a pass does, the log and the others are not harmed
+                error = str(failure) if isinstance(failure, McpMemoryError) else type(failure).__name__
+                _log.warning("The pass %s failed: %s.", one.name, type(failure).__name__)
+        run = _note(start, plan, course, error)
+        if one.name == "mask":
+            target = options.tokens(options.target)
+            course.masked_enough = start.tokens > target >= course.log.tokens and not course.is_forced
+        ended = "error" if error else "complete"
+        course.tell(replace(step, event=ended, at=self._clock(), tokens=course.log.tokens, run=run))
+
+    def put(self, name: PassName, course: Course, planned: Callable[[], Plan]) -> None:
+        """Commit a plan that somebody else made, as what the pass of that name did; whatever it raises is raised."""
+        start = _start(name, course, course.options)
+        plan = planned()
+        self._commit(plan, name, course)
+        _note(start, plan, course)
+
+    def _reason_against(self, start: _Start, course: Course) -> str:
+        if course.masked_enough and start.name in _SUMMARISE:
+            return "masking tool output alone brought the log to its target"
+        if start.name in self._logs.fruitless(course.caller, start.revision):
+            return "it did not make this very log shorter before"
+        return ""
+
+    def _carry_out(self, one: Pass, course: Course, options: Options) -> Plan:
+        """Plan and commit; plan anew where others changed the log meanwhile."""
+        for _ in range(ATTEMPTS - 1):
+            with contextlib.suppress(Conflict):
+                return self._attempt(one, course, options)
+            course.log = self._logs.log(course.caller)
+            course.begun = replace(course.begun, number=None)  # Only the latest compaction may go on.
+        return self._attempt(one, course, options)
+
+    def _attempt(self, one: Pass, course: Course, options: Options) -> Plan:
+        plan = one.plan(course.log, options)
+        if plan.replacements:
+            self._commit(plan, one.name, course)
+        return plan
+
+    def _commit(self, plan: Plan, name: PassName, course: Course) -> None:
+        committed = self._committing(plan, name, course.log, course.begun)
+        course.begun = committed.begun
+        course.extracted += committed.extracted
+        course.made |= {made.entry.id for made in plan.replacements}
+        course.log = applied(course.log, plan.replacements)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Start:
+    """How things stood before a pass: the log, and the tokens that a model had taken; `began_at` in seconds."""
+
+    name: PassName
+    revision: str
+    tokens: int
+    spent: int
+    began_at: float
+
+
+def _start(name: PassName, course: Course, options: Options) -> _Start:
+    return _Start(
+        name=name,
+        revision=_revision(course.log, options),
+        tokens=course.log.tokens,
+        spent=course.writer.spent,
+        began_at=time.perf_counter(),
+    )
+
+
+def _note(start: _Start, plan: Plan, course: Course, error: str | None = None) -> PassRun:
+    """What the pass did since its start, noted in the course."""
+    run = PassRun(
+        name=start.name,
+        revision=start.revision,
+        ran=bool(plan.replacements),
+        reason=plan.reason,
+        tokens_before=start.tokens,
+        tokens_after=course.log.tokens,
+        replaced=len(plan.replacements),
+        milliseconds=1_000 * (time.perf_counter() - start.began_at),
+        spent=course.writer.spent - start.spent,
+        error=error,
+    )
+    course.runs.append(run)
+    return run
+
+
+def _revision(log: SessionLog, options: Options) -> str:
+    """The log and what it is compacted by: with other options a pass may well do more."""
+    return f"{log.revision} {options.window} {options.old_turns} {options.threshold} {options.least_output}"

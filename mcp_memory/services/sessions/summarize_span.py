@@ -1,0 +1,212 @@
+"""Summing up: a span of a session's log in sections, by whoever summarises, with what must stay exact added to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from mcp_memory.compaction.threshold import body_of, span_of, span_over, summary_replacement
+from mcp_memory.domain.model.compaction import Options, Plan, Span, preserved, saved
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.sessions import ledger as ledgers
+from mcp_memory.domain.sessions.prompt import summary_prompt
+from mcp_memory.domain.sessions.summary import (
+    LISTED,
+    Section,
+    StructuredSummary,
+    fitted,
+    instructions_in,
+    ledger_in,
+    merged,
+    parsed,
+    problems,
+    rendered,
+    structured,
+    with_ledger,
+)
+from mcp_memory.errors import Conflict, InvalidRequest
+from mcp_memory.ports import RecordStore, Summarizer, SummaryRequest, TokenCounter
+
+ASKED_TOKENS = 6_000
+"""What of a span is shown to who is to summarise it: a caller has seen it, and opens the rest by id."""
+LINE_TOKENS = 200
+CONSTRAINTS_SHARE = 0.25
+"""Of the room for a summary's own words: older constraints give way where the user's words that set them are quoted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Who wrote the summary, why not who was asked, and the tokens a model took for it."""
+
+    by: str
+    note: str
+    spent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a caller is asked to summarise: `span` names it when the summary comes; `text` shows it, perhaps in part."""
+
+    span: str
+    prompt: str
+    text: str
+    entries: int
+    tokens: int
+
+
+class SummingUp:
+    """Thread-safe, and changes nothing."""
+
+    def __init__(self, records: RecordStore, summarizers: Mapping[str, Summarizer], counter: TokenCounter) -> None:
+        """`summarizers` by "extractive" and, where one is configured, "model", which is then the usual one."""
+        self._records = records
+        self._summarizers = summarizers
+        self._usual = "model" if "model" in summarizers else "extractive"
+        self._counter = counter
+
+    def writer(self, who: str | None, prompt: str, instructions: str) -> Writer:
+        """Whoever writes summaries for one compaction. Raises InvalidRequest where no model is configured."""
+        name = self._usual if who in (None, "caller") else who
+        if name not in self._summarizers:
+            raise InvalidRequest("No model is configured to summarise; set MCP_MEMORY_SUMMARIZER, or leave it out.")
+        return Writer(self._summarizers[name], prompt, instructions, self._counter)
+
+    def ask(self, log: SessionLog, options: Options, at: float, prompt: str, instructions: str) -> Asked | None:
+        """What the caller is to summarise; None where nothing has to be."""
+        span = span_of(log, options, at)
+        if isinstance(span, str):
+            return None
+        return Asked(
+            span=_name(span.entries),
+            prompt=summary_prompt(instructions, prompt, body_of(span.anchor.text) if span.anchor else ""),
+            text=self._shown(span),
+            entries=len(span.entries),
+            tokens=sum(entry.tokens for entry in span.entries),
+        )
+
+    def plan(self, log: SessionLog, options: Options, named: str, text: str, caller: Caller) -> Plan:
+        """The caller's summary in the place of the span it was asked for.
+
+        Raises:
+            Conflict: the span is no longer what it was.
+            InvalidRequest: the summary is not good enough; says what is missing.
+        """
+        span = self._span(log, options, named)
+        longest = sum(entry.tokens for entry in span.entries) // 2
+        wrong = problems(text, self._sources(span, caller), longest, self._counter.count)
+        if wrong:
+            raise InvalidRequest(f"The summary was not taken. {' '.join(wrong)} Send it again with the same span.")
+        body = _body(span, parsed(text), _earlier(span), self._counter)
+        made = summary_replacement(span, body, self._counter.count)
+        if saved(log, [made]) <= 0:
+            raise InvalidRequest("The summary was not taken: it is not shorter than its span. Shorten it.")
+        return Plan(reason="the caller's own summary", replacements=(made,))
+
+    def _span(self, log: SessionLog, options: Options, named: str) -> Span:
+        first, last, digest = ([*named.split("-"), "", ""])[:3]
+        free = set(range(len(log.entries))) - preserved(log, options)
+        names = [entry.id for entry in log.entries]
+        if first in names and last in names:
+            within = range(names.index(first), names.index(last) + 1)
+            entries = tuple(entry for entry in log.at(log.within(free & set(within))) if entry is not log.anchor)
+            if _digest(entries) == digest:
+                return span_over(entries, log, options.summary_tokens, options)
+        raise Conflict("The log changed since, or span is none that was asked for; call compact again for a new one.")
+
+    def _sources(self, span: Span, caller: Caller) -> list[str]:
+        """All that the span says, and what it said before it was put away: who writes the summary has seen it."""
+        covered = {record_id for entry in span.replaced if entry.form != "original" for record_id in entry.covers}
+        originals = self._records.get(covered, caller.scopes).values() if covered else ()
+        return [entry.text for entry in span.replaced] + [record.text for record in originals]
+
+    def _shown(self, span: Span) -> str:
+        """The span's entries, a line or two each; what does not fit is opened by id."""
+        lines: list[str] = []
+        left = ASKED_TOKENS
+        for place, entry in enumerate(span.entries):
+            said = entry.text if entry.tokens <= LINE_TOKENS else entry.summary or entry.micro
+            said = self._counter.truncate(said or entry.text, LINE_TOKENS)
+            line = f"[{entry.id} {entry.role}] {said}"
+            left -= self._counter.count(line)
+            if left < 0:
+                lines.append(f"… and {len(span.entries) - place} more, from {entry.id} on: open them with recall.")
+                break
+            lines.append(line)
+        return "\n".join(lines)
+
+
+class Writer:
+    """Writes the summaries of one compaction, and remembers who did."""
+
+    def __init__(self, summarizer: Summarizer, prompt: str, instructions: str, counter: TokenCounter) -> None:
+        self._summarizer = summarizer
+        self._prompt = prompt
+        self._instructions = instructions
+        self._counter = counter
+        self._written: Written | None = None
+
+    def write(self, span: Span) -> str:
+        """The body of the summary of a span, merged into its anchor's. Raises SummaryFailed."""
+        earlier = _earlier(span)
+        request = SummaryRequest(
+            entries=span.entries,
+            earlier=earlier,
+            max_tokens=span.max_tokens,
+            prompt=summary_prompt(self._instructions, self._prompt),
+        )
+        made = self._summarizer.summarize(request)
+        self._written = Written(by=made.by, note=made.note, spent=self.spent + made.spent)
+        return _body(span, made.summary, earlier, self._counter)
+
+    @property
+    def spent(self) -> int:
+        """Tokens that a model took so far."""
+        return self._written.spent if self._written else 0
+
+    def outcome(self) -> Written | None:
+        """Who wrote; None where nothing was to be written."""
+        return self._written
+
+
+def _body(span: Span, summary: StructuredSummary, earlier: StructuredSummary | None, counter: TokenCounter) -> str:
+    """The summary with the user's instructions and exact values of the span, merged into the earlier one.
+
+    Its own words, the instructions and the values take no room from each other.
+    """
+    whole = merged(summary, structured({"instructions": instructions_in(span.entries)}))
+    ledger = ledgers.merged(ledger_in(summary), ledgers.ledger_of(span.entries))
+    if earlier:
+        whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
+    aside = ("instructions", *LISTED)
+    words: dict[Section, tuple[str, ...]] = {
+        section: lines for section, lines in whole.lines.items() if section not in aside
+    }
+    words["constraints"] = _constraints(whole, int(CONSTRAINTS_SHARE * span.max_tokens), counter)
+    own = fitted(structured(words), span.max_tokens, counter.count)
+    said = structured({**own.lines, "instructions": whole.of("instructions")})
+    return rendered(with_ledger(said, ledgers.fitted(ledger, span.ledger_tokens, counter.count)))
+
+
+def _constraints(summary: StructuredSummary, max_tokens: int, counter: TokenCounter) -> tuple[str, ...]:
+    """The newest constraints that fit, and of the others those that no quoted instruction says word for word."""
+    quoted = " ".join(" ".join(summary.of("instructions")).split())
+    kept: list[str] = []
+    for line in reversed(summary.of("constraints")):
+        max_tokens -= counter.count(line)
+        if max_tokens >= 0 or line not in quoted:
+            kept.append(line)
+    return tuple(reversed(kept))
+
+
+def _earlier(span: Span) -> StructuredSummary | None:
+    return parsed(body_of(span.anchor.text)) if span.anchor else None
+
+
+def _name(entries: tuple[Entry, ...]) -> str:
+    return f"{entries[0].id}-{entries[-1].id}-{_digest(entries)}"
+
+
+def _digest(entries: tuple[Entry, ...]) -> str:
+    return blake2b(" ".join(entry.id for entry in entries).encode(), digest_size=4).hexdigest()

@@ -1,0 +1,1 @@
+"""What the memory says of itself: overviews, integrity checks, neighbourhoods."""

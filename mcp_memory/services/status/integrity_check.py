@@ -1,0 +1,196 @@
+"""The check-up: compares everything that is derived with the truth, and the truth with itself; mends what is derived.
+
+What is found comes as data. Knows neither files nor indexes, and embeds nothing but what is to be mended.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+
+from mcp_memory.errors import StoreBusy, StoreUnavailable
+from mcp_memory.ports import Finding, IndexExaminer, RecordStore
+from mcp_memory.services.memory.reindex import Reindex
+
+TERMS_BATCH = 500
+"""Records whose terms are written in one go: others wait for the write lock meanwhile."""
+IDS_TOLD = 3
+_MENDING = "`mcp-memory doctor --mend` does it."
+_RESTORING = "Go back to a sound backup with `mcp-memory restore`, stopping the servers first."
+
+
+class Examining:
+    """Examines the whole memory, of all namespaces. `embedder` is the id of the one configured."""
+
+    def __init__(
+        self, records: RecordStore, reindex: Reindex, embedder: str, indexes: Callable[[], IndexExaminer]
+    ) -> None:
+        self._records = records
+        self._reindex = reindex
+        self._embedder = embedder
+        self._indexes = indexes
+
+    def __call__(self, *, mend: bool) -> Iterator[Finding]:
+        """What each part is like, as it is found out. Without `mend` nothing is changed.
+
+        With it, missing terms and vectors are added, untrue indexes and entities that nobody mentions dropped; records
+        and links stay as they are.
+        After a truth that is in doubt nothing is compared with it, still less mended from it.
+        """
+        database = list(_told("database", self._examine_database()))
+        yield from database
+        if any(finding.state == "wrong" for finding in database):
+            return
+        yield from _told("database", self._examine_erased(mend=mend))
+        yield from _told("keywords", self._examine_terms(mend=mend))
+        yield from _told("vectors", self._examine_vectors(mend=mend))
+        yield from _told("graph", self._examine_links(mend=mend))
+        if self._is_ours():
+            yield from _told("index", self._indexes().examine(mend=mend))
+
+    def _is_ours(self) -> bool:
+        """Whether the vectors are the configured embedder's; those of another are compared with nothing."""
+        return self._records.embedder_id() in (None, self._embedder)
+
+    def _examine_database(self) -> Iterator[Finding]:
+        defects = self._records.defects()
+        if not defects:
+            says = f"sound, at change {self._records.revision()}, in {self._records.engine()}"
+            yield Finding(part="database", state="ok", says=says)
+        for defect in defects:
+            yield Finding(part="database", state="wrong", says=defect, remedy=_RESTORING)
+
+    def _examine_erased(self, *, mend: bool) -> Iterator[Finding]:
+        if not self._records.is_purge_pending():
+            return
+        if mend:
+            with suppress(StoreBusy):
+                self._records.purge()
+                yield Finding(part="database", state="mended", says="what was erased was taken out of the files")
+                return
+        says = "what was erased is still in the files, as other processes keep them in use"
+        remedy = f"A server takes it out when they pause; without one, {_MENDING}"
+        yield Finding(part="database", state="ok", says=says, remedy=remedy)
+
+    def _examine_terms(self, *, mend: bool) -> Iterator[Finding]:
+        stale = self._records.stale_terms()
+        if not stale:
+            yield Finding(part="keywords", state="ok", says="the words of every text are indexed")
+        elif not mend:
+            says = f"{_count(len(stale))} cannot be found by all their words"
+            yield Finding(part="keywords", state="wrong", says=says, remedy=f"Their words must be written: {_MENDING}")
+        else:
+            for start in range(0, len(stale), TERMS_BATCH):
+                self._records.renew_terms(stale[start : start + TERMS_BATCH])
+            yield Finding(part="keywords", state="mended", says=f"the words of {_count(len(stale))} were written")
+
+    def _examine_vectors(self, *, mend: bool) -> Iterator[Finding]:
+        if not self._is_ours():
+            says = f"made by {self._records.embedder_id()}, but {self._embedder} is configured"
+            remedy = "Run `mcp-memory reindex`, or set the embedder back."
+            yield Finding(part="vectors", state="wrong", says=says, remedy=remedy)
+            return
+        waiting = self._reindex.waiting()
+        if not waiting:
+            yield self._whole()
+        elif mend:
+            yield self._embed()
+        elif waiting > self._records.count_unembedded():
+            yield _lost(waiting)
+        else:
+            says = f"{_count(waiting)} {'wait' if waiting > 1 else 'waits'} to be embedded"
+            remedy = "A server embeds them, or `mcp-memory reindex`; meanwhile they are found by their words."
+            yield Finding(part="vectors", state="ok", says=says, remedy=remedy)
+
+    def _embed(self) -> Finding:
+        """Embed what waits for the embedder. Raises StoreUnavailable where it still cannot be asked."""
+        embedded = 0
+        while done := self._reindex.catch_up():
+            embedded += done
+        if left := self._reindex.waiting():
+            return _lost(left)
+        if not embedded:
+            return self._whole()
+        return Finding(part="vectors", state="mended", says=f"{_count(embedded)} embedded{self._refusals()}")
+
+    def _whole(self) -> Finding:
+        says = f"every record has its own, by {self._embedder}{self._refusals()}"
+        return Finding(part="vectors", state="ok", says=says)
+
+    def _refusals(self) -> str:
+        """What no embedding can mend: nothing is wrong with it, but whoever misses a record should know."""
+        refused = self._reindex.refused()
+        return f"; {_count(refused)} whose text it refuses can be found by words alone" if refused else ""
+
+    def _examine_orphans(self, *, mend: bool) -> Iterator[Finding]:
+        orphans = self._records.count_orphans()
+        if orphans and not mend:
+            remedy = f"They are of no use: {_MENDING}"
+            yield Finding(
+                part="graph", state="wrong", says=f"entities that no record mentions: {orphans}", remedy=remedy
+            )
+        elif orphans:
+            self._records.drop_orphans()
+            yield Finding(
+                part="graph", state="mended", says=f"entities that no record mentioned were dropped: {orphans}"
+            )
+
+    def _examine_links(self, *, mend: bool) -> Iterator[Finding]:
+        links = [link for link in self._records.link_changes(0) if not link.is_erased]
+        tasks = {task.id: task for task in self._records.task_links(0)}  # Read later: none is ever taken away.
+        parents = {task.id: task.parent_id for task in tasks.values() if task.parent_id}
+        successors = {link.id: link.superseded_by for link in links if link.superseded_by}
+        records = {link.id for link in links}
+        homeless = [link.id for link in links if {link.task_id, link.branch_id} - tasks.keys() - {None}]
+        strangers = [task for task, parent in parents.items() if tasks[task].scope != tasks[parent].scope]
+        wrong = (
+            ([one for one, other in successors.items() if other not in records], "replaced by what is not there"),
+            (_endless(successors), "replaced in a circle"),
+            (homeless, "part of a task that is not there"),
+            (_endless(parents), "part of themselves"),
+            (strangers, "part of another project's task"),
+        )
+        for ids, what in wrong:
+            if ids:
+                yield Finding(part="graph", state="wrong", says=f"{_named(ids)} {what}", remedy=_RESTORING)
+        yield from self._examine_orphans(mend=mend)
+        if not any(ids for ids, _ in wrong):
+            mentions = sum(len(link.mentions) for link in links)
+            says = f"the links of {len(links)} records ({mentions} mentions) and {len(tasks)} tasks lead somewhere"
+            yield Finding(part="graph", state="ok", says=says)
+
+
+def _told(part: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """The findings, and what kept more from being found out."""
+    try:
+        yield from findings
+    except StoreUnavailable as error:
+        yield Finding(part=part, state="wrong", says=str(error))
+
+
+def _lost(records: int) -> Finding:
+    says = f"{_count(records)} {'have' if records > 1 else 'has'} none"
+    remedy = "No server knows of them: run `mcp-memory reindex`."
+    return Finding(part="vectors", state="wrong", says=says, remedy=remedy)
+
+
+def _endless(above: Mapping[str, str]) -> list[str]:
+    """Those from which the way up never ends."""
+    ends: set[str] = set()
+    endless: set[str] = set()
+    for start in above:
+        way: dict[str, None] = {}
+        step = start
+        while step in above and step not in way and step not in ends and step not in endless:
+            way[step] = None
+            step = above[step]
+        (endless if step in way or step in endless else ends).update(way)
+    return sorted(endless)
+
+
+def _count(records: int) -> str:
+    return f"{records} record{'s' if records > 1 else ''}"
+
+
+def _named(ids: Collection[str]) -> str:
+    """How many, and the first of them."""
+    first = ", ".join(sorted(ids)[:IDS_TOLD])
+    return f"{len(ids)} ({first}{', …' if len(ids) > IDS_TOLD else ''})"

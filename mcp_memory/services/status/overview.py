@@ -1,0 +1,175 @@
+"""What memory holds, shown: status, one record with its surroundings, a session's log, the account of a context."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+
+from mcp_memory.domain.model.contexts import ContextReport
+from mcp_memory.domain.model.health import GROWTH_DAYS, USAGE_DAYS, Figure, figures
+from mcp_memory.domain.model.lifecycle import DAY_SECONDS
+from mcp_memory.domain.model.projects import Membership, State
+from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.text.authors import author
+from mcp_memory.domain.text.times import iso
+from mcp_memory.errors import NotFound
+from mcp_memory.ports import Clock, GraphStore, RecordStore, SessionLogStore
+from mcp_memory.services.memory.visibility import hidden_branches, readable, visible_to
+from mcp_memory.services.retrieval.results import shown_record, shown_stand_in
+from mcp_memory.services.status.neighbourhood import neighbourhood
+
+LOG_SHOWN = 500
+SUMMARIES_SHOWN = 1_000
+_NEXT_STEPS: Mapping[State, str] = {
+    "free": "Nobody uses the claimed namespace yet: the next server, hook, `add` or `import` in this folder takes it.",
+    "refused": "If it is your project, run `mcp-memory trust` in this folder, then restart the client.",
+}
+
+
+class Inspecting:
+    """Read-only views as JSON objects. Thread-safe."""
+
+    def __init__(self, records: RecordStore, logs: SessionLogStore, graph: GraphStore, clock: Clock) -> None:
+        self._records = records
+        self._logs = logs
+        self._graph = graph
+        self._clock = clock
+
+    def status(self, caller: Caller) -> dict[str, Json]:
+        """Counts over what this caller may see, how well memory serves its agent, and the state of the store."""
+        hidden = hidden_branches(self._records, caller)
+        summary = self._records.summarize(caller, hidden)
+        graph = self._graph.summarize(caller.scopes, hidden)
+        return {
+            "namespace": caller.namespace,
+            "agent": caller.agent,
+            "session": caller.session_id,
+            "records": dict(summary.records),
+            "statuses": dict(summary.statuses),
+            "tasks": dict(summary.tasks),
+            "sessions": summary.sessions,
+            "graph": {"entities": graph.entities, "relations": graph.relations},
+            "store": {
+                "path": summary.path,
+                "bytes": summary.file_bytes,
+                "engine": summary.engine,
+                "schema": summary.schema_version,
+                "revision": summary.revision,
+                "embedder": summary.embedder,
+            },
+            **self._health(caller, hidden),
+        }
+
+    def _health(self, caller: Caller, hidden: frozenset[str]) -> dict[str, Json]:
+        """Figures with their bands, and which strategies were used; like the counts, also over what is retired."""
+        now = self._clock()
+        where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden, include_inactive=True)
+        assembled = self._records.assembled(caller, now - USAGE_DAYS * DAY_SECONDS)
+        tally = self._records.tally(where, now - GROWTH_DAYS * DAY_SECONDS)
+        told = figures(assembled, tally, self._records.judged_confidences(where))
+        return {
+            "health": {figure.name: _shown_figure(figure) for figure in told},
+            "contexts": {
+                "days": USAGE_DAYS,
+                "given": assembled.contexts,
+                "strategies": dict(assembled.strategies),
+                "picked": dict(assembled.picked),
+            },
+        }
+
+    def record(self, record_id: str, caller: Caller) -> dict[str, Json]:
+        """One record in full, with its earlier texts, its counters and what it is linked to. Raises NotFound."""
+        hidden = hidden_branches(self._records, caller)
+        record = self._records.get([record_id], caller.scopes).get(record_id)
+        if record is None or record.branch_id in hidden:
+            raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
+        earlier: list[Json] = [{"until": iso(at), "text": text} for at, text in self._records.old_texts(record_id)]
+        return (
+            shown_record(record, "full", caller)
+            | {
+                "summary": record.summary,
+                "micro": record.micro,
+                "importance": record.importance,
+                "status": record.status,
+                "visibility": record.visibility,
+                "agent": author(record.agent, caller) or record.agent,
+                "session_id": record.session_id,
+                "created_at": iso(record.created_at),
+                "updated_at": iso(record.updated_at),
+                "counters": asdict(record.counters),
+                "earlier": earlier,
+            }
+            | neighbourhood(record, caller, hidden, self._records, self._graph)
+        )
+
+    def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
+        """What one session stored, in its order; of a long one the end. Raises NotFound where that is nothing."""
+        where = replace(visible_to(self._records, caller), session_id=session_id)
+        records = self._records.list(where, "created", LOG_SHOWN)
+        if not records:
+            raise NotFound(f"No session {session_id!r} here; memory://status shows the present one.")
+        entries: list[Json] = [shown_record(record, "summary", caller) for record in reversed(records)]
+        mine = caller.in_session(session_id)
+        compactions: list[Json] = [
+            {"number": one.number, "at": iso(one.at), "trigger": one.trigger, "before": one.before, "after": one.after}
+            | ({"undone_at": iso(one.undone_at)} if one.undone_at else {})
+            for one in self._logs.compactions(mine)
+        ]
+        standing = self._logs.stand_ins(mine)[-SUMMARIES_SHOWN:]
+        seen = readable({each.entry.id: each.entry for each in standing}, self._records, caller)
+        log = self._logs.log(mine)
+        stand_ins: list[Json] = [
+            shown_stand_in(each.entry, log) | {"compaction": each.compaction, "compacted_at": iso(each.made_at)}
+            for each in standing
+            if each.entry.id in seen
+        ]
+        return {
+            "session_id": session_id,
+            "compactions": compactions,
+            "summaries": stand_ins,
+            "records": entries,
+        }
+
+    def context(self, context_id: str, caller: Caller) -> dict[str, Json]:
+        """The account of an assembled context: every candidate's fate. Raises NotFound."""
+        report = self._records.context(context_id, caller)
+        if report is None:
+            raise NotFound(f"No context {context_id!r}; contexts are kept for two weeks.")
+        return shown_report(report)
+
+
+def shown_report(report: ContextReport) -> dict[str, Json]:
+    """A context's account as JSON, without texts."""
+    return {
+        "id": report.id,
+        "token_count": report.token_count,
+        "truncated": report.truncated,
+        "strategy": report.strategy,
+        "components": [
+            {"source": c.source, "kind": c.kind, "id": c.id, "tokens": c.tokens, "score": c.score, "detail": c.detail}
+            | ({"agent": c.agent} if c.agent else {})
+            for c in report.components
+        ],
+        "omitted": [{"id": omission.id, "reason": omission.reason} for omission in report.omitted],
+        "metadata": dict(report.metadata),
+    }
+
+
+def shown_membership(membership: Membership) -> dict[str, Json]:
+    """The folder that a process is in, the namespace it works in and why, and what a person may do about it."""
+    project = membership.project
+    if project is None:
+        return {"state": membership.state, "namespace": membership.namespace}
+    return {
+        "state": membership.state,
+        "namespace": membership.namespace,
+        "path": project.folder,
+        "repository": project.repository or None,
+        "claims": project.claim or None,
+        "is_proven": project.is_proven,
+        "next_step": _NEXT_STEPS.get(membership.state),
+    }
+
+
+def _shown_figure(figure: Figure) -> dict[str, Json]:
+    value = None if figure.value is None else round(figure.value, 3)
+    return {"value": value, "target": str(figure.band) if figure.band else None, "verdict": figure.verdict}

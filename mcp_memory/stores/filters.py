@@ -1,0 +1,182 @@
+"""Which records pass a filter, told from memory and kept current by the change sequence. No index to trust.
+
+What a filter asks of a record stands in one array each, by the number in the record's id; a filter comes to a few
+operations over whole arrays. Entities and authors are looked up in the truth: few filters name them, and an entity's
+links are many.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcp_memory.domain.model.ids import RECORD, make_id, number_of
+from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
+from mcp_memory.ports import FilterChange, RecordStore
+
+_FIRST_CAPACITY = 1_024
+_NONE = 0
+"""The code of no value."""
+_FEW = 16
+"""So many values are sooner compared with, one by one, than looked up for every record."""
+
+Flags = NDArray[np.bool_]
+
+
+class BitmapFilterIndex:
+    """Implements `FilterIndex`."""
+
+    def __init__(self, records: RecordStore) -> None:
+        self._records = records
+        self._applied = 0
+        self._columns = _Columns()
+        self._lock = threading.Lock()
+
+    def passing(self, where: RecordFilter) -> RecordSet:
+        if where.passing is not None:
+            return where.passing
+        with self._lock:
+            self._catch_up()
+            flags = self._columns.passing(where)
+        if where.entities or where.entity_types or where.own_of:
+            flags &= held_against(RecordSet.of(self._records.matching_ids(where)), np.arange(len(flags)))
+        return RecordSet(flags.tobytes())
+
+    def newest(self, among: RecordSet, limit: int) -> Sequence[str]:
+        numbers = np.flatnonzero(np.frombuffer(among.flags, np.bool_))
+        with self._lock:
+            newest = self._columns.newest(numbers, limit)
+        return [make_id(RECORD, number) for number in newest]
+
+    def _catch_up(self) -> None:
+        """Apply what was committed since the last call, by whichever process."""
+        if self._records.revision() == self._applied:
+            return
+        applied = self._applied
+        for change in self._records.filter_changes(self._applied):
+            self._columns.put(change)
+            applied = change.change
+        self._applied = applied  # Only now: one change may touch many records.
+
+
+def held_against(records: RecordSet, numbers: NDArray[np.int64]) -> Flags:
+    """For each of the numbers whether it is in the set."""
+    return np.frombuffer(records.flags, np.bool_).take(numbers, mode="clip")
+
+
+class _Columns:
+    """One array for each thing that a filter may ask, by the record's number; texts as codes.
+
+    A number that is no record's has no scope; the one after the newest never is.
+    """
+
+    def __init__(self) -> None:
+        self._codes: dict[str | None, int] = {None: _NONE}
+        self._by_tag: dict[str, set[int]] = {}
+        self._tags: dict[int, tuple[str, ...]] = {}
+        self._size = 1
+        self._texts = {
+            name: np.zeros(_FIRST_CAPACITY, np.int32)
+            for name in ("scope", "kind", "task_id", "session_id", "branch_id")
+        }
+        self._occurred = np.zeros(_FIRST_CAPACITY, np.float64)
+        self._live = np.zeros(_FIRST_CAPACITY, np.bool_)
+        self._pinned = np.zeros(_FIRST_CAPACITY, np.bool_)
+
+    def put(self, change: FilterChange) -> None:
+        number = number_of(change.id)
+        self._make_room(number)
+        for name, column in self._texts.items():
+            column[number] = self._codes.setdefault(getattr(change, name), len(self._codes))
+        self._occurred[number] = change.occurred_at
+        self._live[number] = change.is_live
+        self._pinned[number] = change.pinned
+        for tag in self._tags.pop(number, ()):
+            self._by_tag[tag].discard(number)
+        if change.tags:
+            self._tags[number] = change.tags
+        for tag in change.tags:
+            self._by_tag.setdefault(tag, set()).add(number)
+
+    def passing(self, where: RecordFilter) -> Flags:
+        """All but the entities and the author of a filter; as many flags as there are numbers, and one."""
+        flags = self._any_of("scope", where.scopes)
+        for condition in (*self._of_values(where), *self._of_sets(where)):
+            flags &= condition
+        return flags
+
+    def _of_values(self, where: RecordFilter) -> Iterator[Flags]:
+        if not where.include_inactive:
+            yield self._live[: self._size]
+        if where.pinned:
+            yield self._pinned[: self._size]
+        if where.since is not None:
+            yield self._occurred[: self._size] >= where.since
+        if where.until is not None:
+            yield self._occurred[: self._size] < where.until
+        if where.task_id:
+            yield self._any_of("task_id", [where.task_id])
+        if where.session_id:
+            yield self._any_of("session_id", [where.session_id])
+
+    def _of_sets(self, where: RecordFilter) -> Iterator[Flags]:
+        if where.kinds:
+            yield self._any_of("kind", where.kinds)
+        if where.tags:
+            yield self._tagged(where.tags)
+        if where.hidden_branches:
+            yield ~self._any_of("branch_id", where.hidden_branches)
+        if where.isolated_tasks:
+            yield ~(self._any_of("task_id", where.isolated_tasks) & self._any_of("kind", ISOLATED_KINDS))
+        if where.only is not None:
+            yield self._these(where.only)
+        if where.exclude:
+            yield ~self._these(where.exclude)
+
+    def newest(self, numbers: NDArray[np.int64], limit: int) -> list[int]:
+        """At most so many of the numbers, by when it occurred, newest first, and of the same time the latest stored."""
+        occurred = self._occurred[numbers]
+        if 0 < limit < len(numbers):  # Sorting is for those that may come out, of the same time all of them.
+            late = occurred >= np.partition(occurred, -limit)[-limit]
+            numbers, occurred = numbers[late], occurred[late]
+        order = np.lexsort((numbers, occurred))[::-1][:limit]
+        newest: list[int] = numbers[order].tolist()
+        return newest
+
+    def _any_of(self, name: str, wanted: Collection[str]) -> Flags:
+        codes = [self._codes[text] for text in wanted if text in self._codes]
+        column = self._texts[name][: self._size]
+        if len(codes) > _FEW:
+            is_wanted = np.zeros(len(self._codes), np.bool_)
+            is_wanted[codes] = True
+            return is_wanted[column]
+        flags = np.zeros(self._size, np.bool_)
+        for code in codes:
+            flags |= column == code
+        return flags
+
+    def _tagged(self, tags: Collection[str]) -> Flags:
+        flags = np.zeros(self._size, np.bool_)
+        for tag in tags:
+            numbers = self._by_tag.get(tag, set())
+            flags[np.fromiter(numbers, np.int64, len(numbers))] = True
+        return flags
+
+    def _these(self, record_ids: Collection[str]) -> Flags:
+        flags = np.zeros(self._size, np.bool_)
+        flags[[number for number in map(number_of, record_ids) if number < self._size]] = True
+        return flags
+
+    def _make_room(self, number: int) -> None:
+        """Double the capacity as often as needed for that number and the one after it."""
+        self._size = max(self._size, number + 2)
+        while self._size > len(self._live):
+            more = len(self._live)
+            self._texts = {name: np.append(column, np.zeros(more, np.int32)) for name, column in self._texts.items()}
+            self._occurred = np.append(self._occurred, np.zeros(more))
+            self._live = np.append(self._live, np.zeros(more, np.bool_))
+            self._pinned = np.append(self._pinned, np.zeros(more, np.bool_))

@@ -1,0 +1,1 @@
+"""The relation graph, on NetworkX."""

@@ -1,0 +1,197 @@
+"""What a caller may know of things and of how they are related: which of the graph, and what the truth says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappush, heappushpop, merge
+
+from mcp_memory.domain.model.graph_facts import KnownEntity, KnownRelation, damped, entity_salience
+from mcp_memory.domain.model.ids import number_of
+from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.records import Entity, Json
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.text.entity_extraction import entity_key
+from mcp_memory.ports import GraphNode, Mention, RecordStore
+from mcp_memory.stores.graph.view import MAX_FAN, MAX_LOOKED_AT, GraphView
+
+RECORDS_NAMED = 5
+"""Of those that mention a thing, the newest so many are named."""
+CONTENDERS = 3
+"""For each entity that is to stand out, so many are weighed against one another."""
+MAX_LINKS = 4 * MAX_FAN
+"""Where a branch hides something, what has more links, seen or not, is not looked at unless it is asked for."""
+MAX_STATEMENTS = 2_000
+"""Relations looked at in one step, some 10 µs each."""
+UNTYPED = "thing"
+"""What a thing is called of which nobody said what it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thing:
+    """An entity as the graph has it: `names` are its keys, the one most records use first, `records` newest first.
+
+    `spelled_by` are records, one for each name that any mentions, that say how it is written.
+    """
+
+    names: tuple[str, ...]
+    links: int
+    weight: float
+    last: int
+    records: tuple[str, ...]
+    spelled_by: frozenset[str]
+    named: bool
+
+    def salience(self, newest: int | None = None) -> float:
+        """Its salience where `newest` is the latest mention of all; without, what it is at least."""
+        recency = self.last / newest if newest else 0.0
+        return entity_salience(min(self.links, MAX_FAN), MAX_FAN, self.weight, recency)
+
+
+def known_things(view: GraphView, keys: Collection[str], more: int) -> Sequence[tuple[Thing, float]]:
+    """The things of these keys and `more` others, with their saliences; the others best first, ties by key.
+
+    How lately the others were mentioned decides among three times as many as are asked for.
+    """
+    covered: set[str] = set()
+    asked = list(_things(view, keys, covered, named=True))
+    others = _standing_out(view, covered, CONTENDERS * more) if more > 0 else ()
+    newest = max((thing.last for thing in (*asked, *others)), default=0) or 1
+    ranked = sorted(others, key=lambda thing: (-thing.salience(newest), thing.names))[: max(more, 0)]
+    return [(thing, thing.salience(newest)) for thing in (*asked, *ranked)]
+
+
+def described(
+    things: Sequence[tuple[Thing, float]], records: RecordStore, where: RecordFilter, only: RecordSet | None
+) -> Sequence[KnownEntity]:
+    """The things under their names, with their types and properties. One that is gone from the truth is left out."""
+    thing_of = {key: place for place, (thing, _) in enumerate(things) for key in thing.names}
+    spelled_by = {record_id for thing, _ in things for record_id in thing.spelled_by}
+    said: dict[int, list[Mention]] = {}
+    for mention in records.mentions(thing_of.keys(), where, spelled_by) if things else ():
+        if only is None or mention.record_id in only:
+            said.setdefault(thing_of[mention.key], []).append(mention)
+    return [_described(*thing, said[place]) for place, thing in enumerate(things) if place in said]
+
+
+def related(
+    view: GraphView, records: RecordStore, where: RecordFilter, keys: Collection[str], depth: int, limit: int
+) -> Sequence[KnownRelation]:
+    """Relations breadth first; see `GraphStore.relations`."""
+    found: dict[tuple[str, str, str], KnownRelation] = {}
+    visited: dict[str, None] = {}
+    latest = _all_names(view, keys)
+    for step in range(1, depth + 1):
+        if not latest or len(found) >= limit:
+            break
+        visited |= latest
+        ends: dict[str, None] = {}
+        for stated in records.statements(latest.keys(), where, MAX_STATEMENTS):
+            relation = stated.relation
+            source, target = entity_key(relation.source), entity_key(relation.target)
+            is_new = (source, relation.type, target) not in found and len(found) < limit
+            if is_new and view.sees(("record", stated.record_id)):
+                found[source, relation.type, target] = KnownRelation(
+                    relation=relation, depth=step, score=damped(relation.weight, step), record_id=stated.record_id
+                )
+                ends |= {source: None, target: None}
+        onward = (key for key in ends if not view.is_everywhere(("entity", key)))
+        latest = {key: None for key in _all_names(view, onward) if key not in visited}
+    return list(found.values())
+
+
+def _all_names(view: GraphView, keys: Iterable[str]) -> dict[str, None]:
+    return {name: None for key in keys for name in view.names_of(key)}
+
+
+def _standing_out(view: GraphView, covered: set[str], most: int) -> Sequence[Thing]:
+    """The `most` most salient, whenever they were mentioned: no more are looked at than might be among them."""
+    found: list[Thing] = []
+    best: list[float] = []
+    for links, key in _most_linked(view):
+        at_most = entity_salience(min(links * len(view.graphs), MAX_FAN), MAX_FAN, 1.0, 0.0)
+        if len(best) == most and best[0] > at_most:
+            break
+        for thing in _things(view, [key], covered, named=False):
+            found.append(thing)
+            (heappush if len(best) < most else heappushpop)(best, thing.salience())
+    return sorted(found, key=lambda thing: (-thing.salience(), thing.names))[:most]
+
+
+def _most_linked(view: GraphView) -> Iterator[tuple[int, str]]:
+    """(links, key) of the entities with most links, until as many links were met as may be looked at."""
+    most = MAX_FAN if view.is_whole else MAX_LINKS
+    looked_at = 0
+    for links, key in merge(*(graph.most_linked(most) for graph in view.graphs), key=lambda each: -each[0]):
+        looked_at += links
+        if looked_at > MAX_LOOKED_AT:
+            return
+        yield links, key
+
+
+def _things(view: GraphView, keys: Iterable[str], covered: set[str], *, named: bool) -> Iterator[Thing]:
+    """What the keys name, each once; `covered` gathers the keys of what has come out."""
+    for key in keys:
+        thing = None if key in covered else _thing(view, key, named=named)
+        if thing is not None:
+            covered.update(thing.names)
+            yield thing
+
+
+def _thing(view: GraphView, key: str, *, named: bool) -> Thing | None:
+    """What a key names; None where no record mentions it, or more do than tell anything."""
+    names = view.names_of(key)
+    near: dict[GraphNode, float] = {}
+    mentions: dict[str, list[str]] = {}
+    for name in names:
+        links = view.links_of(("entity", name))
+        if links is None:
+            return None
+        mentions[name] = _newest_first(node[1] for node in links if node[0] == "record")
+        near.update((node, max(weight, near.get(node, 0.0))) for node, weight in links.items())
+    records = _newest_first(each for by_name in mentions.values() for each in by_name)
+    if not records:
+        return None
+    for name in names:
+        near.pop(("entity", name), None)
+    return Thing(
+        names=tuple(sorted(names, key=lambda name: (-len(mentions[name]), name))),
+        links=len(near),
+        weight=max((weight for node, weight in near.items() if node[0] == "entity"), default=0.0),
+        last=number_of(records[0]),
+        records=tuple(records[:RECORDS_NAMED]),
+        spelled_by=frozenset(by_name[0] for by_name in mentions.values() if by_name),
+        named=named,
+    )
+
+
+def _newest_first(record_ids: Iterable[str]) -> list[str]:
+    """Each once; later ids may be longer."""
+    return sorted(sorted(set(record_ids), reverse=True), key=len, reverse=True)
+
+
+def _described(thing: Thing, salience: float, mentions: Sequence[Mention]) -> KnownEntity:
+    """`mentions` are of any of its names, the newest last."""
+    key = next(name for name in thing.names if any(mention.key == name for mention in mentions))
+    own = [mention.entity for mention in mentions if mention.key == key]
+    given = [entity for entity in own if not entity.found]
+    properties: dict[str, Json] = {}
+    for mention in mentions:
+        properties |= mention.entity.properties
+    return KnownEntity(
+        key=key,
+        keys=thing.names,
+        name=(given or own)[-1].name,
+        type=_type([mention.entity for mention in mentions]),
+        salience=salience,
+        named=thing.named,
+        records=thing.records,
+        properties=properties,
+    )
+
+
+def _type(said: Sequence[Entity]) -> str:
+    """What it was last said to be, else what it was last taken for."""
+    telling = [entity for entity in said if entity.type != UNTYPED]
+    given = [entity for entity in telling if not entity.found]
+    return (given or telling)[-1].type if telling else UNTYPED

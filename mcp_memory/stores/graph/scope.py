@@ -1,0 +1,194 @@
+"""The graph of one scope (NetworkX): what each record links, and what is left when it goes. Knows no caller."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any
+
+import networkx as nx
+
+from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
+from mcp_memory.ports import GraphNode, LinkChange
+
+ALIAS_WEIGHT = 1.0
+MAX_ALIASES = 20
+"""Other names that one record gives an entity; longer lists are of other things."""
+_NOTHING: dict[str, Any] = {}
+"""Shared by all nodes and edges: an attribute dict for each would be most of the graph's memory."""
+_Pair = tuple[str, str]
+
+
+class ScopeGraph:
+    """Nodes are joined by mentions, tasks, corrections and relations between entities. Not thread-safe.
+
+    A node without a link is not there. What an edge is shows from its ends; relations and aliases, which join entities,
+    are kept beside the graph with the records that state them.
+    """
+
+    def __init__(self) -> None:
+        self._graph = _ThinGraph()
+        self._stated: dict[_Pair, dict[str, float]] = {}
+        self._aliases: dict[str, dict[str, set[str]]] = {}
+        self._pairs_of: dict[str, frozenset[_Pair]] = {}
+        self._successors: dict[str, str] = {}
+        self._relations_of: dict[str, int] = {}
+        self._by_degree: dict[int, dict[str, None]] = {}
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._graph
+
+    def degree(self, node: GraphNode) -> int:
+        return len(self._graph[node])
+
+    def neighbours(self, node: GraphNode) -> Iterator[GraphNode]:
+        return self._graph.neighbors(node)
+
+    def nodes(self) -> Iterator[GraphNode]:
+        return iter(self._graph)
+
+    def statements(self, one: str, other: str) -> Mapping[str, float]:
+        """Records that relate the two entities, aliases included, each with the weight it gives."""
+        return self._stated.get(_pair(one, other), _NOTHING)
+
+    def aliases(self, key: str) -> Mapping[str, Set[str]]:
+        """Other names of the entity, each with the records that say so."""
+        return self._aliases.get(key, {})
+
+    def relations(self) -> Mapping[str, int]:
+        """How many relations each record states that states any."""
+        return self._relations_of
+
+    def most_linked(self, most: int) -> Iterator[tuple[int, str]]:
+        """(links, key) of the entities with at most so many links, seen or not, the most linked first.
+
+        Of equal ones those that were linked last. Not to be used any more once the graph has changed.
+        """
+        for degree in sorted(self._by_degree, reverse=True):
+            if degree <= most:
+                yield from ((degree, key) for key in reversed(self._by_degree[degree]))
+
+    def join(self, one: GraphNode, other: GraphNode) -> None:
+        if one != other and not self._graph.has_edge(one, other):
+            self._graph.add_edge(one, other)
+            for end in (one, other):
+                self._move(end, self.degree(end) - 1, self.degree(end))
+
+    def put(self, change: LinkChange) -> None:
+        """Add what a record links, which has no links of its own here yet."""
+        record: GraphNode = ("record", change.id)
+        for key in change.mentions:
+            self.join(record, ("entity", key))
+        if change.task_id:
+            self.join(record, ("task", change.task_id))
+        if change.superseded_by:
+            self._successors[change.id] = change.superseded_by
+            self.join(record, ("record", change.superseded_by))
+        if change.relations or change.aliases:
+            self._state(change)
+
+    def take_back(self, record_id: str) -> None:
+        """Remove what this record links; what others link to it stays, should it come back."""
+        record: GraphNode = ("record", record_id)
+        successor = self._successors.pop(record_id, None)
+        if record in self:
+            for neighbour in list(self.neighbours(record)):
+                is_own = neighbour[1] == successor and self._successors.get(neighbour[1]) != record_id
+                if neighbour[0] != "record" or is_own:
+                    self._part(record, neighbour)
+        self._relations_of.pop(record_id, None)
+        for pair in self._pairs_of.pop(record_id, ()):
+            self._take_alias_back(pair, record_id)
+            del self._stated[pair][record_id]
+            if not self._stated[pair]:
+                del self._stated[pair]
+                self._part(("entity", pair[0]), ("entity", pair[1]))
+
+    def forget(self, record_id: str) -> None:
+        """Remove what others link to a record that will not come back."""
+        record: GraphNode = ("record", record_id)
+        if record in self:
+            for neighbour in list(self.neighbours(record)):
+                self._part(record, neighbour)
+
+    def links(self) -> frozenset[tuple[str, ...]]:
+        """Everything that is here, to be compared."""
+        edges = ((*sorted(map(repr, edge)),) for edge in self._graph.edges)
+        stated = ((*pair, record, str(weight)) for pair, by in self._stated.items() for record, weight in by.items())
+        aliased = (
+            ("alias", key, other, record)
+            for key, others in self._aliases.items()
+            for other, records in others.items()
+            for record in records
+        )
+        return frozenset((*edges, *stated, *aliased))
+
+    def _state(self, change: LinkChange) -> None:
+        weights: dict[_Pair, float] = {}
+        for source, _, target, weight in change.relations:
+            pair = _pair(source, target)
+            weights[pair] = max(weight, weights.get(pair, 0.0))
+        for one, other in _taken(change.aliases):
+            weights[_pair(one, other)] = ALIAS_WEIGHT
+            for key, name in ((one, other), (other, one)):
+                self._aliases.setdefault(key, {}).setdefault(name, set()).add(change.id)
+        for pair, weight in weights.items():
+            self._stated.setdefault(pair, {})[change.id] = weight
+            self.join(("entity", pair[0]), ("entity", pair[1]))
+        self._pairs_of[change.id] = frozenset(weights)
+        self._relations_of[change.id] = len(change.relations)
+
+    def _take_alias_back(self, pair: _Pair, record_id: str) -> None:
+        for key, name in (pair, pair[::-1]):
+            names = self._aliases.get(key, {})
+            if record_id in names.get(name, ()):
+                names[name].remove(record_id)
+                if not names[name]:
+                    del names[name]
+                if not names:
+                    del self._aliases[key]
+
+    def _part(self, one: GraphNode, other: GraphNode) -> None:
+        """Remove an edge, and the ends that it leaves without any. A thing related to itself has none."""
+        if self._graph.has_edge(one, other):
+            self._graph.remove_edge(one, other)
+            for end in (one, other):
+                self._move(end, self.degree(end) + 1, self.degree(end))
+            self._graph.remove_nodes_from([node for node in (one, other) if not self.degree(node)])
+
+    def _move(self, node: GraphNode, before: int, now: int) -> None:
+        """Keep entities by the number of their links; without any, nowhere."""
+        if node[0] != "entity":
+            return
+        if before:
+            del self._by_degree[before][node[1]]
+            if not self._by_degree[before]:
+                del self._by_degree[before]
+        if now:
+            self._by_degree.setdefault(now, {})[node[1]] = None
+
+
+if TYPE_CHECKING:
+    _Graph = nx.Graph[GraphNode]
+else:
+    _Graph = nx.Graph  # Generic in its type stubs alone.
+
+
+class _ThinGraph(_Graph):
+    """A graph whose nodes and edges have no attributes of their own."""
+
+    edge_attr_dict_factory = node_attr_dict_factory = staticmethod(lambda: _NOTHING)
+
+
+def _taken(aliases: Sequence[_Pair]) -> Iterator[_Pair]:
+    """MAX_ALIASES of each entity, the first of the alphabet; none that is too long for a name."""
+    count: Counter[str] = Counter()
+    for key, alias in sorted(aliases):
+        if len(alias) <= MAX_LENGTH and count[key] < MAX_ALIASES:
+            count[key] += 1
+            yield key, alias
+
+
+def _pair(one: str, other: str) -> _Pair:
+    """A relation can be walked both ways, so it is kept under one."""
+    return (one, other) if one <= other else (other, one)

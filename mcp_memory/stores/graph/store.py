@@ -1,0 +1,209 @@
+"""The relation graph in memory, kept current by the change sequence. A graph for each scope, walked as one."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import fsum
+from typing import TYPE_CHECKING
+
+from mcp_memory.domain.model.graph_facts import KnownEntity, KnownRelation
+from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.retrieval.activation import Reached, spread
+from mcp_memory.ports import Connection, GraphNode, GraphSummary, LinkChange, RecordStore
+from mcp_memory.stores.graph.facts import described, known_things, related
+from mcp_memory.stores.graph.view import GraphView, Place
+
+if TYPE_CHECKING:
+    from mcp_memory.stores.graph.scope import ScopeGraph
+
+
+class NetworkxGraphStore:
+    """Implements `GraphStore`. The first call reads the truth's links, later ones what changed."""
+
+    def __init__(self, records: RecordStore) -> None:
+        self._records = records
+        self._lock = threading.Lock()
+        self._graph = _Graph()
+
+    def mentioned(self, text: str, scopes: Sequence[str], hidden: Collection[str] = ()) -> Mapping[str, float]:
+        with self._lock:
+            view = self._view(scopes, hidden)
+            return view.weights(view.named_in(text))
+
+    def activate(
+        self,
+        seeds: Mapping[str, float],
+        scopes: Sequence[str],
+        limit: int,
+        hidden: Collection[str] = (),
+        only: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+    ) -> Mapping[str, float]:
+        if not seeds:
+            return {}
+        total = fsum(seeds.values())
+        start: dict[GraphNode, float] = {("entity", key): weight / total for key, weight in seeds.items()}
+        with self._lock:
+            reached = spread(start, self._view(scopes, hidden).neighbours)
+        found = {record_id: hit.activation for record_id, hit in _records(reached)}
+        wanted = set(found) if only is None else found.keys() & only
+        best = sorted(((found[i], i) for i in wanted.difference(exclude)), reverse=True)[:limit]
+        return {record_id: activation for activation, record_id in best}
+
+    def entities(
+        self,
+        keys: Collection[str],
+        scopes: Sequence[str],
+        more: int,
+        hidden: Collection[str] = (),
+        only: RecordSet | None = None,
+        exclude: Collection[str] = (),
+    ) -> Sequence[KnownEntity]:
+        with self._lock:
+            view = self._view(scopes, hidden).narrowed(only, exclude)
+            things = known_things(view, keys, more)
+        return described(things, self._records, _truth_of(scopes, hidden, exclude), only)
+
+    def relations(
+        self,
+        keys: Collection[str],
+        scopes: Sequence[str],
+        depth: int,
+        limit: int,
+        hidden: Collection[str] = (),
+        only: RecordSet | None = None,
+        exclude: Collection[str] = (),
+    ) -> Sequence[KnownRelation]:
+        with self._lock:
+            view = self._view(scopes, hidden).narrowed(only, exclude)
+            return related(view, self._records, _truth_of(scopes, hidden, exclude), keys, depth, limit)
+
+    def neighbourhood(
+        self, record_id: str, scopes: Sequence[str], limit: int, hidden: Collection[str] = ()
+    ) -> Sequence[Connection]:
+        start: GraphNode = ("record", record_id)
+        with self._lock:
+            view = self._view(scopes, hidden)
+            reached = spread({start: 1.0}, view.neighbours) if view.sees(start) else {}
+        others = ((near, hit) for near, hit in _records(reached) if near != record_id)
+        return [
+            Connection(id=near, activation=hit.activation, path=_path_to(hit, reached))
+            for near, hit in _best(others, limit)
+        ]
+
+    def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary:
+        with self._lock:
+            return self._view(scopes, hidden).summary()
+
+    def check(self) -> Sequence[str]:
+        fresh = _Graph()
+        with self._lock:
+            self._graph.catch_up(self._records)
+            fresh.catch_up(self._records)
+            return list(self._graph.differences(fresh))
+
+    def rebuild(self) -> None:
+        with self._lock:
+            self._graph = _Graph()
+
+    def _view(self, scopes: Sequence[str], hidden: Collection[str]) -> GraphView:
+        self._graph.catch_up(self._records)
+        return self._graph.seen_from(frozenset(scopes), frozenset(hidden))
+
+
+class _Graph:
+    """All scopes' graphs, where each live record is, and how far the change sequence has been followed."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[str, ScopeGraph] = {}
+        self._places: dict[str, Place] = {}
+        self._population: Counter[Place] = Counter()
+        self._shared: dict[Place, Place] = {}
+        self._replaced: set[str] = set()
+        self.applied = 0
+
+    def seen_from(self, scopes: frozenset[str], hidden: frozenset[str]) -> GraphView:
+        graphs = [self._scopes[scope] for scope in sorted(scopes) if scope in self._scopes]
+        inhabited = {place: count for place, count in self._population.items() if count and place.scope in scopes}
+        visible = {place: count for place, count in inhabited.items() if place.branch_id not in hidden}
+        is_whole = len(visible) == len(inhabited)
+        return GraphView(
+            graphs=graphs, hidden=hidden, places=self._places, visible=visible, is_whole=is_whole,
+            replaced=self._replaced,
+        )  # fmt: skip
+
+    def catch_up(self, records: RecordStore) -> None:
+        """Apply what was committed since the last call, by whichever process."""
+        revision = records.revision()
+        if revision == self.applied:
+            return
+        for task in records.task_links(self.applied):
+            if task.parent_id:
+                self._scope(task.scope).join(("task", task.id), ("task", task.parent_id))
+        for change in records.link_changes(self.applied):
+            self._apply(change)
+        # As it was before they were read: what was committed meanwhile is applied again next time, to no effect.
+        self.applied = revision
+
+    def differences(self, other: _Graph) -> Iterator[str]:
+        """What is not the same in both, scope by scope."""
+        elsewhere = {record_id for record_id, _ in self._places.items() ^ other._places.items()}
+        if elsewhere:
+            yield f"{len(elsewhere)} records are not where they should be"
+        for scope in sorted(self._scopes.keys() | other._scopes.keys()):
+            if links := self._links(scope) ^ other._links(scope):
+                yield f"{scope}: {len(links)} links are missing or too many"
+
+    def _links(self, scope: str) -> frozenset[tuple[str, ...]]:
+        return self._scopes[scope].links() if scope in self._scopes else frozenset()
+
+    def _apply(self, change: LinkChange) -> None:
+        if (place := self._places.pop(change.id, None)) is not None:
+            self._population[place] -= 1
+            self._scopes[place.scope].take_back(change.id)
+            self._replaced.discard(change.id)
+        if change.is_erased:
+            for graph in self._scopes.values():
+                graph.forget(change.id)
+        elif change.is_live:
+            place = Place(change.scope, change.branch_id)
+            place = self._places[change.id] = self._shared.setdefault(place, place)
+            self._population[place] += 1
+            self._scope(change.scope).put(change)
+            if change.superseded_by:
+                self._replaced.add(change.id)
+
+    def _scope(self, scope: str) -> ScopeGraph:
+        if scope not in self._scopes:
+            from mcp_memory.stores.graph.scope import ScopeGraph  # Imports networkx: after the handshake.
+
+            self._scopes[scope] = ScopeGraph()
+        return self._scopes[scope]
+
+
+def _truth_of(scopes: Sequence[str], hidden: Collection[str], exclude: Collection[str]) -> RecordFilter:
+    """What the truth may be asked for: it may have moved on since the graph caught up."""
+    return RecordFilter(scopes=tuple(scopes), hidden_branches=frozenset(hidden), exclude=frozenset(exclude))
+
+
+def _records(reached: Mapping[GraphNode, Reached[GraphNode]]) -> Iterator[tuple[str, Reached[GraphNode]]]:
+    return ((node[1], hit) for node, hit in reached.items() if node[0] == "record")
+
+
+def _best(hits: Iterable[tuple[str, Reached[GraphNode]]], limit: int) -> list[tuple[str, Reached[GraphNode]]]:
+    """The most activated, of equal ones the newest."""
+    newest_first = sorted(hits, key=lambda hit: hit[0], reverse=True)
+    return sorted(newest_first, key=lambda hit: -hit[1].activation)[:limit]
+
+
+def _path_to(hit: Reached[GraphNode], reached: Mapping[GraphNode, Reached[GraphNode]]) -> tuple[GraphNode, ...]:
+    """What the activation came through, from where it began; both ends left out."""
+    path: list[GraphNode] = []
+    via = hit.via
+    while via is not None and reached[via].via is not None:
+        path.append(via)
+        via = reached[via].via
+    return tuple(reversed(path))

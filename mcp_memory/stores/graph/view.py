@@ -1,0 +1,182 @@
+"""What one caller sees of the graph: every walk, every count and every name goes through here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import log
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.text.entity_extraction import name_candidates
+from mcp_memory.domain.text.words import STOP_WORDS
+from mcp_memory.ports import GraphNode, GraphSummary
+
+if TYPE_CHECKING:
+    from mcp_memory.stores.graph.scope import ScopeGraph
+
+MAX_FAN = 500
+"""What is visibly linked to more than this tells nothing apart: nothing is found through it."""
+MAX_LOOKED_AT = 20 * MAX_FAN
+"""Links of a node, seen or not, that are looked at: a bound on work, far above what branches hide in practice."""
+MAX_NAMES = 50
+"""Names of one thing; what has more is a mistake that ties everything to everything."""
+
+
+class Place(NamedTuple):
+    """What decides who sees a record."""
+
+    scope: str
+    branch_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphView:
+    """The graphs of a caller's scopes as one, without what is in a hidden branch. Not thread-safe.
+
+    `places` are those of all live records, `visible` how many records are in each place that the caller sees,
+    `is_whole` that these are all places in its scopes. `only` and `without` narrow further what is seen of them;
+    `replaced` are the ids of superseded records, which are seen as well.
+    """
+
+    graphs: Sequence[ScopeGraph]
+    hidden: frozenset[str]
+    places: Mapping[str, Place]
+    visible: Mapping[Place, int]
+    is_whole: bool
+    replaced: Collection[str] = frozenset()
+    only: RecordSet | None = None
+    without: Sequence[Container[str]] = ()
+
+    def narrowed(self, only: RecordSet | None, exclude: Collection[str]) -> GraphView:
+        """The same, as if there were no records but those of `only`, none of `exclude`, and none superseded.
+
+        How many records there are in all stays as it was.
+        """
+        without = tuple(ids for ids in (frozenset(exclude), self.replaced) if ids)
+        return replace(self, only=only, without=without)
+
+    def sees(self, node: GraphNode) -> bool:
+        """Whether the caller may know of a node. An entity beside a visible one is as visible as what joins the two."""
+        if node[0] == "record":
+            place = self.places.get(node[1])
+            return place is not None and place in self.visible and self._passes(node[1])
+        return node[0] == "entity" or node[1] not in self.hidden
+
+    def neighbours(self, node: GraphNode) -> Sequence[tuple[GraphNode, float]]:
+        """Visible neighbours with the weights of what joins them to the node; none where they are too many."""
+        return list((self.links_of(node) or {}).items())
+
+    def links_of(self, node: GraphNode) -> Mapping[GraphNode, float] | None:
+        """As `neighbours`; None where they are too many."""
+        graphs = [graph for graph in self.graphs if node in graph]
+        links = [graph.degree(node) for graph in graphs]
+        is_narrowed = self.only is not None or bool(self.without)
+        # Where nothing is hidden, all that an entity is linked to in one scope is seen: it need not be counted.
+        needs_no_count = self.is_whole and not is_narrowed and node[0] == "entity" and max(links, default=0) > MAX_FAN
+        if needs_no_count or sum(links) > MAX_LOOKED_AT:
+            return None
+        near: dict[GraphNode, float] = {}
+        places, visible = self.places, self.visible  # Looked up for every neighbour: most are records.
+        for graph in graphs:
+            for neighbour in graph.neighbours(node):
+                if neighbour[0] == "record":
+                    if places.get(neighbour[1]) in visible and (not is_narrowed or self._passes(neighbour[1])):
+                        near[neighbour] = 1.0
+                elif weight := self._weight(graph, node, neighbour):
+                    near[neighbour] = max(weight, near.get(neighbour, 0.0))
+                if len(near) > MAX_FAN:
+                    return None
+        return near
+
+    def is_everywhere(self, node: GraphNode) -> bool:
+        """Whether it is linked to more than tells anything; most nodes need not be looked at for that."""
+        links = sum(graph.degree(node) for graph in self.graphs if node in graph)
+        return links > MAX_FAN and self.links_of(node) is None
+
+    def named_in(self, text: str) -> Sequence[str]:
+        """Keys of entities that the caller knows in a text, in order, the longest of those that overlap."""
+        keys: dict[str, None] = {}
+        taken = 0
+        for start, end, key in name_candidates(text):
+            is_free = start >= taken and self._is_joined(("entity", key), MAX_LOOKED_AT)
+            # "It" or "Will" may be a name, but the question that begins so does not mean it.
+            if is_free and (key not in STOP_WORDS or (start > 0 and text[start].isupper())):
+                keys[key] = None
+                taken = end
+        return list(keys)
+
+    def weights(self, keys: Sequence[str]) -> Mapping[str, float]:
+        """The keys and their aliases, weighted by how few records mention the thing that they name, in (0, 1]."""
+        everyone = sum(self.visible.values())
+        weights: dict[str, float] = {}
+        counts: dict[str, int | None] = {}  # A thing that is named twice is counted once.
+        for key in keys:
+            names = self.names_of(key)
+            counts |= {name: self._count_mentions(name) for name in names if name not in counts}
+            known = [count for name in names if (count := counts[name]) is not None]
+            if len(known) < len(names) or not sum(known):
+                continue
+            # Each name has its part, so that a record counts the same by whichever it mentions the thing.
+            unit = log(1 + everyone / sum(known)) / log(1 + everyone) / sum(known)
+            for name, count in zip(names, known, strict=True):
+                if count:
+                    weights[name] = max(weights.get(name, 0.0), unit * count)
+        return weights
+
+    def summary(self) -> GraphSummary:
+        nodes = {node for graph in self.graphs for node in graph.nodes() if self.sees(node)}
+        entities = [node for node in nodes if node[0] == "entity"]
+        if self.hidden:
+            entities = [node for node in entities if self._is_joined(node)]
+        return GraphSummary(
+            records=sum(self.visible.values()),
+            entities=len(entities),
+            relations=sum(
+                count
+                for graph in self.graphs
+                for record_id, count in graph.relations().items()
+                if self.sees(("record", record_id))
+            ),
+            tasks=sum(node[0] == "task" for node in nodes),
+        )
+
+    def _passes(self, record_id: str) -> bool:
+        """Whether nothing but its place decides if the record is seen."""
+        return (self.only is None or record_id in self.only) and not any(record_id in ids for ids in self.without)
+
+    def _is_joined(self, node: GraphNode, most: int | None = None) -> bool:
+        """Whether the caller sees anything that the node is linked to; of `most` links, where given."""
+        links = ((graph, near) for graph in self.graphs if node in graph for near in graph.neighbours(node))
+        return any(self._weight(graph, node, near) for graph, near in islice(links, most))
+
+    def _weight(self, graph: ScopeGraph, node: GraphNode, neighbour: GraphNode) -> float:
+        """The weight of an edge; 0 where the caller does not see its far end, or nothing that states the relation."""
+        if node[0] == neighbour[0] == "entity":
+            statements = graph.statements(node[1], neighbour[1]).items()
+            return max((weight for record_id, weight in statements if self.sees(("record", record_id))), default=0.0)
+        return float(self.sees(neighbour))
+
+    def names_of(self, key: str) -> Sequence[str]:
+        """The key, and whatever names the same thing by what visible records say; the nearest MAX_NAMES."""
+        names: dict[str, None] = {key: None}
+        latest = [key]
+        while latest and len(names) < MAX_NAMES:
+            others = {other for name in latest for other in self._aliases_of(name)}
+            # In the order of the alphabet: what was stored first, perhaps unseen, must not decide which are left out.
+            latest = sorted(others - names.keys())[: MAX_NAMES - len(names)]
+            names |= dict.fromkeys(latest)
+        return list(names)
+
+    def _aliases_of(self, key: str) -> Iterator[str]:
+        """What visible records say that it is also called."""
+        aliases = (alias for graph in self.graphs for alias in graph.aliases(key).items())
+        for other, stated in islice(aliases, MAX_LOOKED_AT):
+            if any(self.sees(("record", record_id)) for record_id in stated):
+                yield other
+
+    def _count_mentions(self, key: str) -> int | None:
+        """How many visible records mention it; None for more than tell anything."""
+        near = self.links_of(("entity", key))
+        return None if near is None else sum(node[0] == "record" for node in near)

@@ -1,0 +1,163 @@
+"""The words records share with a query, held in memory and kept current by the change sequence. No index to trust.
+
+Exact, and without a history: scores depend on nothing but the query and the records of the scopes asked for, so that
+all processes that have seen the same changes answer alike.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import log
+
+import numpy as np
+
+from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
+from mcp_memory.domain.text.words import stems, term_number
+from mcp_memory.ports import Rarity, RecordStore, TermChange
+from mcp_memory.stores.keywords.postings import Scores, Shelf
+
+READ_ON = 0.75
+"""What a word counts that is said not in a dialogue turn itself, but directly before or after it."""
+MOST_RELATIVE = 4.0
+"""Times the average length. In a longer text, as a tool's output may be, what is looked for stands in one passage:
+reckoned by the whole of it, its rarest word would say nothing. Over public data recall is as good as unbounded."""
+_LOADED_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """How rare a query's terms are, and for each shelf the score of each of its rows."""
+
+    rarity: Rarity
+    scores: Sequence[tuple[Shelf, Scores]]
+
+
+class InformationKeywordStore:
+    """Implements `KeywordStore` by sorted postings per scope.
+
+    A word in common is worth the information of finding it: -log of the chance that a record picked at random, of the
+    length of this one, has it. This is the binary case of divergence from randomness (Amati and van Rijsbergen,
+    "Probabilistic models of information retrieval based on measuring the divergence from randomness", ACM TOIS 2002);
+    how often a word occurs in one record, which BM25 counts, proved to add nothing for texts as short as memories.
+    """
+
+    def __init__(self, records: RecordStore) -> None:
+        self._records = records
+        self._applied = 0
+        self._shelves: dict[str, Shelf] = {}
+        self._scope_of: dict[str, str] = {}
+        self._last: tuple[object, _Answer] | None = None
+        self._unread = frozenset[str]()
+        """What the last question excluded; how rare words are does not depend on it."""
+        self._lock = threading.Lock()
+
+    def search(
+        self,
+        terms: Sequence[str],
+        scopes: Sequence[str],
+        limit: int,
+        only: RecordSet | None = None,
+        exclude: Collection[str] = (),
+    ) -> Mapping[str, float]:
+        with self._lock:
+            scores = self._answer(terms, scopes, exclude).scores
+            found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, shelf.within(only, exclude))]
+        return _best_first(found, limit)
+
+    def scores(
+        self,
+        terms: Sequence[str],
+        scopes: Sequence[str],
+        record_ids: Collection[str],
+        exclude: Collection[str] = (),
+    ) -> Mapping[str, float]:
+        wanted, limit = set(record_ids).difference(exclude), len(record_ids)
+        with self._lock:
+            scores = self._answer(terms, scopes, exclude).scores
+            found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, shelf.rows_with(wanted))]
+        return _best_first(found, limit)
+
+    def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
+        with self._lock:
+            return self._answer(terms, scopes, self._unread).rarity
+
+    def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
+        with self._lock:
+            self._catch_up()
+            here: dict[str, list[str]] = {}
+            for record_id in record_ids:
+                if (scope := self._scope_of.get(record_id)) is not None:
+                    here.setdefault(scope, []).append(record_id)
+            return {i: turns for scope, ids in here.items() for i, turns in self._shelves[scope].beside(ids).items()}
+
+    def _answer(self, terms: Sequence[str], scopes: Sequence[str], exclude: Collection[str]) -> _Answer:
+        """The last answer is kept: one recall searches, asks how rare its words are, and scores what others found."""
+        self._catch_up()
+        self._unread = frozenset(exclude)
+        asked = (self._applied, tuple(terms), tuple(scopes), self._unread)
+        if self._last is None or self._last[0] != asked:
+            shelves = [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
+            self._last = (asked, _score(_numbers(terms), shelves, self._unread))
+        return self._last[1]
+
+    def _catch_up(self) -> None:
+        """Apply what was committed since the last call, by whichever process."""
+        applied = self._records.revision()
+        if applied == self._applied:
+            return
+        changes = self._records.term_changes(self._applied)
+        while some := list(islice(changes, _LOADED_AT_ONCE)):
+            self._apply(some)
+            applied = max(applied, some[-1].change)
+        self._applied = applied
+
+    def _apply(self, changes: Sequence[TermChange]) -> None:
+        put: dict[str, list[TermChange]] = {}
+        for change in changes:
+            old_scope = self._scope_of.get(change.id)
+            if old_scope is not None and (change.terms is None or old_scope != change.scope):
+                self._shelves[old_scope].remove(change.id)
+                del self._scope_of[change.id]
+            if change.terms is not None:
+                put.setdefault(change.scope, []).append(change)
+                self._scope_of[change.id] = change.scope
+        for scope, some in put.items():
+            self._shelves.setdefault(scope, Shelf()).put(some)
+
+
+def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:
+    """The best `limit` of ids and scores, of equal ones the newest first."""
+    return dict(sorted(found, key=lambda hit: (hit[1], hit[0]), reverse=True)[:limit])
+
+
+def _score(numbers: Sequence[int], shelves: Sequence[Shelf], unread: Collection[str]) -> _Answer:
+    """Count the terms over all shelves together, and add up each row's information in the order of the terms."""
+    matches = [[shelf.find(number) for number in numbers] for shelf in shelves]
+    pairs = list(zip(shelves, matches, strict=True))
+    records = sum(shelf.live_records for shelf in shelves)
+    mean_length = sum(shelf.live_length for shelf in shelves) / max(records, 1) or 1.0
+    having = [sum(shelf.count_live(found[column]) for shelf, found in pairs) for column in range(len(numbers))]
+    chances = [(count + 0.5) / (records + PRIOR_RECORDS + 1) for count in having]
+    scores: list[tuple[Shelf, Scores]] = []
+    for shelf, found in pairs:
+        relative = np.clip(shelf.lengths / mean_length, 1.0, MOST_RELATIVE)
+        scored = np.zeros(len(relative))
+        heard = shelf.heard(unread)
+        for rows, chance in zip(found, chances, strict=True):
+            scored += shelf.read_on(rows, _information(chance, relative[rows]), READ_ON, heard)
+        scores.append((shelf, scored))
+    return _Answer(rarity=Rarity(records=records, information=sum(-log(chance) for chance in chances)), scores=scores)
+
+
+def _information(chance: float, relative: Scores) -> Scores:
+    """-log of the chance that a text so many times as long as the average (>= 1) has a word, in nats."""
+    return -np.log(-np.expm1(relative * np.log1p(-chance)))
+
+
+def _numbers(terms: Sequence[str]) -> list[int]:
+    """The numbers of the terms' stems, each once."""
+    return list(dict.fromkeys(term_number(stem) for stem in stems(terms)))

@@ -1,0 +1,85 @@
+"""The tokens of those who come over HTTP: implements `TokenStore`."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+from mcp_memory.domain.model.grants import Grant
+from mcp_memory.domain.model.records import Instant
+from mcp_memory.errors import Conflict
+from mcp_memory.ports import Token
+from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.statements import statement
+
+
+class SqliteTokens:
+    """Implements `TokenStore` on the database of a record store; see the port for what each method promises."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, token: Token) -> None:
+        with self._database.write() as connection:
+            if connection.execute(statement("has_live_token"), (token.name,)).fetchone():
+                raise Conflict(f"There is a token {token.name!r} already; revoke it first, or choose another name.")
+            row = connection.execute(statement("person_of_agent"), (token.grant.agent,)).fetchone()
+            if row and row["person"] != token.grant.person:
+                raise Conflict(
+                    f"Agent {token.grant.agent!r} works for {row['person']!r}; name another agent for another person."
+                )
+            connection.execute(statement("add_token"), _to_row(token))
+
+    def get(self, token_id: str) -> Token | None:
+        rows = self._all("get_token", token_id)
+        return _from_row(rows[0]) if rows else None
+
+    def tokens(self) -> Sequence[Token]:
+        return [_from_row(row) for row in self._all("list_tokens")]
+
+    def has_any(self) -> bool:
+        return bool(self._all("has_tokens")[0][0])
+
+    def person_of(self, agent: str) -> str:
+        rows = self._all("person_of_agent", agent)
+        return rows[0]["person"] if rows else ""
+
+    def revoke(self, name: str, at: Instant) -> bool:
+        with self._database.write() as connection:
+            return connection.execute(statement("revoke_token"), {"name": name, "at": at}).rowcount > 0
+
+    def _all(self, name: str, *parameters: str) -> Sequence[sqlite3.Row]:
+        with self._database.read() as connection:
+            return connection.execute(statement(name), parameters).fetchall()
+
+
+def _to_row(token: Token) -> dict[str, str | float | None]:
+    return {
+        "id": token.id,
+        "digest": token.digest,
+        "name": token.name,
+        "agent": token.grant.agent,
+        "person": token.grant.person,
+        "namespaces": json.dumps(token.grant.namespaces),
+        "right_held": token.grant.right,
+        "created_at": token.created_at,
+        "expires_at": token.expires_at,
+    }
+
+
+def _from_row(row: sqlite3.Row) -> Token:
+    return Token(
+        id=row["id"],
+        digest=row["digest"],
+        name=row["name"],
+        grant=Grant(
+            agent=row["agent"],
+            person=row["person"],
+            namespaces=tuple(json.loads(row["namespaces"])),
+            right=row["right_held"],
+        ),
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+        revoked_at=row["revoked_at"],
+    )

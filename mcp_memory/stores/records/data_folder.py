@@ -1,0 +1,91 @@
+"""Where a database may lie: in a private folder, on a local file system, and not beside the log of a lost one."""
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path, PurePath
+from typing import Protocol
+
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.stores.records.file_errors import refuse_overwritten
+
+FILE_NAME = "memory.db"
+_NETWORK_FILE_SYSTEMS = frozenset(
+    "afpfs afs beegfs ceph cifs davfs fuse.davfs2 fuse.glusterfs fuse.rclone fuse.s3fs fuse.sshfs glusterfs lustre"
+    " ncpfs nfs nfs4 smb2 smb3 smbfs webdav remote".split()
+)
+_UNC = re.compile(r"\\\\(?![?.]\\)|\\\\\?\\UNC\\", re.IGNORECASE)
+"""`\\\\server\\share`, also in its long form; not the long form of a local path."""
+
+
+def _refuse_lost_file(path: Path) -> None:
+    """SQLite throws a log away that has no database: all that is left, where the file was emptied or deleted."""
+    refuse_overwritten(path)
+    log = path.with_name(f"{path.name}-wal")
+    with suppress(FileNotFoundError):
+        if log.stat().st_size and not (path.exists() and path.stat().st_size):
+            raise StoreUnavailable(
+                f"{path} is empty or gone, but its log {log.name} is not; nothing was changed. Move the log away, then"
+                " run `mcp-memory restore` with the newest backup, or begin anew."
+            )
+
+
+def create_private(folder: Path, path: Path) -> None:
+    """Make folder (0700) and file (0600); SQLite gives its log and index files the mode of the database."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _refuse_lost_file(path)
+    if sys.platform == "win32":
+        return  # Windows profiles are private by their own access lists.
+    is_ours = all(entry.name.startswith(FILE_NAME) for entry in folder.iterdir())
+    if is_ours and folder.stat().st_mode & 0o077 and folder.stat().st_uid == os.geteuid():
+        folder.chmod(0o700)
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    elif path.stat().st_mode & 0o077:
+        with suppress(PermissionError):
+            path.chmod(0o600)
+
+
+def refuse_network_file_system(folder: Path) -> None:
+    """Raise StoreUnavailable where file locks and shared memory cannot be trusted."""
+    import psutil  # Not needed before the first store is opened.
+
+    existing = next((p for p in (folder, *folder.parents) if p.exists()), folder).resolve()
+    try:
+        mounts = psutil.disk_partitions(all=True)
+    except OSError:
+        return
+    if kind := network_file_system(existing, mounts):
+        raise StoreUnavailable(
+            f"{folder} is on a network file system ({kind}), where SQLite's locks can lose writes;"
+            " set MCP_MEMORY_DATA_DIR to a folder on a local disk."
+        )
+
+
+class Mount(Protocol):
+    """One mounted file system, as psutil lists it."""
+
+    @property
+    def mountpoint(self) -> str: ...
+    @property
+    def fstype(self) -> str: ...
+    @property
+    def opts(self) -> str: ...
+
+
+def network_file_system(path: PurePath, mounts: Iterable[Mount]) -> str | None:
+    """The type of the network file system that holds an absolute path; None where a local or unknown one does.
+
+    The deepest mount holds it, and of several on one point (an automount and what it mounted) the last.
+    """
+    if _UNC.match(path.drive):
+        return "network share"  # which Windows does not list among the mounted
+    holding = [mount for mount in mounts if path.is_relative_to(mount.mountpoint)]
+    if not holding:
+        return None
+    depths = [len(type(path)(mount.mountpoint).parts) for mount in holding]
+    mount = [mount for mount, depth in zip(holding, depths, strict=True) if depth == max(depths)][-1]
+    is_remote = mount.fstype.lower() in _NETWORK_FILE_SYSTEMS or "remote" in mount.opts.split(",")
+    return (mount.fstype or "remote") if is_remote else None

@@ -1,0 +1,88 @@
+"""Says what is wrong with the database's files, each with its remedy: SQLite's errors, and what a witness found."""
+
+import sqlite3
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from mcp_memory.errors import McpMemoryError, StoreBusy, StoreUnavailable
+from mcp_memory.stores.records.file_watch import Fault
+
+
+class Damaged(StoreUnavailable):
+    """The file holds what SQLite cannot have written."""
+
+
+@contextmanager
+def translated_errors(path: Path) -> Generator[None]:
+    """Turn SQLite's and the system's errors into ours, each with its remedy."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _translate(error, path) from error
+    except PermissionError as error:
+        raise StoreUnavailable(f"{path.parent} may not be written; {CHOOSE_FOLDER}") from error
+    except OSError as error:
+        raise StoreUnavailable(f"{path.parent}: {error.strerror}; {CHOOSE_FOLDER}") from error
+
+
+CHOOSE_FOLDER = "make it writable or set MCP_MEMORY_DATA_DIR to a local folder that is."
+
+
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_LOG_LOST = (
+    "was deleted, cut or replaced while in use, so nothing more is written. Stop all servers and start them again;"
+    " where records are missing then, run `mcp-memory restore` with the newest backup."
+)
+FAULTS: Mapping[Fault, str] = {
+    "moved": "{path} was moved or replaced while in use; restart the server.",
+    "overwritten": "{path} was emptied, cut, replaced or written over while in use, so nothing more is written. Stop"
+    " the servers, run `mcp-memory restore` with the newest backup, which keeps what is there beside it, and start"
+    " them again.",
+    "log": "{path}-wal " + _LOG_LOST,
+    "index": "{path}-shm " + _LOG_LOST,
+}
+
+
+def note_of(path: Path) -> Path:
+    """The note by which whoever finds a database overwritten tells every other process, and those that start later.
+
+    The log of the lost database may still lie beside the file: who opened them together would mix the two.
+    """
+    return path.with_name(f"{path.name}-overwritten")
+
+
+def refuse_overwritten(path: Path) -> None:
+    """Raises StoreUnavailable where the database was found overwritten and not restored since."""
+    if note_of(path).exists():
+        raise StoreUnavailable(FAULTS["overwritten"].format(path=path))
+
+
+def code_of(error: sqlite3.Error) -> int:
+    """SQLite's primary code: that of SQLITE_IOERR_SHORT_READ, for example, is SQLITE_IOERR."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def is_broken(error: sqlite3.Error) -> bool:
+    """True where a file holds less than, or other than, what SQLite has written there."""
+    return code_of(error) in _DAMAGE or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHORT_READ
+
+
+def _translate(error: sqlite3.Error, path: Path) -> McpMemoryError:
+    code = code_of(error)
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreBusy("The memory store is busy with other processes; call again in a few seconds.")
+    if code == sqlite3.SQLITE_FULL:
+        return StoreUnavailable(f"The disk that holds {path} is full; free space and call again.")
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        return StoreUnavailable(f"{path} may not be written; {CHOOSE_FOLDER}")
+    if code in _DAMAGE:
+        return Damaged(
+            f"{path} is damaged and was left as it is; stop the servers and run `mcp-memory restore` with the newest"
+            " backup, which keeps the damaged file beside it (`sqlite3 … .recover` saves what is readable)."
+        )
+    if code == sqlite3.SQLITE_IOERR:
+        return StoreUnavailable(
+            f"{path} cannot be read or written (disk error or full); check the disk and call again."
+        )
+    raise error

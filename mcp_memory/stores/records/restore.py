@@ -1,0 +1,62 @@
+"""Puts a backup in the place of the database; what was there is kept beside it. Knows no record."""
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from mcp_memory.bounded_files import open_regular
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.stores.records.data_folder import FILE_NAME
+from mcp_memory.stores.records.database import APPLICATION_ID
+from mcp_memory.stores.records.file_errors import translated_errors
+
+
+def restore(folder: Path, backup: Path, stamp: str) -> Path | None:
+    """Make a copy of the backup the database of this folder, and return where the former one was put.
+
+    The write-ahead log is moved away with its database: left behind, SQLite would replay it onto the backup. Servers
+    that still run find their file gone and refuse to write.
+
+    Raises:
+        InvalidRequest: the file is no sound backup.
+        StoreUnavailable: the folder may not be written.
+    """
+    _require_sound(backup)
+    path = folder / FILE_NAME
+    with translated_errors(path):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = path.with_name(f"{FILE_NAME}.restoring")
+        with os.fdopen(os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as target:
+            with open_regular(backup) as source:
+                shutil.copyfileobj(source, target)
+            target.flush()
+            os.fsync(target.fileno())
+        kept = path.with_name(f"{FILE_NAME}.before-{stamp}") if path.exists() else None
+        for suffix in ("", "-wal", "-shm", "-overwritten"):  # First what tells others that this is not the memory.
+            former = path.with_name(FILE_NAME + suffix)
+            if former.exists():
+                former.rename(path.with_name(f"{FILE_NAME}.before-{stamp}{suffix}"))
+        fresh.rename(path)
+    return kept
+
+
+def _require_sound(backup: Path) -> None:
+    """Raise InvalidRequest for what is no sound backup of ours. SQLite leaves no file beside it.
+
+    Triggers and views, which a schema of ours never has, would run with whatever is stored later.
+    """
+    try:
+        open_regular(backup).close()
+        uri = f"{backup.resolve().as_uri()}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            is_ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+            is_sound = connection.execute("PRAGMA quick_check").fetchone()[0] == "ok"
+            foreign = connection.execute("SELECT 1 FROM sqlite_master WHERE type IN ('trigger', 'view')").fetchone()
+    except OSError as error:
+        raise InvalidRequest(f"{backup} cannot be read ({error.strerror}); name a file that `backup` wrote.") from error
+    except sqlite3.Error as error:
+        raise InvalidRequest(f"{backup} cannot be read as a backup; name a file that `backup` wrote.") from error
+    if not (is_ours and is_sound) or foreign:
+        raise InvalidRequest(f"{backup} is no sound backup of a memory; name another.")

@@ -1,0 +1,126 @@
+"""Between table rows and domain values."""
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
+from mcp_memory.domain.model.records import Counters, Record
+from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.text.words import content_hash, normal_hash
+from mcp_memory.ports import FilterChange, LinkChange
+
+Column = str | int | float | bytes | None
+
+_COUNTERS = tuple(f.name for f in fields(Counters))
+_RECORD_FIELDS = tuple(f.name for f in fields(Record) if f.name not in ("counters", "tags", "details", "pinned"))
+_TASK_FIELDS = tuple(f.name for f in fields(Task) if f.name not in ("artifacts", "inherit", "branch"))
+_COMPONENT_FIELDS = tuple(f.name for f in fields(Component) if f.name != "text")
+_PLAIN = len(_RECORD_FIELDS)
+_UNTOUCHED = Counters()
+
+RECORD_COLUMNS = ", ".join(f"r.{name}" for name in (*_RECORD_FIELDS, *_COUNTERS, "pinned", "tags", "details"))
+"""What to select, from `records AS r`, for record_from_row: by position, since a context reads hundreds of rows."""
+
+
+def record_from_row(row: Iterable[Any]) -> Record:
+    """A record from a row of RECORD_COLUMNS."""
+    values = tuple(row)
+    counts, (pinned, tags, details) = values[_PLAIN:-3], values[-3:]
+    return Record(
+        **dict(zip(_RECORD_FIELDS, values, strict=False)),
+        counters=Counters(**dict(zip(_COUNTERS, counts, strict=True))) if any(counts) else _UNTOUCHED,
+        pinned=bool(pinned),
+        tags=tuple(json.loads(tags)) if tags != "[]" else (),
+        details=json.loads(details) if details != "{}" else {},
+    )
+
+
+def record_to_columns(record: Record, change: int) -> dict[str, Column]:
+    """All columns of `records` but the row number."""
+    columns: dict[str, Column] = {name: getattr(record, name) for name in _RECORD_FIELDS}
+    columns.update({name: getattr(record.counters, name) for name in _COUNTERS})
+    columns.update(
+        change=change,
+        pinned=int(record.pinned),
+        tags=json.dumps(record.tags, ensure_ascii=False),
+        details=json.dumps(dict(record.details), ensure_ascii=False),
+        content_hash=content_hash(record.text),
+        normal_hash=normal_hash(record.text),
+    )
+    return columns
+
+
+def task_from_row(row: sqlite3.Row) -> Task:
+    return Task(
+        **{name: row[name] for name in _TASK_FIELDS},
+        artifacts=tuple(json.loads(row["artifacts"])),
+        inherit=tuple(json.loads(row["inherit"])),
+        branch=bool(row["branch"]),
+    )
+
+
+def task_to_columns(task: Task, change: int) -> dict[str, Column]:
+    columns: dict[str, Column] = {name: getattr(task, name) for name in _TASK_FIELDS}
+    columns.update(
+        change=change,
+        artifacts=json.dumps(task.artifacts, ensure_ascii=False),
+        inherit=json.dumps(task.inherit),
+        branch=int(task.branch),
+    )
+    return columns
+
+
+def filter_change_from_row(row: Iterable[Any]) -> FilterChange:
+    change, record_id, scope, is_live, kind, occurred_at, task_id, session_id, branch_id, pinned, tags = row
+    return FilterChange(
+        change=change,
+        id=record_id,
+        scope=scope,
+        is_live=bool(is_live),
+        kind=kind,
+        occurred_at=occurred_at,
+        task_id=task_id,
+        session_id=session_id,
+        branch_id=branch_id,
+        pinned=bool(pinned),
+        tags=tuple(json.loads(tags)) if tags != "[]" else (),
+    )
+
+
+def link_change_from_row(row: sqlite3.Row) -> LinkChange:
+    return LinkChange(
+        id=row["id"],
+        change=row["change"],
+        scope=row["scope"],
+        is_live=bool(row["is_live"]),
+        is_erased=bool(row["is_erased"]),
+        branch_id=row["branch_id"],
+        task_id=row["task_id"],
+        superseded_by=row["superseded_by"],
+        mentions=_pairs(row["mentions"]),
+        aliases=_pairs(row["aliases"]),
+        relations=_pairs(row["relations"]),
+    )
+
+
+def _pairs(array: str) -> tuple[Any, ...]:
+    """A JSON array, most often an empty one, with its inner arrays as they are."""
+    return tuple(json.loads(array)) if array != "[]" else ()
+
+
+def report_to_json(report: ContextReport) -> str:
+    """The report without the components' texts, so that an erased text is nowhere in it."""
+    shape = {field.name: getattr(report, field.name) for field in fields(report)}
+    components = [{name: getattr(each, name) for name in _COMPONENT_FIELDS} for each in report.components]
+    omitted = [{"id": each.id, "reason": each.reason} for each in report.omitted]
+    return json.dumps({**shape, "components": components, "omitted": omitted, "metadata": dict(report.metadata)})
+
+
+def report_from_json(text: str) -> ContextReport:
+    shape = json.loads(text)
+    components = tuple(Component(**component) for component in shape.pop("components"))
+    omitted = tuple(Omission(**omission) for omission in shape.pop("omitted"))
+    return ContextReport(**shape, components=components, omitted=omitted)

@@ -1,0 +1,305 @@
+"""One atomic write to the truth: every method takes its change numbers from the one sequence."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from mcp_memory.domain.model.compaction import PassName, Replacement
+from mcp_memory.domain.model.ids import make_id
+from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.text.entity_extraction import aliases_of, entity_key
+from mcp_memory.domain.text.words import packed_terms
+from mcp_memory.errors import EmbedderMismatch
+from mcp_memory.ports import Clock, Said, Trigger, Undone, Vectors
+from mcp_memory.stores.records import replacements as replacement_rows
+from mcp_memory.stores.records import session_logs
+from mcp_memory.stores.records.rows import record_from_row, record_to_columns, task_from_row, task_to_columns
+from mcp_memory.stores.records.statements import statement
+
+UNEMBEDDED = "unembedded"
+"""Name in `meta` of the newest change that stored a record without vectors."""
+UNPURGED = "unpurged"
+"""Name in `meta` of the newest change that erased something whose bytes may still be in the file."""
+
+
+class SqliteTransaction:
+    """Implements `Transaction` on a connection whose transaction is already begun; `finish` before it commits."""
+
+    def __init__(self, connection: sqlite3.Connection, embedder: str, clock: Clock) -> None:
+        self._db = connection
+        self._embedder = embedder
+        self._clock = clock
+        self._change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
+        self._start = self._change
+        self._tasks: dict[str, list[Task]] = {}
+
+    def finish(self) -> None:
+        """Write the sequence back, once for all changes of this transaction."""
+        if self._change != self._start:
+            self._db.execute("UPDATE sequence SET value = ?", (self._change,))
+
+    def next_id(self, prefix: str) -> str:
+        return make_id(prefix, self._next_change())
+
+    def get(self, record_id: str) -> Record | None:
+        return self._record("get_record", (record_id,))
+
+    def find_text(self, scope: str, digest: str) -> Record | None:
+        return self._record("find_text", {"scope": scope, "digest": digest})
+
+    def find_corrected(self, scope: str, digest: str) -> Record | None:
+        return self._record("find_corrected", {"scope": scope, "digest": digest})
+
+    def find_alike(self, scope: str, digest: str) -> Sequence[str]:
+        return [row["id"] for row in self._run("find_alike", {"scope": scope, "digest": digest})]
+
+    def replaced_by(self, record_id: str) -> Sequence[Record]:
+        return [record_from_row(row) for row in self._run("replaced_by", (record_id,)).fetchall()]
+
+    def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
+        return learnt(self._db, said)
+
+    def reach(self, record_ids: Collection[str]) -> Collection[tuple[Visibility, str | None]]:
+        return {(row["visibility"], row["branch_id"]) for row in self._run("reach", (json.dumps(list(record_ids)),))}
+
+    def extracted_from(self, record_ids: Sequence[str]) -> Sequence[str]:
+        extracted = [row["id"] for row in self._run("extracted_from", {"ids": json.dumps(record_ids)})]
+        return [*extracted, *replacement_rows.summaries_of(self._db, record_ids)]
+
+    def insert(
+        self,
+        record: Record,
+        vectors: Vectors | None,
+        entities: Iterable[Entity],
+        relations: Iterable[Relation],
+        *,
+        in_session: bool = True,
+    ) -> None:
+        self._run("insert_record", record_to_columns(record, self._next_change()))
+        self._run("put_tags", (record.id,))
+        self._run("put_terms", {"id": record.id, "terms": packed_terms(record.searchable_text)})
+        self._put_vectors(record.id, vectors)
+        entities = tuple(entities)
+        names = {entity_key(entity.name): self._mention(record, entity) for entity in entities if not entity.found}
+        for relation in relations:
+            self._relate(record, relation, names)
+        self._add_found(record, entities, names)
+        if in_session:
+            at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent, "at": self._clock()}
+            self._run("meet_session", at)
+
+    def update(self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = ()) -> None:
+        change = self._next_change()
+        if vectors is not None:
+            self._run("add_old_text", {"id": record.id, "change": change, "replaced_at": self._clock()})
+            self._run("put_terms", {"id": record.id, "terms": packed_terms(record.searchable_text)})
+            self._put_vectors(record.id, vectors)
+            self._find_anew(record, found)
+        self._run("empty_old_texts", {"id": record.id, "scope": record.scope})
+        self._run("update_record", record_to_columns(record, change))
+        self._run("drop_tags", (record.id,))
+        self._run("put_tags", (record.id,))
+        self._take_mentions_along(record)
+
+    def index_anew(self, record: Record) -> None:
+        self._run("put_terms", {"id": record.id, "terms": packed_terms(record.searchable_text)})
+        self._run("delete_vectors", (record.id,))
+        self._put_vectors(record.id, None)
+
+    def confirm(self, record: Record, session_id: str) -> bool:
+        return self._run("confirm", (record.id, session_id)).rowcount > 0
+
+    def erase(self, record_ids: Sequence[str]) -> None:
+        if not record_ids:
+            return
+        mentioned = self._mentioned(record_ids)
+        self._run("empty_extracted_texts", {"ids": json.dumps(record_ids)})
+        replacement_rows.drop_saying(self._db, record_ids)
+        for record_id in record_ids:
+            self._run("add_tombstone", {"id": record_id, "change": self._next_change()})
+            self._run("unlink_successor", {"id": record_id, "change": self._next_change()})
+            self._run("delete_record", (record_id,))
+        self._run("drop_unmentioned_entities", (json.dumps(mentioned),))
+        self._run("put_meta", (UNPURGED, str(self._change)))
+
+    def said_since(self, entry_id: str | None, caller: Caller) -> Sequence[Said]:
+        return session_logs.said(self._db, caller, entry_id)
+
+    def begin_compaction(self, caller: Caller, trigger: Trigger, at: Instant, before: int) -> int:
+        return replacement_rows.begin(self._db, caller, trigger, at, before)
+
+    def replace_entries(
+        self,
+        replacements: Sequence[Replacement],
+        compaction: int,
+        pass_name: PassName,
+        caller: Caller,
+        at: Instant,
+        record_ids: Mapping[str, str],
+    ) -> None:
+        replacement_rows.require_latest(self._db, caller, compaction)
+        making = replacement_rows.Making(caller=caller, compaction=compaction, pass_name=pass_name, at=at)
+        for one in replacements:
+            replacement_rows.put(self._db, one, making, self._next_change(), record_ids.get(one.entry.id))
+
+    def undo_compaction(self, caller: Caller, at: Instant) -> Undone:
+        self._next_change()
+        return replacement_rows.undo(self._db, caller, at)
+
+    def add_task(self, task: Task) -> None:
+        self._tasks.clear()
+        self._run("add_task", task_to_columns(task, self._next_change()))
+
+    def update_task(self, task: Task) -> None:
+        self._tasks.clear()
+        self._run("update_task", task_to_columns(task, self._next_change()))
+
+    def set_place(self, caller: Caller, task_id: str | None) -> None:
+        self._next_change()
+        place = (caller.namespace, caller.agent, place_name(caller))
+        if task_id is None:
+            self._run("delete_place", place)
+        else:
+            self._run("put_place", (*place, task_id))
+
+    def tasks(self, namespace: str) -> Sequence[Task]:
+        """Read once: a batch of 500 asks for each of its items, and nobody else can write meanwhile."""
+        if namespace not in self._tasks:
+            self._tasks[namespace] = [task_from_row(row) for row in self._run("list_tasks", (namespace,))]
+        return tuple(self._tasks[namespace])
+
+    def open_branches(self) -> frozenset[str]:
+        return frozenset(row["id"] for row in self._run("open_branches", ()))
+
+    def places(self, caller: Caller) -> Mapping[str, str]:
+        rows = self._run("list_places", (caller.namespace, caller.agent))
+        return {row["session_id"]: row["task_id"] for row in rows}
+
+    def _put_vectors(self, record_id: str, vectors: Vectors | None) -> None:
+        """Store the vectors, or note that they are to come; refuse to mix two embedders in one store."""
+        if vectors is None:
+            self._run("put_meta", (UNEMBEDDED, str(self._change)))
+            return
+        self._run("delete_vectors", (record_id,))
+        known = self._run("get_meta", ("embedder",)).fetchone()
+        if known is None:
+            self._run("put_meta", ("embedder", self._embedder))
+        elif known["value"] != self._embedder:
+            raise EmbedderMismatch(embedder_mismatch(known["value"], self._embedder))
+        refuse_other_dimensions(self._db, self._embedder, vectors)
+        blob = {"id": record_id, "embedder": self._embedder, "windows": len(vectors), "vector": vectors.tobytes()}
+        self._run("put_vectors", blob)
+
+    def _mention(self, record: Record, entity: Entity) -> int:
+        columns = {
+            "change": self._next_change(),
+            "scope": record.scope,
+            "name": entity.name,
+            "name_key": entity_key(entity.name),
+            "type": entity.type,
+        }
+        entity_id: int = self._run("put_entity", columns).fetchone()["id"]
+        properties = json.dumps(dict(entity.properties), ensure_ascii=False)
+        self._run("add_mention", (entity_id, record.id, properties, entity.found))
+        for alias in aliases_of(entity.properties):
+            self._run("add_alias", (entity_id, record.id, entity_key(alias)))
+        return entity_id
+
+    def _add_found(self, record: Record, entities: Iterable[Entity], given: Collection[str]) -> None:
+        for entity in entities:
+            if entity.found and entity_key(entity.name) not in given:
+                self._mention(record, entity)
+
+    def _find_anew(self, record: Record, found: Iterable[Entity]) -> None:
+        """Of a new text other things are found; what was given with the old one still holds."""
+        before = self._mentioned([record.id])
+        self._run("drop_found", (record.id,))
+        given = {entity_key(row["name"]) for row in self._run("entities_of", (record.id,))}
+        self._add_found(record, found, given)
+        self._run("drop_unmentioned_entities", (json.dumps(before),))
+
+    def _mentioned(self, record_ids: Sequence[str]) -> list[int]:
+        return [row["entity"] for row in self._run("mentioned", (json.dumps(record_ids),))]
+
+    def _take_mentions_along(self, record: Record) -> None:
+        """A record that moved to another scope leaves no entity behind that it alone spoke of."""
+        left = self._run("mentions_elsewhere", {"record_id": record.id, "scope": record.scope}).fetchall()
+        for row in left:
+            there = {"scope": record.scope, "name": row["name"], "name_key": row["name_key"], "type": row["type"]}
+            new: int = self._run("put_entity", {**there, "change": self._next_change()}).fetchone()["id"]
+            for name in ("move_mention", "move_source", "move_target"):
+                self._run(name, {"old": row["id"], "new": new, "record_id": record.id})
+        self._run("drop_unmentioned_entities", (json.dumps([row["id"] for row in left]),))
+
+    def _relate(self, record: Record, relation: Relation, names: dict[str, int]) -> None:
+        ends = [self._end(record, name, names) for name in (relation.source, relation.target)]
+        row = (ends[0], relation.type, ends[1], record.id, self._next_change(), relation.weight)
+        self._run("put_relation", row)
+
+    def _end(self, record: Record, name: str, names: dict[str, int]) -> int:
+        """The entity a relation names: one given with it, one known, or a new one."""
+        key = entity_key(name)
+        if key not in names:
+            known = self._run("find_entity", {"scope": record.scope, "name_key": key}).fetchone()
+            if known is None:
+                names[key] = self._mention(record, Entity(name=name))
+            else:
+                names[key] = known["id"]
+                self._run("add_mention", (known["id"], record.id, "{}", False))
+        return names[key]
+
+    def _record(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> Record | None:
+        row = self._run(name, parameters).fetchone()
+        return record_from_row(row) if row else None
+
+    def _run(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> sqlite3.Cursor:
+        return self._db.execute(statement(name), parameters)
+
+    def _next_change(self) -> int:
+        self._change += 1
+        return self._change
+
+
+def place_name(caller: Caller) -> str:
+    """A session that names itself has its own place; all others share their agent's."""
+    return caller.session_id if caller.named_session else ""
+
+
+def learnt(
+    connection: sqlite3.Connection, said: Collection[tuple[str, str]]
+) -> Mapping[tuple[str, str], Collection[str | None]]:
+    """Which of the (scope, digest) pairs are known, and in which branches; None stands for the trunk."""
+    known: dict[tuple[str, str], set[str | None]] = {}
+    for scope, digest, branch in connection.execute(statement("find_learnt"), {"pairs": json.dumps(list(said))}):
+        known.setdefault((scope, digest), set()).add(branch)
+    return known
+
+
+def advance(connection: sqlite3.Connection, record_ids: Sequence[str]) -> None:
+    """Give each of the records the next change number, so that every index reads it again."""
+    change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
+    for record_id in record_ids:
+        change += 1
+        connection.execute(statement("touch_change"), (change, record_id))
+    connection.execute("UPDATE sequence SET value = ?", (change,))
+
+
+def refuse_other_dimensions(connection: sqlite3.Connection, embedder: str, vectors: Vectors) -> None:
+    """Raises EmbedderMismatch where the embedder's earlier vectors are longer or shorter than these."""
+    row = connection.execute(statement("stored_dimensions"), (embedder,)).fetchone()
+    if row is not None and row[0] != vectors.shape[1]:
+        raise EmbedderMismatch(
+            f"{embedder} made vectors of {row[0]} dimensions before, and now of {vectors.shape[1]};"
+            " name the new model in embedder_model, then run `mcp-memory reindex`."
+        )
+
+
+def embedder_mismatch(stored: str, configured: str) -> str:
+    return (
+        f"This store's vectors were made by {stored}, but {configured} is configured;"
+        " run `mcp-memory reindex` to embed everything anew, or set the embedder back."
+    )

@@ -1,0 +1,1 @@
+"""Vector search: exact, and Chroma as an index in front of it."""

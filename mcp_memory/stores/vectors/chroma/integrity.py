@@ -1,0 +1,195 @@
+"""Looks at the indexes that no server is using, and compares them with the truth: implements `IndexExaminer`.
+
+To open an index changes its files, and one that is damaged may be emptied or take its process down. So what is opened
+is a copy, in an index process, and a directory is left as it was found unless it is to be mended.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from mcp_memory.ports import Finding, IndexDifference, IndexDirectory, RecordStore
+from mcp_memory.stores.vectors.chroma.failure import IndexFailure
+from mcp_memory.stores.vectors.chroma.index import Index
+from mcp_memory.stores.vectors.chroma.index_folder import (
+    SlotState,
+    Stamp,
+    directories_in,
+    lock_beside,
+    read_state,
+    size_of,
+    translated_system_errors,
+    try_lock,
+)
+from mcp_memory.stores.vectors.chroma.location import Place, key_of, record_of
+from mcp_memory.stores.vectors.chroma.worker_process import Link, process_of
+from mcp_memory.stores.vectors.exact import ExactVectorStore
+
+_MENDING = "`mcp-memory doctor --mend` drops it, and the next server makes it anew."
+_UNTOLD = "Nothing was dropped: try again, or delete the directory while no server runs."
+_DAMAGED = "its files are damaged"
+
+
+class ChromaExaminer:
+    """Implements `IndexExaminer`. `exact` is made over `records`; nothing is opened before `examine`."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        exact: ExactVectorStore,
+        place: Place,
+        connect: Callable[[], Link] | None = None,
+    ) -> None:
+        self._records = records
+        self._exact = exact
+        self._place = place
+        self._connect = connect or process_of(place)
+
+    def directories(self) -> Sequence[IndexDirectory]:
+        states = [(path, read_state(path)) for path in self._paths()]
+        return [
+            IndexDirectory(
+                name=path.name,
+                clean=state is not None and state.clean,
+                applied=state.applied if state else 0,
+                bytes=size_of(path),
+            )
+            for path, state in states
+        ]
+
+    def examine(self, *, mend: bool) -> Iterator[Finding]:
+        self._exact.catch_up()
+        paths = self._paths()
+        for path in paths:
+            yield self._examine_directory(path, mend=mend)
+        if self._place.is_shared:
+            yield self._examine_server(mend=mend)
+        elif not paths:
+            is_off = self._place.mode == "off"
+            says = "switched off; the exact search answers" if is_off else "none yet; the next server makes one"
+            yield Finding(part="index", state="ok", says=says)
+
+    def _paths(self) -> list[Path]:
+        return [path for path in directories_in(Path(self._place.root)) if path.exists()]
+
+    def _examine_directory(self, path: Path, *, mend: bool) -> Finding:
+        part = f"index {path.name}"
+        lock = try_lock(lock_beside(path))
+        if lock is None:
+            return Finding(part=part, state="ok", says="in use by a server, which keeps it itself")
+        try:
+            state = read_state(path)
+            wrong = self._distrust(state) or self._compare(path, state) if state else "its state cannot be read"
+            if state and not wrong:
+                return Finding(part=part, state="ok", says=self._reach(state.applied))
+            if not mend:
+                return Finding(part=part, state="wrong", says=wrong, remedy=_MENDING)
+            with translated_system_errors():
+                shutil.rmtree(path)
+        except IndexFailure as failure:
+            return Finding(part=part, state="wrong", says=str(failure), remedy=_UNTOLD)
+        finally:
+            lock.release()
+        return Finding(part=part, state="mended", says=f"{wrong}; dropped, and the next server makes it anew")
+
+    def _distrust(self, state: SlotState) -> str:
+        """Why what a directory says of itself rules it out; empty where nothing does."""
+        stamp = Stamp(embedder=self._place.embedder, chroma=version("chromadb"))
+        reasons = (
+            (not state.clean, "left in the middle of a change"),
+            (state.stamp.embedder != stamp.embedder, "made for another embedder"),
+            (state.stamp != stamp, "made by another version"),
+            (state.erased < self._exact.newest_erasure, "it may hold what was erased"),
+            (state.applied > self._records.revision(), "ahead of the memory, as after a backup was restored"),
+        )
+        return next((reason for is_so, reason in reasons if is_so), "")
+
+    def _compare(self, path: Path, state: SlotState) -> str:
+        """How what a directory holds differs from the truth; empty where it does not."""
+        if not state.applied:
+            return ""  # It does not claim to hold anything.
+        try:
+            with self._copied(path) as root, closing(Index(self._connect())) as index:
+                place = replace(self._place, mode="embedded", root=str(root))
+                if index.open(place, fresh=False).applied != state.applied:
+                    return _DAMAGED  # That it was, shows in that it was emptied.
+                return _told(self._difference(index, place, state.applied))
+        except IndexFailure as failure:
+            if failure.keep:
+                raise
+            return _DAMAGED
+
+    @contextmanager
+    def _copied(self, path: Path) -> Generator[Path]:
+        """A folder that holds a copy of the directory, for as long as it is needed.
+
+        It lies in the place of a later index directory: whoever erases comes to it after this one, and what is left of
+        it, should this process be killed, is deleted by whoever erases, prunes or begins a directory there.
+        """
+        directories = directories_in(path.parent)
+        for spare in directories[directories.index(path) + 1 :]:
+            lock = None if spare.exists() else try_lock(lock_beside(spare))
+            if lock is not None:
+                try:
+                    with translated_system_errors():
+                        spare.mkdir(mode=0o700)
+                        shutil.copytree(path, spare / "0")
+                    yield spare
+                finally:
+                    shutil.rmtree(spare, ignore_errors=True)
+                    lock.release()
+                return
+        raise IndexFailure("There is no room for a copy to look into.", keep=True)
+
+    def _examine_server(self, *, mend: bool) -> Finding:
+        part = f"Chroma {'Cloud' if self._place.mode == 'cloud' else 'server'}"
+        place = self._place.of_memory(self._records.identity)
+        try:
+            with closing(Index(self._connect())) as index:
+                standing = index.open(place, fresh=False)
+                wrong = _told(self._difference(index, place, standing.applied))
+                if not wrong:
+                    return Finding(part=part, state="ok", says=f"reachable, {self._reach(standing.applied)}")
+                if not standing.writes:
+                    remedy = "A running server writes to it: stop the servers, then run `mcp-memory doctor --mend`."
+                    return Finding(part=part, state="wrong", says=wrong, remedy=remedy)
+                if not mend:
+                    return Finding(part=part, state="wrong", says=wrong, remedy=_MENDING)
+                index.clear()
+        except IndexFailure as failure:
+            remedy = "Make it reachable, or correct the MCP_MEMORY_CHROMA settings; the exact search answers meanwhile."
+            return Finding(part=part, state="wrong", says=str(failure), remedy=remedy)
+        return Finding(part=part, state="mended", says=f"{wrong}; emptied, and the next server fills it anew")
+
+    def _difference(self, index: Index, place: Place, applied: int) -> IndexDifference:
+        """How it differs from the truth as it was at that change; what changed since is left out."""
+        everything = [(name, key) for name in index.names() for key in index.keys(name)]
+        self._exact.catch_up()  # A server may have written meanwhile what was stored meanwhile.
+        changed = set(self._exact.changed_since(applied, sys.maxsize) or ())
+        held = {(name, key) for name, key in everything if record_of(key) not in changed}
+        wanted = {
+            (place.collection(scope), key_of(record_id, vector))
+            for scope, record_ids in self._exact.live_ids().items()
+            for record_id, vectors in self._exact.live_vectors(scope, record_ids).items()
+            if record_id not in changed
+            for vector in vectors
+        }
+        return IndexDifference(missing=len(wanted - held), extra=len(held - wanted))
+
+    def _reach(self, applied: int) -> str:
+        pending = len(self._exact.changed_since(applied, sys.maxsize) or ())
+        behind = f", {pending} changed since" if pending else ""
+        return f"whole up to change {applied}{behind}"
+
+
+def _told(difference: IndexDifference) -> str:
+    """The difference in words; empty where there is none."""
+    if not (difference.missing or difference.extra):
+        return ""
+    return f"of its vectors {difference.missing} are missing, {difference.extra} too many"

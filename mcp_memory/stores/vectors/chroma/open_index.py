@@ -1,0 +1,148 @@
+"""What an index process holds: a directory of its own, or a part in a server. Both look alike to the worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from mcp_memory.stores.vectors.chroma.collections import ChromaCollections, chroma_version
+from mcp_memory.stores.vectors.chroma.failure import IndexFailure
+from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, Stamp
+from mcp_memory.stores.vectors.chroma.lease import Lease
+from mcp_memory.stores.vectors.chroma.location import Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Whether this process writes the index, how far it is known to have come, and which erasures it has followed."""
+
+    writes: bool
+    applied: int
+    erased: int
+    directory: str | None
+
+
+class Holding(Protocol):
+    """An open index. Every method may raise IndexFailure."""
+
+    @property
+    def collections(self) -> ChromaCollections: ...
+
+    def standing(self) -> Standing: ...
+
+    def check(self) -> None:
+        """Raises IndexFailure where what was opened is gone."""
+        ...
+
+    def begin(self) -> None:
+        """Called before what the collections hold is changed."""
+        ...
+
+    def rest(self, applied: int, touched: Sequence[str]) -> None:
+        """Called when these collections hold everything up to that change, and no write is about to follow."""
+        ...
+
+    def clear(self) -> None:
+        """Empty the index of everything."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def hold(place: Place, *, fresh: bool, erased: int) -> Holding:
+    """Open the place, emptied where it is `fresh`. Raises IndexFailure."""
+    return ServerPart(place) if place.is_shared else OwnDirectory(place, fresh=fresh, erased=erased)
+
+
+class OwnDirectory:
+    """Chroma embedded, in the first directory that nobody else has."""
+
+    def __init__(self, place: Place, *, fresh: bool, erased: int) -> None:
+        folder = IndexFolder(Path(place.root))
+        self._place = place
+        self._slot = folder.take()
+        with _undone_by(self._slot.release):
+            folder.prune()
+            stamp = Stamp(embedder=place.embedder, chroma=chroma_version())
+            kept = self._slot.open(stamp, fresh=fresh, erased=erased)
+            try:
+                self.collections = self._opened(kept.applied if kept else 0)
+            except IndexFailure:
+                self._slot.open(stamp, fresh=True, erased=erased)
+                self.collections = self._opened(0)
+
+    def standing(self) -> Standing:
+        state = self._slot.state
+        return Standing(writes=True, applied=state.applied, erased=state.erased, directory=str(self._slot.path))
+
+    def check(self) -> None:
+        self._slot.check()
+
+    def begin(self) -> None:
+        self._slot.mark_dirty()
+
+    def rest(self, applied: int, touched: Sequence[str]) -> None:
+        self.collections.settle(touched)
+        self._slot.mark_clean(applied)
+
+    def clear(self) -> None:
+        raise IndexFailure("An index directory is emptied by a new process.")
+
+    def close(self) -> None:
+        try:
+            self.collections.close()
+        finally:
+            self._slot.release()
+
+    def _opened(self, applied: int) -> ChromaCollections:
+        """Open what the directory holds and read some of it, as that is when damage shows."""
+        collections = ChromaCollections(self._place, str(self._slot.path))
+        with _undone_by(collections.close):  # A client left open would be handed out again for the same directory.
+            collections.settle(collections.names())
+            self._slot.mark_clean(applied)
+        return collections
+
+
+@contextmanager
+def _undone_by(undo: Callable[[], None]) -> Generator[None]:
+    """Undo what came before where what comes now fails."""
+    try:
+        yield
+    except BaseException:
+        with suppress(IndexFailure):
+            undo()
+        raise
+
+
+class ServerPart:
+    """A Chroma server, which one process of each memory writes and all of them ask."""
+
+    def __init__(self, place: Place) -> None:
+        self._lease = Lease(place)
+        self.collections = ChromaCollections(place, "")
+
+    def standing(self) -> Standing:
+        """Asks for the right to write again each time: its holder may have gone."""
+        return Standing(writes=self._lease.take(), applied=self._lease.applied, erased=0, directory=None)
+
+    def check(self) -> None:
+        """Nothing to look at: a server that is gone shows when it is asked."""
+
+    def begin(self) -> None:
+        """What the others trust stays in place while more is added."""
+
+    def rest(self, applied: int, touched: Sequence[str]) -> None:
+        self._lease.publish(applied)
+
+    def clear(self) -> None:
+        self._lease.publish(0)
+        self.collections.drop(self.collections.names())
+
+    def close(self) -> None:
+        try:
+            self.collections.close()
+        finally:
+            self._lease.release()

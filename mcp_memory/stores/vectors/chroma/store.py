@@ -1,0 +1,206 @@
+"""Answers vector queries with Chroma's help: implements `VectorStore` and `VectorIndex`.
+
+Chroma names candidates; the exact store adds what Chroma has not applied yet, scores them all, and answers alone
+whatever Chroma cannot: selective filters, small scopes, and everything while the index is being built or broken. So an
+answer is always whole and its scores are always exact; only among candidates is anything approximate.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from mcp_memory.errors import EmbedderMismatch
+from mcp_memory.ports import IndexDifference, IndexState, UsualCosine
+from mcp_memory.stores.vectors.chroma.failure import IndexFailure
+from mcp_memory.stores.vectors.chroma.index import Index
+from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, size_of
+from mcp_memory.stores.vectors.chroma.location import SERVER_BATCH, Place, record_of
+from mcp_memory.stores.vectors.chroma.sync_thread import Follower, View
+from mcp_memory.stores.vectors.chroma.worker_process import Link, process_of
+from mcp_memory.stores.vectors.exact import ExactVectorStore, best_first
+
+if TYPE_CHECKING:
+    from mcp_memory.domain.retrieval.queries import Vector
+from mcp_memory.domain.model.record_sets import RecordSet
+
+OVERFETCH, SPARE = 2, 50
+"""Candidates asked for: so many a result, and some more. Several windows of a record count as one."""
+MOST_PENDING = 2_000
+"""Changes not applied yet that are searched beside the index; with more, the exact search alone is as fast."""
+PATIENCE_SECONDS: Mapping[str, float] = {"embedded": 0.25, "http": 1.0, "cloud": 1.0}
+"""How long a query waits for the index, by its mode, before it is answered exactly."""
+FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 60.0
+ERASE_PATIENCE_SECONDS = 5.0
+_log = logging.getLogger(__name__)
+
+
+class ChromaVectorStore:
+    """Thread-safe. Where the place is `off` no index is kept, but those of other times and processes are erased.
+
+    `identity` names the memory, and is asked for where a server may hold several.
+    """
+
+    def __init__(
+        self,
+        exact: ExactVectorStore,
+        place: Place,
+        identity: Callable[[], str],
+        connect: Callable[[], Link] | None = None,
+        least_vectors: int = 0,
+    ) -> None:
+        """A scope of fewer than `least_vectors` is searched exactly, which is quicker than asking another process.
+
+        `connect` reaches a worker; by default it starts a process.
+        """
+        self._exact = exact
+        self._least_vectors = least_vectors
+        self._folder = IndexFolder(Path(place.root))
+        self._place = place
+        self._identity = identity
+        self._connect = connect or process_of(place)
+        self._follower = Follower(exact, self._own_place, self._connect)
+        self._rest_until, self._rest_seconds = float("-inf"), FIRST_REST_SECONDS
+        self._answered = 0
+
+    def search(
+        self,
+        vector: Vector,
+        scopes: Sequence[str],
+        limit: int,
+        only: RecordSet | None = None,
+        exclude: Collection[str] = (),
+    ) -> Mapping[str, float]:
+        view = self._follower.view
+        if only is None and view is not None and time.monotonic() >= self._rest_until:
+            found = self._ask(view, vector, scopes, limit, exclude)
+            if found is not None:
+                self._answered += 1
+                return found
+        return self._exact.search(vector, scopes, limit, only, exclude)
+
+    def similarities(self, vector: Vector, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, float]:
+        return self._exact.similarities(vector, scopes, record_ids)
+
+    def usual_cosine(self, vector: Vector, scopes: Sequence[str]) -> UsualCosine:
+        return self._exact.usual_cosine(vector, scopes)
+
+    def alike(self, scopes: Sequence[str], record_ids: Sequence[str], least: float) -> Sequence[tuple[str, str, float]]:
+        return self._exact.alike(scopes, record_ids, least)
+
+    def start(self) -> None:
+        if self._place.mode != "off":
+            self._follower.start()
+
+    def settle(self, seconds: float) -> bool:
+        return self._follower.is_started and self._follower.settle(self._exact.catch_up(), seconds)
+
+    def state(self) -> IndexState:
+        filler = self._follower.filler
+        applied = filler.applied if filler else 0
+        directory = filler.standing.directory if filler else None
+        return IndexState(
+            mode=self._place.mode,
+            state=_described(self._follower),
+            applied=applied,
+            pending=len(self._exact.changed_since(applied, sys.maxsize) or ()),
+            records=filler.records if filler else 0,
+            answered=self._answered,
+            directory=directory,
+            bytes=size_of(Path(directory)) if directory else 0,
+            reason=self._follower.failure,
+        )
+
+    def check(self) -> Mapping[str, IndexDifference]:
+        filler = self._follower.filler
+        return filler.differences() if filler else {}
+
+    def rebuild(self) -> None:
+        self._follower.rebuild()
+
+    def erase(self, record_ids: Collection[str]) -> None:
+        erased = sys.maxsize
+        try:
+            self._exact.catch_up()
+            erased = self._exact.newest_erasure
+        except EmbedderMismatch:
+            _log.info("Index directories are deleted, as this process cannot tell what they hold.")
+        self._follower.wake()
+        self._folder.erase(erased, ERASE_PATIENCE_SECONDS)
+        if self._place.is_shared and record_ids:
+            self._erase_from_server(record_ids)
+
+    def close(self) -> None:
+        self._follower.close()
+
+    def _own_place(self) -> Place:
+        return self._place.of_memory(self._identity)
+
+    def _ask(
+        self, view: View, vector: Vector, scopes: Sequence[str], limit: int, exclude: Collection[str]
+    ) -> Mapping[str, float] | None:
+        """The best of what Chroma names and of what it does not know yet; None where the exact search has to answer."""
+        self._exact.catch_up()
+        take = OVERFETCH * limit + SPARE + len(exclude)
+        large = [scope for scope in dict.fromkeys(scopes) if self._exact.size(scope) > max(take, self._least_vectors)]
+        is_too_much = view.place.is_shared and take > SERVER_BATCH
+        named = self._named_by_chroma(view, vector, large, take) if large and not is_too_much else None
+        # Taken after the answer but counted from before it, so that no change falls between.
+        pending = self._exact.changed_since(view.applied, MOST_PENDING)
+        if named is None or pending is None or not self._follower.is_current(view):
+            return None
+        changed, left_out = set(pending), set(exclude)
+        candidates: set[str] = set(pending)
+        for scope, keys in zip(large, named, strict=True):
+            records = {record_of(key) for key in keys} - changed
+            if not keys and not changed.issuperset(self._exact.live_ids()[scope]):
+                self._follower.doubt(view, IndexFailure("A collection was lost.", keep=view.place.is_shared))
+            if len(records - left_out) < limit:
+                return None  # Many windows of few records, or most records changed: others may be just behind.
+            candidates |= records
+        ranked = self._exact.rank(vector, large, limit, candidates, exclude)
+        small = [scope for scope in scopes if scope not in large]
+        others = self._exact.search(vector, small, limit, None, exclude)
+        return best_first([*ranked.items(), *others.items()], limit)
+
+    def _named_by_chroma(self, view: View, vector: Vector, scopes: Sequence[str], take: int) -> list[list[str]] | None:
+        """For each scope the keys nearest to the vector; None where Chroma does not answer."""
+        names = [view.place.collection(scope) for scope in scopes]
+        try:
+            named = view.index.query(names, vector, take, PATIENCE_SECONDS[view.place.mode])
+        except TimeoutError:
+            self._rest_until = time.monotonic() + self._rest_seconds
+            self._rest_seconds = min(2 * self._rest_seconds, LONGEST_REST_SECONDS)
+            _log.info("The vector index is slow; exact search answers for a while.")
+            return None
+        except IndexFailure as failure:
+            self._follower.doubt(view, failure)
+            return None
+        self._rest_seconds = FIRST_REST_SECONDS
+        return named
+
+    def _erase_from_server(self, record_ids: Collection[str]) -> None:
+        """Delete there what belongs to the records; where that fails, whoever writes to the server does it later."""
+        try:
+            view = self._follower.view
+            if view is not None:
+                view.index.erase(record_ids)
+                return
+            with closing(Index(self._connect())) as index:
+                index.open(self._own_place(), fresh=False)
+                index.erase(record_ids)
+        except IndexFailure as failure:
+            _log.warning("Erased, but not yet from the Chroma server: %s It follows when it is back.", failure)
+
+
+def _described(follower: Follower) -> Literal["off", "building", "ready", "failed"]:
+    if follower.view is not None:
+        return "ready"
+    if not follower.is_started:
+        return "off"
+    return "failed" if follower.failure and follower.filler is None else "building"

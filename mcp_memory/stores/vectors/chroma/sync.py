@@ -1,0 +1,144 @@
+"""Brings one opened index to what the truth holds: compares it once, then applies what changes. Knows no thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mcp_memory.ports import IndexDifference
+from mcp_memory.stores.vectors.chroma.index import Index
+from mcp_memory.stores.vectors.chroma.key_diff import Ledger
+from mcp_memory.stores.vectors.chroma.location import Place, key_of
+from mcp_memory.stores.vectors.exact import ExactVectorStore
+
+if TYPE_CHECKING:
+    from mcp_memory.domain.retrieval.queries import Vector
+
+BATCH = 300
+"""Records a write: what Chroma Cloud takes where each has one vector. An erasure waits for one write to end."""
+
+
+class Filler:
+    """One index from its opening to its end. Raises IndexFailure from any method that asks it. Not thread-safe.
+
+    `is_interrupted` is asked between writes: where it is true, they stop.
+    """
+
+    def __init__(self, exact: ExactVectorStore, place: Place, index: Index, is_interrupted: Callable[[], bool]) -> None:
+        self._exact = exact
+        self._place = place
+        self._index = index
+        self._is_interrupted = is_interrupted
+        self._ledger: Ledger | None = None
+        self._applied = 0
+        self.standing = index.standing()
+
+    @property
+    def applied(self) -> int:
+        """Everything up to this change is in the index."""
+        return self._applied if self.standing.writes else self.standing.applied
+
+    @property
+    def records(self) -> int:
+        """How many records are known to be in it; 0 where another process writes it."""
+        return 0 if self._ledger is None else len(self._ledger)
+
+    @property
+    def must_clear(self) -> bool:
+        """True where something was erased that a directory may still hold: deleting from it leaves the bytes.
+
+        A directory that knows of a later erasure than the truth does is of another history, from before a backup.
+        """
+        return not self._place.is_shared and self._exact.newest_erasure != self.standing.erased
+
+    def clear(self) -> None:
+        """Empty the index, where this process is the one that writes it."""
+        if self.standing.writes:
+            self._index.clear()
+            self._ledger = None
+            self.standing = self._index.standing()
+
+    def catch_up(self) -> bool:
+        """Bring the index to the present. False where that was interrupted, or where it has to be cleared first."""
+        self.standing = self._index.standing()
+        revision = self._exact.catch_up()
+        if self.must_clear:
+            return False
+        if not self.standing.writes:
+            self._ledger = None
+            return True
+        return self._compare(revision) if self._ledger is None else self._apply(self._ledger, revision)
+
+    def differences(self) -> Mapping[str, IndexDifference]:
+        """By scope, how the index differs from the truth; scopes without a difference are left out."""
+        found: dict[str, IndexDifference] = {}
+        for scope, record_ids in self._exact.live_ids().items():
+            held = set(self._index.keys(self._place.collection(scope)))
+            vectors = self._exact.live_vectors(scope, record_ids)
+            wanted = {key_of(record_id, vector) for record_id, rows in vectors.items() for vector in rows}
+            if held != wanted:
+                found[scope] = IndexDifference(missing=len(wanted - held), extra=len(held - wanted))
+        return found
+
+    def _compare(self, revision: int) -> bool:
+        """Look at every key there is: nothing has to be believed of an index that was written at another time."""
+        ledger = Ledger(self._place.collection)
+        scopes = {self._place.collection(scope): (scope, ids) for scope, ids in self._exact.live_ids().items() if ids}
+        if foreign := set(self._index.names()) - scopes.keys():
+            self._index.drop(foreign)
+        for name, (scope, record_ids) in scopes.items():
+            if not self._fill(ledger, name, scope, record_ids):
+                return False
+        self._rest(revision, scopes.keys())
+        self._ledger = ledger
+        return True
+
+    def _fill(self, ledger: Ledger, name: str, scope: str, record_ids: Sequence[str]) -> bool:
+        """Put into a collection what it lacks, and take out what it should not hold. False where interrupted."""
+        extra = set(self._index.keys(name))
+        for start in range(0, len(record_ids), BATCH):
+            wanted: dict[str, Vector] = {}
+            for record_id, vectors in self._exact.live_vectors(scope, record_ids[start : start + BATCH]).items():
+                wanted |= ledger.note(name, record_id, vectors)
+            if missing := {key: vector for key, vector in wanted.items() if key not in extra}:
+                self._distrust_what_others_see()
+                self._index.put(name, missing)
+            extra -= wanted.keys()
+            if self._must_stop():
+                return False
+        if extra:
+            self._index.delete(name, extra)
+        return True
+
+    def _apply(self, ledger: Ledger, revision: int) -> bool:
+        """Apply what changed, oldest first. False where interrupted."""
+        touched: set[str] = set()
+        while changes := self._exact.changes(self._applied, BATCH):
+            step = ledger.step(changes)
+            for name, vectors in step.put.items():
+                self._index.put(name, vectors)
+            for name, keys in step.delete.items():
+                self._index.delete(name, keys)
+            touched |= step.touched
+            self._applied = changes[-1].change
+            if self._must_stop():
+                return False
+        self._applied = max(self._applied, revision)
+        if touched:
+            self._rest(self._applied, touched)
+        return True
+
+    def _rest(self, applied: int, touched: Collection[str]) -> None:
+        self._index.rest(applied, touched)
+        self._applied = applied
+        self.standing = self._index.standing()
+
+    def _distrust_what_others_see(self) -> None:
+        """A server that lacks something has lost it: nobody may rely on it before it is whole again."""
+        if self._place.is_shared and self.standing.applied:
+            self._index.rest(0, ())
+            self.standing = self._index.standing()
+
+    def _must_stop(self) -> bool:
+        self._exact.catch_up()
+        return self.must_clear or self._is_interrupted()

@@ -1,0 +1,193 @@
+"""Keeps the index like the truth: a thread that opens it, fills it and follows what changes. Answers no query.
+
+Writers never wait for it, and searches look exactly at what it has not applied yet. Whatever goes wrong, it gives the
+index up, waits a little longer each time, and begins again; what it cannot trust is emptied first.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.stores.vectors.chroma.failure import IndexFailure
+from mcp_memory.stores.vectors.chroma.index import Index
+from mcp_memory.stores.vectors.chroma.location import Place
+from mcp_memory.stores.vectors.chroma.sync import Filler
+from mcp_memory.stores.vectors.chroma.worker_process import Link
+from mcp_memory.stores.vectors.exact import ExactVectorStore
+
+POLL_SECONDS = 1.0
+"""How often changes are applied, in one batch, and how soon an idle process follows what others have erased."""
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 60.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """An index that may be asked: it holds everything up to `applied`. Another `generation` is another index."""
+
+    index: Index
+    place: Place
+    applied: int
+    generation: object
+    turn: int
+    """How often the follower had begun to look before it saw this."""
+
+
+class Follower:
+    """Thread-safe. Nothing happens before `start`."""
+
+    def __init__(self, exact: ExactVectorStore, place: Callable[[], Place], connect: Callable[[], Link]) -> None:
+        self._exact = exact
+        self._place = place
+        self._connect = connect
+        self._thread: threading.Thread | None = None
+        self._changed = threading.Condition()
+        self._wake, self._closing, self._rebuild_asked = threading.Event(), threading.Event(), threading.Event()
+        self._turn = 0
+        self._up_since = float("inf")
+        self._index: Index | None = None
+        self._doubt: IndexFailure | None = None
+        self._is_distrusted = False
+        self.view: View | None = None
+        """The index, where it may be asked."""
+        self.filler: Filler | None = None
+        """The index, where it is open."""
+        self.failure = ""
+        """Why the index cannot be had at present."""
+
+    @property
+    def is_started(self) -> bool:
+        return self._thread is not None
+
+    def start(self) -> None:
+        """Begin to follow, once."""
+        with self._changed:
+            if self._thread is None and not self._closing.is_set():
+                self._thread = threading.Thread(target=self._run, name="index", daemon=True)
+                self._thread.start()
+
+    def wake(self) -> None:
+        """Have it look at once, not at its next turn."""
+        self._wake.set()
+
+    def settle(self, change: int, seconds: float) -> bool:
+        """Wait until the index holds everything up to that change. False where that took too long."""
+        turn = self._turn  # One that has begun already may not see what has just happened to the index.
+        self.wake()
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self.view is not None and self.view.turn > turn and self.view.applied >= change, seconds
+            )
+
+    def is_current(self, view: View) -> bool:
+        """Whether it is still the same index: in between it has not been emptied."""
+        present = self.view
+        return present is not None and present.generation is view.generation
+
+    def doubt(self, view: View, failure: IndexFailure) -> None:
+        """Report that the index failed to answer: it is given up, and made anew."""
+        if self.is_current(view):
+            self._doubt = failure
+            self._show(None)
+            self.wake()
+
+    def rebuild(self) -> None:
+        """Empty the index and fill it again, in the background."""
+        self._rebuild_asked.set()
+        self._show(None)
+        self.wake()
+
+    def close(self) -> None:
+        """Stop, and let go of the index."""
+        with self._changed:
+            self._closing.set()
+            thread, index = self._thread, self._index
+        self.wake()
+        if index is not None:
+            index.close()
+        if thread is not None:
+            thread.join()
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._closing.is_set():
+            try:
+                self._follow()
+                pause = 0.0
+            except StoreUnavailable as error:
+                was_up_long = time.monotonic() - self._up_since > LONGEST_PAUSE_SECONDS
+                pause = FIRST_PAUSE_SECONDS if was_up_long or not pause else min(4 * pause, LONGEST_PAUSE_SECONDS)
+                self._note_failure(error, pause)
+            except BaseException:
+                self.failure = "It was stopped by a defect, which the log shows; restart the server."
+                raise
+            finally:
+                self._let_go()
+            self._closing.wait(pause)
+
+    def _follow(self) -> None:
+        """Serve one index until it has to make room for a new one or this is closed. Raises StoreUnavailable."""
+        place = self._place()
+        self._exact.catch_up()
+        index = Index(self._connect())
+        with self._changed:
+            self._index = index  # From here on, `close` ends it.
+        index.open(place, fresh=self._is_distrusted, erased=self._exact.newest_erasure)
+        self._is_distrusted = False
+        filler = self.filler = Filler(self._exact, place, index, self._is_interrupted)
+        generation = object()
+        while not self._closing.is_set():
+            self._turn += 1
+            if self._doubt is not None:
+                failure, self._doubt = self._doubt, None
+                raise failure
+            if filler.must_clear or self._rebuild_asked.is_set():
+                self._show(None)
+                self._rebuild_asked.clear()
+                if not place.is_shared:
+                    # Chroma writes memory that was freed into its files: only a process that never held what was
+                    # erased makes a directory without it.
+                    self._is_distrusted = True
+                    return
+                filler.clear()
+                generation = object()
+            if filler.catch_up():
+                if self.view is None:
+                    self._up_since, self.failure = time.monotonic(), ""
+                view = View(index=index, place=place, applied=filler.applied, generation=generation, turn=self._turn)
+                self._show(view)
+                self._await_more()
+
+    def _await_more(self) -> None:
+        self._wake.wait(POLL_SECONDS)
+        self._wake.clear()
+
+    def _is_interrupted(self) -> bool:
+        return self._closing.is_set() or self._doubt is not None or self._rebuild_asked.is_set()
+
+    def _note_failure(self, error: StoreUnavailable, pause: float) -> None:
+        if self._closing.is_set():
+            return
+        self._is_distrusted = self._is_distrusted or (isinstance(error, IndexFailure) and not error.keep)
+        if str(error) != self.failure:
+            _log.warning("The vector index is not used at present: %s Tried again in %g s.", error, pause)
+        self.failure = str(error)
+
+    def _let_go(self) -> None:
+        self._show(None)
+        self._up_since = float("inf")
+        with self._changed:
+            index, self._index = self._index, None
+        self.filler = None
+        if index is not None:
+            index.close()
+
+    def _show(self, view: View | None) -> None:
+        with self._changed:
+            self.view = view
+            self._changed.notify_all()

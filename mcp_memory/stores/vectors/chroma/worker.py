@@ -1,0 +1,129 @@
+"""The index process: holds Chroma for one server process, and ends with it. Knows neither records nor scopes.
+
+A process of its own, because Chroma's writes hold the interpreter's lock (6 ms for one vector, up to a second for a
+batch after which it persists), and because a damaged index can take the process down that opens it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import queue
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import IO, Any, NoReturn
+
+import numpy as np
+import psutil
+
+from mcp_memory.stores.vectors.chroma.failure import IndexFailure
+from mcp_memory.stores.vectors.chroma.location import Place
+from mcp_memory.stores.vectors.chroma.open_index import Holding, hold
+from mcp_memory.stores.vectors.chroma.pipe_frames import Fields, read_frame, write_frame
+
+_URGENT, _USUAL = 0, 1
+_NICENESS = 10
+_Message = tuple[dict[str, Any], bytes]
+
+
+class Worker:
+    """Does what messages ask for, one at a time; `do` names the operation, the other fields are its arguments.
+
+    `open` comes first; what was open before is closed by it.
+    """
+
+    def __init__(self) -> None:
+        self._held: Holding | None = None
+
+    def __call__(self, fields: Mapping[str, Any], body: bytes) -> Fields:
+        """The answer to a message. Raises IndexFailure."""
+        if fields["do"] == "open":
+            self.close()
+            self._held = hold(Place(**fields["place"]), fresh=fields["fresh"], erased=fields["erased"])
+        if self._held is None:
+            raise IndexFailure("The index is not open.")
+        self._held.check()
+        return self._answer(self._held, fields, body)
+
+    def close(self) -> None:
+        if self._held is not None:
+            held, self._held = self._held, None
+            held.close()
+
+    def _answer(self, held: Holding, fields: Mapping[str, Any], body: bytes) -> Fields:
+        collections = held.collections
+        match fields["do"]:
+            case "open" | "stand":
+                return asdict(held.standing())
+            case "query":
+                vector = np.frombuffer(body, np.float32).reshape(1, -1)
+                return {"keys": [collections.query(name, vector, fields["limit"]) for name in fields["names"]]}
+            case "names":
+                return {"names": collections.names()}
+            case "keys":
+                return {"keys": collections.keys(fields["name"])}
+            case "rest":
+                held.rest(fields["applied"], fields["names"])
+            case "clear":
+                held.clear()
+            case _:
+                held.begin()
+                _change(held, fields, body)
+        return {}
+
+
+def _change(held: Holding, fields: Mapping[str, Any], body: bytes) -> None:
+    collections = held.collections
+    match fields["do"]:
+        case "put":
+            vectors = np.frombuffer(body, np.float32).reshape(len(fields["keys"]), -1)
+            collections.put(fields["name"], fields["keys"], vectors)
+        case "delete":
+            collections.delete(fields["name"], fields["keys"])
+        case "drop":
+            collections.drop(fields["names"])
+        case "erase":
+            collections.erase(fields["records"])
+        case unknown:
+            raise IndexFailure(f"There is no operation {unknown!r}.")
+
+
+def main() -> NoReturn:
+    """Serve over standard input and output until the input ends, which it does when the server process does."""
+    _give_way()
+    os.umask(0o077)  # Chroma makes its files readable to all.
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # Whatever prints, it does not write into the answers.
+    messages: queue.PriorityQueue[tuple[int, int, _Message]] = queue.PriorityQueue()
+    threading.Thread(target=_answer_all, args=(messages, output), name="answers", daemon=True).start()
+    for number in itertools.count():
+        message = read_frame(sys.stdin.buffer)
+        if message is None:
+            os._exit(0)  # Nothing to tidy up: the lock falls with the process, and what is dirty says so.
+        urgency = _URGENT if message[0]["do"] == "query" else _USUAL
+        messages.put((urgency, number, message))
+    raise AssertionError
+
+
+def _give_way() -> None:
+    """Let the server, whose stores wait for nothing here, have the processor first."""
+    below = psutil.BELOW_NORMAL_PRIORITY_CLASS if sys.platform == "win32" else _NICENESS
+    psutil.Process().nice(below)
+
+
+def _answer_all(messages: queue.PriorityQueue[tuple[int, int, _Message]], output: IO[bytes]) -> None:
+    worker = Worker()
+    while True:
+        _, _, (fields, body) = messages.get()
+        try:
+            answer = worker(fields, body)
+        except IndexFailure as failure:
+            answer = {"failure": str(failure), "keep": failure.keep}
+        except Exception as error:  # noqa: BLE001 - the edge of a process: the other side logs it
+            answer = {"failure": f"defect in the index process: {error!r}", "keep": False}
+        try:
+            write_frame(output, {"id": fields["id"], **answer})
+        except (OSError, ValueError):
+            os._exit(0)

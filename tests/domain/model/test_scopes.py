@@ -1,0 +1,65 @@
+"""Who may read what."""
+
+from dataclasses import replace
+
+import pytest
+
+from mcp_memory.domain.model.scopes import USER_SCOPE, Caller, RecordFilter, scope_key
+
+CALLER = Caller(namespace="shop", agent="ada", session_id="s1", inherited=("base",))
+
+
+def test_a_caller_reads_its_project_its_own_part_its_person_and_what_it_inherits() -> None:
+    """S4.1: and nothing private of an inherited namespace."""
+    assert CALLER.scopes == ("shared/shop", "private/ada/shop", USER_SCOPE, "shared/base")
+
+
+def test_scope_keys_of_different_readers_differ() -> None:
+    """S4.1: agent names hold no slash, so that none can spell another's key."""
+    keys = [
+        scope_key("shared", "shop", "ada"),
+        scope_key("private", "shop", "ada"),
+        scope_key("private", "shop", "bob"),
+        scope_key("private", "ada/shop", "bob"),
+        scope_key("user", "shop", "ada"),
+        scope_key("user", "shop", "ada", "eve"),
+        scope_key("user", "shop", "ada", "max"),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert scope_key("user", "other", "bob") == USER_SCOPE
+    assert scope_key("user", "other", "bob", "eve") == scope_key("user", "shop", "ada", "eve")
+
+
+def test_a_caller_who_works_for_somebody_reads_that_persons_records_in_place_of_the_owners() -> None:
+    """S4.1, S4.2."""
+    eves = replace(CALLER, person="eve")
+    assert eves.scopes == ("shared/shop", "private/ada/shop", "user/eve", "shared/base")
+    assert [eves.scope(visibility) for visibility in ("shared", "private", "user")] == [*eves.scopes[:3]]
+
+
+def test_a_named_session_speaks_for_itself() -> None:
+    """T3.2: none or an empty name keeps the present one."""
+    assert CALLER.in_session("plan") == replace(CALLER, session_id="plan", named_session=True)
+    assert CALLER.in_session(None) is CALLER
+    assert CALLER.in_session("") is CALLER
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_selective"),
+    [
+        ({"own_of": "ann"}, True),
+        ({}, False),
+        ({"exclude": frozenset({"r1"})}, False),
+        ({"since": 0.0}, True),
+        ({"until": 0.0}, True),
+        ({"only": frozenset[str]()}, True),
+        ({"tags": frozenset({"a"})}, True),
+        ({"hidden_branches": frozenset({"t1"})}, False),
+        ({"isolated_tasks": frozenset({"t1"})}, True),
+        ({"include_inactive": True}, True),
+        ({"pinned": True}, True),
+    ],
+)
+def test_a_filter_is_selective_where_it_narrows_more_than_scope(fields: dict[str, object], is_selective: bool) -> None:
+    """B1.4: the beginning of 1970 and the empty selection narrow too."""
+    assert replace(RecordFilter(scopes=("shared/shop",)), **fields).is_selective is is_selective

@@ -1,0 +1,125 @@
+"""The log of a session: its turns, its exchanges, and the order of what stands in it."""
+
+from typing import Any
+
+from hypothesis import given
+
+from mcp_memory.domain.model.session_log import Entry, SessionLog, id_order, in_order, level_over, role_of
+from tests.compaction.conftest import a_log, an_entry, random_logs
+
+
+def call(call_id: str | None) -> tuple[str, str, dict[str, Any]]:
+    return "call", "{}", {"call_id": call_id}
+
+
+def result(call_id: str | None) -> tuple[str, str, dict[str, Any]]:
+    return "result", "done", {"call_id": call_id}
+
+
+def test_a_turn_runs_from_one_message_of_the_users_to_the_next() -> None:
+    """E2.3: what comes before the first message is a turn by itself."""
+    log = a_log(("system", "s"), ("user", "a"), ("assistant", "b"), ("assistant", "c"), ("user", "d"))
+    assert log.turns == ((0,), (1, 2, 3), (4,))
+    assert log.turns_since == (2, 1, 1, 1, 0)
+
+
+def test_an_empty_log_has_no_turns_and_no_tokens() -> None:
+    log = SessionLog(())
+    assert (log.turns, log.turns_since, log.exchanges, log.tokens) == ((), (), (), 0)
+    assert log.unanswered == frozenset()
+
+
+def test_a_block_in_the_users_role_is_no_word_of_theirs_even_when_it_is_put_away() -> None:
+    said = {"role": "user", "form": "external"}
+    assert an_entry(1, "put away", **said).is_users
+    assert not an_entry(1, "put away", **said, level=1).is_users
+    assert not an_entry(1, "[GOAL BATCH]", role="user", form="batch", level=1).is_users
+
+
+def test_a_call_is_answered_by_the_results_of_its_id_until_the_id_is_used_again() -> None:
+    """E2.5: calls made side by side, several results to one call, ids used twice."""
+    log = a_log(call("a"), call("b"), result("b"), result("a"), result("a"), call("a"), result("a"))
+    assert log.exchanges == ((0, 3, 4), (1, 2), (5, 6))
+    assert log.exchange_of[4] == (0, 3, 4)
+
+
+def test_a_call_without_an_id_is_answered_by_the_result_that_follows_it() -> None:
+    log = a_log(call(None), result(None), call(None), ("assistant", "so"), result(None))
+    assert log.exchanges == ((0, 1),)
+    assert log.unanswered == {2}
+
+
+def test_a_result_without_a_call_is_part_of_no_exchange() -> None:
+    log = a_log(result("a"), call("a"))
+    assert log.exchanges == ()
+    assert log.unanswered == {1}
+    assert log.closed({0}) == {0}
+
+
+def test_places_are_completed_to_whole_exchanges_or_cut_down_to_them() -> None:
+    """E2.5: no call without its result, no result without its call."""
+    log = a_log(("user", "a"), call("a"), call("b"), result("a"), result("b"))
+    assert log.closed({0, 3}) == {0, 1, 3}
+    assert log.within({0, 1, 3, 4}) == {0, 1, 3}
+    assert [entry.text for entry in log.at({3, 0})] == ["a", "done"]
+
+
+@given(random_logs())
+def test_completing_and_cutting_leave_whole_exchanges_as_they_are(log: SessionLog) -> None:
+    """E2.5: both give sets that neither changes any further."""
+    some = frozenset(range(0, len(log.entries), 3))
+    assert log.within(some) <= some <= log.closed(some)
+    for whole in (log.within(some), log.closed(some)):
+        assert log.closed(whole) == log.within(whole) == whole
+
+
+@given(random_logs())
+def test_every_entry_is_in_one_turn_and_in_one_exchange_at_most(log: SessionLog) -> None:
+    places = list(range(len(log.entries)))
+    assert [place for turn in log.turns for place in turn] == places
+    parts = [place for exchange in log.exchanges for place in exchange]
+    assert len(set(parts)) == len(parts)
+    for exchange in log.exchanges:
+        kinds = [log.entries[place].kind for place in exchange]
+        assert kinds == ["tool_call", *["tool_result"] * (len(exchange) - 1)]
+        assert list(exchange) == sorted(exchange)
+
+
+def test_what_an_entry_covers_is_numbered_as_it_was_told() -> None:
+    """D3.1: from 1, whatever stands in between, and whatever was compacted before."""
+    block = an_entry(2, "block", covers=("r000002", "r000003", "r000005", "r000007", "r1000000"))
+    log = in_order([an_entry(1, "one"), block, an_entry(4, "four"), an_entry(6, "six", covers=("r000006",))])
+    assert [log.covered_numbers(entry) for entry in log.entries] == ["1", "2-3 5 7-8", "4", "6"]
+
+
+def test_entries_stand_in_the_order_of_the_first_original_that_each_covers() -> None:
+    """E4.1: a longer id is a later one."""
+    block = an_entry(9, "block", covers=("r000002", "r000009"))
+    entries: list[Entry] = [an_entry(5, "five"), block, an_entry(1, "one"), an_entry(9, "late", covers=("r1000000",))]
+    assert [entry.text for entry in in_order(entries).entries] == ["one", "block", "five", "late"]
+    assert id_order("rzzzzzz") < id_order("r1000000")
+
+
+def test_whose_an_entry_is_follows_from_its_kind_and_the_word_used_for_the_role() -> None:
+    assert [role_of("tool_call", None), role_of("tool_result", "user")] == ["assistant", "tool"]
+    words = [None, "user", "Human", "assistant", "ai", "model", "system", "developer", "narrator"]
+    assert [role_of("message", word) for word in words] == [
+        *["user"] * 3,
+        *["assistant"] * 3,
+        *["system"] * 2,
+        "assistant",
+    ]
+
+
+def test_the_revision_tells_what_the_log_shows() -> None:
+    """E1.3: the same for the same entries, another where one is replaced or pinned."""
+    log = a_log(("user", "a"), ("assistant", "b"))
+    assert log.revision == SessionLog(log.entries).revision
+    assert log.revision != SessionLog(log.entries[:1]).revision
+    assert log.revision != a_log(("user", "a"), ("assistant", "b", {"pinned": True})).revision
+
+
+def test_a_text_in_other_words_is_one_level_above_what_it_says() -> None:
+    """E8.1."""
+    assert level_over([]) == 1
+    assert level_over([an_entry(1, "a", level=2), an_entry(2, "b")]) == 3

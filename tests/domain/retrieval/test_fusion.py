@@ -1,0 +1,167 @@
+"""From the evidence of several sources to one ranking."""
+
+from collections.abc import Mapping
+from math import log
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_memory.domain.retrieval.fusion import (
+    Background,
+    Fused,
+    Weights,
+    below_successors,
+    fuse,
+    meaning_nats,
+    words_nats,
+)
+
+IDS = [f"r{n:06d}" for n in range(12)]
+COSINES = st.dictionaries(st.sampled_from(IDS), st.floats(-1, 1), max_size=12)
+NATS = st.dictionaries(st.sampled_from(IDS), st.floats(0, 40), max_size=12)
+RANKINGS = st.fixed_dictionaries({}, optional={"keyword": NATS, "vector": COSINES, "time": NATS, "graph": NATS})
+USUAL = Background(records=1000, cosine_mean=0.1, cosine_mean_square=0.02, information=20.0)
+"""A thousand records whose cosines to the query have mean and deviation 0.1."""
+BACKGROUNDS = st.builds(
+    Background,
+    records=st.integers(0, 10**6),
+    cosine_mean=st.floats(-0.2, 0.9),
+    cosine_mean_square=st.floats(0, 1),
+    information=st.floats(0, 60),
+)
+
+
+def fused(rankings: Mapping[str, Mapping[str, float]], background: Background = USUAL) -> list[Fused]:
+    return fuse(rankings, background, neighbours={})
+
+
+@given(
+    RANKINGS,
+    BACKGROUNDS,
+    st.dictionaries(st.sampled_from(IDS), st.lists(st.sampled_from(IDS), max_size=2)),
+    st.sampled_from(IDS),
+)
+def test_every_candidate_appears_once_in_order_of_its_score(
+    rankings: dict[str, dict[str, float]], background: Background, near: dict[str, list[str]], assistant: str
+) -> None:
+    """R5: scores lie in [0, 1), and follow the sum of the parts they name."""
+    hits = fuse(rankings, background, neighbours=near, assistants={assistant})
+    assert sorted(hit.id for hit in hits) == sorted({record_id for scores in rankings.values() for record_id in scores})
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    sums = [max(sum(hit.parts.values()), 0.0) for hit in hits]
+    assert sums == sorted(sums, reverse=True)
+    for hit in hits:
+        assert 0 <= hit.score < 1
+        assert hit.raw == {name: scores[hit.id] for name, scores in rankings.items() if hit.id in scores}
+    assert hits == fuse(rankings, background, neighbours=near, assistants={assistant})
+
+
+@given(
+    st.dictionaries(st.sampled_from(IDS), st.floats(0, 1), min_size=1).map(
+        lambda scores: [Fused(id=i, score=s) for i, s in sorted(scores.items(), key=lambda pair: -pair[1])]
+    ),
+    st.dictionaries(st.sampled_from(IDS[:6]), st.sampled_from(IDS[6:])),
+)
+def test_a_superseded_record_never_stands_above_its_successor(ranking: list[Fused], chain: dict[str, str]) -> None:
+    """R8: the successor is brought in where the search did not find it; nothing else is lost or moved up."""
+    result = below_successors(ranking, chain)
+    place = {hit.id: n for n, hit in enumerate(result)}
+    for old, new in chain.items():
+        if old in {hit.id for hit in ranking}:
+            assert place[new] < place[old]
+    assert {hit.id for hit in ranking} <= place.keys()
+    assert [hit.score for hit in result] == sorted((hit.score for hit in result), reverse=True)
+
+
+def test_a_successor_says_what_it_owes_to_the_record_it_replaced() -> None:
+    """R5, R8: the parts still explain the place."""
+    old, new = Fused(id="r1", score=0.8, parts={"vector": 9.0}), Fused(id="r2", score=0.3, parts={"keyword": 2.0})
+    first = below_successors([old, new], {"r1": "r2"})[0]
+    assert (first.id, first.score, first.parts) == ("r2", 0.8, {"keyword": 2.0, "supersedes": 7.0})
+
+
+@given(st.floats(-1, 1), st.floats(0, 1), BACKGROUNDS)
+def test_nearer_is_more_surprising(cosine: float, more: float, background: Background) -> None:
+    """R5: never less, and never infinite."""
+    assert (
+        0
+        <= meaning_nats(cosine, *background.cosine)
+        <= meaning_nats(min(cosine + more, 1.0), *background.cosine)
+        < 1000
+    )
+
+
+def test_a_cosine_counts_by_how_far_it_stands_out_from_the_stores_others() -> None:
+    """R5: 0.5 is much among unrelated records, and nothing among records that are all alike."""
+    alike = Background(records=1000, cosine_mean=0.5, cosine_mean_square=0.26)
+    assert meaning_nats(0.5, *USUAL.cosine) > 9
+    assert meaning_nats(0.5, *alike.cosine) == pytest.approx(log(2), abs=0.2)
+    assert meaning_nats(0.1, *USUAL.cosine) == pytest.approx(log(2))
+
+
+def test_an_almost_empty_store_is_read_with_what_is_usual_elsewhere() -> None:
+    """R5: of two records none can stand out from the other; against unrelated ones it can."""
+    two = Background(records=2, cosine_mean=0.6, cosine_mean_square=0.36)
+    assert meaning_nats(0.6, *two.cosine) > 4
+    assert Background().cosine == pytest.approx((0.1, 0.1))
+
+
+@given(st.floats(0, 20), st.floats(0, 20))
+def test_more_of_the_querys_words_is_more_evidence(nats: float, more: float) -> None:
+    """R5: and no record has more of it than the words are worth."""
+    has, more = words_nats(nats, USUAL, Weights()), words_nats(min(nats + more, 20.0), USUAL, Weights())
+    assert 0 <= has <= more <= 20
+
+
+def test_all_of_the_querys_words_count_in_full_and_a_few_of_many_hardly() -> None:
+    """R5: one word out of many is likely to turn up somewhere."""
+    assert words_nats(20.0, USUAL, Weights()) == 20.0
+    assert words_nats(4.0, USUAL, Weights()) < 1.2
+    assert words_nats(4.0, Background(), Weights()) == 0.0
+
+
+def test_what_stands_out_decides_which_source_leads() -> None:
+    """R5: the mixture follows the query: rare words together outweigh a fair likeness, not a striking one."""
+    by_word = {"keyword": {"named": 16.0}, "vector": {"named": 0.2, "near": 0.45}}
+    assert [hit.id for hit in fused(by_word)] == ["named", "near"]
+    striking = {"keyword": {"named": 16.0}, "vector": {"named": 0.2, "near": 0.7}}
+    assert [hit.id for hit in fused(striking)] == ["near", "named"]
+
+
+def test_a_source_that_found_nothing_takes_nothing_from_the_others() -> None:
+    """R5: keywords alone rank as they rank with an empty search by meaning beside them."""
+    assert fused({"keyword": {"a": 17.0, "b": 8.5}, "vector": {}}) == fused({"keyword": {"a": 17.0, "b": 8.5}})
+    assert fused({}) == []
+
+
+def test_ties_go_to_the_newest() -> None:
+    """R5: ids sort by time."""
+    hits = fused({"keyword": {"r000001": 2.0, "r000003": 2.0, "r000002": 2.0}})
+    assert [hit.id for hit in hits] == ["r000003", "r000002", "r000001"]
+
+
+def test_a_turn_gains_from_its_neighbours_and_an_assistants_turn_counts_less() -> None:
+    """R5: measured on dialogues; a neighbour that is no candidate adds nothing."""
+    rankings = {"other": {"a": 4.0, "b": 4.0, "c": 2.0}}
+    found = fuse(rankings, USUAL, neighbours={"c": ["a"], "a": ["unknown"]}, assistants={"b"})
+    parts = {hit.id: hit.parts for hit in found}
+    assert parts == {
+        "a": {"other": 4.0},
+        "b": {"other": 4.0, "assistant": -0.8},
+        "c": {"other": 2.0, "neighbours": 1.0},
+    }
+
+
+def test_the_time_asked_about_adds_evidence_and_brings_in_candidates_of_its_own() -> None:
+    """R6: a date narrows or boosts."""
+    hits = fused({"keyword": {"old": 12.0, "then": 11.9}, "time": {"then": 3.0, "also": 3.0}})
+    assert [hit.id for hit in hits] == ["then", "old", "also"]
+    assert hits[0].parts["time"] == pytest.approx(1.5)
+
+
+def test_a_score_of_a_half_is_what_chance_produces_once() -> None:
+    """R5: with n records about log n nats."""
+    hit = fused({"other": {"a": log(1051)}})[0]
+    assert hit.score == pytest.approx(0.5)
+    assert fuse({"other": {"a": 0.0}}, Background(), neighbours={})[0].score == 0.0

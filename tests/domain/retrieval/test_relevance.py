@@ -1,0 +1,54 @@
+"""The floor under what may enter a context."""
+
+import pytest
+
+from mcp_memory.domain.retrieval.fusion import Fused, below_successors
+from mcp_memory.domain.retrieval.relevance import FLOOR_COSINE, FLOOR_SCORE, coverage, is_above_floor
+
+
+def hit(score: float = 1.0, **raw: float) -> Fused:
+    return Fused(id="r000001", score=score, raw=raw)
+
+
+def test_meaning_alone_is_enough() -> None:
+    """A1.6: near in meaning, no word in common; as near as chance would have it is not enough."""
+    assert is_above_floor(hit(vector=FLOOR_COSINE), 2.0)
+    assert not is_above_floor(hit(vector=FLOOR_COSINE - 0.01), 2.0)
+    assert is_above_floor(hit(FLOOR_SCORE, vector=0.9), 2.0)
+    assert not is_above_floor(hit(FLOOR_SCORE - 0.01, vector=0.9), 2.0)
+
+
+def test_words_alone_are_enough_where_half_of_them_are_there() -> None:
+    """A1.6: by what they tell: one common word of many is not, and neither is one that tells nothing."""
+    assert is_above_floor(hit(keyword=2.0), 4.0)
+    assert not is_above_floor(hit(keyword=2.0), 4.1)
+    assert not is_above_floor(hit(), 0.0)
+    assert not is_above_floor(hit(keyword=0.0), 0.0)
+
+
+def test_what_replaced_a_record_is_as_relevant_as_that_and_no_more() -> None:
+    """R8, A1.6: the correction may share no word with the question; one of something else stays below the floor."""
+    old = Fused(id="r1", score=0.5, raw={"vector": 0.6, "keyword": 1.0})
+    [newer, _] = below_successors([old], {"r1": "r2"})
+    assert (newer.id, newer.replaces) == ("r2", ("r1",))
+    assert is_above_floor(newer, 9.0)
+    [newer, _] = below_successors([Fused(id="r1", score=0.5, raw={"vector": 0.1})], {"r1": "r2"})
+    assert not is_above_floor(newer, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("terms", "text", "share"),
+    [
+        ([], "anything", 0.0),
+        (["errors"], "An error occurred", 1.0),
+        (["deploys"], "We deploy it", 1.0),
+        (["deploying"], "It was deployed", 1.0),
+        (["recall"], "a recent event", 0.0),
+        (["postgres", "mysql"], "Postgres", 0.5),
+        (["数据"], "数据库在东京", 1.0),
+        (["port"], "", 0.0),
+    ],
+)
+def test_inflections_count_as_the_same_word(terms: list[str], text: str, share: float) -> None:
+    """A1.6: without a dictionary."""
+    assert coverage(terms, text) == share

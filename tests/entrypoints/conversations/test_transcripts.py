@@ -1,0 +1,274 @@
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_memory.domain.model.records import MAX_TEXT_CHARS, NewRecord
+from mcp_memory.entrypoints.conversations import transcripts
+from mcp_memory.entrypoints.conversations.messages import NO_OUTPUT
+from mcp_memory.entrypoints.conversations.transcripts import CUT, MAX_KINDS, read_transcript
+from mcp_memory.errors import InvalidRequest
+
+SESSION = "0a1b2c3d-0000-4000-8000-000000000001"
+
+
+def line(kind: str, content: Any, uuid: str | None = None, **fields: Any) -> dict[str, Any]:
+    """A line as the client writes it."""
+    return {
+        "type": kind,
+        "message": {"role": kind, "content": content, "id": "msg_shared"},
+        "uuid": uuid,
+        "parentUuid": None,
+        "sessionId": SESSION,
+        "timestamp": "2026-11-20T12:00:00.250Z",
+        "isSidechain": False,
+        "cwd": "/somewhere",
+        **fields,
+    }
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "named-by-the-file.jsonl"
+
+
+def write(path: Path, *lines: Any) -> Path:
+    path.write_text("".join(f"{one if isinstance(one, str) else json.dumps(one)}\n" for one in lines), "utf-8")
+    return path
+
+
+def read(path: Path, *lines: Any) -> tuple[list[NewRecord], dict[str, int]]:
+    transcript = read_transcript(write(path, *lines))
+    records = list(transcript.records)
+    assert transcript.skipped == sum(transcript.skipped_kinds.values())
+    return records, dict(transcript.skipped_kinds)
+
+
+def test_a_session_becomes_the_records_of_its_log(path: Path) -> None:
+    transcript = read_transcript(
+        write(
+            path,
+            {"type": "summary", "summary": "Ports", "leafUuid": "u9"},
+            line("user", "Which port?", "u1"),
+            line("assistant", [{"type": "thinking", "thinking": "hm"}], "u2"),
+            line("assistant", [{"type": "text", "text": "I look."}], "u3"),
+            line("assistant", [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ss"}}], "u4"),
+            line(
+                "user",
+                [{"type": "tool_result", "tool_use_id": "t1", "content": "8123", "is_error": True}],
+                "u5",
+                toolUseResult={"stdout": "8123"},
+            ),
+            {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}},
+        )
+    )
+    assert transcript.session_id == SESSION
+    records = list(transcript.records)
+    assert [(one.kind, one.role, one.text, one.details["message_id"]) for one in records] == [
+        ("message", "user", "Which port?", "u1"),
+        ("message", "assistant", "I look.", "u3"),
+        ("tool_call", "assistant", '{"command":"ss"}', "u4"),
+        ("tool_result", "tool", "8123", "u5"),
+    ]
+    assert {one.occurred_at for one in records} == {1_795_176_000.25}
+    assert [(one.tool, one.call_id, one.outcome) for one in records[2:]] == [
+        ("Bash", "t1", None),
+        ("Bash", "t1", "failure"),
+    ]
+    assert transcript.skipped_kinds == {"summary": 1, "no text": 1, "file-history-snapshot": 1}
+    assert transcript.skipped == 3
+
+
+def test_what_is_no_part_of_the_conversation_is_left_out_and_counted(path: Path) -> None:
+    records, skipped = read(
+        path,
+        line("user", "Kept", "u1"),
+        line("user", "For a subagent", "u2", isSidechain=True),
+        line("user", "A skill's text", "u3", isMeta=True),
+        line("user", "This session is being continued", "u4", isCompactSummary=True, isVisibleInTranscriptOnly=True),
+        line("user", "<local-command-stdout>ok</local-command-stdout>", "u5"),
+        line("assistant", "Overloaded", "u6", isApiErrorMessage=True),
+        {**line("assistant", ""), "message": {"role": "assistant", "model": "<synthetic>", "content": "No response"}},
+        {"type": "system", "subtype": "compact_boundary", "content": "Compacted"},
+        {"type": "attachment", "attachment": {"type": "hook_success", "content": "x"}},
+        {"type": "user", "uuid": "u7"},
+        {"type": "brand new ☃", "message": "x"},
+        {},
+    )
+    assert [record.text for record in records] == ["Kept"]
+    assert skipped == {
+        "subagent": 1,
+        "client's note": 4,
+        "client's summary": 1,
+        "system": 1,
+        "attachment": 1,
+        "user": 1,
+        "unknown": 2,
+    }
+
+
+def test_what_the_user_said_while_the_agent_worked_is_kept(path: Path) -> None:
+    said = {"type": "queued_command", "commandMode": "prompt", "prompt": "Use tabs.", "origin": {"kind": "human"}}
+    notice = {"type": "queued_command", "commandMode": "task-notification", "prompt": "Done."}
+    records, skipped = read(
+        path,
+        {"type": "attachment", "attachment": said, "uuid": "u1", "sessionId": SESSION},
+        {"type": "attachment", "attachment": notice, "uuid": "u2"},
+    )
+    assert [(record.role, record.text) for record in records] == [("user", "Use tabs.")]
+    assert skipped == {"attachment": 1}
+
+
+def test_what_others_say_in_the_users_role_is_not_taken_for_the_users_words(path: Path) -> None:
+    records, _ = read(
+        path,
+        line("user", "<bash-input>ls</bash-input>", "u1"),
+        line("user", "<bash-stdout>a.py</bash-stdout><bash-stderr></bash-stderr>", "u2"),
+        line("user", "A background task is done.", "u3", origin={"kind": "task-notification"}),
+        line("user", [{"type": "text", "text": "[Request interrupted by user]"}], "u4"),
+        line("user", "Go on.", "u5", origin={"kind": "human"}),
+    )
+    assert [record.role for record in records] == ["user", "tool", "tool", "tool", "user"]
+
+
+def test_a_line_met_before_is_read_once(path: Path) -> None:
+    records, skipped = read(path, line("user", "Hello", "u1"), line("user", "Hello", "u1"), line("user", "Hello"))
+    assert [record.details for record in records] == [{"message_id": "u1"}, {}]
+    assert skipped == {"met before": 1}
+
+
+def test_lines_that_cannot_be_read_are_counted_and_the_rest_is_kept(path: Path) -> None:
+    records, skipped = read(
+        path,
+        "\ufeff" + json.dumps(line("user", "First", "u1")),
+        "",
+        "not json",
+        "[1]",
+        "[" * 100_000,
+        '{"n": ' + "9" * 5000 + "}",
+        line("user", 5, "u2"),
+        line("user", "Last", "u3", timestamp="no time"),
+    )
+    assert [record.text for record in records] == ["First", "Last"]
+    assert records[1].occurred_at is None
+    assert skipped == {"unreadable": 5}
+
+
+def test_a_last_line_still_being_written_is_counted(path: Path) -> None:
+    whole = json.dumps(line("user", "Hello", "u1"))
+    path.write_text(f"{whole}\n{whole[:50]}", "utf-8")
+    transcript = read_transcript(path)
+    assert [record.text for record in transcript.records] == ["Hello"]
+    assert transcript.skipped_kinds == {"unfinished": 1}
+    path.write_text(whole, "utf-8")
+    assert [record.text for record in read_transcript(path).records] == ["Hello"]
+
+
+def test_characters_that_cannot_be_kept_are_mended(path: Path) -> None:
+    raw = json.dumps(line("user", "caf\u00e9 \x1b[31mred\x1b[0m\0 \ud800 \uffff\tend", "u\x001"), ensure_ascii=True)
+    result = line("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "\x1b[2J\x07"}], "u2")
+    path.write_bytes(
+        raw.encode() + b"\n" + json.dumps(line("user", "bad byte: ?", "u3")).encode().replace(b"?", b"\xff")
+    )
+    records = list(read_transcript(path).records)
+    assert [record.text for record in records] == ["café red \ufffd \ufffd\tend", "bad byte: \ufffd"]
+    assert records[0].details == {"message_id": "u1"}
+    [record], skipped = read(path, result, line("user", "\0", "u4"))
+    assert (record.text, skipped) == (NO_OUTPUT, {"no text": 1})
+
+
+def test_a_text_too_long_is_cut_and_says_so(path: Path) -> None:
+    [record], _ = read(path, line("user", "x" * (MAX_TEXT_CHARS + 1), "u1"))
+    assert len(record.text) == MAX_TEXT_CHARS
+    assert record.text.endswith(f"x{CUT}")
+
+
+def test_a_line_too_long_is_passed_over_without_being_held(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcripts, "MAX_LINE_BYTES", 1000)
+    records, skipped = read(path, line("user", "a", "u1"), line("user", "x" * 5000, "u2"), line("user", "b", "u3"))
+    assert [record.text for record in records] == ["a", "b"]
+    assert skipped == {"too long": 1}
+
+
+def test_the_file_is_read_as_its_records_are_asked_for(path: Path) -> None:
+    transcript = read_transcript(write(path, line("user", "One", "u1"), {"type": "system"}, line("user", "Two", "u2")))
+    assert next(transcript.records).text == "One"
+    assert transcript.skipped == 0
+    assert next(transcript.records).text == "Two"
+    assert transcript.skipped == 1
+
+
+def test_a_transcript_without_a_session_is_named_by_its_file(path: Path) -> None:
+    assert read_transcript(write(path, line("user", "Hi", "u1", sessionId=None))).session_id == "named-by-the-file"
+
+
+def test_there_are_only_so_many_kinds_of_skipped_lines(path: Path) -> None:
+    _, skipped = read(path, line("user", "Hi", "u1"), *({"type": f"kind-{number}"} for number in range(100)))
+    assert len(skipped) == MAX_KINDS + 1
+    assert skipped["other"] == 100 - MAX_KINDS
+
+
+def test_a_file_that_cannot_be_a_transcript_is_refused_with_the_next_move(path: Path, tmp_path: Path) -> None:
+    """S3.1."""
+
+    def refusal(wrong: Path) -> str:
+        with pytest.raises(InvalidRequest) as caught:
+            read_transcript(wrong)
+        assert str(caught.value).endswith("Give another path, or the conversation itself as `messages`.")
+        return str(caught.value)
+
+    assert refusal(path).startswith("There is no file at this path.")
+    assert refusal(tmp_path).startswith("The path names no ordinary file.")
+    assert refusal(Path("a\0b")).startswith("The path names no ordinary file.")
+    os.mkfifo(tmp_path / "pipe")
+    assert refusal(tmp_path / "pipe").startswith("The path names no ordinary file.")
+    path.write_bytes(b"")
+    assert refusal(path).startswith("This file holds no message")
+    assert refusal(path / "below").startswith("The transcript cannot be read (Not a directory).")
+    path.write_bytes(bytes(range(256)) * 100)
+    assert refusal(path).startswith("This file holds no message")
+
+
+def test_a_file_that_may_not_be_read_is_refused_with_the_next_move(path: Path) -> None:
+    """S3.1."""
+    write(path, line("user", "Hi", "u1")).chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read everything")
+    with pytest.raises(InvalidRequest, match="cannot be read \\(Permission denied\\)"):
+        read_transcript(path)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+LINES = st.fixed_dictionaries(
+    {"type": st.sampled_from(["user", "assistant", "attachment", "system"]) | JSON},
+    optional={
+        "message": st.fixed_dictionaries(
+            {"role": st.sampled_from(["user", "assistant"]) | JSON, "content": JSON | st.lists(JSON, max_size=3)}
+        )
+        | JSON,
+        "attachment": st.fixed_dictionaries({"type": st.just("queued_command"), "prompt": JSON, "origin": JSON}) | JSON,
+        **dict.fromkeys(("uuid", "sessionId", "timestamp", "origin", "isMeta"), JSON),
+    },
+)
+
+
+@given(st.lists(LINES | st.binary(max_size=40), max_size=5))
+def test_whatever_a_file_holds_every_line_is_a_record_or_counted(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[Any]
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "any.jsonl"
+    first = json.dumps(line("user", "Hello", "u-first")).encode()
+    raw = [one.replace(b"\n", b"") if isinstance(one, bytes) else json.dumps(one).encode() for one in lines]
+    path.write_bytes(b"\n".join([first, *raw, b""]))
+    transcript = read_transcript(path)
+    records = list(transcript.records)
+    assert len(records) + transcript.skipped >= 1 + sum(bool(one.strip()) for one in raw)
+    assert all(record.text.strip() for record in records)

@@ -1,0 +1,397 @@
+"""What is kept of contexts: for repeated requests, for those that go on from what is shown, for one more record."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+import toktok
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.errors import NotFound, StoreUnavailable
+from mcp_memory.services.context.assemble import Context, ContextRequest
+from mcp_memory.services.context.follow_up import CACHED, SHOWN
+from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.revise import Revision
+from tests.services.memory.moves import pop, push
+
+if TYPE_CHECKING:
+    from tests.conftest import Clock
+
+RememberOne = Callable[..., Remembered]
+independent_counts = cast("Callable[[list[str], str], list[int]]", toktok.batch_count)
+
+
+def assemble(app: App, **fields: Any) -> Context:
+    return app.assemble_context(ContextRequest(**fields), app.caller())
+
+
+def told(context: Context, name: str) -> object:
+    return context.report.metadata.get(name)
+
+
+def ids(context: Context) -> list[str]:
+    return [component.id for component in context.report.components]
+
+
+def tokens(text: str) -> int:
+    return independent_counts([text], "o200k_base")[0]
+
+
+def test_the_same_request_within_half_a_minute_is_answered_from_the_cache(
+    app: App, remember: RememberOne, clock: "Clock"
+) -> None:
+    """B8.1: and says so; every request that could have another answer misses it."""
+    remember("The port is 5432.", tags=("net",))
+    first = assemble(app, query="port")
+    again = assemble(app, query="port")
+    assert [told(each, "cached") for each in (first, again)] == [False, True]
+    assert (again.text, again.report.components, again.report.omitted) == (
+        first.text, first.report.components, first.report.omitted,
+    )  # fmt: skip
+    others: list[dict[str, Any]] = [
+        {"strategy": "recent"}, {"kinds": ("fact",)}, {"tags": ("net",)}, {"since": "yesterday"}, {"exclude": ("r1",)},
+        {"until": "tomorrow"}, {"entity_types": ("host",)}, {"additional_context": "x"}, {"max_tokens": 500},
+        {"order": "reverse"}, {"explain": True}, {"compress": True}, {"overrides": {"depth": 2}}, {"decay_hours": 2.0},
+    ]  # fmt: skip
+    assert not [other for other in others if told(assemble(app, **{"query": "port", **other}), "cached")]
+    assert told(app.assemble_context(ContextRequest(query="port"), app.caller("another session")), "cached") is False
+    assert told(app.assemble_context(ContextRequest(query="port"), app.caller(client="claude-code")), "cached") is False
+    clock.advance(seconds=30)
+    assert told(assemble(app, query="port"), "cached") is True
+    clock.advance(seconds=1)
+    assert told(assemble(app, query="port"), "cached") is False
+
+
+def test_any_write_misses_the_cache(app: App, open_memory: Callable[..., App], remember: RememberOne) -> None:
+    """B8.1: by whichever process: a record, a correction, a task, an erasure."""
+    port = remember("The port is 5432.")
+
+    def is_cached() -> bool:
+        assert told(assemble(app, query="port"), "cached") in (True, False)
+        return told(assemble(app, query="port"), "cached") is True
+
+    assert is_cached()
+    writes: list[Callable[[], object]] = [
+        lambda: remember("The host is db2."),
+        lambda: app.revise(Revision(id=port.id, importance=4.0), app.caller()),
+        lambda: app.revise(Revision(id=port.id, feedback="used"), app.caller()),
+        lambda: push(app, "ship"),
+        lambda: pop(app),
+        lambda: open_memory(agent="bob").remember([NewRecord(text="Bob was here.")], app.caller()),
+        lambda: app.forget([port.id], "erase", app.caller()),
+    ]
+    for write in writes:
+        write()
+        assert told(assemble(app, query="port"), "cached") is False
+        assert is_cached()
+    assert "5432" not in assemble(app, query="port").text
+
+
+def test_the_cache_is_bounded(app: App, remember: RememberOne) -> None:
+    """B8.1: the oldest go first."""
+    remember("The port is 5432.")
+    for n in range(CACHED + 1):
+        assemble(app, max_tokens=500 + n)
+    assert told(assemble(app, max_tokens=500 + CACHED), "cached") is True
+    assert told(assemble(app, max_tokens=500), "cached") is False
+
+
+def test_one_event_more_stands_first_and_the_least_wanted_give_way(app: App, remember: RememberOne) -> None:
+    """B8.2: text and count agree, inside the same budget; what gave way is accounted for (B1.3)."""
+    for n in range(30):
+        remember(f"Service {n} listens on port {n}.", kind="event", importance=n / 3)
+    context = assemble(app, strategy="important", max_tokens=300)
+    event = remember("The build went red.", kind="event")
+    added = app.add_event(context.report.id, event.id, app.caller())
+    kept = ids(context)
+    assert ids(added)[0] == event.id
+    assert ids(added)[1:] == kept[: len(ids(added)) - 1]
+    dropped = kept[len(ids(added)) - 1 :]
+    assert 1 <= len(dropped) <= 3
+    items = [line for line in added.text.splitlines() if line.startswith("- [")]
+    assert "The build went red." in items[0]
+    assert added.report.token_count == tokens(added.text) <= 300
+    assert added.report.id != context.report.id
+    assert added.report.strategy == "important"
+    assert added.report.truncated
+    fates = ids(added) + [omission.id for omission in added.report.omitted]
+    assert sorted(fates) == sorted({*kept, *(o.id for o in context.report.omitted), event.id})
+    assert app.context_report(added.report.id, app.caller())["components"]
+    twice = app.add_event(added.report.id, event.id, app.caller())
+    assert ids(twice) == ids(added)
+
+
+def test_an_event_stands_first_among_those_of_its_day(app: App, remember: RememberOne) -> None:
+    """B8.2: also where a title stands over the turns of one day, and in a task, which stays (C7.2)."""
+    push(app, "find the cause of the red build")
+    remember("Never force-push.", kind="censor")
+    for n in range(6):
+        remember(f"The build of service {n} was started.", kind="event")
+    context = assemble(app, query="build of service")
+    event = remember("The build went red.", kind="event", occurred_at=1_795_176_500.0)
+    added = app.add_event(context.report.id, event.id, app.caller())
+    recent = added.text.partition("## Recent Activity\n")[2].splitlines()
+    assert "The build went red." in recent[0]
+    assert "Never force-push." in added.text
+    assert "- now [" in added.text
+
+
+def test_an_event_can_only_be_added_to_what_is_known_by_whom_it_is_for(
+    app: App, open_memory: Callable[..., App], remember: RememberOne
+) -> None:
+    """B8.2, S4.1: no record and no context of somebody else."""
+    event = remember("The build went red.", kind="event")
+    context = assemble(app)
+    bob = open_memory(agent="bob")
+    with pytest.raises(NotFound, match="call `assemble_context`"):
+        app.add_event("c0000000000", event.id, app.caller())
+    with pytest.raises(NotFound, match="call `assemble_context`"):
+        app.add_event(context.report.id, event.id, bob.caller())
+    with pytest.raises(NotFound, match="No record"):
+        app.add_event(context.report.id, "r-unknown", app.caller())
+    private = bob.remember([NewRecord(text="Bob's own.", visibility="private")], bob.caller())[0]
+    with pytest.raises(NotFound, match="No record"):
+        app.add_event(context.report.id, private.id, app.caller())
+
+
+def test_a_follow_up_says_that_nothing_changed(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """C7.1: for another question with the same answer as well, and after a while."""
+    remember("The port of the database is 5432.")
+    first = assemble(app, query="Which port has the database?")
+    for query in ("Which port has the database?", "Which port does the database have?"):
+        clock.advance(seconds=31)
+        kept = assemble(app, query=query, previous=first.report.id)
+        assert kept.text == f'<memory-context id="{first.report.id}">\nunchanged\n</memory-context>'
+        assert told(kept, "follow_up") == "unchanged"
+        assert kept.report.token_count == tokens(kept.text)
+
+
+def test_a_follow_up_adds_only_what_is_new(app: App, remember: RememberOne) -> None:
+    """C7.1: a chain of them, inside the budget of the first; the rest stays what the client shows (C7.2)."""
+    remember("Never force-push.", kind="censor")
+    old = remember("The port of the database is 5432.")
+    first = assemble(app, query="Which port has the database?")
+    new = remember("The port of the mirror database is 5433.")
+    second = assemble(app, query="Which port has the database?", previous=first.report.id)
+    assert (told(second, "follow_up"), told(second, "previous")) == ("added", first.report.id)
+    assert second.text.startswith(f'<memory-context id="{second.report.id}" adds-to="{first.report.id}">')
+    assert ids(second) == [new.id]
+    assert "5432" not in second.text
+    assert "force-push" not in second.text
+    assert second.report.token_count == tokens(second.text) <= 8_000 - first.report.token_count
+    third_fact = remember("The port of the test database is 5434.")
+    third = assemble(app, query="Which port has the database?", previous=second.report.id)
+    assert ids(third) == [third_fact.id]
+    same = assemble(app, query="Which port has the database?", previous=third.report.id)
+    assert told(same, "follow_up") == "unchanged"
+    assert f'id="{third.report.id}"' in same.text
+    assert old.id not in ids(third)
+
+
+def test_a_name_that_is_new_is_searched_for_and_added(app: App, remember: RememberOne) -> None:
+    """C7.1: "and what of Grace?"; that the first one is not named any more is no change."""
+    ada = remember("Ada Lovelace is on call for the billing service this week.")
+    first = assemble(app, query="Is Ada Lovelace on call this week?")
+    assert ids(first) == [ada.id]
+    remember("Grace Hopper is on call for the mail service this week.")
+    second = assemble(app, query="Is Grace Hopper on call this week?", previous=first.report.id)
+    assert told(second, "follow_up") == "added"
+    assert "Grace Hopper" in second.text
+    assert ada.id not in ids(second)
+
+
+def test_a_task_that_moves_on_is_added_and_its_stack_stays(app: App, remember: RememberOne) -> None:
+    """C7.1, C7.2: the new line of the task, not the whole block again."""
+    remember("The port of the database is 5432.")
+    push(app, "move the database to another port")
+    first = assemble(app)
+    push(app, "stop the database on its port")
+    second = assemble(app, query="move the database to another port", previous=first.report.id)
+    assert told(second, "follow_up") == "added"
+    assert "stop the database on its port" in second.text
+    assert "5432" not in second.text
+
+
+def reason(app: App, previous: Context, **fields: Any) -> object:
+    context = assemble(app, previous=previous.report.id, **fields)
+    assert told(context, "follow_up") == "rebuilt"
+    assert "unchanged" not in context.text
+    assert "5433" in context.text or "5432" in context.text or "lunch" in context.text
+    replaces = f' replaces="{previous.report.id}">'
+    assert (replaces in context.text.splitlines()[0]) == (
+        told(context, "reason") != "the earlier context is not known here"
+    )
+    assert context.report.token_count == tokens(context.text)
+    return told(context, "reason")
+
+
+def test_a_block_is_rebuilt_with_its_reason(app: App, open_memory: Callable[..., App], remember: RememberOne) -> None:
+    """C7.1: another strategy, another question, a decision, something not known here."""
+    remember("The port of the database is 5432.")
+    remember("In the canteen lunch is at noon.")
+    query = "Which port has the database?"
+    first = assemble(app, query=query)
+    assert reason(app, first, query=query, strategy="debugging") == "another strategy"
+    assert reason(app, first, query="When is lunch in the canteen?") == "another question"
+    deciding = assemble(app, query=query, strategy="decision")
+    remember("The port of the mirror is 5433.")
+    assert reason(app, deciding, query=query, strategy="decision") == "a decision is about to be made"
+    bob = open_memory(agent="bob")
+    assert reason(bob, first, query=query) == "the earlier context is not known here"
+
+
+@pytest.mark.parametrize("change", ["outcome", "text", "superseded", "retired", "erased"])
+def test_a_block_is_rebuilt_where_something_it_shows_is_not_so_any_more(
+    app: App, remember: RememberOne, change: str
+) -> None:
+    """C7.1, R8, R9: the client must not go on from a wrong line."""
+    old = remember("The port of the database is 5432.", kind="decision")
+    remember("The port of the mirror database is 5433.")
+    query = "What is the port of the database?"
+    first = assemble(app, query=query, strategy="question")
+    assert old.id in ids(first)
+    if change == "outcome":
+        app.revise(Revision(id=old.id, outcome="failure"), app.caller())
+    elif change == "text":
+        app.revise(Revision(id=old.id, text="The port of the database is 5433."), app.caller())
+    elif change == "superseded":
+        remember("The port of the database is 5434.", supersedes=(old.id,))
+    else:
+        app.forget([old.id], "retire" if change == "retired" else "erase", app.caller())
+    context = assemble(app, query=query, strategy="question", previous=first.report.id)
+    assert told(context, "follow_up") == "rebuilt"
+    assert "5432" not in context.text or change == "outcome"
+
+
+def test_under_token_pressure_the_block_is_rebuilt_and_what_must_stay_stays(app: App, remember: RememberOne) -> None:
+    """C7.1, C7.2: censors, identity and the task stack."""
+    remember("You are the release manager.", kind="identity")
+    remember("Never force-push.", kind="censor", details={"action": "block"})
+    push(app, "ship the release of service number seven")
+    app.remember([NewRecord(text=f"Service {n} has release number {n}.") for n in range(12)], app.caller())
+    first = assemble(app, query="release of service", max_tokens=300)
+    app.remember(
+        [NewRecord(text=f"Release number {n} of service {n} failed.", pinned=True) for n in range(12)], app.caller()
+    )
+    context = assemble(app, query="release of service", max_tokens=300, previous=first.report.id)
+    assert (told(context, "follow_up"), told(context, "reason")) == ("rebuilt", "token pressure")
+    for line in ("You are the release manager.", "Never force-push.", "ship the release of service number seven"):
+        assert line in context.text
+    assert context.report.token_count == tokens(context.text) <= 300
+
+
+def test_what_does_not_fit_beside_the_shown_is_not_added_in_part(app: App, remember: RememberOne) -> None:
+    """C7.1: there is room for one line more, and there are ten."""
+    remember("Service seven has release number seven.")
+    first = assemble(app, query="release of service", max_tokens=120)
+    app.remember([NewRecord(text=f"Service {n} has release number {n}.") for n in range(10)], app.caller())
+    context = assemble(app, query="release of service", max_tokens=120, previous=first.report.id)
+    assert (told(context, "follow_up"), told(context, "reason")) == ("rebuilt", "token pressure")
+    assert context.report.token_count == tokens(context.text) <= 120
+
+
+def test_without_an_embedder_only_the_same_words_are_the_same_question(
+    app: App, remember: RememberOne, embedder: MiniLMEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C7.1, S2.2: what cannot be compared is another question."""
+    remember("The port of the database is 5432.")
+
+    def fail(_: str) -> object:
+        raise StoreUnavailable("no model")
+
+    monkeypatch.setattr(embedder, "embed_query", fail)
+    first = assemble(app, query="port of the database")
+    remember("The port of the mirror database is 5433.")
+    assert reason(app, first, query="database port") == "another question"
+    second = assemble(app, query="port of the database", previous=first.report.id)
+    assert told(second, "follow_up") == "added"
+    assert "5433" in second.text
+
+
+def test_what_is_known_of_shown_blocks_is_bounded(app: App, remember: RememberOne) -> None:
+    """C7.1: the oldest are forgotten, and a follow-up on them is the whole block."""
+    remember("The port of the database is 5432.")
+    first = assemble(app, max_tokens=500)
+    for n in range(SHOWN):
+        assemble(app, max_tokens=501 + n)
+    context = assemble(app, max_tokens=9_000, previous=first.report.id)
+    assert told(context, "reason") == "the earlier context is not known here"
+
+
+def test_an_added_block_accounts_for_everything(app: App, remember: RememberOne) -> None:
+    """B1.3: also for what the whole would have left out."""
+    port = remember("The port of the database is 5432.")
+    lunch = remember("In the canteen lunch is at noon.")
+    first = assemble(app, query="Which port has the database?")
+    remember("The port of the mirror database is 5433.")
+    second = assemble(app, query="Which port has the database?", previous=first.report.id)
+    assert told(second, "follow_up") == "added"
+    assert [(o.id, o.reason) for o in second.report.omitted] == [
+        (lunch.id, "below the relevance floor"), (port.id, "shown already"),
+    ]  # fmt: skip
+
+
+def test_a_correction_of_what_was_shown_first_rebuilds_however_long_the_chain(app: App, remember: RememberOne) -> None:
+    """C7.1, R8: also of what the present question does not find any more."""
+    port = remember("The port of the database is 5432.")
+    first = assemble(app, query="Which port has the database?")
+    remember("The port of the mirror database is 5433.")
+    second = assemble(app, query="Which port has the database?", previous=first.report.id)
+    assert told(second, "follow_up") == "added"
+    app.revise(Revision(id=port.id, text="Lunch is at noon in the canteen."), app.caller())
+    third = assemble(app, query="Which port has the database?", previous=second.report.id)
+    assert (told(third, "follow_up"), told(third, "reason")) == ("rebuilt", "what was shown has changed")
+    assert "5432" not in third.text
+
+
+def test_other_filters_and_a_smaller_budget_rebuild(app: App, remember: RememberOne) -> None:
+    """C7.1, B1.4: what the client shows is not the answer to that."""
+    port = remember("The port of the database is 5432. " + "It is the port. " * 20)
+    query = "Which port has the database?"
+    first = assemble(app, query=query)
+    second = assemble(app, query=query, previous=first.report.id, exclude=(port.id,))
+    assert (told(second, "follow_up"), told(second, "reason")) == ("rebuilt", "other filters")
+    smaller = assemble(app, query=query, previous=first.report.id, max_tokens=first.report.token_count - 1)
+    assert (told(smaller, "follow_up"), told(smaller, "reason")) == ("rebuilt", "token pressure")
+
+
+def test_an_account_stays_when_its_context_is_confirmed(app: App, remember: RememberOne) -> None:
+    """B1.3: `unchanged` is counted, and takes nothing's place."""
+    remember("The port of the database is 5432. " * 8)
+    first = assemble(app, query="Which port has the database?")
+    before = app.context_report(first.report.id, app.caller())
+    same = assemble(app, query="Which port has the database?", previous=first.report.id)
+    assert told(same, "follow_up") == "unchanged"
+    assert app.context_report(first.report.id, app.caller()) == before
+
+
+def test_two_sessions_of_one_agent_do_not_share_what_they_show(app: App, remember: RememberOne) -> None:
+    """B11.2: the id tells which block a block goes on from; another session rebuilds."""
+    remember("The port of the database is 5432.")
+    request = ContextRequest(query="Which port has the database?")
+    first = app.assemble_context(request, app.caller("s1"))
+    remember("The port of the mirror database is 5433.")
+    other = app.assemble_context(replace(request, previous=first.report.id), app.caller("s2"))
+    assert told(other, "reason") == "the earlier context is not known here"
+
+
+def test_an_event_joins_no_record_that_does_not_hold_any_more(app: App, remember: RememberOne) -> None:
+    """B8.2, R8: what was corrected or retired meanwhile is left out, and so is a retired record itself."""
+    port, lunch, old = (
+        remember(text) for text in ("The port is 5432.", "The port has a mirror.", "The port was 1234.")
+    )
+    first = assemble(app, query="port")
+    app.revise(Revision(id=port.id, text="The port is 5433."), app.caller())
+    app.forget([old.id], "retire", app.caller())
+    event = remember("Somebody changed the port.", kind="event")
+    added = app.add_event(first.report.id, event.id, app.caller())
+    assert ids(added)[0] == event.id
+    assert lunch.id in ids(added)
+    assert "5432" not in added.text
+    assert "1234" not in added.text
+    app.forget([event.id], "retire", app.caller())
+    with pytest.raises(NotFound):
+        app.add_event(added.report.id, event.id, app.caller())

@@ -1,0 +1,91 @@
+from collections.abc import Callable
+from math import ceil
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.tokens import EXACT
+from mcp_memory.services.context.remind import READ_CHARACTERS, Reminder
+from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
+from tests.conftest import Clock
+
+PORT = "The staging database listens on port 6543."
+ASKED = "On which port does the staging database listen?"
+
+
+def stored(app: App, *items: NewRecord) -> list[str]:
+    return [one.id for one in app.remember(items, app.caller())]
+
+
+def test_what_was_learnt_is_given_with_its_account(app: App) -> None:
+    (port, _) = stored(app, NewRecord(text=PORT), NewRecord(text="Marta likes green tea."))
+    reminder = app.remind(ASKED, (), 500, app.caller())
+    assert reminder.ids == (port,)
+    assert f"## Known Information\n- [{port} fact 2026-11-20] {PORT}\n</memory-context>" in reminder.text
+    context_id = reminder.text.split('"')[1]
+    (fate,) = app.recall(RecallRequest(ids=(context_id,)), app.caller()).results
+    assert (fate["id"], fate["detail"]) == (port, "summary")
+    assert app.records.get([port], app.caller().scopes)[port].counters.accessed == 1
+
+
+def test_what_is_known_is_not_given_again(app: App) -> None:
+    (port,) = stored(app, NewRecord(text=PORT))
+    assert app.remind(ASKED, [port], 500, app.caller()) == Reminder()
+
+
+def test_neither_messages_nor_what_was_replaced_are_given(app: App, clock: Clock) -> None:
+    (old,) = stored(app, NewRecord(text=PORT))
+    clock.advance(hours=1)
+    (new, _) = stored(
+        app,
+        NewRecord(text="The staging database listens on port 7000.", supersedes=(old,)),
+        NewRecord(text="Where does the staging database listen?", kind="message"),
+    )
+    assert app.remind(ASKED, (), 500, app.caller()).ids == (new,)
+
+
+def test_what_says_the_same_is_given_once(app: App) -> None:
+    first, second = stored(app, NewRecord(text=PORT), NewRecord(text=PORT.rstrip("."), kind="procedure"))
+    assert set(app.remind(ASKED, (), 500, app.caller()).ids) < {first, second}
+
+
+def test_what_happened_in_a_finished_task_is_spoken_for_by_its_result(app: App) -> None:
+    me = app.caller()
+    app.tasks.push(PushRequest(goal="Move the database"), me)
+    app.tasks.push(PushRequest(goal="Find its port"), me)
+    stored(app, NewRecord(text="We saw the staging database listen on port 6543.", kind="episode"))
+    assert app.remind(ASKED, (), 500, me).ids
+    app.tasks.pop(PopRequest(result="6543"), me)
+    assert app.remind(ASKED, (), 500, me).ids == ()
+
+
+def test_a_budget_shortens_and_then_leaves_out(app: App) -> None:
+    long = (
+        " It was moved there in spring, when the old machine was given back and nobody wanted to pay for two of them."
+    )
+    stored(app, *(NewRecord(text=f"The staging database {n} listens on port {6000 + n}.{long}") for n in range(5)))
+    whole = app.remind(ASKED, (), 2_000, app.caller())
+    assert len(whole.ids) == 5
+    for budget in (0, 20, 60, 120, 200, 300):
+        reminder = app.remind(ASKED, (), budget, app.caller())
+        assert ceil(app.counter.count(reminder.text) * EXACT.factor) <= budget
+        assert len(reminder.ids) <= 5
+    assert 0 < len(app.remind(ASKED, (), 120, app.caller()).ids) < 5
+
+
+def test_a_prompt_without_a_subject_calls_for_nothing(app: App) -> None:
+    stored(app, NewRecord(text="Go on Fridays: releases are approved then."))
+    assert app.remind("ok, go on", (), 500, app.caller()) == Reminder()
+
+
+def test_of_a_long_prompt_both_ends_are_read(app: App) -> None:
+    (port,) = stored(app, NewRecord(text=PORT))
+    pasted = "x = compute(y)\n" * READ_CHARACTERS
+    assert app.remind(f"{pasted}\n{ASKED}", (), 500, app.caller()).ids == (port,)
+
+
+def test_private_records_of_another_agent_are_not_given(open_memory: Callable[..., App]) -> None:
+    """S4.1."""
+    theirs, mine = open_memory(agent="theirs"), open_memory(agent="mine")
+    stored(theirs, NewRecord(text=PORT, visibility="private"))
+    assert mine.remind(ASKED, (), 500, mine.caller()) == Reminder()

@@ -1,0 +1,24 @@
+"""Short ways to move through the tree of tasks, and to look at it."""
+
+from typing import Any
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.tasks import Stack
+from mcp_memory.services.memory.task_stack import Popped, PopRequest, PushRequest
+
+
+def push(app: App, goal: str = "", caller: Caller | None = None, **fields: Any) -> Stack:
+    return app.tasks.push(PushRequest(goal=goal, **fields), caller or app.caller())
+
+
+def pop(app: App, result: str = "done", caller: Caller | None = None, **fields: Any) -> Popped:
+    return app.tasks.pop(PopRequest(result=result, **fields), caller or app.caller())
+
+
+def goals(stack: Stack) -> list[str]:
+    return [task.goal for task in stack.path]
+
+
+def statuses(app: App) -> dict[str, str]:
+    return {task.goal: task.status for task in app.tasks.tree(app.caller())}

@@ -1,0 +1,199 @@
+"""Forgetting: for a while, or for good."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.compaction import replacing
+from mcp_memory.domain.model.records import Entity, Kind
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.errors import StoreBusy
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.memory.forget import Forgotten, Mode
+from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.stores.records import SqliteRecordStore, purge
+
+if TYPE_CHECKING:
+    from tests.conftest import Clock
+
+RememberOne = Callable[..., Remembered]
+
+
+def found(app: App, query: str, *, include_inactive: bool = False) -> list[str]:
+    request = RecallRequest(query=query, include_inactive=include_inactive)
+    return [str(result["id"]) for result in app.recall(request, app.caller()).results]
+
+
+@pytest.mark.parametrize("kind", ["fact", "decision", "message"])
+def test_a_retired_record_is_out_of_sight_until_it_is_restored(app: App, remember: RememberOne, kind: Kind) -> None:
+    """R9: in search, lists and contexts; asked for, it is still there."""
+    record = remember("The port is 5432.", kind=kind)
+    assert app.forget([record.id], "retire", app.caller()) == Forgotten(done=(record.id,), not_found=())
+    assert found(app, "port") == []
+    assert app.recall(RecallRequest(), app.caller()).results == ()
+    assert app.assemble_context(ContextRequest(query="port"), app.caller()).report.components == ()
+    assert found(app, "port", include_inactive=True) == [record.id]
+    assert app.forget([record.id], "restore", app.caller()).done == (record.id,)
+    assert found(app, "port") == [record.id]
+
+
+def test_forgetting_twice_is_forgetting_once(app: App, remember: RememberOne) -> None:
+    """R9: in each way; restoring what is there changes nothing."""
+    record = remember("The port is 5432.")
+    modes: list[Mode] = ["restore", "retire", "retire", "restore", "restore"]
+    for mode in modes:
+        assert app.forget([record.id, record.id], mode, app.caller()).done == (record.id,)
+    assert found(app, "port") == [record.id]
+    assert app.forget([record.id], "erase", app.caller()).done == (record.id,)
+    for mode in ("erase", "retire", "restore"):
+        assert app.forget([record.id], mode, app.caller()) == Forgotten(done=(), not_found=(record.id,))
+
+
+def test_an_unknown_id_is_named_and_hinders_nothing(app: App, remember: RememberOne) -> None:
+    """R9: the others are forgotten."""
+    record = remember("The port is 5432.")
+    assert app.forget(["r00zzzz", record.id], "retire", app.caller()) == Forgotten(
+        done=(record.id,), not_found=("r00zzzz",)
+    )
+
+
+def test_an_erased_record_is_in_no_file_and_no_answer(app: App, remember: RememberOne) -> None:
+    """R9: nor its earlier text, entities and details."""
+    record = remember(
+        "Zanzibar is the code word.", details={"why": "Quetzalcoatl"}, entities=(Entity(name="Xylophone"),)
+    )
+    app.revise(Revision(id=record.id, text="Timbuktu is the code word."), app.caller())
+    app.assemble_context(ContextRequest(query="Timbuktu code word"), app.caller())
+    app.forget([record.id], "erase", app.caller())
+    assert found(app, "code word", include_inactive=True) == []
+    app.close()
+    words = [b"zanzibar", b"timbuktu", b"quetzalcoatl", b"xylophone"]
+    for path in (path for path in app.settings.data_dir.rglob("*") if path.is_file()):
+        content = path.read_bytes().lower()
+        assert not [word for word in words if word in content]
+
+
+def test_a_forgotten_old_value_comes_back_as_an_old_value(app: App, remember: RememberOne) -> None:
+    """R8: restoring what was superseded does not bring the error back as truth."""
+    old = remember("The port is 5432.")
+    new = remember("The port is 6543.", supersedes=(old.id,))
+    for mode in ("retire", "restore"):
+        app.forget([old.id], mode, app.caller())
+    assert found(app, "which port") == [new.id, old.id]
+    assert [c.id for c in app.assemble_context(ContextRequest(), app.caller()).report.components] == [new.id]
+
+
+def test_what_an_erased_episode_stated_is_erased_with_it(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """R9, R8: its words are in no file; what was made of them since stays, and so does what names it otherwise."""
+    episode = remember(
+        "We met.\nThe code word is Zanzibar.\nThe vault word is Quetzalcoatl.\nThe gate word is Xylophone.",
+        kind="episode",
+    )
+    clock.advance(days=91)
+    app.maintain.step()
+    where = RecordFilter(scopes=app.caller().scopes)
+    ids = {each.text: each.id for each in app.records.list(where, "created", 9)}
+    code, vault, gate = (
+        ids[f"The {text}."]
+        for text in ("code word is Zanzibar", "vault word is Quetzalcoatl", "gate word is Xylophone")
+    )
+    app.revise(Revision(id=vault, text="The vault has no word."), app.caller())
+    app.revise(Revision(id=code, feedback="used"), app.caller())
+    app.revise(Revision(id=gate, text="The gate."), app.caller())
+    app.revise(Revision(id=gate, text="The gate word is Xylophone."), app.caller())
+    noted = remember("I was there.", details={"source": episode.id})
+    assert app.forget([episode.id, code], "erase", app.caller()) == Forgotten(
+        done=(episode.id, code), not_found=(), extracted=(gate,)
+    )
+    assert app.records.matching_ids(where) == {vault, noted.id}
+    assert remember("The vault word is Quetzalcoatl.").status == "superseded"
+    app.close()
+    words = [b"zanzibar", b"quetzalcoatl", b"xylophone"]
+    for path in (path for path in app.settings.data_dir.rglob("*") if path.is_file()):
+        content = path.read_bytes().lower()
+        assert not [word for word in words if word in content]
+
+
+def test_a_retired_episode_keeps_what_it_stated(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """R9: only what is erased takes its words along."""
+    episode = remember("We met.\nThe port is 5432.", kind="episode")
+    clock.advance(days=91)
+    app.maintain.step()
+    assert app.forget([episode.id], "retire", app.caller()).extracted == ()
+    assert len(found(app, "port")) == 1
+
+
+def test_what_a_summary_says_of_an_erased_message_goes_and_the_earlier_one_holds_again(
+    app: App, remember: RememberOne
+) -> None:
+    """R9, D3.2: in the log and as a record; what does not say it stays in both."""
+    me = app.caller()
+    assert isinstance(app.records, SqliteRecordStore)
+    logs = app.records.session_logs()
+    messages = [remember(text, kind="message", role="user").id for text in ("Hello.", "It is Zanzibar.", "Well.")]
+
+    def summarize(ids: Sequence[str], record_id: str) -> str:
+        entries = tuple(entry for entry in logs.log(me).entries if entry.id in ids)
+        made = replacing(entries, "summary", lambda own: f"Said so: {own}", len)
+        with app.records.write() as transaction:
+            number = transaction.begin_compaction(me, "call", 1.0, 100)
+            transaction.replace_entries([made], number, "threshold", me, 1.0, {made.entry.id: record_id})
+        return made.entry.id
+
+    earlier = remember("They greeted.", kind="summary")
+    standing = summarize(messages[:1], earlier.id)
+    later = remember("They greeted, and said Zanzibar.", kind="summary", supersedes=(earlier.id,))
+    summarize([standing, messages[1]], later.id)
+    assert app.forget([messages[1]], "erase", me) == Forgotten(done=(messages[1],), not_found=(), extracted=(later.id,))
+    assert [entry.id for entry in logs.log(me).entries] == [standing, messages[2]]
+    (held,) = app.records.get([earlier.id, later.id], me.scopes).values()
+    assert (held.id, held.status, held.superseded_by) == (earlier.id, "active", None)
+
+
+def test_forgetting_on_an_empty_store_finds_nothing(app: App) -> None:
+    """S3.1: no error."""
+    assert app.forget(["r000001"], "erase", app.caller()) == Forgotten(done=(), not_found=("r000001",))
+    assert app.forget([], "retire", app.caller()) == Forgotten(done=(), not_found=())
+
+
+def test_what_is_erased_while_the_files_are_in_use_goes_from_them_later(
+    app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R9: it is erased all the same; upkeep and the check-up see to the rest, and say so."""
+    monkeypatch.setattr(purge, "PURGE_PATIENCE_SECONDS", 0.0)
+    record = remember("The word is Zanzibar.")
+    remember("Another.")
+    reading = app.records.vector_changes(0, str(app.records.embedder_id()))
+    next(reading)
+    assert app.forget([record.id], "erase", app.caller()) == Forgotten(done=(record.id,), not_found=(), purged=False)
+    assert app.stirred.is_set()
+    pending = ("ok", "what was erased is still in the files, as other processes keep them in use")
+    for mend in (False, True):
+        told = [(each.state, each.says) for each in app.examine(mend=mend) if each.part == "database"]
+        assert told[1:] == [pending]
+    assert app.records.is_purge_pending()
+    assert list(reading)
+    mended = [(each.state, each.says) for each in app.examine(mend=True) if each.part == "database"]
+    assert mended[1:] == [("mended", "what was erased was taken out of the files")]
+    assert not app.records.is_purge_pending()
+    assert not app.keep_up()
+
+
+def test_upkeep_finishes_what_could_not_be_finished(
+    app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R9: of whichever process, and only once."""
+    monkeypatch.setattr(purge, "PURGE_PATIENCE_SECONDS", 0.0)
+    record = remember("The word is Zanzibar.")
+    remember("Another.")
+    reading = app.records.vector_changes(0, str(app.records.embedder_id()))
+    next(reading)
+    app.forget([record.id], "erase", app.caller())
+    with pytest.raises(StoreBusy):
+        app.keep_up()
+    assert list(reading)
+    assert (app.keep_up(), app.keep_up()) == (True, False)

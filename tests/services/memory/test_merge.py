@@ -1,0 +1,132 @@
+"""Another memory's records, added by what they say."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import Entity, NewRecord, Relation
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.ports import Origin, Piece
+from mcp_memory.services.memory.merge import Merged, Merging
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
+
+OpenMemory = Callable[..., App]
+
+
+@pytest.fixture
+def other(open_memory: OpenMemory) -> App:
+    """The memory that the records come from."""
+    return open_memory(folder="other", agent="bob")
+
+
+def pieces(app: App) -> list[Piece]:
+    return [piece for piece in app.records.transfer().leave() if not isinstance(piece, Origin)]
+
+
+def remember(app: App, *items: NewRecord) -> list[str]:
+    return [each.id for each in app.remember(items, app.caller())]
+
+
+def merge(app: App, other: App) -> Merged:
+    return Merging(app.records)(pieces(other))
+
+
+def texts(app: App) -> dict[str, str]:
+    """Ids of what is stored, by text."""
+    found = app.recall(RecallRequest(include_inactive=True, limit=50), app.caller()).results
+    return {str(each["text"]): str(each["id"]) for each in found}
+
+
+def test_what_both_know_stays_as_it_is_here_and_a_second_run_stores_nothing(app: App, other: App) -> None:
+    """S7.1: equal ids mean nothing, equal texts do."""
+    [mine] = remember(app, NewRecord(text="The cat sleeps.", importance=5))
+    remember(other, NewRecord(text="The dog barks.", importance=3, tags=("pets",)), NewRecord(text="The cat sleeps."))
+    assert merge(app, other) == Merged(stored=1, known=1, logged=0, hidden=0, tasks=0)
+    stored = texts(app)
+    assert stored["The cat sleeps."] == mine
+    dog = app.describe(stored["The dog barks."], app.caller())
+    assert (dog["importance"], dog["tags"], dog["agent"]) == (3, ["pets"], "bob")
+    before = app.records.revision()
+    assert merge(app, other) == Merged(stored=0, known=2, logged=0, hidden=0, tasks=0)
+    assert app.records.revision() == before
+
+
+def test_entities_and_relations_come_along(app: App, other: App) -> None:
+    """S7.1."""
+    anna = Entity(name="Anna", type="person", properties={"aliases": ["Annie"]})
+    relation = Relation(source="Anna", type="works_at", target="ACME", weight=0.5)
+    remember(other, NewRecord(text="Anna works at ACME.", entities=(anna,), relations=(relation,)))
+    merge(app, other)
+    entities, relations = app.records.links(texts(app)["Anna works at ACME."])
+    assert anna in entities
+    assert list(relations) == [relation]
+
+
+def test_records_name_each_other_by_their_ids_here(app: App, other: App) -> None:
+    """S7.1, R8: what replaced one, and what it was extracted from; a name of what did not come is dropped."""
+    remember(app, NewRecord(text="Something else."))
+    [old] = remember(other, NewRecord(text="Invoices are due in May."))
+    [told] = remember(other, NewRecord(text="We sat together.", kind="episode"))
+    remember(
+        other,
+        NewRecord(text="Invoices are due in June.", supersedes=(old,), details={"source": told}),
+        NewRecord(text="Lost.", details={"source": "r0000zz"}),
+    )
+    assert merge(app, other).stored == 4
+    here = texts(app)
+    replaced = app.describe(here["Invoices are due in May."], app.caller())
+    assert replaced["superseded_by"] == here["Invoices are due in June."]
+    assert replaced["status"] == "superseded"
+    told_here = app.describe(here["Invoices are due in June."], app.caller())["details"]
+    assert told_here == {"source": here["We sat together."]}
+    assert app.describe(here["Lost."], app.caller()).get("details", {}) == {}
+    assert merge(app, other).stored == 0
+
+
+def test_what_was_corrected_here_does_not_come_back(app: App, other: App) -> None:
+    """S7.1, R8."""
+    [mine] = remember(app, NewRecord(text="Port 80."))
+    app.revise(Revision(id=mine, text="Port 443."), app.caller())
+    remember(other, NewRecord(text="Port 80."))
+    assert merge(app, other) == Merged(stored=0, known=1, logged=0, hidden=0, tasks=0)
+
+
+def test_logs_tasks_and_open_branches_stay_behind(app: App, other: App) -> None:
+    """S7.1: a branch shows what it holds once it is closed; what was learnt below a task comes without it."""
+    me = other.caller()
+    remember(other, NewRecord(text="Hello.", kind="message", role="user"))
+    other.tasks.push(PushRequest(goal="Root"), me)
+    remember(other, NewRecord(text="Learnt at the root."))
+    other.tasks.push(PushRequest(goal="Try it", branch=True), me)
+    other.tasks.push(PushRequest(goal="Deeper"), me)
+    remember(other, NewRecord(text="Seen in the branch."))
+    assert merge(app, other) == Merged(stored=1, known=0, logged=1, hidden=1, tasks=3)
+    for _ in range(2):
+        other.tasks.pop(PopRequest(result="Done."), me)
+    assert merge(app, other).stored == 1
+    assert texts(app).keys() == {"Learnt at the root.", "Seen in the branch."}
+    assert not app.tasks.tree(app.caller())
+
+
+def test_nothing_is_stored_where_a_piece_cannot_be_read(app: App, other: App) -> None:
+    """S7.1, R1."""
+    remember(other, NewRecord(text="One."))
+
+    def reading() -> Iterator[Piece]:
+        yield from pieces(other)
+        raise InvalidRequest("Line 7 is wrong.")
+
+    with pytest.raises(InvalidRequest, match="Line 7"):
+        Merging(app.records)(reading())
+    assert texts(app) == {}
+
+
+def test_a_record_that_is_there_twice_is_refused(app: App, other: App) -> None:
+    """S7.1: and nothing of it is kept."""
+    remember(other, NewRecord(text="The dog barks."))
+    with pytest.raises(InvalidRequest, match="twice"):
+        Merging(app.records)(pieces(other) * 2)
+    assert texts(app) == {}

@@ -1,0 +1,235 @@
+"""Texts that an embedder refuses for good, next to those it takes."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.retrieval.queries import Vector
+from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.errors import StoreUnavailable, TextRefused
+from mcp_memory.ports import Vectors
+from mcp_memory.services.memory.reindex import BATCH, Reindex
+from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.stores.records import SqliteRecordStore
+from mcp_memory.stores.records.database import Database
+from tests.contract.conftest import BLANK
+
+RememberOne = Callable[..., Remembered]
+
+
+class Choosy:
+    """The built-in embedder, which refuses a batch that holds one of some words, and can be away."""
+
+    def __init__(self, inner: MiniLMEmbedder) -> None:
+        self._inner = inner
+        self.refused: frozenset[str] = frozenset()
+        self.is_away = False
+        self.requests = 0
+        self.id, self.dimensions, self.embed_query = inner.id, inner.dimensions, inner.embed_query
+
+    def embed(self, text: str) -> Vectors:
+        return self.embed_many([text])[0]
+
+    def embed_many(self, texts: Sequence[str]) -> Sequence[Vectors]:
+        self.requests += 1
+        if self.is_away:
+            raise StoreUnavailable("The embedder is away.")
+        if any(word in text for word in self.refused for text in texts):
+            raise TextRefused("The embedder refused the text.")
+        return self._inner.embed_many(texts)
+
+
+@pytest.fixture
+def embedder(embedder: MiniLMEmbedder) -> Choosy:
+    return Choosy(embedder)
+
+
+def texts_waiting(app: App, embedder: Choosy) -> list[str]:
+    return [text for _, _, text in app.records.unembedded(embedder.id, 1000)]
+
+
+def test_one_refused_text_of_many_costs_the_others_nothing(app: App, embedder: Choosy) -> None:
+    """S2.2: they are remembered with their vectors, in few requests."""
+    embedder.refused = frozenset({"poison"})
+    texts = [f"note {number}" for number in range(15)] + ["a poison"]
+    remembered = app.remember([NewRecord(text=text) for text in texts], app.caller())
+    assert [each.degraded for each in remembered] == [""] * 15 + ["vector: The embedder refused the text."]
+    assert texts_waiting(app, embedder) == ["a poison"]
+    assert embedder.requests <= 1 + 2 * 4
+
+
+def test_refused_texts_do_not_stand_in_the_way_of_later_ones(app: App, embedder: Choosy, remember: RememberOne) -> None:
+    """S2.2: not even a batch full of them, and they are not asked for again."""
+    embedder.is_away = True
+    for number in range(BATCH):
+        remember(f"poison {number}")
+    remember("The dog barks.")
+    embedder.is_away, embedder.refused = False, frozenset({"poison"})
+    assert app.reindex.catch_up() == 1
+    assert texts_waiting(app, embedder) == []
+    assert app.reindex.refused() == BATCH
+    before = embedder.requests
+    assert app.reindex.catch_up() == 0
+    assert embedder.requests == before
+
+
+def test_an_embedder_that_refuses_everything_is_told(app: App, embedder: Choosy, remember: RememberOne) -> None:
+    """S2.2: the fault is not with the texts, and none of them is passed over once it is mended."""
+    embedder.is_away = True
+    remember("The dog barks.")
+    with pytest.raises(StoreUnavailable, match="away"):
+        app.reindex.catch_up()
+    embedder.is_away, embedder.refused = False, frozenset({""})
+    with pytest.raises(TextRefused):
+        app.reindex.catch_up()
+    embedder.refused = frozenset()
+    assert app.reindex.catch_up() == 1
+
+
+def test_a_new_embedder_takes_over_without_what_it_refuses(app: App, embedder: Choosy, remember: RememberOne) -> None:
+    """S2.2: the refused record stays, and waits for nothing."""
+    remember("a poison")
+    remember("The dog barks.")
+    embedder.id, embedder.refused = "another", frozenset({"poison"})
+    assert Reindex(app.records, embedder)(2, lambda done, total: None) == 1
+    assert app.records.embedder_id() == "another"
+    assert app.records.count_unembedded() == 0
+    assert app.records.count_refused("another") == 1
+
+
+def test_a_refused_text_is_found_by_its_words_and_nothing_is_promised(
+    app: App, embedder: Choosy, remember: RememberOne, open_memory: Callable[..., App]
+) -> None:
+    """S2.2: in other processes neither, which do not ask for it again."""
+    embedder.refused = frozenset({"poison"})
+    bad = remember("a poison")
+    remember("The dog barks.")
+    for memory in (app, open_memory(session="later")):
+        before = embedder.requests
+        assert memory.reindex.catch_up() == 0
+        assert embedder.requests == before
+        answer = memory.recall(RecallRequest(query="poison"), memory.caller())
+        assert (answer.results[0]["id"], answer.degraded) == (bad.id, ())
+
+
+def test_a_refused_text_is_asked_for_again_where_it_may_help(app: App, embedder: Choosy, remember: RememberOne) -> None:
+    """S2.2: by who embeds everything anew, and by who corrects it; interrupted, it waits as before it was refused."""
+    embedder.refused = frozenset({"poison"})
+    one, two = remember("a poison"), remember("another poison")
+    remember("The dog barks.")
+    embedder.refused = frozenset()
+    app.revise(Revision(id=one.id, text="an antidote"), app.caller())
+    assert app.reindex.refused() == 1
+    embedder.is_away = True
+    with pytest.raises(StoreUnavailable):
+        app.reindex(0, lambda done, total: None)
+    assert (app.reindex.refused(), app.records.count_unembedded()) == (0, 1)
+    embedder.is_away = False
+    assert app.reindex(1, lambda done, total: None) == 1
+    assert (app.reindex.refused(), app.reindex.waiting()) == (0, 0)
+    embedded = {change.id for change in app.records.vector_changes(0, embedder.id)}
+    assert {one.id, two.id} <= embedded
+
+
+class Instant:
+    """An embedder that costs nothing, so that what is counted is the store's work."""
+
+    id = "instant"
+    dimensions = 4
+
+    def embed(self, text: str) -> Vectors:
+        return np.ones((1, 4), np.float32)
+
+    def embed_query(self, text: str) -> Vector:
+        return np.ones(4, np.float32)
+
+    def embed_many(self, texts: Sequence[str]) -> Sequence[Vectors]:
+        return [self.embed(text) for text in texts]
+
+
+def steps_to_embed(records: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many hundreds of steps SQLite's machine takes to bring so many records their vectors."""
+    steps = 0
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+
+    store = SqliteRecordStore(folder, Instant.id)
+    with store.write() as transaction:
+        for number in range(records):
+            record = replace(BLANK, id=transaction.next_id("r"), text=f"note {number}")
+            transaction.insert(record, None, (), (), in_session=False)
+    store.close()
+    connect = Database._connect  # pyright: ignore[reportPrivateUsage]
+
+    def counted(self: Database) -> sqlite3.Connection:
+        connection = connect(self)
+        connection.set_progress_handler(step, 100)
+        return connection
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Database, "_connect", counted)
+        store = SqliteRecordStore(folder, Instant.id)
+        reindex = Reindex(store, Instant())
+        embedded = [reindex.catch_up()]
+        while embedded[-1]:
+            embedded.append(reindex.catch_up())
+    assert (sum(embedded), store.count_unembedded(), store.may_lack_vectors()) == (records, 0, False)
+    store.close()
+    return steps
+
+
+def test_a_record_is_looked_at_a_few_times_however_many_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X3.1, X6.4: twice as many waiting records cost at most 2.5 times the steps, as after an import of all of them."""
+    few = steps_to_embed(1500, tmp_path / "few", monkeypatch)
+    many = steps_to_embed(3000, tmp_path / "many", monkeypatch)
+    assert many <= 2.5 * few
+
+
+def test_what_changed_behind_the_latest_batch_is_embedded_too(
+    app: App, embedder: Choosy, remember: RememberOne
+) -> None:
+    """S2.2: whoever goes from batch to batch comes back to what was passed; an erased record is no place to go on."""
+    embedder.is_away = True
+    first, *others = [remember(f"note {number}") for number in range(BATCH + 3)]
+    embedder.is_away = False
+    assert app.reindex.catch_up() == BATCH
+    embedder.is_away = True
+    app.revise(Revision(id=others[0].id, importance=2.0), app.caller())
+    with app.records.write() as transaction:
+        record = transaction.get(first.id)
+        assert record is not None
+        transaction.index_anew(record)
+    app.forget([others[BATCH - 2].id], "erase", app.caller())
+    embedder.is_away = False
+    assert app.reindex.catch_up() + app.reindex.catch_up() == 4
+    assert (app.reindex.catch_up(), app.records.may_lack_vectors()) == (0, False)
+
+
+def test_of_many_that_wait_none_is_embedded_in_passing(app: App, embedder: Choosy, remember: RememberOne) -> None:
+    """S2.2: a call that stores one record does not pay for them; upkeep does."""
+    embedder.is_away = True
+    for number in range(4):
+        remember(f"note {number}")
+    embedder.is_away = False
+    assert (app.reindex.catch_up(3), app.reindex.catch_up(4)) == (0, 4)
+
+
+def test_what_was_erased_while_it_waited_is_waited_for_no_longer(
+    app: App, embedder: Choosy, remember: RememberOne
+) -> None:
+    """S2.2: and nobody looks for it again."""
+    embedder.is_away = True
+    record = remember("note")
+    app.forget([record.id], "erase", app.caller())
+    assert app.records.may_lack_vectors()
+    assert (app.reindex.catch_up(), app.records.may_lack_vectors()) == (0, False)

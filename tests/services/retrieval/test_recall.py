@@ -1,0 +1,465 @@
+"""Recalling: by word and meaning, by id, by time, inside a budget, without losing anything between pages."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import Entity, NewRecord, Relation
+from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
+from mcp_memory.errors import InvalidRequest, StoreUnavailable
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.task_stack import PushRequest
+from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
+
+if TYPE_CHECKING:
+    from tests.conftest import Clock
+
+RememberOne = Callable[..., Remembered]
+DAY = 86_400.0
+COUNTER = TiktokenCounter()
+LONG = "\n".join(f'line {n}: "tab\t" \\ 数据库 🙂' for n in range(300))
+
+
+def recall(app: App, query: str = "", **fields: Any) -> RecallAnswer:
+    return app.recall(RecallRequest(query=query, **fields), app.caller())
+
+
+def texts(answer: RecallAnswer) -> list[str]:
+    return [str(result["text"]) for result in answer.results]
+
+
+def sent(result: object) -> int:
+    return COUNTER.count(json.dumps(result, ensure_ascii=False, separators=(",", ":")))
+
+
+def test_a_record_is_found_by_its_words_and_by_its_meaning(app: App, remember: RememberOne) -> None:
+    """R1, R5: best first, each with id, kind, date, score and summary."""
+    remember("Lunch is at one.")
+    fact = remember(
+        "Customer data lives in PostgreSQL.", tags=("db",), kind="decision", outcome="success", confidence=0.9
+    )
+    for query in ("postgresql", "where do we keep the clients' information?"):
+        assert recall(app, query).results[0]["id"] == fact.id
+    first = dict(recall(app, "postgresql").results[0])
+    assert 0.5 < float(str(first.pop("score"))) < 1
+    assert first == {
+        "id": fact.id,
+        "kind": "decision",
+        "text": "Customer data lives in PostgreSQL. → success",
+        "occurred_at": "2026-11-20T12:00:00Z",
+        "outcome": "success",
+        "confidence": 0.9,
+        "tags": ["db"],
+    }
+
+
+def test_what_has_nothing_to_do_with_the_query_is_not_answered(app: App, remember: RememberOne) -> None:
+    """R5: a short list beats a padded one."""
+    remember("Lunch is at one.")
+    assert recall(app, "xylophone").results == ()
+
+
+@pytest.mark.parametrize(
+    "query", ["", " ", "port", "the of and", "?!", "🙂", "last week", "9999-12-31", 'a"b OR NEAR(', "x" * 9_000]
+)
+def test_an_empty_store_answers_every_query(app: App, query: str) -> None:
+    """S3.1: with nothing, and without an error."""
+    assert recall(app, query) == RecallAnswer(results=())
+
+
+def test_a_store_of_superseded_records_alone_still_answers(app: App, remember: RememberOne) -> None:
+    """R8, C8.1: searchable, with the successor named, also where that was forgotten or erased."""
+    old = remember("The port is 5432.")
+    new = remember("The port is 6543.", supersedes=(old.id,))
+    app.forget([new.id], "retire", app.caller())
+    result = recall(app, "port").results[0]
+    assert (result["id"], result["status"], result["superseded_by"]) == (old.id, "superseded", new.id)
+    app.forget([new.id], "erase", app.caller())
+    assert "superseded_by" not in recall(app, "port").results[0]
+
+
+def test_a_superseded_record_ranks_below_its_successor_however_well_it_matches(app: App, remember: RememberOne) -> None:
+    """R8: also down a chain, and where the search alone would not have found the new value."""
+    first = remember("The staging database is called penguin.")
+    second = remember("It was renamed to walrus.", supersedes=(first.id,))
+    third = remember("Name since June: narwhal.", supersedes=(second.id,))
+    ids = [result["id"] for result in recall(app, "staging database penguin").results]
+    assert ids[0] == third.id
+    assert first.id in ids
+    assert recall(app, "staging database penguin", explain=True).results[0]["signals"]
+
+
+def test_without_query_and_ids_the_newest_are_listed(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """R5: page by page, none twice, none missing; what is planned ahead comes first."""
+    for n in range(7):
+        remember(f"Event {n}.", occurred_at=clock.now + (3 - n) * DAY)
+    everything = [f"Event {n}." for n in range(7)]
+    assert texts(recall(app)) == everything
+    seen: list[str] = []
+    offset: int | None = 0
+    while offset is not None:
+        answer = recall(app, limit=3, offset=offset)
+        assert answer.truncated == (answer.next_offset is not None)
+        seen += texts(answer)
+        offset = answer.next_offset
+    assert seen == everything
+
+
+def test_a_search_goes_on_where_the_last_page_ended(app: App) -> None:
+    """R5: until nothing is left; beyond the end there is nothing."""
+    app.remember([NewRecord(text=f"Service {n} listens on port {n}.") for n in range(7)], app.caller())
+    seen: list[str] = []
+    offset: int | None = 0
+    while offset is not None:
+        answer = recall(app, "which port", limit=3, offset=offset)
+        seen += texts(answer)
+        offset = answer.next_offset
+    assert len(seen) == len(set(seen)) == 7
+    beyond = recall(app, "which port", offset=99)
+    assert (beyond.results, beyond.truncated, beyond.next_offset) == ((), False, None)
+
+
+def test_filters_hold_for_search_and_list(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """R5, B1.4: kind, tag, time, task, session, entity."""
+    outside = remember("The port was 4321.", kind="decision", session_id="old talk", occurred_at=clock.now - 9 * DAY)
+    task = app.tasks.push(PushRequest(goal="ship"), app.caller()).path[0]
+    inside = remember("The port is 5432.", tags=("net", "db"), entities=(Entity(name="Postgres", type="database"),))
+    app.forget([remember("The port is nonsense.").id], "retire", app.caller())
+    filters: list[tuple[dict[str, Any], str]] = [
+        ({"kinds": ("fact",)}, inside.id),
+        ({"kinds": ("decision", "episode")}, outside.id),
+        ({"tags": ("db",)}, inside.id),
+        ({"since": "yesterday"}, inside.id),
+        ({"until": "last week"}, outside.id),
+        ({"entities": ("POSTGRES",)}, inside.id),
+        ({"session_id": "old talk"}, outside.id),
+    ]
+    for query in ("", "port"):
+        for fields, wanted in filters:
+            assert [result["id"] for result in recall(app, query, **fields).results] == [wanted], fields
+        assert len(recall(app, query).results) == 2
+        assert [result["id"] for result in recall(app, query, task_id=task.id).results] == [inside.id]
+        assert len(recall(app, query, include_inactive=True).results) == 3
+        assert recall(app, query, kinds=("fact",), tags=("other",)).results == ()
+
+
+def test_a_time_in_the_query_narrows_or_boosts(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """R6: alone it narrows; beside other words it lifts what happened then."""
+    remember("We upgraded the database to version 15.", kind="episode", occurred_at=clock.now - 8 * DAY)
+    remember("We upgraded the database to version 16.", kind="episode", occurred_at=clock.now - 200 * DAY)
+    for n in range(9):
+        remember(f"Team {n} met about its budget and holidays.", occurred_at=clock.now - 400 * DAY)
+    assert texts(recall(app, "what did we do last week?")) == ["We upgraded the database to version 15."]
+    for query, version in (("database upgrade last week", "15"), ("database upgrade in May 2026", "16")):
+        answer = recall(app, query, explain=True)
+        assert texts(answer)[0].endswith(f"{version}.")
+        assert len(answer.results) >= 2
+        signals = answer.results[0]["signals"]
+        assert isinstance(signals, Mapping)
+        assert "time" in signals
+
+
+@pytest.mark.parametrize("fields", [{"since": "nonsense"}, {"until": "2026-13-45"}])
+def test_a_time_that_cannot_be_read_is_refused(app: App, fields: dict[str, str]) -> None:
+    """S3.1: with what can be."""
+    with pytest.raises(InvalidRequest, match="is not a time; use ISO 8601"):
+        recall(app, **fields)
+
+
+def test_the_end_of_time_can_be_named(app: App, remember: RememberOne) -> None:
+    """R6: a sentinel date is a date."""
+    remember("The port is 5432.")
+    assert len(recall(app, until="9999-12-31").results) == 1
+    assert recall(app, since="9999").results == ()
+    assert len(recall(app, "port until 9999-12-31").results) == 1
+
+
+def test_ids_open_records_in_the_order_asked_for(app: App, remember: RememberOne) -> None:
+    """T5.1: whatever their status; unknown ones are named."""
+    first, second = remember("One."), remember("Two.")
+    app.forget([first.id], "retire", app.caller())
+    answer = recall(app, ids=(second.id, "r00zzzz", first.id))
+    assert texts(answer) == ["Two.", "One."]
+    assert answer.not_found == ("r00zzzz",)
+    assert recall(app, ids=("r00zzzz",)) == RecallAnswer(results=(), not_found=("r00zzzz",))
+    with pytest.raises(InvalidRequest, match="either query or ids"):
+        recall(app, "one", ids=(first.id,))
+
+
+def test_detail_chooses_how_much_of_a_text_is_shown(app: App, remember: RememberOne) -> None:
+    """C2.3: micro, summary, full; details of a kind with the full text."""
+    text = " ".join(f"Sentence {n} of the story." for n in range(60))
+    record = remember(text, kind="procedure", details={"name": "story"}, speaker="Ada", pinned=True)
+    micro, summary, full = (
+        dict(recall(app, ids=(record.id,), detail=d).results[0]) for d in ("micro", "summary", "full")
+    )
+    assert micro["text"] == "Sentence 0 of the story."
+    assert COUNTER.count(str(summary["text"])) <= 100
+    assert (full["text"], full["details"]) == (text, {"name": "story"})
+    assert (full["speaker"], full["pinned"]) == ("Ada", True)
+    assert "details" not in summary
+
+
+@given(max_tokens=st.integers(100, 900))
+@settings(max_examples=12)
+def test_the_pages_of_a_long_text_are_the_text(app: App, max_tokens: int) -> None:
+    """C2.3: escapes, emoji and scripts without spaces are cut nowhere; each page moves on and keeps to its budget."""
+    record = app.remember([NewRecord(text=LONG)], app.caller())[0]
+    pages: list[str] = []
+    offset: int | None = 0
+    while offset is not None:
+        answer = recall(app, ids=(record.id,), detail="full", offset=offset, max_tokens=max_tokens)
+        pages += texts(answer)
+        assert pages[-1]
+        assert sent(answer.results[0]) <= max_tokens
+        assert answer.truncated == (answer.next_offset is not None)
+        offset = answer.next_offset
+    assert "".join(pages) == LONG
+    assert texts(recall(app, ids=(record.id,), detail="full", offset=10**6)) == [""]
+
+
+def test_a_page_of_nothing_but_what_json_escapes_moves_on(app: App, remember: RememberOne) -> None:
+    """C2.3: the reader is never sent to the same offset for ever."""
+    text = "a" + '"\\' * 200 + "z"
+    record = remember(text)
+    seen, offset = "", 0
+    for _ in range(len(text)):
+        answer = recall(app, ids=(record.id,), detail="full", offset=offset, max_tokens=100)
+        seen += texts(answer)[0]
+        if answer.next_offset is None:
+            break
+        assert answer.next_offset > offset
+        offset = answer.next_offset
+    assert seen == text
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.53])
+def test_results_keep_to_the_budget_and_one_that_is_too_long_is_cut(
+    open_memory: Callable[..., App], factor: float
+) -> None:
+    """A3.1: in the client's tokens, by search, list and ids; something is always shown."""
+    app = open_memory(token_factor=factor)
+    items = [NewRecord(text=f"Port {n}: " + "the service listens there, " * (n % 9 * 6)) for n in range(20)]
+    ids = tuple(each.id for each in app.remember(items, app.caller()))
+    every: list[dict[str, Any]] = [
+        {"query": "service port"},
+        {"limit": 50},
+        {"ids": ids},
+        {"ids": ids, "detail": "full"},
+    ]
+    for max_tokens in (100, 200, 700, 2_000):
+        for fields in every:
+            answer = recall(app, max_tokens=max_tokens, **fields)
+            assert answer.results
+            assert sum(sent(result) for result in answer.results) * factor <= max_tokens
+            assert answer.truncated == (len(answer.results) < 20) or "query" in fields
+
+
+def test_the_account_of_a_context_can_be_paged_through(app: App) -> None:
+    """B1.3: every candidate once, first what was shown, then what was left out and why."""
+    app.remember([NewRecord(text=f"Service {n} listens on port {n}.") for n in range(30)], app.caller())
+    report = app.assemble_context(ContextRequest(max_tokens=200), app.caller()).report
+    fates: list[Mapping[str, object]] = []
+    offset: int | None = 0
+    while offset is not None:
+        answer = recall(app, ids=(report.id,), offset=offset, limit=4)
+        fates += answer.results
+        offset = answer.next_offset
+    assert [fate["id"] for fate in fates] == [c.id for c in report.components] + [o.id for o in report.omitted]
+    assert {str(fate["omitted"]) for fate in fates if "omitted" in fate} == {"no room in the budget"}
+    assert recall(app, ids=("c0000000000",)).not_found == ("c0000000000",)
+
+
+def test_opening_counts_as_access_and_looking_at_an_account_does_not_hide_it(
+    app: App, remember: RememberOne, clock: "Clock"
+) -> None:
+    """A1.1: what was recalled last is the most recent; the revision stays (B11.2)."""
+    record = remember("The port is 5432.")
+    before = app.records.revision()
+    clock.advance(hours=2)
+    recall(app, "port")
+    after = app.records.get([record.id], app.caller().scopes)[record.id]
+    assert (after.accessed_at, after.counters.accessed) == (clock.now, 1)
+    clock.advance(days=-3)
+    recall(app, "port")
+    after = app.records.get([record.id], app.caller().scopes)[record.id]
+    assert (after.accessed_at, after.counters.accessed) == (clock.now + 3 * DAY, 2)
+    assert app.records.revision() == before
+
+
+def test_a_source_that_fails_is_named_and_the_others_answer(
+    app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R5, S2.2: degraded says which and why; where none can answer, so does the error."""
+
+    def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("The index is away; call again.")
+
+    remember("The port is 5432.")
+    monkeypatch.setattr("mcp_memory.retrieval.vector.VectorSource.search", away)
+    answer = recall(app, "port")
+    assert (texts(answer), answer.degraded) == (["The port is 5432."], ("vector: The index is away; call again.",))
+    report = app.assemble_context(ContextRequest(query="port"), app.caller()).report
+    assert report.metadata["degraded"] == ["vector: The index is away; call again."]
+    for source in ("keyword.KeywordSource", "time_span.TimeSpanSource", "graph.GraphSource"):
+        monkeypatch.setattr(f"mcp_memory.retrieval.{source}.search", away)
+    with pytest.raises(StoreUnavailable, match="away; call again"):
+        recall(app, "port")
+
+
+def test_without_the_model_words_still_find(app: App, remember: RememberOne, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R5, S2.2: the embedder is named as degraded."""
+
+    def broken(*_: object) -> None:
+        raise StoreUnavailable("The model cannot run; reinstall mcp-memory-stack.")
+
+    remember("The port is 5432.")
+    monkeypatch.setattr("mcp_memory.encoders.embed_minilm.MiniLMEmbedder.embed_query", broken)
+    answer = recall(app, "port")
+    assert texts(answer) == ["The port is 5432."]
+    assert answer.degraded == ("vector: The model cannot run; reinstall mcp-memory-stack.",)
+
+
+def test_in_a_dialogue_the_neighbours_of_a_match_gain(app: App) -> None:
+    """R5: the answer stands beside the question; what an assistant said counts less than what the user said."""
+    turns = [
+        ("Ada", "user", "Which colour should the dashboard have?"),
+        ("Bot", "assistant", "I would paint the panels teal."),
+        ("Ada", "user", "Fine, and lunch is at one."),
+    ]
+    app.remember([NewRecord(text=t, kind="message", speaker=s, role=r) for s, r, t in turns], app.caller())
+    results = recall(app, "dashboard colour", explain=True).results
+    assert results[0]["speaker"] == "Ada"
+    signals = {str(result["text"]): result["signals"] for result in results}
+    teal = signals["I would paint the panels teal."]
+    assert isinstance(teal, Mapping)
+    assert {"neighbours", "assistant"} <= teal.keys()
+
+
+@pytest.mark.parametrize("detail", ["summary", "full"])
+@pytest.mark.parametrize("max_tokens", [100, 200, 2_000])
+def test_a_result_stays_in_the_budget_whatever_else_the_record_carries(
+    app: App, remember: RememberOne, max_tokens: int, detail: str
+) -> None:
+    """TOOLS, C2.3: many tags and long details give way before the text does."""
+    record = remember(
+        "The port is 5432. " * 200, tags=tuple(f"tag-number-{i}" for i in range(50)), details={"why": "word " * 5_000}
+    )
+    for answer in (
+        recall(app, "port", max_tokens=max_tokens, detail=detail),
+        recall(app, ids=(record.id,), max_tokens=max_tokens, detail=detail),
+    ):
+        shape = {"results": list(answer.results), "truncated": answer.truncated, "degraded": list(answer.degraded)}
+        assert sent({**shape, "next_offset": answer.next_offset}) <= max_tokens
+        assert answer.results[0]["id"] == record.id
+        assert answer.results[0]["text"]
+
+
+def test_reading_the_account_of_a_context_opens_no_record(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """A1.1: the order of last access stays."""
+    first, second = remember("The first."), remember("The second.")
+    context = app.assemble_context(ContextRequest(strategy="recent"), app.caller())
+    clock.advance(seconds=60)
+    recall(app, ids=(first.id,))
+    clock.advance(seconds=60)
+    assert {str(r["id"]) for r in recall(app, ids=(context.report.id,)).results} == {first.id, second.id}
+    again = app.assemble_context(ContextRequest(strategy="recent"), app.caller())
+    assert [c.id for c in again.report.components] == [first.id, second.id]
+
+
+def test_a_correction_does_not_turn_up_where_neither_it_nor_the_old_value_is_meant(
+    app: App, remember: RememberOne
+) -> None:
+    """A1.6, R8: it is no better an answer than what it replaced."""
+    old = remember("The deploy password is in vault A.")
+    remember("Credentials for releases are kept in vault B.", supersedes=(old.id,))
+    remember("Fold the egg whites into the batter.")
+    assert "Credentials" not in " ".join(texts(recall(app, "banana bread recipe with eggs")))
+
+
+def test_an_agent_opens_what_it_stored_in_a_branch_of_a_session_it_named(app: App) -> None:
+    """T4.3, T5.1: by its words in that session, by its id anywhere; others do not see it."""
+    mine = app.caller("a")
+    app.tasks.push(PushRequest(goal="try", branch=True), mine)
+    record = app.remember([NewRecord(text="zebra crossing")], mine)[0]
+    assert app.recall(RecallRequest(query="zebra"), mine).results[0]["id"] == record.id
+    assert app.recall(RecallRequest(ids=(record.id,)), app.caller()).results[0]["id"] == record.id
+    assert app.recall(RecallRequest(query="zebra"), app.caller("b")).results == ()
+
+
+def test_paging_reaches_every_match(app: App) -> None:
+    """R5: beyond the candidates of the first page."""
+    app.remember([NewRecord(text=f"note {n}", kind="message") for n in range(300)], app.caller())
+    seen: set[str] = set()
+    offset: int | None = 0
+    while offset is not None:
+        answer = recall(app, "note", limit=100, offset=offset, max_tokens=100_000)
+        seen |= {str(result["id"]) for result in answer.results}
+        offset = answer.next_offset
+    assert len(seen) == 300
+
+
+def test_nothing_lies_between_an_end_and_a_later_beginning(app: App) -> None:
+    """S3.1: said at once instead of an empty answer."""
+    with pytest.raises(InvalidRequest, match="since is not before until"):
+        recall(app, "x", since="2026-05-01", until="2026-01-01")
+
+
+@pytest.mark.parametrize(
+    ("query", "months"),
+    [
+        ("what did we do before March 2026?", {1}),
+        ("what did we do since March 2026?", {3, 7}),
+        ("what happened in March 2026?", {3}),
+        ("what did we do until July 2026?", {1, 3}),
+    ],
+)
+def test_a_question_about_nothing_but_a_time_is_answered_from_that_side_of_it(
+    app: App, query: str, months: set[int]
+) -> None:
+    """R6: before, since, in and until."""
+    items = [NewRecord(text=f"Month {m}.", occurred_at=app.parse_instant(f"2026-{m:02}-10")) for m in (1, 3, 7)]
+    app.remember(items, app.caller())
+    assert set(texts(recall(app, query))) == {f"Month {month}." for month in months}
+
+
+def test_a_record_two_relations_away_is_found(app: App, remember: RememberOne) -> None:
+    """R7, R5: sharing neither words nor meaning with the query; what is one relation nearer ranks higher."""
+    remember("Maintained by.", relations=(Relation(source="Heimdall", type="is part of", target="Bifrost"),))
+    remember("Depends on.", relations=(Relation(source="Bifrost", type="runs on", target="Yggdrasil"),))
+    near = remember("Renewal is due in March.", entities=(Entity(name="Bifrost"),))
+    far = remember("Invoices go to the Oslo office.", entities=(Entity(name="Yggdrasil"),))
+    for number in range(40):
+        remember(f"Lunch menu of day {number}: soup and bread.")
+    results = recall(app, "Heimdall", explain=True).results
+    signals = {str(result["id"]): cast("Mapping[str, float]", result["signals"]) for result in results}
+    graph = {record_id: parts["graph"] for record_id, parts in signals.items() if "graph" in parts}
+    assert graph[near.id] > graph[far.id] > 0
+
+
+def test_a_score_says_how_well_a_record_matches_not_only_that_it_is_the_best(app: App, remember: RememberOne) -> None:
+    """R5: the best of what does not fit stays low; an exact hit is high."""
+    for number in range(30):
+        remember(f"Lunch menu of day {number}: soup and bread.")
+    remember("The signing key of the mobile app expires in June.")
+    hit = recall(app, "when does the mobile app's signing key expire?").results[0]["score"]
+    stray = [float(str(r["score"])) for r in recall(app, "orbital mechanics of Neptune's moons").results]
+    assert float(str(hit)) > 0.7
+    assert all(score < 0.5 for score in stray)
+
+
+def test_a_rare_word_of_a_very_long_record_is_found(app: App) -> None:
+    """E7: a file of thousands of lines, read once, is found by a name that only it holds."""
+    words = "split join currency account ledger total invoice export cursor batch".split()
+    short = [NewRecord(text=f"We fixed the {words[n % 10]} of {words[n % 7]} {n}: it was slow.") for n in range(300)]
+    lines = [f"def {words[line % 6]}_{words[line % 5]}_{line}(): return {line}" for line in range(6_000)]
+    items = [NewRecord(text="\n".join(lines), kind="tool_result", tool="read_file"), *short]
+    file = app.remember(items, app.caller())[0]
+    found = app.recall(RecallRequest(query="split_split_4770"), app.caller())
+    assert file.id in [result["id"] for result in found.results]

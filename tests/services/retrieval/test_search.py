@@ -1,0 +1,118 @@
+"""Ranking for a query: sources side by side, and what happens when one of them gives way."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.retrieval.queries import Query
+from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.language.dates_dateparser import DateParserReader
+from mcp_memory.ports import FilterIndex, KeywordStore, Rarity, Source, VectorStore
+from mcp_memory.retrieval.keyword import KeywordSource
+from mcp_memory.retrieval.vector import VectorSource
+from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.retrieval.search import Querying, Ranking
+from mcp_memory.stores.filters import BitmapFilterIndex
+from mcp_memory.stores.keywords.index import InformationKeywordStore
+from mcp_memory.stores.records.transaction import embedder_mismatch
+from mcp_memory.stores.vectors.exact import ExactVectorStore
+
+
+class GivesWay:
+    """A source that finds nothing, and is gone when it is asked again."""
+
+    name = "vector"
+
+    def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
+        return {}
+
+    def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
+        raise StoreUnavailable("The index is gone.")
+
+
+class WaitsForTheOthers:
+    """A source that answers only once all of them have been asked."""
+
+    def __init__(self, name: str, all_asked: Barrier) -> None:
+        self.name = name
+        self._all_asked = all_asked
+
+    def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
+        self._all_asked.wait(timeout=30)
+        return {}
+
+    def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
+        return {}
+
+
+class Weightless(InformationKeywordStore):
+    """A keyword store that finds, and then cannot tell how rare anything is."""
+
+    def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
+        raise StoreUnavailable("The disk is gone.")
+
+
+Sources = Callable[[KeywordStore, VectorStore, FilterIndex], Sequence[Source]]
+
+
+def ranked(app: App, embedder: MiniLMEmbedder, keywords: KeywordStore, sources: Sources) -> Ranking:
+    """What comes of asking for "port" by these sources."""
+    vectors = ExactVectorStore(app.records, embedder.id, embedder_mismatch)
+    filters = BitmapFilterIndex(app.records)
+    asked = sources(keywords, vectors, filters)
+    with ThreadPoolExecutor(2) as pool:
+        querying = Querying(
+            app.records, vectors, keywords, filters, embedder, DateParserReader(), asked, pool, lambda: 0.0
+        )
+        return querying.rank("port", RecordFilter(scopes=app.caller().scopes))
+
+
+def test_sources_are_asked_side_by_side(app: App, embedder: MiniLMEmbedder) -> None:
+    """B3.1: one that waits holds up no other; asked one after the other, these would never answer."""
+    all_asked = Barrier(2)
+
+    def waiting(_: KeywordStore, __: VectorStore, ___: FilterIndex) -> Sequence[Source]:
+        return [WaitsForTheOthers(name, all_asked) for name in ("keyword", "vector")]
+
+    ranking = ranked(app, embedder, InformationKeywordStore(app.records), waiting)
+    assert (ranking.hits, ranking.found) == ((), {"keyword": 0, "vector": 0})
+
+
+def test_what_cannot_be_weighed_is_found_all_the_same(
+    app: App, embedder: MiniLMEmbedder, remember: Callable[..., Remembered]
+) -> None:
+    """R5, S2.2: and the answer says so."""
+    record = remember("The port is 5432.")
+
+    def both(keywords: KeywordStore, vectors: VectorStore, filters: FilterIndex) -> Sequence[Source]:
+        return KeywordSource(app.records, filters, keywords), VectorSource(app.records, filters, vectors)
+
+    ranking = ranked(app, embedder, Weightless(app.records), both)
+    assert [hit.id for hit in ranking.hits] == [record.id]
+    assert ranking.degraded == ("weighing: The disk is gone.",)
+
+
+def test_a_source_that_gives_way_half_way_is_named_and_the_others_answer(
+    app: App, embedder: MiniLMEmbedder, remember: Callable[..., Remembered]
+) -> None:
+    """R5: `degraded`, never a failed call."""
+    record = remember("The port is 5432.")
+
+    def one_gives_way(keywords: KeywordStore, _: VectorStore, filters: FilterIndex) -> Sequence[Source]:
+        return KeywordSource(app.records, filters, keywords), GivesWay()
+
+    ranking = ranked(app, embedder, InformationKeywordStore(app.records), one_gives_way)
+    assert [hit.id for hit in ranking.hits] == [record.id]
+    assert ranking.degraded == ("vector: The index is gone.",)
+
+
+def test_what_recall_weighs_can_be_looked_at(app: App, remember: Callable[..., Remembered]) -> None:
+    """R5: by whoever measures it: each source's scores of every candidate, and what each is."""
+    record = remember("The port is 5432.", kind="decision")
+    evidence = app.gather_evidence("port", app.caller(), 10)
+    assert evidence.kinds == {record.id: "decision"}
+    assert evidence.rankings["keyword"].keys() == evidence.rankings["vector"].keys() == {record.id}
+    assert evidence.background.information > 0

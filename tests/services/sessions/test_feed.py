@@ -1,0 +1,144 @@
+"""What a client says of its conversation becomes the log of its session, each thing once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.services.memory.prepare_record import Drafting, Made
+from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.sessions import feed
+from mcp_memory.services.sessions.compact import CompactRequest
+from mcp_memory.services.sessions.feed import Fed
+from tests.services.sessions.conversations import session
+
+
+@pytest.fixture
+def caller(app: App) -> Caller:
+    return app.caller("work")
+
+
+def _texts(app: App, caller: Caller) -> list[str]:
+    return [entry.text for entry in app.logs.log(caller).entries]
+
+
+def test_a_conversation_is_stored_as_it_was_said(app: App, caller: Caller) -> None:
+    told = session(3)
+    assert app.feed(told, caller) == Fed(stored=len(told))
+    entries = app.logs.log(caller).entries
+    assert [(entry.kind, entry.role, entry.text, entry.tool, entry.call_id) for entry in entries] == [
+        (record.kind, record.role, record.text, record.tool, record.call_id) for record in told
+    ]
+
+
+def test_what_is_told_again_is_stored_once(app: App, caller: Caller) -> None:
+    """R2: two equal messages of one conversation are two, the same one told twice is one."""
+    told = [*session(2), *session(2)]
+    app.feed(told[:7], caller)
+    assert app.feed(told, caller) == Fed(stored=len(told) - 7, known=7)
+    assert app.feed(told[12:], caller) == Fed(known=len(told) - 12)
+    assert _texts(app, caller) == [record.text for record in told]
+
+
+def test_a_conversation_of_many_batches_keeps_its_order(
+    app: App, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "BATCH", 3)
+    told = session(4)
+    assert app.feed(told, caller).stored == len(told)
+    assert _texts(app, caller) == [record.text for record in told]
+
+
+def test_what_remember_stored_is_known_when_the_whole_conversation_is_told(app: App, caller: Caller) -> None:
+    told = session(2)
+    app.remember(told[:4], caller)
+    named = [replace(record, details={"message_id": f"m{place}"}) for place, record in enumerate(told)]
+    assert app.feed(named, caller) == Fed(stored=len(told) - 4, known=4)
+    assert app.feed(named, caller) == Fed(known=len(told))
+
+
+def test_a_compacted_conversation_goes_on_where_it_stands(app: App, caller: Caller) -> None:
+    """D3.1: a client that shows our replacements tells them back; they are no news."""
+    app.feed(session(30), caller)
+    app.compact(CompactRequest(window=4_000, force=True), caller)
+    live = app.logs.log(caller)
+    shown = [
+        NewRecord(kind=entry.kind, role=entry.role, text=entry.text, tool=entry.tool, call_id=entry.call_id)
+        for entry in live.entries
+    ]
+    new = NewRecord(kind="message", role="user", text="What is left to do?")
+    assert app.feed([*shown, new], caller).stored == 1
+    assert app.logs.log(caller).entries[:-1] == live.entries
+
+
+def test_a_conversation_of_which_some_was_erased_is_not_told_twice(app: App, caller: Caller) -> None:
+    """R9: nor one that an older client tells as it was some turns ago."""
+    told = session(6)
+    app.feed(told, caller)
+    app.forget([app.logs.said(caller)[7].id], "erase", caller)
+    assert app.feed([*told, *session(7)[30:]], caller) == Fed(stored=6, known=29)
+    assert app.feed(told[:12], caller) == Fed(known=12)
+
+
+@pytest.mark.parametrize("has_ids", [False, True])
+@pytest.mark.parametrize("behind", [0, 4, 18, 30])
+def test_what_another_process_is_told_meanwhile_is_stored_once(
+    open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch, behind: int, has_ids: bool
+) -> None:
+    """R2, S1.1: the hook of a client and its server are told the same conversation at the same time."""
+    monkeypatch.setattr(feed, "BATCH", 7)
+    app, hook = open_memory(), open_memory()
+    caller, told = app.caller("work"), session(6)
+    if has_ids:
+        told = [replace(record, details={"message_id": f"m{place}"}) for place, record in enumerate(told)]
+    meanwhile = [told[: behind + 4], told[:behind], []]
+
+    def make(self: Drafting, items: Sequence[NewRecord], *, embedded: bool = True) -> list[Made]:
+        if self is app_drafting and meanwhile and (others := meanwhile.pop()):
+            hook.feed(others, caller)
+        return original(self, items, embedded=embedded)
+
+    original, app_drafting = Drafting.make, app._drafting  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(Drafting, "make", make)
+    fed = app.feed(told, caller)
+    assert fed.stored + fed.known == len(told)
+    assert _texts(app, caller) == [record.text for record in told]
+
+
+def test_secrets_are_cut_out_and_counted(app: App, caller: Caller) -> None:
+    """R4."""
+    secret = NewRecord(kind="tool_result", text="export AWS_ACCESS_KEY_ID=AKIAIOSFODNN7QZKWMTR", call_id="c1")
+    assert app.feed([secret], caller) == Fed(stored=1, redacted=1)
+    assert "AKIA" not in _texts(app, caller)[0]
+    assert app.feed([secret], caller) == Fed(known=1)
+
+
+def test_what_was_fed_is_found_by_word_at_once_and_by_meaning_soon(app: App, caller: Caller) -> None:
+    """R1: the vectors are made by the next steps of upkeep."""
+    app.feed([NewRecord(kind="message", role="user", text="The canary deploys fail on Fridays.")], caller)
+    (found,) = app.recall(RecallRequest(query="canary"), caller).results
+    assert found["text"] == "The canary deploys fail on Fridays."
+    while app.keep_up():
+        pass
+    meant = app.recall(RecallRequest(query="releases breaking at the end of the week"), caller)
+    assert [result["id"] for result in meant.results] == [found["id"]]
+
+
+def test_two_sessions_and_two_agents_have_logs_of_their_own(open_memory: Callable[..., App]) -> None:
+    app, other = open_memory(agent="one"), open_memory(agent="two")
+    for number, who in enumerate((app.caller("a"), app.caller("b"))):
+        app.feed(session(1 + number), who)
+    other.feed(session(3), other.caller("a"))
+    sizes = [app.logs.size(app.caller("a")), app.logs.size(app.caller("b")), other.logs.size(other.caller("a"))]
+    assert [size.entries for size in sizes] == [5, 10, 15]
+
+
+def test_an_empty_entry_stores_nothing(app: App, caller: Caller) -> None:
+    """S3.1."""
+    with pytest.raises(InvalidRequest, match="empty"):
+        app.feed([NewRecord(kind="message", text="Hello"), NewRecord(kind="message", text=" ")], caller)
+    assert not _texts(app, caller)

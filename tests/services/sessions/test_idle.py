@@ -1,0 +1,164 @@
+"""Logs near their window are compacted without being asked."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from mcp_memory import app as app_module
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.sessions.summary import structured
+from mcp_memory.ports import Embedder, Summarized, Summarizer, SummaryRequest, TokenCounter
+from mcp_memory.settings import Settings
+from tests.conftest import Clock
+from tests.services.sessions.conversations import fed, session
+
+
+def _kept_up(app: App) -> None:
+    while app.idle_compaction.step():
+        pass
+
+
+@pytest.mark.parametrize(("share", "minutes", "is_compacted"), [(0.6, 60, False), (0.75, 1, False), (0.75, 6, True)])
+def test_a_log_of_seventy_percent_is_compacted_once_its_session_is_silent(
+    open_memory: Callable[..., App], clock: Clock, share: float, minutes: int, is_compacted: bool
+) -> None:
+    """D1.1: when idle, at 70 %."""
+    probe = open_memory(folder=None)
+    tokens = fed(probe, probe.caller("work"), 30).tokens
+    app = open_memory(compaction_window=int(tokens / share))
+    log = fed(app, app.caller("work"), 30)
+    clock.advance(seconds=60 * minutes)
+    _kept_up(app)
+    compactions = app.logs.compactions(app.caller("work"))
+    assert [one.trigger for one in compactions] == (["idle"] if is_compacted else [])
+    assert (app.logs.size(app.caller("work")).tokens < log.tokens) == is_compacted
+
+
+def test_a_log_of_eighty_percent_is_compacted_at_once(open_memory: Callable[..., App]) -> None:
+    """D1.1: forced; every session by itself, whoever serves."""
+    app, other = open_memory(compaction_window=6_000), open_memory(agent="other", compaction_window=6_000)
+    for caller in (app.caller("one"), app.caller("two"), other.caller("one")):
+        fed(app, caller, 20)
+    _kept_up(app)
+    for caller in (app.caller("one"), app.caller("two"), other.caller("one")):
+        assert [one.trigger for one in app.logs.compactions(caller)] == ["forced"]
+        assert app.logs.size(caller).tokens <= 0.9 * 6_000
+
+
+def test_the_logs_of_others_are_sent_to_no_model(
+    open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S4.1, D7.1: what one agent has configured is not for another's words, nor for those of another project."""
+    asked: list[str] = []
+
+    class Model:
+        name = "model"
+
+        def summarize(self, request: SummaryRequest) -> Summarized:
+            asked.append(request.entries[0].text)
+            return Summarized(summary=structured({"goal": ["Every service on its new port."]}), by="model")
+
+    def make_with_model(settings: Settings, embedder: Embedder, counter: TokenCounter) -> Mapping[str, Summarizer]:
+        return {**make(settings, embedder, counter), "model": Model()}
+
+    make = app_module.make_summarizers
+    monkeypatch.setattr(app_module, "make_summarizers", make_with_model)
+    app = open_memory(compaction_window=4_000)
+    others = [open_memory(agent="other"), open_memory(namespace="elsewhere")]
+    for each in others:
+        fed(each, each.caller("work"), 40, output_lines=2)
+    _kept_up(app)
+    assert asked == []
+    assert all(each.logs.stand_ins(each.caller("work")) for each in others)
+    fed(app, app.caller("work"), 40, output_lines=2)
+    _kept_up(app)
+    assert asked
+
+
+def test_a_window_is_reckoned_in_the_clients_tokens(open_memory: Callable[..., App]) -> None:
+    """D1.1: a client whose tokens are shorter fills its window sooner."""
+    probe = open_memory(folder=None)
+    tokens = fed(probe, probe.caller("work"), 20).tokens
+    for factor, is_due in ((1.0, 0), (1.5, 1)):
+        app = open_memory(folder=None, compaction_window=int(tokens / 0.6), token_factor=factor)
+        fed(app, app.caller("work"), 20)
+        assert app.idle_compaction.due() == is_due
+
+
+def test_the_last_client_that_called_is_reckoned_for(open_memory: Callable[..., App]) -> None:
+    app = open_memory()
+    app.caller(client="claude-code")
+    assert app.factor(app.caller()).factor > 1
+
+
+def test_automatic_compaction_can_be_switched_off(open_memory: Callable[..., App]) -> None:
+    """D1.2."""
+    app = open_memory(compaction="off", compaction_window=6_000)
+    log = fed(app, app.caller("work"), 20)
+    _kept_up(app)
+    assert app.logs.log(app.caller("work")) == log
+
+
+def test_a_log_that_cannot_be_made_shorter_is_left_until_it_grows(open_memory: Callable[..., App]) -> None:
+    """E1.3: or upkeep would never come to rest."""
+    app = open_memory(compaction_window=1_000)
+    caller = app.caller("work")
+    fed(app, caller, 8)
+    _kept_up(app)
+    assert not app.idle_compaction.step()
+    fed(app, caller, 12)
+    assert app.idle_compaction.step()
+
+
+def test_a_log_of_one_question_is_tried_once(open_memory: Callable[..., App]) -> None:
+    """E1.3: nothing of it can go."""
+    app = open_memory(compaction_window=1_000)
+    app.feed([NewRecord(kind="message", role="user", text="word " * 850)], app.caller("work"))
+    assert app.idle_compaction.due()
+    _kept_up(app)
+    assert not app.idle_compaction.due()
+    assert not app.logs.compactions(app.caller("work"))
+
+
+def test_what_is_said_during_a_compaction_is_compacted_by_the_next(
+    open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D1.1: a log that grew meanwhile is not one that cannot be made shorter."""
+
+    class Meanwhile:
+        name = "extractive"
+
+        def summarize(self, request: SummaryRequest) -> Summarized:
+            if not said:
+                said.append(app.feed(session(80, output_lines=2)[200:], app.caller("work")).stored)
+            return Summarized(summary=structured({"goal": ["Every service on its new port."]}), by="extractive")
+
+    said: list[int] = []
+
+    def make_slow(_: Settings, __: Embedder, ___: TokenCounter) -> Mapping[str, Summarizer]:
+        return {"extractive": Meanwhile()}
+
+    monkeypatch.setattr(app_module, "make_summarizers", make_slow)
+    app = open_memory(compaction_window=4_000)
+    app.feed(session(80, output_lines=2)[:200], app.caller("work"))
+    _kept_up(app)
+    assert said
+    assert app.logs.size(app.caller("work")).tokens <= 0.9 * 4_000
+    assert not app.idle_compaction.due()
+
+
+def test_a_session_that_was_silent_for_days_is_left_alone(open_memory: Callable[..., App], clock: Clock) -> None:
+    app = open_memory(compaction_window=6_000)
+    log = fed(app, app.caller("work"), 20)
+    clock.advance(days=3)
+    _kept_up(app)
+    assert app.logs.log(app.caller("work")) == log
+
+
+def test_a_step_tells_what_it_did(open_memory: Callable[..., App]) -> None:
+    app = open_memory(compaction_window=6_000)
+    fed(app, app.caller("work"), 20)
+    told: list[str] = []
+    assert app.idle_compaction.step(lambda done: told.append(done.session_id))
+    assert told == ["work"]

@@ -1,0 +1,219 @@
+"""What memory holds, shown."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import Entity, NewRecord, Relation
+from mcp_memory.errors import NotFound
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.memory.echo_filter import KEPT, GivenOut
+from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.memory.task_stack import PushRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.status.overview import LOG_SHOWN
+from tests.conftest import Clock
+
+RememberOne = Callable[..., Remembered]
+
+
+def test_status_counts_what_is_there(app: App, remember: RememberOne) -> None:
+    """C9.1: an empty memory too."""
+    empty = app.status(app.caller())
+    assert (empty["records"], empty["statuses"], empty["tasks"], empty["sessions"]) == ({}, {}, {}, 0)
+    old = remember("The port is 5432.")
+    remember("The port is 6543.", supersedes=(old.id,), session_id="other")
+    remember("Chosen.", kind="decision")
+    app.tasks.push(PushRequest(goal="ship", plan=("test",)), app.caller())
+    status = app.status(app.caller())
+    assert status["records"] == {"decision": 1, "fact": 2}
+    assert status["statuses"] == {"recorded": 1, "new": 1, "superseded": 1}
+    assert status["tasks"] == {"active": 1, "planned": 1}
+    assert (status["namespace"], status["agent"], status["sessions"]) == ("test", "default", 2)
+    store = status["store"]
+    assert isinstance(store, dict)
+    assert store["revision"] == app.records.revision()
+    assert str(store["engine"]).startswith("SQLite 3.")
+    assert store["bytes"] == sum(path.stat().st_size for path in app.settings.data_dir.glob("memory.db*"))
+
+
+def figures_of(app: App) -> dict[str, tuple[object, object]]:
+    """Value and verdict of every figure of health in status."""
+    health: Any = app.status(app.caller())["health"]
+    return {name: (figure["value"], figure["verdict"]) for name, figure in health.items()}
+
+
+def test_status_says_how_well_memory_serves(app: App, remember: RememberOne, clock: Clock) -> None:
+    """C9.1: each figure beside its band, absent where nothing is known."""
+    assert figures_of(app) == {
+        "context_relevance": (None, None),
+        "budget_utilisation": (None, None),
+        "refresh_rate": (None, None),
+        "used_share": (None, None),
+        "cold_build_ms": (None, None),
+        "growth_7_days": (0, None),
+        "fact_confirmation_rate": (None, None),
+        "brier_score": (None, None),
+    }
+    old = remember("The port of the database is 5432.")
+    clock.advance(days=8)
+    assert remember("The port of the database is 5432.", app.caller("later")).id == old.id
+    remember("Invoices are due in May.")
+    decision = remember("Use Postgres.", kind="decision", confidence=0.9)
+    app.revise(Revision(id=decision.id, outcome="failure", feedback="ignored"), app.caller())
+    app.revise(Revision(id=old.id, feedback="used"), app.caller())
+    context = app.assemble_context(ContextRequest(query="port of the database", max_tokens=1_000), app.caller())
+    figures = figures_of(app)
+    assert figures["context_relevance"][0] == context.report.metadata["relevance"]
+    assert figures["budget_utilisation"] == (context.report.metadata["utilisation"], "below")
+    assert figures["used_share"] == (0.5, "inside")
+    assert isinstance(figures["cold_build_ms"][0], float)
+    assert figures["growth_7_days"] == (2, None)
+    assert figures["fact_confirmation_rate"] == (0.5, "inside")
+    assert figures["brier_score"] == (0.81, "above")
+    health: Any = app.status(app.caller())["health"]
+    assert health["used_share"] == {"value": 0.5, "target": "> 0.4", "verdict": "inside"}
+
+
+def test_status_says_how_often_follow_ups_were_rebuilt(app: App, remember: RememberOne) -> None:
+    """C9.1: of all turns, also of those that found their context unchanged."""
+    for text in ("The cat sleeps on the sofa.", "Invoices are due in May."):
+        remember(text)
+    first = app.assemble_context(ContextRequest(query="Where does the cat sleep?"), app.caller()).report
+    other = ContextRequest(query="When are invoices due?", previous=first.id)
+    second = app.assemble_context(other, app.caller()).report
+    assert second.metadata["follow_up"] == "rebuilt"
+    assert figures_of(app)["refresh_rate"] == (1.0, "above")
+    for _ in range(3):
+        app.assemble_context(ContextRequest(query="When are invoices due?", previous=second.id), app.caller())
+    assert figures_of(app)["refresh_rate"] == (0.25, "inside")
+
+
+def test_status_counts_which_strategies_are_used(app: App, open_memory: Callable[..., App], clock: Clock) -> None:
+    """A7.2, S4.1: for `auto` also by what it picked; of this agent alone, for two weeks."""
+    bob = open_memory(agent="bob")
+    bob.assemble_context(ContextRequest(strategy="clustered", query="bob's"), bob.caller())
+    for strategy, query in (("recent", ""), ("recent", ""), ("important", ""), ("auto", "Why does the test fail?")):
+        app.assemble_context(ContextRequest(strategy=strategy, query=query), app.caller())
+    picked = app.assemble_context(ContextRequest(query="Why does the test fail?"), app.caller()).report
+    assert app.status(app.caller())["contexts"] == {
+        "days": 14,
+        "given": 5,
+        "strategies": {"auto": 2, "important": 1, "recent": 2},
+        "picked": {str(picked.metadata["picked"]): 2},
+    }
+    clock.advance(days=14, seconds=1)
+    assert app.status(app.caller())["contexts"] == {"days": 14, "given": 0, "strategies": {}, "picked": {}}
+
+
+def test_no_figure_tells_of_what_others_keep_for_themselves(
+    app: App, open_memory: Callable[..., App], remember: RememberOne
+) -> None:
+    """S4.1, C9.1: neither private records, nor open branches, nor another agent's contexts."""
+    remember("The port is 5432.")
+    before = figures_of(app)
+    bob = open_memory(agent="bob")
+    private = NewRecord(text="Bob's own", visibility="private", kind="decision", confidence=0.5, outcome="failure")
+    mine = bob.remember([private], bob.caller())[0]
+    bob.revise(Revision(id=mine.id, feedback="used"), bob.caller())
+    bob.tasks.push(PushRequest(goal="try", branch=True), bob.caller())
+    bob.remember([NewRecord(text="Only in the branch.")], bob.caller())
+    bob.assemble_context(ContextRequest(query="port"), bob.caller())
+    assert figures_of(app) == before
+
+
+def test_a_status_that_tells_something_is_shown(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """C8.2, C8.3, C8.4: what failed, what blocks and what is old; the usual course of a life is not."""
+    procedure = remember("Restart it.", kind="procedure")
+    assert "status" not in app.recall(RecallRequest(ids=(procedure.id,)), app.caller()).results[0]
+    for _ in range(5):
+        app.revise(Revision(id=procedure.id, feedback="failed"), app.caller())
+    censor = remember("Do not push.", kind="censor")
+    for _ in range(3):
+        app.revise(Revision(id=censor.id, feedback="triggered"), app.caller())
+    episode = remember("We met.", kind="episode")
+    clock.advance(days=31)
+    app.maintain.step()
+    for record, status in ((procedure, "ineffective"), (censor, "escalated"), (episode, "summarized")):
+        assert app.recall(RecallRequest(ids=(record.id,)), app.caller()).results[0]["status"] == status
+    clock.advance(days=60)
+    app.maintain.step()
+    assert app.recall(RecallRequest(ids=(episode.id,)), app.caller()).results[0]["status"] == "archived"
+    context = app.assemble_context(ContextRequest(query="How do I restart it?"), app.caller())
+    assert "Restart it. (ineffective)" in context.text
+
+
+def test_a_record_is_shown_in_full_with_what_it_was(app: App, remember: RememberOne) -> None:
+    """R8: earlier texts, counters, where it came from."""
+    fact = remember("The port is 5432.", tags=("net",))
+    app.revise(Revision(id=fact.id, text="The port is 6543.", feedback="used"), app.caller())
+    shown = app.describe(fact.id, app.caller())
+    assert (shown["text"], shown["status"], shown["tags"]) == ("The port is 6543.", "new", ["net"])
+    assert shown["earlier"] == [{"until": "2026-11-20T12:00:00Z", "text": "The port is 5432."}]
+    assert isinstance(shown["counters"], dict)
+    assert shown["counters"]["used"] == 1
+    with pytest.raises(NotFound, match="call `recall`"):
+        app.describe("r00zzzz", app.caller())
+
+
+def test_a_record_of_a_branch_is_not_shown_outside(
+    app: App, open_memory: Callable[..., App], remember: RememberOne
+) -> None:
+    """T4.3: neither by id nor in its session."""
+    trial = app.caller("trial")
+    app.tasks.push(PushRequest(goal="try", branch=True), trial)
+    hidden = remember("Only here.", trial)
+    assert app.describe(hidden.id, trial)["text"] == "Only here."
+    assert app.session_log("trial", trial)["session_id"] == "trial"
+    bob = open_memory(agent="bob")
+    for other in (bob.caller(), app.caller("elsewhere")):
+        with pytest.raises(NotFound):
+            bob.describe(hidden.id, other)
+        with pytest.raises(NotFound, match="No session 'trial'"):
+            bob.session_log("trial", other)
+        assert bob.recall(RecallRequest(ids=(hidden.id,)), other).not_found == (hidden.id,)
+
+
+def test_a_session_shows_its_entries_in_their_order(app: App) -> None:
+    """T5.1: as many as a reader can use."""
+    app.remember([NewRecord(text=f"turn {n}", kind="message") for n in range(3)], app.caller("talk"))
+    log = app.session_log("talk", app.caller())
+    assert isinstance(log["records"], list)
+    assert [entry["text"] for entry in log["records"] if isinstance(entry, dict)] == ["turn 0", "turn 1", "turn 2"]
+    assert LOG_SHOWN >= 100
+
+
+def test_the_account_of_a_context_that_is_not_kept_is_refused(app: App, open_memory: Callable[..., App]) -> None:
+    """B1.3, S4.1: nor one of another agent."""
+    report = app.assemble_context(ContextRequest(), app.caller()).report
+    assert app.context_report(report.id, app.caller())["id"] == report.id
+    bob = open_memory(agent="bob")
+    for who in (bob, open_memory(namespace="other")):
+        with pytest.raises(NotFound, match="kept for two weeks"):
+            who.context_report(report.id, who.caller())
+
+
+def test_what_was_handed_out_is_remembered_within_bounds(app: App, open_memory: Callable[..., App]) -> None:
+    """B11.1: whichever session read it, with or without its label; the oldest is forgotten first."""
+    given = GivenOut()
+    mine, other = app.caller("s0"), open_memory(agent="bob").caller()
+    given.note(mine, [("r000001", "- [r000001 fact 2026-11-20] The port is 5432.")])
+    assert given.find(app.caller("s1"), "the port is 5432") == "r000001"
+    assert given.find(other, "The port is 5432.") is None
+    given.note(mine, ((f"r{n}", f"text {n}") for n in range(KEPT)))
+    assert given.find(mine, "The port is 5432.") is None
+    assert given.find(mine, f"Text {KEPT - 1}") == f"r{KEPT - 1}"
+
+
+def test_a_record_shows_the_entities_and_relations_given_with_it(app: App, remember: RememberOne) -> None:
+    """R7: what the caller said of them."""
+    relation = Relation(source="api", type="uses", target="Postgres", weight=0.5)
+    entity = Entity(name="Postgres", type="database", properties={"version": 17})
+    record = remember("The API uses Postgres.", entities=(entity,), relations=(relation,))
+    shown = app.describe(record.id, app.caller())
+    assert isinstance(shown["entities"], list)
+    assert {"name": "Postgres", "type": "database", "properties": {"version": 17}} in shown["entities"]
+    assert shown["relations"] == [{"source": "api", "type": "uses", "target": "Postgres", "weight": 0.5}]

@@ -1,0 +1,410 @@
+"""The database file under everything that can happen to a file."""
+
+import gc
+import os
+import re
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.errors import SchemaTooNew, StoreUnavailable
+from mcp_memory.stores.records.data_folder import network_file_system
+from mcp_memory.stores.records.database import IDLE_READERS, Database
+from mcp_memory.stores.records.statements import migrations
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions and no setuid")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(tmp_path / "data")
+    yield opened
+    opened.close()
+
+
+def change(database: Database, value: str) -> None:
+    with database.write() as connection:
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('note', ?)", (value,))
+
+
+def note(database: Database) -> str | None:
+    with database.read() as connection:
+        row = connection.execute("SELECT value FROM meta WHERE name = 'note'").fetchone()
+    return row and row["value"]
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@posix
+def test_only_the_owner_may_read_what_is_stored(tmp_path: Path) -> None:
+    """S4.3: directory 0700, file, log and shared memory 0600, whatever the umask."""
+    before = os.umask(0)
+    try:
+        database = Database(tmp_path / "deep" / "data")
+        change(database, "x")
+        modes = {path.name: mode(path) for path in (tmp_path / "deep" / "data").iterdir()}
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "deep" / "data") == 0o700
+    assert modes == {"memory.db": 0o600, "memory.db-wal": 0o600, "memory.db-shm": 0o600}
+    database.close()
+
+
+@posix
+def test_a_store_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+    """S4.3: also where an earlier version, or a copy, left it open."""
+    Database(tmp_path / "data").close()
+    (tmp_path / "data").chmod(0o755)
+    (tmp_path / "data" / "memory.db").chmod(0o644)
+    database = Database(tmp_path / "data")
+    change(database, "x")
+    assert mode(tmp_path / "data") == 0o700
+    assert {mode(path) for path in (tmp_path / "data").iterdir()} == {0o600}
+    database.close()
+
+
+@posix
+def test_a_directory_with_other_things_in_it_keeps_its_mode(tmp_path: Path) -> None:
+    """S4.3: a home directory named by mistake is not locked up."""
+    (tmp_path / "home").mkdir(mode=0o755)
+    (tmp_path / "home" / "notes.txt").write_text("mine")
+    Database(tmp_path / "home").close()
+    assert mode(tmp_path / "home") == 0o755
+    assert mode(tmp_path / "home" / "memory.db") == 0o600
+
+
+def test_a_new_store_has_every_migration_applied_once(tmp_path: Path) -> None:
+    """S2.3: opening again changes nothing."""
+    database = Database(tmp_path)
+    change(database, "kept")
+    database.close()
+    again = Database(tmp_path)
+    with again.read() as connection:
+        assert connection.execute("PRAGMA user_version").fetchone()[0] == len(migrations()) == again.schema_version
+        assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
+        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    assert note(again) == "kept"
+    again.close()
+
+
+def test_a_migration_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
+    """S2.1: creating is one transaction; an empty file is as good as none."""
+    tmp_path.joinpath("memory.db").touch()
+    database = Database(tmp_path)
+    change(database, "x")
+    assert note(database) == "x"
+    database.close()
+
+
+def test_a_newer_schema_is_left_untouched(tmp_path: Path) -> None:
+    """S2.3: opening a store from the future says to update, and writes nothing."""
+    Database(tmp_path).close()
+    with sqlite3.connect(tmp_path / "memory.db") as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA user_version = 999")
+    connection.close()
+    with pytest.raises(SchemaTooNew, match="update mcp-memory"):
+        Database(tmp_path)
+    with sqlite3.connect(tmp_path / "memory.db") as connection:
+        assert connection.execute("PRAGMA user_version").fetchone()[0] == 999
+    connection.close()
+
+
+def test_a_draft_of_the_first_schema_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    """S2.3: it has the number of the first, but words where that has terms; nothing of it is touched."""
+    path = tmp_path / "memory.db"
+    draft = sqlite3.connect(path, isolation_level=None)
+    draft.executescript(
+        """
+        PRAGMA journal_mode = WAL;
+        CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+        CREATE TABLE sequence (value INTEGER NOT NULL);
+        INSERT INTO sequence VALUES (0);
+        CREATE TABLE records (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text TEXT NOT NULL);
+        CREATE VIRTUAL TABLE words USING fts5 (terms);
+        PRAGMA user_version = 1;
+        """
+    )
+    draft.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreUnavailable, match=r"before its first release.*MCP_MEMORY_DATA_DIR to a new folder"):
+        Database(tmp_path)
+    assert path.read_bytes() == before
+    path.rename(tmp_path / "draft.db")
+    Database(tmp_path).close()
+
+
+def test_a_store_migrated_meanwhile_by_a_newer_version_refuses_every_write(database: Database) -> None:
+    """S2.3: an old process still running beside a new one reads on, and writes nothing that it does not know."""
+    change(database, "before")
+    with sqlite3.connect(database.path) as newer:
+        newer.execute("PRAGMA user_version = 999")
+    newer.close()
+    for _ in range(2):
+        with pytest.raises(SchemaTooNew, match="Nothing was changed"):
+            change(database, "after")
+    assert note(database) == "before"
+
+
+def damage(path: Path, kind: str) -> bytes:
+    data = path.read_bytes()
+    if kind == "no database":
+        data = b"This is a letter to my aunt.\n" * 1000
+    elif kind == "cut in the middle":
+        data = data[: len(data) // 2 // 4096 * 4096]
+    elif kind == "overwritten inside":
+        data = data[:4096] + os.urandom(len(data) - 4096)
+    path.write_bytes(data)
+    return data
+
+
+@pytest.mark.parametrize("kind", ["no database", "cut in the middle", "overwritten inside"])
+def test_a_damaged_file_is_reported_and_left_as_it_is(tmp_path: Path, kind: str) -> None:
+    """S2.3: the message names the remedy; not one byte of what may be saved is touched."""
+    database = Database(tmp_path)
+    with database.write() as connection:
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", [(str(n), "x" * 500) for n in range(500)])
+    database.close()
+    data = damage(tmp_path / "memory.db", kind)
+    with pytest.raises(StoreUnavailable, match=r"damaged and was left as it is.*backup"):
+        open_read_and_write(tmp_path)
+    assert (tmp_path / "memory.db").read_bytes() == data
+
+
+def open_read_and_write(folder: Path) -> None:
+    damaged = Database(folder)
+    try:
+        with damaged.read() as connection:
+            connection.execute("SELECT * FROM meta").fetchall()
+        change(damaged, "x")
+    finally:
+        damaged.close()
+
+
+AS_ANOTHER_USER = """
+    import os, sys
+    from pathlib import Path
+    from mcp_memory.errors import StoreUnavailable
+    import psutil  # Before the change of user, who may not be let near the libraries.
+    from mcp_memory.stores.records.database import Database
+    from mcp_memory.stores.records.statements import migrations
+    migrations()
+    if os.geteuid() == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+    try:
+        Database(Path(sys.argv[1]))
+    except StoreUnavailable as error:
+        print(error)
+"""
+
+
+def in_a_child(script: str, *arguments: str, through: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    command = [*through, sys.executable, "-c", textwrap.dedent(script), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@posix
+@pytest.mark.parametrize("content", ["nothing", "a store"])
+def test_a_directory_that_may_not_be_written_is_named_with_the_remedy(tmp_path: Path, content: str) -> None:
+    """S2.3: run as a user whom permission bits bind, also where root runs the tests."""
+    # Not in tmp_path: the folders above it admit nobody else.
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        folder = Path(name) / "data"
+        folder.mkdir()
+        if content == "a store":
+            Database(folder).close()
+        folder.chmod(0o555)
+        for path in folder.iterdir():
+            path.chmod(0o444)
+        child = in_a_child(AS_ANOTHER_USER, str(folder))
+        folder.chmod(0o755)
+    assert child.returncode == 0, child.stderr
+    assert re.search(r"may not be written; .*MCP_MEMORY_DATA_DIR", child.stdout), child.stdout
+
+
+FULL_DISK = """
+    import sys
+    from pathlib import Path
+    from mcp_memory.errors import StoreUnavailable
+    from mcp_memory.stores.records.database import Database
+    folder = Path(sys.argv[1])
+    ballast = folder / "ballast"
+    ballast.write_bytes(b"x" * 200_000)
+    database = Database(folder / "data")
+    stored = 0
+    try:
+        while stored < 1000:
+            with database.write() as connection:
+                connection.execute("INSERT INTO meta VALUES (?, ?)", (str(stored), "x" * 10_000))
+            stored += 1
+    except StoreUnavailable as error:
+        print(error)
+    def count():
+        with database.read() as connection:
+            return connection.execute("SELECT count(*) FROM meta").fetchone()[0]
+    assert 0 < stored < 1000
+    assert count() == stored, (count(), stored)
+    ballast.unlink()
+    {free}
+    with database.write() as connection:
+        connection.execute("INSERT INTO meta VALUES ('again', 'x')")
+    assert count() == stored + 1
+    database.close()
+    database = Database(folder / "data")
+    with database.read() as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    assert count() == stored + 1
+    print("went on")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of its own, as only Linux lets any user do")
+def test_a_full_disk_stores_nothing_says_so_and_is_used_again_once_there_is_room(tmp_path: Path) -> None:
+    """S2.3: on a file system of 2 MB, in a mount name space of the child's own."""
+    mount = 'mount -t tmpfs -o size=2m none "$0" && exec "$@"'
+    through = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, str(tmp_path)]
+    if subprocess.run([*through, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this machine lets nobody mount a small file system (unshare --map-root-user --mount)")
+    child = in_a_child(FULL_DISK.format(free=""), str(tmp_path), through=through)
+    assert child.returncode == 0, child.stderr
+    assert "is full; free space and call again." in child.stdout
+    assert child.stdout.endswith("went on\n")
+
+
+@posix
+def test_a_file_that_may_not_grow_is_reported_and_grows_again_once_it_may(tmp_path: Path) -> None:
+    """S2.3: a limit on file size, such as a quota, is met like a full disk."""
+    limited = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);" + (
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, resource.RLIM_INFINITY))\n"
+    )
+    freed = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)"
+    child = in_a_child(limited + textwrap.dedent(FULL_DISK.format(free=freed)), str(tmp_path))
+    assert child.returncode == 0, child.stderr
+    assert re.search(r"full", child.stdout)
+    assert child.stdout.endswith("went on\n")
+
+
+@dataclass(frozen=True)
+class Mounted:
+    mountpoint: str
+    fstype: str
+    opts: str = "rw"
+
+
+MOUNTS = [
+    Mounted("/", "ext4"),
+    Mounted("/home", "nfs4"),
+    Mounted("/home/local", "xfs"),
+    Mounted("/mnt/share", "autofs"),
+    Mounted("/mnt/share", "CIFS"),
+    Mounted("/mnt/over", "nfs"),
+    Mounted("/mnt/over", "tmpfs"),
+    Mounted("/odd", "strange", "rw,remote"),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/var/lib/memory", None),
+        ("/home/bo/memory", "nfs4"),
+        ("/homework", None),
+        ("/home/local/bo", None),
+        ("/mnt/share/x", "CIFS"),
+        ("/mnt/over/x", None),
+        ("/odd/x", "strange"),
+    ],
+)
+def test_the_file_system_that_holds_a_path_is_recognised(path: str, kind: str | None) -> None:
+    """S2.3: locks over a network can lose writes; the deepest mount, and the last upon one point, decides."""
+    assert network_file_system(Path(path), MOUNTS) == kind
+
+
+def test_nothing_mounted_is_nothing_against_it() -> None:
+    """S2.3: where mounts cannot be listed, the store opens."""
+    assert network_file_system(Path("/x"), []) is None
+
+
+def test_processes_may_create_the_same_store_at_once(tmp_path: Path) -> None:
+    """S1.1: four agents start at the same moment on a new machine, twenty times."""
+    script = textwrap.dedent("""
+        import sys
+        from pathlib import Path
+        from mcp_memory.stores.records.database import Database
+        for line in sys.stdin:
+            database = Database(Path(line.strip()))
+            with database.write() as connection:
+                connection.execute("INSERT INTO meta VALUES (?, '')", (sys.argv[1],))
+            database.close()
+            print("done", flush=True)
+    """)
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for number in range(4)
+    ]
+    for turn in range(20):
+        folder = tmp_path / f"data{turn}"
+        for child in children:
+            assert child.stdin is not None
+            child.stdin.write(f"{folder}\n")
+            child.stdin.flush()
+        for child in children:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "done\n"
+        database = Database(folder)
+        with database.read() as connection:
+            assert connection.execute("SELECT count(*) FROM meta").fetchone()[0] == 4
+        database.close()
+    for child in children:
+        child.communicate()
+        assert child.returncode == 0
+
+
+def test_readers_at_once_leave_but_a_few_connections_behind(database: Database) -> None:
+    """S1.1: connections do not pile up, neither after a crowd of readers nor after threads that ended."""
+    started, release = threading.Barrier(31), threading.Event()
+
+    def read() -> None:
+        with database.read() as connection:
+            connection.execute("SELECT 1").fetchone()
+            started.wait()
+            release.wait()
+
+    gc.collect()
+    before = len([each for each in gc.get_objects() if isinstance(each, sqlite3.Connection)])
+    threads = [threading.Thread(target=read) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    started.wait()
+    release.set()
+    for thread in threads:
+        thread.join()
+    change(database, "x")
+    gc.collect()
+    left = [each for each in gc.get_objects() if isinstance(each, sqlite3.Connection)]
+    assert len(left) - before <= IDLE_READERS
+
+
+def test_a_reader_cannot_write(database: Database) -> None:
+    """S2.1: only the connection that checks the schema and takes the lock writes."""
+    with pytest.raises(StoreUnavailable), database.read() as connection:
+        connection.execute("INSERT INTO meta VALUES ('x', '')")
+    change(database, "still works")
+    assert note(database) == "still works"

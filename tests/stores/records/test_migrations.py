@@ -1,0 +1,95 @@
+"""A store of an earlier schema, opened by this version."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.compaction import replacing
+from mcp_memory.domain.model.contexts import ContextReport
+from mcp_memory.domain.model.records import Kind, NewRecord, Outcome, Status
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore
+from mcp_memory.stores.records.statements import migrations
+
+OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
+    ("decision", "active", None, 0),
+    ("decision", "active", "pending", 0),
+    ("decision", "active", "partial", 0),
+    ("decision", "retired", "success", 0),
+    ("censor", "active", None, 0),
+    ("censor", "active", None, 1),
+    ("censor", "escalated", None, 3),
+    ("procedure", "active", None, 0),
+]
+
+WITHOUT_COMPACTIONS = """
+DROP TABLE folders; DROP TABLE tokens;
+DROP TABLE pass_runs; DROP TABLE undone_summaries; DROP TABLE covered; DROP TABLE replacements; DROP TABLE compactions;
+DROP INDEX records_in_log;
+"""
+"""What takes a store back to the second schema."""
+
+
+def test_a_store_of_the_first_schema_counts_contexts_from_now_on(tmp_path: Path) -> None:
+    """S2.3, C9.1: what it holds stays; what was assembled before is not known."""
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        connection.executescript(migrations()[0])
+        connection.execute("UPDATE sequence SET value = 41")
+        connection.execute("PRAGMA user_version = 1")
+        connection.commit()
+    store = SqliteRecordStore(tmp_path, "e")
+    ann = Caller(namespace="here", agent="ann", session_id="s1")
+    assert store.revision() == 41
+    assert store.assembled(ann, 0.0).contexts == 0
+    report = ContextReport(id="c1", token_count=1, truncated=False, strategy="recent", components=(), omitted=())
+    store.keep_context(report, ann, 1.0)
+    assert store.assembled(ann, 0.0).strategies == {"recent": 1}
+    store.close()
+
+
+def test_decisions_and_censors_of_the_first_schema_have_their_own_stages(
+    open_memory: Callable[..., App], tmp_path: Path
+) -> None:
+    """S2.3, C8.4, C8.5: those that were active, by their outcomes and by whether they were triggered."""
+    memory = open_memory()
+    items = [NewRecord(text=f"Record {number}.", kind=kind) for number, (kind, *_) in enumerate(OLD)]
+    ids = [each.id for each in memory.remember(items, memory.caller())]
+    memory.close()
+    with closing(sqlite3.connect(tmp_path / "data" / FILE_NAME)) as connection:
+        for record_id, (_, status, outcome, activated) in zip(ids, OLD, strict=True):
+            row = (status, outcome, activated, record_id)
+            connection.execute("UPDATE records SET status = ?, outcome = ?, activated = ? WHERE id = ?", row)
+        connection.commit()
+        connection.executescript(f"{WITHOUT_COMPACTIONS} DROP TABLE assemblies; DROP INDEX records_by_source;")
+        connection.execute("PRAGMA user_version = 1")
+    memory = open_memory()
+    assert [each.status for each in memory.records.get(ids, memory.caller().scopes).values()] == [
+        "recorded", "pending", "reviewed", "retired", "created", "active", "escalated", "active",
+    ]  # fmt: skip
+
+
+def test_sessions_of_the_second_schema_have_logs_that_can_be_compacted(
+    open_memory: Callable[..., App], tmp_path: Path
+) -> None:
+    """S2.3, E2.4: what was said before is their log, in its order; nothing in it is compacted yet."""
+    memory = open_memory()
+    items = [NewRecord(text=f"Said {number}.", kind="message", role="user") for number in range(3)]
+    ids = [each.id for each in memory.remember([*items, NewRecord(text="A fact.")], memory.caller())]
+    caller = memory.caller()
+    memory.close()
+    with closing(sqlite3.connect(tmp_path / "data" / FILE_NAME)) as connection:
+        connection.executescript(f"{WITHOUT_COMPACTIONS} PRAGMA user_version = 2")
+    store = SqliteRecordStore(tmp_path / "data", "e")
+    logs = store.session_logs()
+    log = logs.log(caller)
+    assert [entry.id for entry in log.entries] == ids[:3]
+    assert (logs.size(caller).tokens, list(logs.compactions(caller))) == (log.tokens, [])
+    made = replacing(log.entries[:2], "summary", lambda own: f"Two. {own}", len)
+    with store.write() as transaction:
+        number = transaction.begin_compaction(caller, "call", 1.0, log.tokens)
+        transaction.replace_entries([made], number, "threshold", caller, 1.0, {})
+    assert [entry.id for entry in logs.log(caller).entries] == [made.entry.id, ids[2]]
+    assert store.defects() == []
+    store.close()

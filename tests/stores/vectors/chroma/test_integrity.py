@@ -1,0 +1,233 @@
+"""What is kept of indexes, compared with the truth from outside: what is wrong shows, and nothing else is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_memory.errors import EmbedderMismatch
+from mcp_memory.ports import Finding
+from mcp_memory.stores.vectors.chroma import Place
+from mcp_memory.stores.vectors.chroma.index_folder import SLOTS, try_lock, write_json
+from mcp_memory.stores.vectors.chroma.integrity import ChromaExaminer
+from mcp_memory.stores.vectors.chroma.worker_process import Link
+from mcp_memory.stores.vectors.exact import ExactVectorStore
+from tests.chroma import (
+    EMBEDDER,
+    SCOPE,
+    DirectLink,
+    Memory,
+    Open,
+    chroma_server,
+    free_port,
+    mismatch,
+    opening,
+    state_of,
+    unit,
+)
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Open]:
+    with opening(tmp_path) as open_it:
+        yield open_it
+
+
+@pytest.fixture
+def left(opened: Open) -> Memory:
+    """A memory of 30 records whose server has left its index behind."""
+    memory = opened()
+    memory.add(*(unit(n) for n in range(30)))
+    memory.settle()
+    memory.store.close()
+    return memory
+
+
+def examiner(memory: Memory, connect: Callable[[], Link] | None = DirectLink, **place: Any) -> ChromaExaminer:
+    exact = ExactVectorStore(memory.records, EMBEDDER, mismatch)
+    own = Place(mode="embedded", root=str(memory.index_folder), embedder=EMBEDDER)
+    return ChromaExaminer(memory.records, exact, replace(own, **place), connect)
+
+
+def examined(memory: Memory, *, mend: bool = False) -> list[tuple[str, str, str]]:
+    return [(each.part, each.state, each.says) for each in examiner(memory).examine(mend=mend)]
+
+
+def spoil(memory: Memory, missing: int, strangers: Sequence[str]) -> None:
+    """Have a running server's index differ from the truth, and say that it is whole."""
+    view = memory.store._follower.view  # pyright: ignore[reportPrivateUsage] - to spoil what it guards
+    assert view is not None
+    name = view.place.collection(SCOPE)
+    view.index.delete(name, list(view.index.keys(name))[:missing])
+    view.index.put(name, {f"{stranger}#1": unit(n)[0] for n, stranger in enumerate(strangers)})
+    view.index.rest(view.applied, [name])
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"}
+
+
+def test_an_index_that_is_whole_is_left_as_it_was(left: Memory) -> None:
+    """S2.2: what changed since does not make it wrong."""
+    applied = left.exact.catch_up()
+    before = files_of(left.index_folder)
+    assert examined(left) == [("index 0", "ok", f"whole up to change {applied}")]
+    left.add(unit(90), unit(91))
+    assert examined(left, mend=True) == [("index 0", "ok", f"whole up to change {applied}, 2 changed since")]
+    assert files_of(left.index_folder) == before
+    [directory] = examiner(left).directories()
+    size = sum(map(len, before.values()))
+    assert (directory.name, directory.clean, directory.applied, directory.bytes) == ("0", True, applied, size)
+
+
+def test_the_index_of_a_running_server_is_left_to_it(left: Memory, opened: Open) -> None:
+    """S2.2: its lock says so."""
+    server = opened()
+    server.settle()
+    spoil(server, 1, ["r00000x"])
+    assert examined(left, mend=True) == [("index 0", "ok", "in use by a server, which keeps it itself")]
+    assert (left.index_folder / "0").exists()
+
+
+def test_what_differs_from_the_truth_is_counted_and_dropped_when_asked(left: Memory, opened: Open) -> None:
+    """S2.2: the next server makes it anew; only changes after the last that it holds are no difference."""
+    server = opened()
+    server.settle()
+    spoil(server, 3, ["r00000x", "r00000y"])
+    server.add(unit(90))
+    server.store.close()
+    wrong = "of its vectors 3 are missing, 2 too many"
+    [finding] = examiner(left).examine(mend=False)
+    assert (finding.state, finding.says) == ("wrong", wrong)
+    assert "doctor --mend" in finding.remedy
+    assert (left.index_folder / "0").exists()
+    [mended] = examined(left, mend=True)
+    assert mended == ("index 0", "mended", f"{wrong}; dropped, and the next server makes it anew")
+    assert examined(left) == [("index", "ok", "none yet; the next server makes one")]
+    again = opened()
+    again.settle()
+    again.assert_chroma_answers()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("clean", False, "left in the middle of a change"),
+        ("embedder", "other", "made for another embedder"),
+        ("chroma", "0.1", "made by another version"),
+        ("format", 0, "made by another version"),
+        ("applied", 10_000, "ahead of the memory, as after a backup was restored"),
+    ],
+)
+def test_what_a_directory_says_of_itself_can_rule_it_out(left: Memory, field: str, value: object, says: str) -> None:
+    """S2.2: it is not even opened then."""
+    directory = left.index_folder / "0"
+    state = state_of(directory)
+    (state["stamp"] if field in state["stamp"] else state)[field] = value
+    write_json(directory / "state.json", state)
+
+    def connect() -> Link:
+        pytest.fail("It was opened.")
+
+    [finding] = examiner(left, connect).examine(mend=False)
+    assert (finding.state, finding.says) == ("wrong", says)
+    assert examined(left, mend=True)[0][1] == "mended"
+    assert not directory.exists()
+
+
+def test_what_may_hold_something_erased_is_wrong(left: Memory) -> None:
+    """R9: as where whoever erased was killed before it reached the index."""
+    with left.records.write() as transaction:
+        transaction.erase(list(left.exact.live_ids()[SCOPE])[:1])
+    assert examined(left) == [("index 0", "wrong", "it may hold what was erased")]
+
+
+def test_damaged_files_and_an_unreadable_state_show(left: Memory) -> None:
+    """S2.2: nothing of it is left beside it."""
+    directory = left.index_folder / "0"
+    state = state_of(directory)
+    database = directory / "chroma.sqlite3"
+    database.write_bytes(b"garbled" * 1000)
+    assert examined(left) == [("index 0", "wrong", "its files are damaged")]
+    status = database.stat()
+    state["files"]["chroma.sqlite3"] = [status.st_size, status.st_mtime_ns]
+    write_json(directory / "state.json", state)
+    assert examined(left) == [("index 0", "wrong", "its files are damaged")]
+    (directory / "state.json").write_text("{")
+    assert examined(left) == [("index 0", "wrong", "its state cannot be read")]
+    assert [each.clean for each in examiner(left).directories()] == [False]
+    assert [path.name for path in left.index_folder.iterdir() if path.is_dir()] == ["0"]
+
+
+def test_an_index_process_that_dies_over_an_index_is_a_verdict_on_the_index(left: Memory) -> None:
+    """S2.2: a damaged one can take down who opens it."""
+
+    def connect() -> Link:
+        link = DirectLink()
+        link.kill()
+        return link
+
+    [finding] = examiner(left, connect).examine(mend=False)
+    assert (finding.state, finding.says) == ("wrong", "its files are damaged")
+
+
+def test_an_index_that_claims_nothing_is_not_opened(left: Memory) -> None:
+    """S2.2: a server that left while it filled it."""
+    directory = left.index_folder / "0"
+    write_json(directory / "state.json", {**state_of(directory), "applied": 0})
+    assert examined(left) == [("index 0", "ok", "whole up to change 0, 30 changed since")]
+
+
+def test_what_cannot_be_told_is_no_verdict(left: Memory) -> None:
+    """S2.2: where there is no room for a copy, or the vectors are another embedder's, nothing is dropped."""
+    locks = [lock for n in range(1, SLOTS) if (lock := try_lock(left.index_folder / f"{n}.lock"))]
+    [finding] = examiner(left).examine(mend=True)
+    assert (finding.state, finding.says) == ("wrong", "There is no room for a copy to look into.")
+    assert "Nothing was dropped" in finding.remedy
+    for lock in locks:
+        lock.release()
+    exact = ExactVectorStore(left.records, "another", mismatch)
+    place = Place(mode="embedded", root=str(left.index_folder), embedder="another")
+    with pytest.raises(EmbedderMismatch):
+        list(ChromaExaminer(left.records, exact, place, DirectLink).examine(mend=True))
+    assert examined(left)[0][1] == "ok"
+
+
+def test_an_index_that_is_switched_off_is_no_fault(opened: Open) -> None:
+    """S2.2."""
+    memory = opened(mode="off")
+    [finding] = examiner(memory, mode="off").examine(mend=False)
+    assert finding == Finding(part="index", state="ok", says="switched off; the exact search answers")
+
+
+def test_a_chroma_server_is_compared_emptied_and_missed(opened: Open, tmp_path: Path) -> None:
+    """S2.2: whoever writes to it keeps the right to; without a writer it is emptied, and filled by the next."""
+    port = free_port()
+    remote: dict[str, Any] = {"mode": "http", "url": f"http://127.0.0.1:{port}"}
+    writer = opened(**remote)
+    writer.add(*(unit(n) for n in range(30)))
+
+    def look(*, mend: bool = False) -> Finding:
+        [finding] = examiner(writer, None, **remote).examine(mend=mend)
+        return finding
+
+    with chroma_server(tmp_path / "server", port):
+        writer.settle()
+        spoil(writer, 2, ["r00000x"])
+        found = look(mend=True)
+        assert (found.state, found.says) == ("wrong", "of its vectors 2 are missing, 1 too many")
+        assert "stop the servers" in found.remedy
+        writer.store.close()
+        assert "doctor --mend" in look().remedy
+        assert look(mend=True).state == "mended"
+        opened(**remote).settle()
+        whole = f"reachable, whole up to change {writer.exact.catch_up()}"
+        assert look() == Finding(part="Chroma server", state="ok", says=whole)
+    gone = look(mend=True)
+    assert gone.state == "wrong"
+    assert gone.says.startswith("Chroma failed: ")
+    assert "MCP_MEMORY_CHROMA" in gone.remedy

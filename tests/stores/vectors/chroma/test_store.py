@@ -1,0 +1,313 @@
+"""Chroma as an index: it answers, what it answers is what the exact search answers, and it is only an index."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.errors import EmbedderMismatch
+from mcp_memory.stores.vectors.chroma import store
+from mcp_memory.stores.vectors.chroma.index_folder import SLOTS, UNUSED_SECONDS, IndexFolder, try_lock, write_json
+from tests.chroma import EMBEDDER, SCOPE, DirectLink, Memory, Open, opening, state_of, unit, until
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Open]:
+    with opening(tmp_path) as open_it:
+        yield open_it
+
+
+@pytest.fixture
+def memory(opened: Open) -> Memory:
+    """With 200 records in it."""
+    made = opened()
+    made.add(*(unit(n) for n in range(200)))
+    return made
+
+
+def calls(memory: Memory) -> list[str]:
+    """What was asked of the index since it was last opened."""
+    link = memory.links[-1]
+    assert isinstance(link, DirectLink)
+    return link.calls
+
+
+def test_chroma_answers_once_it_has_been_filled(memory: Memory) -> None:
+    """S2.2: until then the exact search answers; scores are exact from the start."""
+    memory.assert_answers()
+    assert (memory.store.state().state, memory.store.state().answered) == ("off", 0)
+    assert not memory.store.settle(0)
+    assert memory.store.check() == {}
+    memory.settle()
+    memory.assert_chroma_answers()
+    state = memory.store.state()
+    assert (state.mode, state.state, state.records, state.pending, state.reason) == ("embedded", "ready", 200, 0, "")
+    assert state.applied == memory.records.revision()
+    assert state.directory == str(memory.index_folder / "0")
+    assert state.bytes > 200 * 16 * 4
+    assert memory.store.check() == {}
+
+
+def test_what_is_not_applied_yet_is_found_all_the_same(memory: Memory) -> None:
+    """S1.2: what another process stored, changed, retired and moved a moment ago, beside what Chroma answers."""
+    memory.settle()
+    other = Memory(memory.folder, DirectLink)
+    new = other.add(unit(50_001))[0]
+    with other.records.write() as transaction:
+        moved, changed, retired = (transaction.get(i) for i in list(memory.exact.live_ids()[SCOPE])[:3])
+        assert moved is not None and changed is not None and retired is not None  # noqa: PT018 - for the type checker
+        transaction.update(replace(moved, scope="shared/there"))
+        transaction.update(changed, unit(50_002, 3))
+        transaction.update(replace(retired, status="retired"))
+    other.close()
+    memory.assert_chroma_answers()
+    assert next(iter(memory.store.search(unit(50_001)[0], [SCOPE], 3))) == new
+    assert next(iter(memory.store.search(unit(50_002, 3)[1], [SCOPE], 3))) == changed.id
+    assert moved.id not in memory.store.search(unit(0)[0], [SCOPE], 90)
+    assert retired.id not in memory.store.search(unit(2)[0], [SCOPE], 90)
+
+
+def test_selective_filters_and_wide_questions_are_answered_exactly(memory: Memory) -> None:
+    """R5: Chroma is not asked to filter, nor for most of what there is."""
+    memory.settle()
+    ids = memory.exact.live_ids()[SCOPE]
+    before = memory.store.state().answered
+    found = memory.store.search(unit(7)[0], [SCOPE], 3, only=RecordSet.of(ids[:50]))
+    assert found == memory.exact.search(unit(7)[0], [SCOPE], 3, only=RecordSet.of(ids[:50]))
+    assert len(memory.store.search(unit(7)[0], [SCOPE], 200)) == 200
+    assert memory.store.search(unit(7)[0], ["shared/unknown"], 3) == {}
+    assert memory.store.state().answered == before
+
+
+def test_with_too_many_changes_pending_the_exact_search_answers_alone(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S2.2: searching them beside the index would cost more than it saves."""
+    memory.settle()
+    monkeypatch.setattr(store, "MOST_PENDING", 3)
+    memory.assert_chroma_answers()
+    other = Memory(memory.folder, DirectLink)
+    other.add(*(unit(60_000 + n) for n in range(4)))
+    other.close()
+    before = memory.store.state().answered
+    memory.assert_answers((1,))
+    memory.settle()
+    memory.assert_chroma_answers()
+    assert memory.store.state().answered <= before + 4
+
+
+def test_records_of_many_windows_crowd_nobody_out(memory: Memory) -> None:
+    """R5: where the nearest windows all belong to a few records, the others are found exactly."""
+    near = unit(50_001)
+    windows = (near + unit(90 + n, 40) * np.float32(0.01) for n in range(2))
+    crowd = memory.add(*(rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in windows))
+    memory.settle()
+    found = memory.store.search(near[0], [SCOPE], 10)
+    assert set(list(found)[:2]) == set(crowd)
+    memory.assert_answers((1,), limit=10)
+
+
+def test_an_index_used_before_needs_only_what_changed_since(memory: Memory, opened: Open) -> None:
+    """S2.2: what it holds is compared, not made again."""
+    memory.settle()
+    memory.close()
+    again = opened()
+    new, gone = unit(50_001), memory_ids(again)[0]
+    again.add(new)
+    with again.records.write() as transaction:
+        transaction.update(replace(transaction.get(gone) or pytest.fail("it is there"), status="retired"))
+    again.settle()
+    assert [call for call in calls(again) if call in ("put", "delete", "clear")] == ["put", "delete"]
+    again.assert_chroma_answers()
+    assert again.store.state().records == 200
+
+
+def memory_ids(memory: Memory) -> list[str]:
+    memory.exact.catch_up()
+    return list(memory.exact.live_ids()[SCOPE])
+
+
+def test_an_index_of_another_truth_ends_as_this_one(memory: Memory, opened: Open, tmp_path: Path) -> None:
+    """S2.2: after a backup was restored the index is ahead of the truth, and has the same ids for other texts."""
+    memory.records.backup(str(tmp_path / "backup.db"))
+    memory.add(*(unit(70_000 + n) for n in range(20)))
+    memory.settle()
+    memory.close()
+    for file in tmp_path.glob("memory.db*"):
+        file.unlink()
+    (tmp_path / "backup.db").rename(tmp_path / "memory.db")
+    restored = opened()
+    restored.add(*(unit(80_000 + n) for n in range(20)))
+    restored.settle()
+    restored.assert_chroma_answers()
+    assert restored.store.check() == {}
+    assert restored.store.state().records == 220
+
+
+def test_what_is_erased_after_a_restore_leaves_the_index_too(memory: Memory, opened: Open, tmp_path: Path) -> None:
+    """R9: a directory counts erasures by the changes of another history; the file was copied by hand."""
+    memory.records.backup(str(tmp_path / "backup.db"))
+    later = memory.add(*(unit(70_000 + n) for n in range(30)))
+    memory.erase(later)
+    memory.settle()
+    memory.close()
+    for file in tmp_path.glob("memory.db*"):
+        file.unlink()
+    (tmp_path / "backup.db").rename(tmp_path / "memory.db")
+    restored = opened()
+    (gone,) = restored.add(unit(90_001))
+    restored.settle()
+    restored.erase([gone])
+    restored.settle()
+    secret = unit(90_001).tobytes()
+    assert [path for path in restored.index_folder.rglob("*") if path.is_file() and secret in path.read_bytes()] == []
+    restored.assert_chroma_answers()
+
+
+@pytest.mark.parametrize("field", ["embedder", "chroma", "format", "clean", "files"])
+def test_an_index_that_is_not_to_be_trusted_is_made_anew(memory: Memory, opened: Open, field: str) -> None:
+    """S2.2: of another embedder, another Chroma, another format; dirty; with files that changed since."""
+    memory.settle()
+    memory.close()
+    directory = memory.index_folder / "0"
+    (directory / "left over").write_text("")
+    state = state_of(directory)
+    state["files"]["left over"] = [0, (directory / "left over").stat().st_mtime_ns]
+    others: dict[str, object] = {"embedder": "other", "chroma": "0.1", "format": 0, "clean": False, "files": None}
+    (state["stamp"] if field in state["stamp"] else state)[field] = others[field]
+    write_json(directory / "state.json", state)
+    again = opened()
+    again.settle()
+    assert not (directory / "left over").exists()
+    again.assert_chroma_answers()
+
+
+def test_an_index_that_is_to_be_trusted_is_kept(memory: Memory, opened: Open) -> None:
+    """S2.2: what the test above changes is what decides."""
+    memory.settle()
+    memory.close()
+    directory = memory.index_folder / "0"
+    (directory / "left over").write_text("")
+    state = state_of(directory)
+    state["files"]["left over"] = [0, (directory / "left over").stat().st_mtime_ns]
+    write_json(directory / "state.json", state)
+    again = opened()
+    again.settle()
+    assert (directory / "left over").exists()
+    again.assert_chroma_answers()
+
+
+def test_each_process_has_a_directory_of_its_own(memory: Memory, opened: Open) -> None:
+    """S1.1: the first that is free; one that was given back is taken again."""
+    second, third = opened(), opened()
+    for each in (memory, second):
+        each.settle()
+    assert second.store.state().directory == str(memory.index_folder / "1")
+    memory.close()
+    third.settle()
+    assert third.store.state().directory == str(memory.index_folder / "0")
+    for each in (second, third):
+        each.assert_chroma_answers()
+
+
+def test_without_a_free_directory_the_exact_search_answers(memory: Memory) -> None:
+    """S2.2: the state says why; as soon as one is free it is taken."""
+    memory.index_folder.mkdir()
+    locks = [lock for n in range(SLOTS) if (lock := try_lock(memory.index_folder / f"{n}.lock"))]
+    memory.store.start()
+    until(lambda: memory.store.state().state == "failed")
+    memory.assert_answers()
+    assert "in use" in memory.store.state().reason
+    for lock in locks:
+        lock.release()
+    memory.settle()
+    memory.assert_chroma_answers()
+    assert memory.store.state().reason == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
+def test_the_index_is_private(memory: Memory) -> None:
+    """S4.1: directories 0700; Chroma's own files are made private by its process (tests/faults)."""
+    memory.settle()
+    for path in (memory.index_folder, memory.index_folder / "0"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    for path in (memory.index_folder / "0.lock", memory.index_folder / "0" / "state.json"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_directories_that_nobody_used_for_long_are_deleted(memory: Memory, opened: Open) -> None:
+    """S2.2: not those in use, however old, and not the young."""
+    others = [opened() for _ in range(3)]
+    for each in (memory, *others):
+        each.settle()
+    for each in (memory, others[0], others[1]):
+        each.close()
+    for number in (1, 3):
+        directory = memory.index_folder / str(number)
+        state = state_of(directory)
+        write_json(directory / "state.json", {**state, "used_at": state["used_at"] - UNUSED_SECONDS - 1})
+    IndexFolder(memory.index_folder).prune()
+    left = sorted(path.name for path in memory.index_folder.iterdir() if path.is_dir())
+    assert left == ["0", "2", "3"]
+
+
+def test_a_rebuild_empties_and_fills_it_again(memory: Memory) -> None:
+    """S2.2, R9: on demand, from the truth, by a new process; meanwhile the exact search answers."""
+    memory.settle()
+    memory.store.rebuild()
+    memory.assert_answers()
+    memory.settle()
+    assert len(memory.links) == 2
+    assert "put" in calls(memory)
+    memory.assert_chroma_answers()
+
+
+def test_a_check_names_what_is_missing_and_what_should_not_be_there(memory: Memory) -> None:
+    """S2.2: by scope; a rebuild mends it."""
+    memory.settle()
+    view = memory.store._follower.view  # pyright: ignore[reportPrivateUsage] - to spoil what it guards
+    assert view is not None
+    name = view.place.collection(SCOPE)
+    view.index.delete(name, list(view.index.keys(name))[:3])
+    view.index.put(name, {"stranger#1": unit(1)[0], "stranger#2": unit(2)[0]})
+    assert {scope: (d.missing, d.extra) for scope, d in memory.store.check().items()} == {SCOPE: (3, 2)}
+    memory.store.rebuild()
+    memory.settle()
+    assert memory.store.check() == {}
+
+
+def test_off_means_that_nothing_is_started(opened: Open) -> None:
+    """S2.2: and that what an index held before is erased all the same."""
+    embedded = opened()
+    ids = embedded.add(*(unit(n) for n in range(200)))
+    embedded.settle()
+    embedded.close()
+    off = opened(mode="off")
+    off.store.start()
+    off.store.rebuild()
+    off.assert_answers()
+    assert (off.store.state().mode, off.store.state().state, off.links) == ("off", "off", [])
+    off.erase(ids[:1])
+    assert not (off.index_folder / "0").exists()
+
+
+def test_vectors_of_another_embedder_keep_the_index_away(memory: Memory, opened: Open) -> None:
+    """R1: every search says so; when the vectors are this embedder's, the index is made."""
+    other = opened(embedder="another")
+    other.store.start()
+    until(lambda: other.store.state().state == "failed")
+    assert "test-embedder is not another" in other.store.state().reason
+    with pytest.raises(EmbedderMismatch):
+        other.store.search(unit(1)[0], [SCOPE], 1)
+    vectors = {(c.id, c.change): c.vectors for c in memory.records.vector_changes(0, EMBEDDER) if c.vectors is not None}
+    memory.records.add_vectors("another", vectors)
+    assert memory.records.adopt_embedder("another")
+    other.settle()
+    assert other.store.state().records == 200
