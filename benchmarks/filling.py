@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,6 +58,15 @@ def fill(
                 transaction.insert(record, vector[None, :], found, ())
                 ids.append(record.id)
     return ids
+
+
+def fill_with_vectors(records: RecordStore, vectors: Vectors, caller: Caller, counter: TokenCounter) -> None:
+    """Write a record for each vector, all of them of one short text and without its terms."""
+    blank = _record("", NewRecord(text="Blank."), caller, counter)
+    for start in range(0, len(vectors), BATCH):
+        with records.write() as transaction:
+            for vector in vectors[start : start + BATCH]:
+                transaction.insert(replace(blank, id=transaction.next_id(RECORD)), vector[None, :], (), ())
 
 
 def _topic(item: NewRecord) -> str:

@@ -332,7 +332,8 @@ class App:
         from mcp_memory.stores.vectors.exact import ExactVectorStore
 
         exact = ExactVectorStore(self.records, self._embedder.id, embedder_mismatch)
-        return ChromaExaminer(self.records, exact, make_index_place(self.settings, self._embedder.id))
+        place = make_index_place(self.settings, self._embedder.id)
+        return ChromaExaminer(self.records, exact, place, least_vectors=self.settings.chroma_least_vectors)
 
     def _erase_derived(self, record_ids: Collection[str]) -> None:
         """Made with the services, which are made late."""

@@ -187,8 +187,8 @@ class Settings(BaseSettings):
     """What one request to the model may hold; longer spans are summarised in parts."""
     chroma: Literal["embedded", "http", "cloud", "off"] = "embedded"
     """Where the index for search by meaning lies: in the data directory, on a Chroma server, in Chroma Cloud."""
-    chroma_least_vectors: Annotated[int, Field(ge=0)] = 20_000
-    """A scope with fewer is searched exactly, without asking Chroma: the answer is the same, and sooner there."""
+    chroma_least_vectors: Annotated[int, Field(ge=0)] = 50_000
+    """A scope with fewer vectors is searched exactly, which is quicker; before, Chroma does not start (0: at once)."""
     chroma_url: Annotated[str, AfterValidator(_check_url)] = "http://localhost:8000"
     """The Chroma server, for `http`."""
     chroma_tenant: _Name | None = None

@@ -99,6 +99,7 @@ class Memory:
 
     def __init__(self, folder: Path, connect: Callable[[], Link] | None = None, **place: Any) -> None:
         embedder = place.pop("embedder", EMBEDDER)
+        least_vectors = place.pop("least_vectors", 0)
         self.folder = folder
         self.index_folder = folder / "index"
         self.links: list[Link] = []
@@ -111,7 +112,7 @@ class Memory:
         self.exact = ExactVectorStore(self.records, embedder, mismatch)
         given: dict[str, Any] = {"mode": "embedded", "root": str(self.index_folder), "embedder": embedder, **place}
         where = Place(**given)
-        self.store = ChromaVectorStore(self.exact, where, self.records.identity, connecting)
+        self.store = ChromaVectorStore(self.exact, where, self.records.identity, connecting, least_vectors)
 
     def add(self, *vectors: Vectors, scope: str = SCOPE) -> list[str]:
         """Store a record for each, in one write."""

@@ -12,11 +12,11 @@ class IndexState:
     """How the index behind vector search stands, as this process sees it.
 
     `applied` is the newest change it holds for certain, `pending` how many records changed since, `answered` how many
-    searches it has had a part in. `reason` says why it `failed`; the exact search answers then.
+    searches it has had a part in. `reason` says why it `failed` or is `not needed`; the exact search answers then.
     """
 
     mode: Literal["off", "embedded", "http", "cloud"]
-    state: Literal["off", "building", "ready", "failed"]
+    state: Literal["off", "not needed", "building", "ready", "failed"]
     applied: int = 0
     pending: int = 0
     records: int = 0
@@ -38,11 +38,11 @@ class VectorIndex(Protocol):
     """The disposable index behind a `VectorStore`, which it makes faster and whose answers it never changes."""
 
     def start(self) -> None:
-        """Begin to build it and to keep it current, in the background; once."""
+        """Begin to build it and to keep it current, in the background; once, and not before it is needed."""
         ...
 
     def settle(self, seconds: float) -> bool:
-        """Wait until it holds everything committed before the call. False where that took longer, or it is off."""
+        """Wait until it holds everything committed before the call. False where that took longer, or it is not kept."""
         ...
 
     def state(self) -> IndexState: ...

@@ -15,6 +15,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import TextContent
 
+from tests.chroma import until
+
 if TYPE_CHECKING:
     from tests.e2e.conftest import ServerProcess
 
@@ -172,8 +174,11 @@ def test_it_ends_quietly_when_told_to(server: "ServerProcess", number: signal.Si
     assert server.log == ""
 
 
-def test_its_one_child_is_the_index_process_which_ends_with_it(server: "ServerProcess") -> None:
+def test_its_one_child_is_the_index_process_which_ends_with_it(
+    tmp_path: Path, start_server: "Callable[..., ServerProcess]"
+) -> None:
     """S5.1: however it ends; the child's own children, if any, too."""
+    server = start_server(tmp_path / "data", environment={"MCP_MEMORY_CHROMA_LEAST_VECTORS": "0"})
     server.call("remember", text="something to embed")
     server.call("recall", query="something")
     process = psutil.Process(server.process.pid)
@@ -189,14 +194,25 @@ def test_its_one_child_is_the_index_process_which_ends_with_it(server: "ServerPr
     assert psutil.wait_procs(children, timeout=30)[1] == []
 
 
-def test_without_an_index_it_has_no_children(tmp_path: Path, start_server: "Callable[..., ServerProcess]") -> None:
-    """S5.1."""
-    server = start_server(tmp_path / "data", environment={"MCP_MEMORY_CHROMA": "off"})
+@pytest.mark.parametrize("environment", [{}, {"MCP_MEMORY_CHROMA": "off"}])
+def test_without_an_index_it_has_no_children(
+    tmp_path: Path, start_server: "Callable[..., ServerProcess]", environment: dict[str, str]
+) -> None:
+    """S5.1, S2.2: a memory that is not large needs none; warmed up, as the status shows."""
+    server = start_server(tmp_path / "data", environment=environment)
     server.call("remember", text="something to embed")
     server.call("recall", query="something")
+
+    def index() -> dict[str, str]:
+        page = server.request("resources/read", {"uri": "memory://status"})["contents"][0]["text"]
+        return json.loads(page)["index"]
+
+    if not environment:
+        until(lambda: index()["state"] == "not needed")
     children = psutil.Process(server.process.pid).children(recursive=True)
     server.stop()
     assert children == []
+    assert not (tmp_path / "data" / "index").exists()
 
 
 def test_output_is_the_protocol_alone_and_utf_8_whatever_the_console(

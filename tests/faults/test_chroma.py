@@ -284,7 +284,7 @@ def test_a_memory_makes_its_index_without_embedding_anything_again(tmp_path: Pat
 
     def opened() -> tuple[App, CountingEmbedder]:
         counting = CountingEmbedder(embedder)
-        settings = load_settings(data_dir=tmp_path / "data", namespace="test")
+        settings = load_settings(data_dir=tmp_path / "data", namespace="test", chroma_least_vectors=0)
         return open_app(settings, embedder=counting), counting
 
     with quick_to_act():

@@ -1,7 +1,7 @@
 """The command that examines the memory: doctor."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -59,19 +59,10 @@ def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
         return
     try:
         with opened(settings, takes=False) as memory:
-            for finding in memory.examine(mend=mend):
-                yield _explained(finding, settings)
+            yield from memory.examine(mend=mend)
             yield from examine_trust(memory.trust.folders())
     except StoreUnavailable as error:
         yield Finding(part="database", state="wrong", says=str(error))
-
-
-def _explained(finding: "Finding", settings: "Settings") -> "Finding":
-    """Where there is no index, whether one is needed: directories are parts of their own, each with its number."""
-    least = settings.chroma_least_vectors
-    if finding.part != "index" or finding.state != "ok" or settings.chroma != "embedded" or not least:
-        return finding
-    return replace(finding, says=f"{finding.says}, though below {least:,} vectors none is needed")
 
 
 def _line(finding: "Finding") -> "Text":

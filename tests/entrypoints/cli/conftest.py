@@ -1,7 +1,7 @@
 """The command line run in this process, over the same memory as the `app` fixture's."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -68,8 +68,8 @@ def run(settings: Settings) -> Run:
 def open_memory(settings: Settings, request: pytest.FixtureRequest) -> Callable[..., App]:
     """Opens the memory that the commands use, as a server would; closed at the end of the test."""
 
-    def opened(**options: Any) -> App:
-        app = open_app(settings, **options)
+    def opened(chosen: Mapping[str, Any] | None = None, **options: Any) -> App:
+        app = open_app(settings.model_copy(update=dict(chosen or {})), **options)
         request.addfinalizer(app.close)
         return app
 

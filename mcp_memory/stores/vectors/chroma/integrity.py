@@ -28,10 +28,11 @@ from mcp_memory.stores.vectors.chroma.index_folder import (
     try_lock,
 )
 from mcp_memory.stores.vectors.chroma.location import Place, key_of, record_of
+from mcp_memory.stores.vectors.chroma.store import unneeded
 from mcp_memory.stores.vectors.chroma.worker_process import Link, process_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
-_MENDING = "`mcp-memory doctor --mend` drops it, and the next server makes it anew."
+_MENDING = "`mcp-memory doctor --mend` drops it, and the next server that needs it makes it anew."
 _UNTOLD = "Nothing was dropped: try again, or delete the directory while no server runs."
 _DAMAGED = "its files are damaged"
 
@@ -45,11 +46,13 @@ class ChromaExaminer:
         exact: ExactVectorStore,
         place: Place,
         connect: Callable[[], Link] | None = None,
+        least_vectors: int = 0,
     ) -> None:
         self._records = records
         self._exact = exact
         self._place = place
         self._connect = connect or process_of(place)
+        self._least_vectors = least_vectors
 
     def directories(self) -> Sequence[IndexDirectory]:
         states = [(path, read_state(path)) for path in self._paths()]
@@ -71,9 +74,15 @@ class ChromaExaminer:
         if self._place.is_shared:
             yield self._examine_server(mend=mend)
         elif not paths:
-            is_off = self._place.mode == "off"
-            says = "switched off; the exact search answers" if is_off else "none yet; the next server makes one"
-            yield Finding(part="index", state="ok", says=says)
+            yield Finding(part="index", state="ok", says=self._absence())
+
+    def _absence(self) -> str:
+        """Why there is no index directory."""
+        if self._place.mode == "off":
+            return "switched off; the exact search answers"
+        if self._least_vectors > max(map(self._exact.size, self._exact.live_ids()), default=0):
+            return unneeded(self._least_vectors)
+        return "none yet; the next server makes one"
 
     def _paths(self) -> list[Path]:
         return [path for path in directories_in(Path(self._place.root)) if path.exists()]
@@ -96,7 +105,9 @@ class ChromaExaminer:
             return Finding(part=part, state="wrong", says=str(failure), remedy=_UNTOLD)
         finally:
             lock.release()
-        return Finding(part=part, state="mended", says=f"{wrong}; dropped, and the next server makes it anew")
+        return Finding(
+            part=part, state="mended", says=f"{wrong}; dropped, and the next server that needs it makes it anew"
+        )
 
     def _distrust(self, state: SlotState) -> str:
         """Why what a directory says of itself rules it out; empty where nothing does."""

@@ -11,7 +11,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -56,7 +56,8 @@ class ChromaVectorStore:
     ) -> None:
         """A scope of fewer than `least_vectors` is searched exactly, which is quicker than asking another process.
 
-        `connect` reaches a worker; by default it starts a process.
+        An index in a directory is not even begun before a scope that large is searched; one on a server is, as it was
+        asked for. `connect` reaches a worker; by default it starts a process.
         """
         self._exact = exact
         self._least_vectors = least_vectors
@@ -67,6 +68,7 @@ class ChromaVectorStore:
         self._follower = Follower(exact, self._own_place, self._connect)
         self._rest_until, self._rest_seconds = float("-inf"), FIRST_REST_SECONDS
         self._answered = 0
+        self._is_wanted = self._is_needed = False
 
     def search(
         self,
@@ -82,7 +84,11 @@ class ChromaVectorStore:
             if found is not None:
                 self._answered += 1
                 return found
-        return self._exact.search(vector, scopes, limit, only, exclude)
+        exactly = self._exact.search(vector, scopes, limit, only, exclude)
+        if only is None and not self._follower.is_started:
+            self._is_needed = self._is_needed or any(self._is_large(scope) for scope in scopes)
+            self._start_if_needed()
+        return exactly
 
     def similarities(self, vector: Vector, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, float]:
         return self._exact.similarities(vector, scopes, record_ids)
@@ -94,8 +100,12 @@ class ChromaVectorStore:
         return self._exact.alike(scopes, record_ids, least)
 
     def start(self) -> None:
-        if self._place.mode != "off":
-            self._follower.start()
+        self._is_wanted = self._place.mode != "off"
+        self._is_needed = self._is_needed or self._place.is_shared or not self._least_vectors
+        self._start_if_needed()
+        if not self._follower.is_started:
+            with suppress(IndexFailure):  # No index process does it: directories of earlier servers are left to us.
+                self._folder.prune()
 
     def settle(self, seconds: float) -> bool:
         return self._follower.is_started and self._follower.settle(self._exact.catch_up(), seconds)
@@ -104,16 +114,17 @@ class ChromaVectorStore:
         filler = self._follower.filler
         applied = filler.applied if filler else 0
         directory = filler.standing.directory if filler else None
+        state = self._described()
         return IndexState(
             mode=self._place.mode,
-            state=_described(self._follower),
+            state=state,
             applied=applied,
             pending=len(self._exact.changed_since(applied, sys.maxsize) or ()),
             records=filler.records if filler else 0,
             answered=self._answered,
             directory=directory,
             bytes=size_of(Path(directory)) if directory else 0,
-            reason=self._follower.failure,
+            reason=self._follower.failure or (unneeded(self._least_vectors) if state == "not needed" else ""),
         )
 
     def check(self) -> Mapping[str, IndexDifference]:
@@ -138,6 +149,20 @@ class ChromaVectorStore:
     def close(self) -> None:
         self._follower.close()
 
+    def _is_large(self, scope: str) -> bool:
+        return self._exact.size(scope) >= self._least_vectors
+
+    def _start_if_needed(self) -> None:
+        if self._is_wanted and self._is_needed:
+            self._follower.start()
+
+    def _described(self) -> Literal["off", "not needed", "building", "ready", "failed"]:
+        if self._follower.view is not None:
+            return "ready"
+        if not self._follower.is_started:
+            return "not needed" if self._is_wanted else "off"
+        return "failed" if self._follower.failure and self._follower.filler is None else "building"
+
     def _own_place(self) -> Place:
         return self._place.of_memory(self._identity)
 
@@ -147,7 +172,7 @@ class ChromaVectorStore:
         """The best of what Chroma names and of what it does not know yet; None where the exact search has to answer."""
         self._exact.catch_up()
         take = OVERFETCH * limit + SPARE + len(exclude)
-        large = [scope for scope in dict.fromkeys(scopes) if self._exact.size(scope) > max(take, self._least_vectors)]
+        large = [s for s in dict.fromkeys(scopes) if self._is_large(s) and self._exact.size(s) > take]
         is_too_much = view.place.is_shared and take > SERVER_BATCH
         named = self._named_by_chroma(view, vector, large, take) if large and not is_too_much else None
         # Taken after the answer but counted from before it, so that no change falls between.
@@ -198,9 +223,6 @@ class ChromaVectorStore:
             _log.warning("Erased, but not yet from the Chroma server: %s It follows when it is back.", failure)
 
 
-def _described(follower: Follower) -> Literal["off", "building", "ready", "failed"]:
-    if follower.view is not None:
-        return "ready"
-    if not follower.is_started:
-        return "off"
-    return "failed" if follower.failure and follower.filler is None else "building"
+def unneeded(least_vectors: int) -> str:
+    """Say why there is no index yet."""
+    return f"not needed yet: no scope holds {least_vectors:,} vectors, and the exact search is quicker"

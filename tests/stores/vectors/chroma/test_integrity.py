@@ -47,10 +47,12 @@ def left(opened: Open) -> Memory:
     return memory
 
 
-def examiner(memory: Memory, connect: Callable[[], Link] | None = DirectLink, **place: Any) -> ChromaExaminer:
+def examiner(
+    memory: Memory, connect: Callable[[], Link] | None = DirectLink, least_vectors: int = 0, **place: Any
+) -> ChromaExaminer:
     exact = ExactVectorStore(memory.records, EMBEDDER, mismatch)
     own = Place(mode="embedded", root=str(memory.index_folder), embedder=EMBEDDER)
-    return ChromaExaminer(memory.records, exact, replace(own, **place), connect)
+    return ChromaExaminer(memory.records, exact, replace(own, **place), connect, least_vectors)
 
 
 def examined(memory: Memory, *, mend: bool = False) -> list[tuple[str, str, str]]:
@@ -84,6 +86,18 @@ def test_an_index_that_is_whole_is_left_as_it_was(left: Memory) -> None:
     assert (directory.name, directory.clean, directory.applied, directory.bytes) == ("0", True, applied, size)
 
 
+def test_where_there_is_no_index_it_tells_whether_one_is_needed(opened: Open) -> None:
+    """S2.2: by the largest scope there is, of whichever project."""
+    memory = opened()
+    memory.add(*(unit(n) for n in range(5)), scope="shared/small")
+    memory.add(*(unit(n) for n in range(30)))
+    [unneeded] = examiner(memory, least_vectors=31).examine(mend=False)
+    assert (unneeded.state, unneeded.remedy) == ("ok", "")
+    assert unneeded.says == "not needed yet: no scope holds 31 vectors, and the exact search is quicker"
+    [needed] = examiner(memory, least_vectors=30).examine(mend=False)
+    assert needed.says == "none yet; the next server makes one"
+
+
 def test_the_index_of_a_running_server_is_left_to_it(left: Memory, opened: Open) -> None:
     """S2.2: its lock says so."""
     server = opened()
@@ -106,7 +120,7 @@ def test_what_differs_from_the_truth_is_counted_and_dropped_when_asked(left: Mem
     assert "doctor --mend" in finding.remedy
     assert (left.index_folder / "0").exists()
     [mended] = examined(left, mend=True)
-    assert mended == ("index 0", "mended", f"{wrong}; dropped, and the next server makes it anew")
+    assert mended == ("index 0", "mended", f"{wrong}; dropped, and the next server that needs it makes it anew")
     assert examined(left) == [("index", "ok", "none yet; the next server makes one")]
     again = opened()
     again.settle()

@@ -283,6 +283,53 @@ def test_a_check_names_what_is_missing_and_what_should_not_be_there(memory: Memo
     assert memory.store.check() == {}
 
 
+def test_it_is_not_started_before_a_scope_that_is_searched_is_large(opened: Open) -> None:
+    """S2.2: no process, no directory; the search that finds the scope grown starts it, and it says so meanwhile."""
+    memory = opened(least_vectors=200)
+    memory.add(*(unit(n) for n in range(199)))
+    memory.add(*(unit(n) for n in range(300)), scope="shared/elsewhere")
+    memory.store.start()
+    memory.assert_answers()
+    state = memory.store.state()
+    assert (state.mode, state.state, memory.links) == ("embedded", "not needed", [])
+    assert state.reason == "not needed yet: no scope holds 200 vectors, and the exact search is quicker"
+    assert not memory.store.settle(0.0)
+    assert not memory.index_folder.exists()
+    memory.add(unit(199))
+    memory.assert_answers()
+    memory.settle()
+    assert (memory.store.state().state, memory.store.state().reason, len(memory.links)) == ("ready", "", 1)
+    memory.assert_chroma_answers()
+
+
+def test_it_starts_at_once_where_a_large_scope_was_searched_before(opened: Open) -> None:
+    """S2.2: as a server's first search comes before its index; a process that never starts it never has one."""
+    memory = opened(least_vectors=200)
+    memory.add(*(unit(n) for n in range(200)))
+    memory.assert_answers()
+    assert (memory.store.state().state, memory.links) == ("off", [])
+    memory.settle()
+    memory.assert_chroma_answers()
+
+
+def test_what_an_earlier_server_left_is_erased_and_pruned_where_no_index_is_needed(opened: Open) -> None:
+    """R9: below the threshold no index process follows erasures, or deletes what nobody uses."""
+    earlier = [opened() for _ in range(2)]
+    ids = earlier[0].add(*(unit(n) for n in range(150)))
+    for each in earlier:
+        each.settle()
+    for each in earlier:
+        each.close()
+    old = earlier[0].index_folder / "1"
+    write_json(old / "state.json", {**state_of(old), "used_at": state_of(old)["used_at"] - UNUSED_SECONDS - 1})
+    memory = opened(least_vectors=200)
+    memory.store.start()
+    assert [path.name for path in memory.index_folder.iterdir() if path.is_dir()] == ["0"]
+    memory.erase(ids[:1])
+    assert [path for path in memory.index_folder.iterdir() if path.is_dir()] == []
+    assert memory.links == []
+
+
 def test_off_means_that_nothing_is_started(opened: Open) -> None:
     """S2.2: and that what an index held before is erased all the same."""
     embedded = opened()
