@@ -31,10 +31,9 @@ from benchmarks.sessions import MadeSession, Probe, made_session
 from benchmarks.speed import ms, seconds
 from benchmarks.survival import EXACT, Share, found_by_kind, newest, surviving, together
 from mcp_memory.app import App, open_app, token_counter
-from mcp_memory.domain.model.compaction import PassName
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import SessionLog
+from mcp_memory.domain.model.session_log import PassName, SessionLog
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS

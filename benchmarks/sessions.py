@@ -37,8 +37,8 @@ from benchmarks.session_talk import (
     reply,
 )
 from benchmarks.session_words import Words
-from mcp_memory.domain.model.compaction import Count
 from mcp_memory.domain.model.records import Json, NewRecord
+from mcp_memory.domain.model.session_log import Count
 
 PROBES, PROBES_AT, PROBE_GROWTH = 40, 50_000, 0.7
 """So many probes at so many tokens; a longer session says fewer per token."""

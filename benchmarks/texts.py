@@ -7,8 +7,7 @@ from functools import cache
 from itertools import accumulate
 from typing import TypeVar
 
-from mcp_memory.domain.model.kind_fields import checked_details
-from mcp_memory.domain.model.records import Kind, NewRecord, Outcome
+from mcp_memory.domain.model.records import Kind, NewRecord, Outcome, checked_details
 
 Thing = TypeVar("Thing")
 

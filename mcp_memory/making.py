@@ -23,7 +23,7 @@ from mcp_memory.settings import NOTES_FOLDER, Settings
 from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore, restore
 
 if TYPE_CHECKING:
-    from mcp_memory.domain.model.compaction import Count, Pass, PassName, Pause, Span
+    from mcp_memory.domain.model.session_log import Count, Pass, PassName, Pause, Span
     from mcp_memory.stores.vectors.chroma import Place
     from mcp_memory.summarizers.chat import ChatModel
 

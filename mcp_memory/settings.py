@@ -20,7 +20,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from mcp_memory.domain.model.compaction import PassName, Preset
+from mcp_memory.domain.model.session_log import PassName, Preset
 from mcp_memory.errors import InvalidRequest
 
 APP_NAME = "mcp-memory"

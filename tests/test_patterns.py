@@ -7,8 +7,10 @@ import pytest
 from benchmarks.backtracking import MOST_STEPS, Method, ends, steps
 from benchmarks.patterns import Written, written_patterns
 from benchmarks.pumps import Pump, pumps
-from mcp_memory.domain.text.intent import _patterns  # pyright: ignore[reportPrivateUsage] - patterns made from cues
-from mcp_memory.domain.text.intent_rules import RULES
+from mcp_memory.domain.text.intent import (
+    RULES,
+    _patterns,  # pyright: ignore[reportPrivateUsage] - patterns made from cues
+)
 
 PERIODS, LONGER = (4, 8, 12), (20, 40, 60)
 """How often a text repeats, in equal steps."""

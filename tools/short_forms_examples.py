@@ -23,9 +23,9 @@ model by `domain/text/short_forms.py` and its neighbours. Contexts show them whe
 
 - `segments.py` takes the text apart: sentences, headings, items, and what tells of code, output, traces, patches
   and JSON.
-- `salience.py` says what each piece is worth: its place, the text's frequent words, words that announce a point,
+- `salience.py` says what each segment is worth: its place, the text's frequent words, words that announce a point,
   names and numbers; greetings, hedges, questions and boilerplate count against it.
-- `excerpts.py` chooses: for the summary the best pieces in their order, nothing said twice; for the micro the
+- `excerpts.py` chooses: for the summary the best segments in their order, nothing said twice; for the micro the
   best one.
 - `sentence_compression.py` makes a sentence shorter where it must: openers, fillers, brackets, asides, trailing
   clauses. What limits a statement (*not*, *never*, *only*, *unless*, *if*) stays; lists stay whole; only as a last

@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from mcp_memory.compaction.mask_tool_output import mask
-from mcp_memory.domain.model.compaction import (
+from mcp_memory.domain.model.session_log import (
     PRESERVED_ENTRIES,
     Count,
+    Entry,
     Options,
     PassName,
+    Places,
     Plan,
     Replacement,
+    SessionLog,
     replacing,
     saved,
 )
-from mcp_memory.domain.model.session_log import Entry, Places, SessionLog
 from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.sessions.tool_outputs import kept_line, remains_of
 from mcp_memory.domain.text.times import iso_minute

@@ -10,23 +10,24 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeAlias, TypeVar
 
-from mcp_memory.domain.model.compaction import (
+from mcp_memory.domain.model.session_log import (
     INSTRUCTION_TOKENS,
     Count,
+    Entry,
     Options,
     PassName,
     Pause,
     Plan,
     Replacement,
+    SessionLog,
     preserved,
     replacing,
 )
-from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.sessions.ledger import Ledger, fitted, ledger_of, on_one_line
 from mcp_memory.domain.sessions.summary import quote
 from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.sessions.tool_outputs import errors_of, is_said
-from mcp_memory.domain.text.kept_sentences import Telling, telling
+from mcp_memory.domain.text.statements import Telling, telling
 from mcp_memory.domain.text.times import iso_minute
 
 MARK = "[GOAL BATCH"
@@ -57,7 +58,7 @@ _SHOWED = "howed an error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class _BatchTurn:
     """A turn in a batch: the user's words, quoted; what came of them and what failed, a line each.
 
     `noted` may be told of the way there, in at most `room` tokens.
@@ -189,7 +190,7 @@ def _is_about_level(batches: Sequence[Entry]) -> bool:
     return max(levels) - min(levels) <= 1
 
 
-def _told(turn: Sequence[Entry]) -> _Told:
+def _told(turn: Sequence[Entry]) -> _BatchTurn:
     """A turn as its batch tells it."""
     asked, *rest = turn
     answers = [entry for entry in rest if _is_answer(entry)]
@@ -197,7 +198,7 @@ def _told(turn: Sequence[Entry]) -> _Told:
     said = [*chain.from_iterable(tellings)]
     errors = [error for entry in rest for error in _errors(entry)]
     failed = dict.fromkeys([*errors, *(one_line(each.text, ERROR_CHARACTERS) for each in said if each.is_dead_end)])
-    return _Told(
+    return _BatchTurn(
         asked=quote(asked.text) if asked.tokens <= INSTRUCTION_TOKENS else MATERIAL + _short(asked),
         outcome=_outcome(answers[-1], tellings[-1]) if answers else NO_ANSWER,
         failed="; ".join(list(failed)[-MAX_ERRORS:]),
@@ -243,7 +244,7 @@ def _unsaid(ledger: Ledger, said: str) -> Ledger:
     )
 
 
-def _shown(told: _Told, share: float, count: Count) -> str:
+def _shown(told: _BatchTurn, share: float, count: Count) -> str:
     new = [each for each in told.noted if each.text not in told.outcome]
     outcome = " ".join([told.outcome, *_best(new, int(told.room * share), count)])
     return "\n".join([told.asked, OUTCOME + outcome, *([FAILED + told.failed] if told.failed else [])])
@@ -261,7 +262,7 @@ def _best(said: Sequence[Telling], room: int, size: Callable[[str], int]) -> lis
     return sorted(chosen, key=chosen.__getitem__)
 
 
-def _merged(group: _Group) -> list[_Told]:
+def _merged(group: _Group) -> list[_BatchTurn]:
     """The turns of several batches, what came of them said in half as much."""
     return [replace(one, outcome=_halved(one.outcome)) for (batch,) in group for one in _parsed(batch.text)]
 
@@ -271,13 +272,13 @@ def _halved(outcome: str) -> str:
     return " ".join(_best(telling(outcome), most, len)) or one_line(outcome, most)
 
 
-def _parsed(text: str) -> Iterator[_Told]:
+def _parsed(text: str) -> Iterator[_BatchTurn]:
     """The turns that a batch tells. Quoted lines begin with a mark of their own, so none is taken for another's."""
     for paragraph in text.split("\n\n")[1:]:
         asked, arrow, rest = paragraph.partition(f"\n{OUTCOME}")
         outcome, _, failed = rest.partition(f"\n{FAILED}")
         if arrow:
-            yield _Told(asked=asked, outcome=outcome, failed=failed)
+            yield _BatchTurn(asked=asked, outcome=outcome, failed=failed)
 
 
 def _reason(groups: Sequence[_Group]) -> str:

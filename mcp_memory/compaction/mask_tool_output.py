@@ -5,8 +5,17 @@ Calls and their arguments stay as they are. Knows no store.
 
 from dataclasses import dataclass
 
-from mcp_memory.domain.model.compaction import Count, Options, PassName, Plan, Replacement, preserved, replacing
-from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.model.session_log import (
+    Count,
+    Entry,
+    Options,
+    PassName,
+    Plan,
+    Replacement,
+    SessionLog,
+    preserved,
+    replacing,
+)
 from mcp_memory.domain.sessions.tool_lines import NAME_CHARACTERS, arguments_line, line_count, one_line
 from mcp_memory.domain.sessions.tool_outputs import FIRST, KEPT, Remains, first_line, kept_line, remains_of
 from mcp_memory.domain.text.times import iso

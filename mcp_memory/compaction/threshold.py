@@ -7,19 +7,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import ceil
 
-from mcp_memory.domain.model.compaction import (
+from mcp_memory.domain.model.session_log import (
     INSTRUCTION_TOKENS,
     Count,
+    Entry,
     Options,
     PassName,
+    Places,
     Plan,
     Replacement,
+    SessionLog,
     Span,
     preserved,
     replacing,
     saved,
 )
-from mcp_memory.domain.model.session_log import Entry, Places, SessionLog
 from mcp_memory.domain.text.times import iso
 
 MARK = "[CONTEXT SUMMARY"

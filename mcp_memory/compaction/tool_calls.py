@@ -8,8 +8,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, TypeAlias
 
-from mcp_memory.domain.model.compaction import Count, Options, PassName, Plan, Replacement, preserved, replacing
-from mcp_memory.domain.model.session_log import Places, SessionLog
+from mcp_memory.domain.model.session_log import (
+    Count,
+    Options,
+    PassName,
+    Places,
+    Plan,
+    Replacement,
+    SessionLog,
+    preserved,
+    replacing,
+)
 from mcp_memory.domain.sessions.ledger import values_in
 from mcp_memory.domain.sessions.tool_lines import CallLine, announced, call_line
 from mcp_memory.domain.sessions.tool_outputs import Remains, kept_line, remains_of

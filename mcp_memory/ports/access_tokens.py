@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcp_memory.domain.model.grants import Grant
 from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.model.scopes import Grant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.scopes import RecordFilter
 
 

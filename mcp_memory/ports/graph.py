@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from mcp_memory.domain.model.graph_facts import KnownEntity, KnownRelation
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.graph import KnownEntity, KnownRelation
+from mcp_memory.domain.model.ids import RecordSet
 
 GraphNode: TypeAlias = tuple[Literal["entity", "record", "task"], str]
 """A kind and a key: an entity's `domain.mentions.entity_key`, a record's or a task's id."""

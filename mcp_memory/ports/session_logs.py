@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from mcp_memory.domain.model.compaction import PassName
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import Entry, EntryKind, Role, SessionLog
+from mcp_memory.domain.model.session_log import Entry, EntryKind, PassName, Role, SessionLog
 
 Trigger = Literal["call", "idle", "forced"]
 """What asked for a compaction: a caller, a pause in the session, or a log near the end of its window."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from mcp_memory.domain.model.compaction import PassName, Replacement
 from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import PassName, Replacement
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.ports.encoders import Vectors
 from mcp_memory.ports.session_logs import Said, Trigger, Undone

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcp_memory.domain.model.compaction import PassName
 from mcp_memory.domain.model.records import Details, Instant, Record
-from mcp_memory.domain.model.session_log import EntryKind, Form, Role
+from mcp_memory.domain.model.session_log import EntryKind, Form, PassName, Role
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.ports.session_logs import Trigger
 

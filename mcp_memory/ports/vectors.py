@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.retrieval.queries import Vector
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports import FilterIndex, RecordStore
 

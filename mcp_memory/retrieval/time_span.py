@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from math import log
 
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.ports import FilterIndex

@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mcp_memory.domain.model.ids import RECORD, make_id, number_of
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.ports import FilterChange, RecordStore
 

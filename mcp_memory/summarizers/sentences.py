@@ -15,7 +15,7 @@ from mcp_memory.domain.model.session_log import Entry, EntryKind
 from mcp_memory.domain.sessions.tool_outputs import kept_line, remains_of
 from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.domain.text.salience import Weighed, weighed
-from mcp_memory.domain.text.segments import Piece, pieces_of
+from mcp_memory.domain.text.segments import Segment, segments_of
 
 Speaker = Literal["user", "assistant", "block", "output"]
 """A block stands for calls: compaction wrote it down, and output is part of it."""
@@ -38,7 +38,7 @@ _SHOWN_AS_IS = 160
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Utterance:
     """One sentence. `label` is the heading or the "…:" that an item stands under, "" elsewhere.
 
     `entry` is the place of its entry in the span, `place` its own among all sentences. `follows` is True where it
@@ -56,7 +56,7 @@ class Said:
     is_last: bool = False
 
 
-def said_in(entries: Sequence[Entry]) -> list[Said]:
+def said_in(entries: Sequence[Entry]) -> list[Utterance]:
     """Every sentence of the span that somebody said, in order; a repeated error once, where it came up last."""
     spoken = [n for n, entry in enumerate(entries) if _speaker(entry) == "assistant" and entry.text.strip()]
     last = frozenset(spoken[-LAST_MESSAGES:])
@@ -79,7 +79,7 @@ def _speaker(entry: Entry) -> Speaker | None:
     return "output" if entry.kind == "tool_result" and entry.failed else None
 
 
-def _of_entry(entry: Entry, number: int, is_last: bool) -> Iterable[Said]:
+def _of_entry(entry: Entry, number: int, is_last: bool) -> Iterable[Utterance]:
     speaker = _speaker(entry)
     if speaker == "output":
         return _errors(entry, number)
@@ -87,19 +87,19 @@ def _of_entry(entry: Entry, number: int, is_last: bool) -> Iterable[Said]:
         return _calls(entry, number)
     if entry.form == "batch":
         return _turns(entry, number)
-    return _sentences(weighed(pieces_of(speech(entry)), entry.kind), speaker, number, is_last) if speaker else ()
+    return _sentences(weighed(segments_of(speech(entry)), entry.kind), speaker, number, is_last) if speaker else ()
 
 
-def _calls(block: Entry, number: int) -> Iterator[Said]:
+def _calls(block: Entry, number: int) -> Iterator[Utterance]:
     """What a block for calls says was done and came of it, in one; of calls that failed, as what their tools said."""
     text = _WHY.sub("", _OPENED_BY.sub("", speech(block)[:MOST_CHARACTERS].strip()), count=1)
-    for each in weighed([Piece(text=" ".join(text.split()))], block.kind):
+    for each in weighed([Segment(text=" ".join(text.split()))], block.kind):
         speaker = "output" if block.failed else "block"
         if text:
-            yield Said(text=each.piece.text, speaker=speaker, entry=number, worth=each.worth, words=each.words)
+            yield Utterance(text=each.segment.text, speaker=speaker, entry=number, worth=each.worth, words=each.words)
 
 
-def _deeds(entries: Sequence[Entry]) -> Iterator[Said]:
+def _deeds(entries: Sequence[Entry]) -> Iterator[Utterance]:
     """Where nobody says what was done: each tool, how often it was called, and how the last time went."""
     times = Counter(entry.tool for entry in entries if entry.kind == "tool_call")
     call, result = ({entry.tool: n for n, entry in enumerate(entries) if entry.kind == kind} for kind in _DEED)
@@ -108,8 +108,8 @@ def _deeds(entries: Sequence[Entry]) -> Iterator[Said]:
         text = f"{one_line(tool or 'a tool')} called {often} with {_shown(entries[call[tool]])}"
         if tool in result:
             text += f"; gave: {_shown(entries[result[tool]])}"
-        for each in weighed([Piece(text=text)], "message"):
-            yield Said(text=text, speaker="block", entry=call[tool], worth=max(each.worth, 1.0), words=each.words)
+        for each in weighed([Segment(text=text)], "message"):
+            yield Utterance(text=text, speaker="block", entry=call[tool], worth=max(each.worth, 1.0), words=each.words)
 
 
 def _shown(entry: Entry) -> str:
@@ -118,56 +118,60 @@ def _shown(entry: Entry) -> str:
     return one_line(text, _SHOWN_AS_IS)
 
 
-def _turns(batch: Entry, number: int) -> Iterator[Said]:
+def _turns(batch: Entry, number: int) -> Iterator[Utterance]:
     """What came of a batch's turns in the assistant's words, and what failed; the user's are quoted elsewhere."""
     for line in speech(batch).split("\n"):
         if line.startswith(OUTCOME):
-            yield from _sentences(weighed(pieces_of(line.removeprefix(OUTCOME)), "message"), "assistant", number, False)
+            yield from _sentences(
+                weighed(segments_of(line.removeprefix(OUTCOME)), "message"), "assistant", number, False
+            )
         elif line.startswith(FAILED):
-            for each in weighed([Piece(text=part) for part in line.removeprefix(FAILED).split("; ")], "message"):
-                yield Said(text=each.piece.text, speaker="output", entry=number, worth=each.worth, words=each.words)
+            for each in weighed([Segment(text=part) for part in line.removeprefix(FAILED).split("; ")], "message"):
+                yield Utterance(
+                    text=each.segment.text, speaker="output", entry=number, worth=each.worth, words=each.words
+                )
 
 
-def _sentences(pieces: Iterable[Weighed], speaker: Speaker, number: int, is_last: bool) -> Iterator[Said]:
+def _sentences(segments: Iterable[Weighed], speaker: Speaker, number: int, is_last: bool) -> Iterator[Utterance]:
     label, is_heading = "", False
-    for each in pieces:
-        piece = each.piece
-        if _is_label(piece):
-            label, is_heading = piece.text.rstrip(":： "), piece.role == "heading"
+    for each in segments:
+        segment = each.segment
+        if _is_label(segment):
+            label, is_heading = segment.text.rstrip(":： "), segment.role == "heading"
             continue
-        if piece.role == "sentence" and not is_heading:
+        if segment.role == "sentence" and not is_heading:
             label = ""  # What stood under "Next steps:" were its items.
-        if piece.role in _READABLE and _is_readable(piece.text):
-            yield Said(
-                text=piece.text,
+        if segment.role in _READABLE and _is_readable(segment.text):
+            yield Utterance(
+                text=segment.text,
                 speaker=speaker,
                 entry=number,
                 worth=each.worth,
                 words=each.words,
                 label=label,
-                follows=piece.follows and each.place > 0,
+                follows=segment.follows and each.place > 0,
                 is_last=is_last,
             )
 
 
-def _is_label(piece: Piece) -> bool:
-    return piece.role == "heading" or (piece.role in _READABLE and piece.text.endswith((":", "：")))
+def _is_label(segment: Segment) -> bool:
+    return segment.role == "heading" or (segment.role in _READABLE and segment.text.endswith((":", "：")))
 
 
 def _is_readable(text: str) -> bool:
     return len(text) <= MOST_CHARACTERS and (" " in text or not text.isascii())
 
 
-def _errors(entry: Entry, number: int) -> Iterator[Said]:
+def _errors(entry: Entry, number: int) -> Iterator[Utterance]:
     """What a failed call's output says went wrong, after the tool's name."""
     if entry.form == "mask":
-        pieces = weighed([Piece(text=error, role="error") for error in remains_of(entry).errors], entry.kind)
+        segments = weighed([Segment(text=error, role="error") for error in remains_of(entry).errors], entry.kind)
     else:
-        pieces = weighed(pieces_of(entry.text), entry.kind)
-    wrong = sorted((each for each in pieces if each.piece.role == "error"), key=lambda each: -each.worth)
-    for each in wrong[:ERRORS_PER_OUTPUT] or pieces[-1:]:
-        line = f"{one_line(entry.tool or 'tool')} failed: {one_line(each.piece.text, _SHOWN_AS_IS)}"
-        yield Said(text=line, speaker="output", entry=number, worth=each.worth, words=each.words)
+        segments = weighed(segments_of(entry.text), entry.kind)
+    wrong = sorted((each for each in segments if each.segment.role == "error"), key=lambda each: -each.worth)
+    for each in wrong[:ERRORS_PER_OUTPUT] or segments[-1:]:
+        line = f"{one_line(entry.tool or 'tool')} failed: {one_line(each.segment.text, _SHOWN_AS_IS)}"
+        yield Utterance(text=line, speaker="output", entry=number, worth=each.worth, words=each.words)
 
 
 def shape(text: str) -> str:
@@ -175,10 +179,10 @@ def shape(text: str) -> str:
     return _DIGITS.sub("0", text.casefold())
 
 
-def _once_each(found: Sequence[Said]) -> list[Said]:
+def _once_each(found: Sequence[Utterance]) -> list[Utterance]:
     """Of what is repeated the last: word for word, or an error but for its numbers."""
     seen: set[str] = set()
-    kept: list[Said] = []
+    kept: list[Utterance] = []
     for said in reversed(found):
         shown = shape(said.text) if said.speaker == "output" else said.text.casefold()
         if shown not in seen:
@@ -187,5 +191,5 @@ def _once_each(found: Sequence[Said]) -> list[Said]:
     return kept[::-1]
 
 
-def _numbered(found: Iterable[Said]) -> list[Said]:
+def _numbered(found: Iterable[Utterance]) -> list[Utterance]:
     return [replace(said, place=n) for n, said in enumerate(found)]

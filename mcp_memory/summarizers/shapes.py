@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from mcp_memory.domain.text.statements import dead_ends, is_momentary, statements
 from mcp_memory.domain.text.summary_sections import Section
-from mcp_memory.summarizers.sentences import MOST_CHARACTERS, Said
+from mcp_memory.summarizers.sentences import MOST_CHARACTERS, Utterance
 
 _LABELS: Mapping[Section, re.Pattern[str]] = {
     "dead_ends": re.compile(
@@ -134,7 +134,7 @@ _TURNS = re.compile(
 )
 
 
-def section_of(said: Said) -> Section | None:
+def section_of(said: Utterance) -> Section | None:
     """Where the sentence belongs; None for what a summary leaves out: steps told, questions, plans since overtaken."""
     if said.speaker == "output":
         return "dead_ends"
@@ -161,7 +161,7 @@ def decides(text: str) -> bool:
     return bool(_CHOSEN.search(text)) and not _UNDECIDED.search(text)
 
 
-def _labelled(said: Said) -> Section | None:
+def _labelled(said: Utterance) -> Section | None:
     """The section that the sentence's label names."""
     return next((section for section in _LABELS if said.label and _LABELS[section].match(said.label)), None)
 
@@ -177,7 +177,7 @@ def _of_user(text: str) -> Section | None:
     return "facts" if statements(text) else None
 
 
-def _of_assistant(said: Said) -> Section | None:
+def _of_assistant(said: Utterance) -> Section | None:
     text = said.text
     if decides(text):
         return "decisions"

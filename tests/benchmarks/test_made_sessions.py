@@ -9,8 +9,8 @@ import pytest
 from benchmarks.session_words import Words
 from benchmarks.sessions import MadeSession, made_session
 from benchmarks.survival import EXACT, Share, as_log, newest, surviving, together
-from mcp_memory.domain.model.compaction import INSTRUCTION_TOKENS, applied, replacing
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, applied, replacing
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 SIZE = 100_000

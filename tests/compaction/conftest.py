@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.compaction import Options
 from mcp_memory.domain.model.ids import RECORD, make_id
-from mcp_memory.domain.model.session_log import Entry, SessionLog, in_order
+from mcp_memory.domain.model.session_log import Entry, Options, SessionLog, in_order
 
 NOON = 1_795_176_000.0
 ROLE_OF = {"message": "assistant", "tool_call": "assistant", "tool_result": "tool"}

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.compaction.ceiling import Ceiling
-from mcp_memory.domain.model.compaction import Options, applied, preserved
-from mcp_memory.domain.model.session_log import Entry, SessionLog, in_order
+from mcp_memory.domain.model.session_log import Entry, Options, SessionLog, applied, in_order, preserved
 from tests.compaction.conftest import a_log, an_entry, quarter
 
 CEILING = Ceiling(quarter)

@@ -12,8 +12,8 @@ from pydantic import JsonValue
 
 from mcp_memory.app import App
 from mcp_memory.compaction import ceiling, goal_batch, threshold
-from mcp_memory.domain.model import compaction
-from mcp_memory.domain.model.compaction import PRESETS, Options, PassName
+from mcp_memory.domain.model import session_log as compaction
+from mcp_memory.domain.model.session_log import PRESETS, Options, PassName
 from mcp_memory.domain.sessions import pressure
 from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.entrypoints.server.wire import CompactArguments

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput, mask
-from mcp_memory.domain.model.compaction import Options, Pass, applied, preserved
-from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.model.session_log import Entry, Options, Pass, SessionLog, applied, preserved
 from tests.compaction.conftest import a_log, quarter, random_logs, random_options
 
 OPTIONS = Options(window=300)

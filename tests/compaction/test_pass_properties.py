@@ -10,8 +10,20 @@ from mcp_memory.compaction.goal_batch import GoalBatch
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
 from mcp_memory.compaction.threshold import Threshold
 from mcp_memory.compaction.tool_calls import ToolCalls
-from mcp_memory.domain.model.compaction import INSTRUCTION_TOKENS, Count, Options, Pass, Plan, Span, applied, preserved
-from mcp_memory.domain.model.session_log import Entry, SessionLog, id_order, in_order
+from mcp_memory.domain.model.session_log import (
+    INSTRUCTION_TOKENS,
+    Count,
+    Entry,
+    Options,
+    Pass,
+    Plan,
+    SessionLog,
+    Span,
+    applied,
+    id_order,
+    in_order,
+    preserved,
+)
 from mcp_memory.domain.sessions.summary import quote, quoted_instructions
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from tests.compaction.conftest import quarter, random_logs, random_options

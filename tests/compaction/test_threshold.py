@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.compaction.threshold import Threshold, body_of, span_of, summary_replacement
-from mcp_memory.domain.model.compaction import Options, Span, applied
-from mcp_memory.domain.model.session_log import SessionLog
+from mcp_memory.domain.model.session_log import Options, SessionLog, Span, applied
 from tests.compaction.conftest import a_log, quarter
 
 LONG = "A thought that takes about twenty-five tokens, and leads on to the next one, as they do. "

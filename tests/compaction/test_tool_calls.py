@@ -11,8 +11,7 @@ from inline_snapshot import snapshot
 
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
 from mcp_memory.compaction.tool_calls import ToolCalls
-from mcp_memory.domain.model.compaction import Options, Pass, applied, preserved
-from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.model.session_log import Entry, Options, Pass, SessionLog, applied, preserved
 from tests.compaction.conftest import a_log, quarter, random_logs, random_options
 
 OPTIONS = Options(window=300, old_turns=3)

@@ -16,9 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.graph_facts import KnownEntity, entity_salience
-from mcp_memory.domain.model.ids import number_of
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.graph import KnownEntity, entity_salience
+from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Details, Entity, Json, Record, Relation
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.entity_extraction import MAX_LENGTH

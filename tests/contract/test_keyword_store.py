@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Record, Status
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
 from mcp_memory.domain.text.words import MAX_QUERY_TERMS, index_terms, query_terms, stems

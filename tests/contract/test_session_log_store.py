@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.compaction import Replacement, applied, replacing
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import Json, Kind, Record
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import Form, SessionLog
+from mcp_memory.domain.model.session_log import Form, Replacement, SessionLog, applied, replacing
 from mcp_memory.errors import Conflict
 from mcp_memory.ports import Compaction, LogSize, PassRun, PassTally, RecordStore, SessionLogStore, StandIn
 from mcp_memory.stores.records import SqliteRecordStore

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.domain.model.grants import Grant
+from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict
 from mcp_memory.ports import Token, TokenStore
 from mcp_memory.stores.records import SqliteRecordStore

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Record, Status
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports import RecordStore, UsualCosine, Vectors, VectorStore

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.model.compaction import replacing
 from mcp_memory.domain.model.records import Entity, NewRecord, Record, Relation
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import replacing
 from mcp_memory.domain.text.words import packed_terms
 from mcp_memory.errors import StoreBusy
 from mcp_memory.services.context.assemble import ContextRequest

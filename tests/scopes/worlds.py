@@ -21,8 +21,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.model.grants import Grant
-from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.scopes import Caller, Grant
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.server.identity import Visitor, visited_by
 from mcp_memory.entrypoints.server.identity import asking as caller_of_message

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from mcp_memory.compaction.goal_batch import GoalBatch
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
 from mcp_memory.compaction.tool_calls import ToolCalls
-from mcp_memory.domain.model.compaction import PRESETS, applied
-from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.model.session_log import PRESETS, Entry, SessionLog, applied
 from mcp_memory.domain.sessions.summary import StructuredSummary, parsed, rendered, structured
-from mcp_memory.domain.text.segments import pieces_of
+from mcp_memory.domain.text.segments import segments_of
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
@@ -90,7 +89,7 @@ def test_it_finds_more_than_first_and_last_sentences_do(
         wanted = [words for all_words in planted.sections.values() for words in all_words]
         summary = rendered(extractive.summarize(asking(planted.entries, 400)).summary)
         spoken = [
-            piece.text for who, text in planted.lines if who in ("user", "assistant") for piece in pieces_of(text)
+            segment.text for who, text in planted.lines if who in ("user", "assistant") for segment in segments_of(text)
         ]
         plain = ""
         for first, last in zip(spoken, reversed(spoken), strict=True):

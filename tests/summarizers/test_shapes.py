@@ -3,13 +3,13 @@
 import pytest
 
 from mcp_memory.domain.text.summary_sections import Section
-from mcp_memory.summarizers.sentences import Said, Speaker
+from mcp_memory.summarizers.sentences import Speaker, Utterance
 from mcp_memory.summarizers.shapes import changes_direction, section_of
 
 
 def said(text: str, speaker: Speaker = "assistant", *, label: str = "", is_last: bool = False) -> Section | None:
     return section_of(
-        Said(text=text, speaker=speaker, entry=0, worth=1.0, words=frozenset(), label=label, is_last=is_last)
+        Utterance(text=text, speaker=speaker, entry=0, worth=1.0, words=frozenset(), label=label, is_last=is_last)
     )
 
 

@@ -17,11 +17,11 @@ from mcp_memory.domain.context.rendering import (
     shows_text_alone,
 )
 from mcp_memory.domain.context.scoring import Scored
-from mcp_memory.domain.model.graph_facts import KnownEntity, KnownRelation
+from mcp_memory.domain.model.graph import KnownEntity, KnownRelation
 from mcp_memory.domain.model.lifecycle import deepest_detail
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack, Task
-from mcp_memory.domain.text.authors import by
+from mcp_memory.domain.text.prompt_safety import by
 
 GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20
 FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5

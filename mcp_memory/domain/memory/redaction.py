@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from mcp_memory.domain.model.kind_fields import map_strings
-from mcp_memory.domain.model.records import Entity, NewRecord, Relation
+from mcp_memory.domain.model.records import Entity, NewRecord, Relation, map_strings
 from mcp_memory.domain.text.control_characters import without_controls
 
 Redact = Callable[[str], tuple[str, int]]

@@ -1,6 +1,13 @@
-"""Ids: short strings that sort by time, made from the store's change numbers, so that none is ever used twice."""
+"""Ids: short strings that sort by time, made from the store's change numbers, so that none is ever used twice.
+
+A record set is a set of ids that a whole index can be held against at once.
+"""
+
+from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32: no letter that is read as another."""
@@ -14,7 +21,8 @@ Indexes hold a place for every number up to the newest: of a thousand million th
 """
 
 RECORD, TASK, CONTEXT = "r", "t", "c"
-_MADE = re.compile(rf"[a-z](?:[{ALPHABET}]{{{WIDTH}}}|[1-9a-z][{ALPHABET}]{{{WIDTH},11}})")
+_MADE = re.compile(rf"[a-z](?:[{ALPHABET}]{{{WIDTH}}}|[{ALPHABET[1:]}][{ALPHABET}]{{{WIDTH},11}})")
+"""A letter and six digits, "r00001k", or more that begin with no 0, "t1000000"."""
 _TO_PYTHONS = str.maketrans(ALPHABET, "0123456789abcdefghijklmnopqrstuv")
 
 
@@ -30,3 +38,30 @@ def make_id(prefix: str, change: int) -> str:
 def number_of(made_id: str) -> int:
     """The change number that an id was made of, by `make_id` with a prefix of one letter; 0 for any other text."""
     return int(made_id[1:].translate(_TO_PYTHONS), 32) if _MADE.fullmatch(made_id) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSet:
+    """Records by the numbers in their ids. Of `flags`, one byte each, 1 says that the number is in the set.
+
+    The last byte is always 0 and stands for every number beyond: an index that knows newer records takes them for it.
+    """
+
+    flags: bytes
+
+    @classmethod
+    def of(cls, record_ids: Iterable[str]) -> RecordSet:
+        """Of ids that a store has made: one made up may name a number that takes any amount of memory."""
+        numbers = [number_of(record_id) for record_id in record_ids]
+        flags = bytearray(max(numbers, default=-1) + 2)
+        for number in numbers:
+            flags[number] = 1
+        flags[0] = 0  # What is no id.
+        return cls(bytes(flags))
+
+    def __contains__(self, record_id: str) -> bool:
+        number = number_of(record_id)
+        return number < len(self.flags) and bool(self.flags[number])
+
+    def __len__(self) -> int:
+        return self.flags.count(1)

@@ -1,10 +1,15 @@
 """Who may read a record: scope keys, the reader's view, and the filter every query carries."""
 
+from __future__ import annotations
+
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Literal, get_args
 
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import LOG_KINDS, Instant, Kind, Visibility
+from mcp_memory.errors import InvalidRequest
 
 USER_SCOPE = "user"
 ISOLATED_KINDS: frozenset[Kind] = frozenset({"episode", *LOG_KINDS})
@@ -50,7 +55,7 @@ class Caller:
         """The scope of what this caller stores."""
         return scope_key(visibility, self.namespace, self.agent, self.person)
 
-    def in_session(self, session_id: str | None) -> "Caller":
+    def in_session(self, session_id: str | None) -> Caller:
         """The same caller speaking for a session it names; None or '' keeps the present one."""
         return replace(self, session_id=session_id, named_session=True) if session_id else self
 
@@ -97,3 +102,47 @@ def narrowed(where: RecordFilter, span: tuple[Instant, Instant]) -> RecordFilter
     begin = span[0] if where.since is None else max(where.since, span[0])
     end = span[1] if where.until is None else min(where.until, span[1])
     return replace(where, since=None if begin == -inf else begin, until=None if end == inf else end, passing=None)
+
+
+Right = Literal["read", "write", "admin"]
+RIGHTS: tuple[Right, ...] = get_args(Right)
+"""From the least on: each includes those before it. `write` stores and changes; only `admin` destroys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """Binds who holds a token to an agent, the person it works for, namespaces and a right.
+
+    The first namespace is the one that is meant where none is named.
+    """
+
+    agent: str
+    person: str
+    namespaces: tuple[str, ...]
+    right: Right
+
+    def require(self, right: Right) -> None:
+        """Raises InvalidRequest where the right is missing; the message names it."""
+        if RIGHTS.index(right) > RIGHTS.index(self.right):
+            raise InvalidRequest(
+                f"This takes the right {right!r}; your token has {self.right!r}. Ask who runs the server for a token"
+                " that has it."
+            )
+
+    def namespace(self, wanted: str | None) -> str:
+        """The namespace that is meant; None or '' is the default. Raises InvalidRequest for any but the token's."""
+        if wanted and wanted not in self.namespaces:
+            raise InvalidRequest(f"Your token does not hold that namespace; it holds {', '.join(self.namespaces)}.")
+        return wanted or self.namespaces[0]
+
+    def caller(self, namespace: str, session_id: str, inherited: Collection[str], client: str = "") -> Caller:
+        """Who asks with this token in one of its namespaces, reading only those of the inherited ones that it holds."""
+        also = tuple(name for name in inherited if name in self.namespaces and name != namespace)
+        return Caller(
+            namespace=namespace,
+            agent=self.agent,
+            session_id=session_id,
+            inherited=also,
+            client=client,
+            person=self.person,
+        )

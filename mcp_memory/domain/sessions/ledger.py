@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, get_args
 
-from mcp_memory.domain.model.compaction import Count
-from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.model.session_log import Count, Entry
 from mcp_memory.domain.text.exact_values import MAX_EXACT, Sort, exact_in, files_hit, subject_of
 
 VALUES_PER_OUTPUT, FILES_PER_OUTPUT, OF_A_SERIES = 8, 5, 3

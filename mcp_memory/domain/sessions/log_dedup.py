@@ -10,14 +10,14 @@ LEAST_MET = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LogLine:
     """One thing that was said: `content` says who said what, `id` is the client's own for it, where it has one."""
 
     content: Hashable
     id: str | None = None
 
 
-def new_places(told: Sequence[Line], said: Sequence[Line], live: Sequence[Hashable]) -> list[int]:
+def new_places(told: Sequence[LogLine], said: Sequence[LogLine], live: Sequence[Hashable]) -> list[int]:
     """Places in `told` of what is in no log yet.
 
     A line with an id is known by it; one whose id is unknown, by content among what was said without ids, each once.
@@ -40,7 +40,7 @@ def new_places(told: Sequence[Line], said: Sequence[Line], live: Sequence[Hashab
     return places[known:] if len(amid) >= len(places) - known else [places[each] for each in amid]
 
 
-def unmatched(told: Sequence[Line], places: Iterable[int], said: Sequence[Line]) -> list[int]:
+def unmatched(told: Sequence[LogLine], places: Iterable[int], said: Sequence[LogLine]) -> list[int]:
     """Those of the places in `told` whose line is none of those said: by its id, else by content, each once."""
     ids = {line.id for line in said if line.id}
     unnamed = Counter(line.content for line in said if not line.id)

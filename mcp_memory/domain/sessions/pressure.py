@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mcp_memory.domain.model.compaction import Options, PassName
-from mcp_memory.domain.model.session_log import STANDS_FOR_MANY, Entry, SessionLog
+from mcp_memory.domain.model.session_log import STANDS_FOR_MANY, Entry, Options, PassName, SessionLog
 
 Level = Literal["calm", "notice", "idle", "forced", "ceiling"]
 """`notice`: worth knowing; `idle`: compacted when nothing happens; `forced`: compacted at once, with a warning;

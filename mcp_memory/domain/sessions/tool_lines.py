@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.text.prompt_safety import neutralise
-from mcp_memory.domain.text.segments import PROSE, pieces_of
+from mcp_memory.domain.text.segments import PROSE, segments_of
 from mcp_memory.domain.text.words import split_words
 
 Act: TypeAlias = Literal["edited", "wrote", "ran", "searched", "fetched", "listed", "read", "called"]
@@ -124,7 +124,7 @@ def announced(log: SessionLog, place: int) -> str:
     said = log.entries[before]
     if said.kind != "message" or said.role != "assistant" or said.form != "original":
         return ""
-    sentences = [piece.text for piece in pieces_of(said.text[-_LOOKED_AT:]) if piece.role in PROSE]
+    sentences = [segment.text for segment in segments_of(said.text[-_LOOKED_AT:]) if segment.role in PROSE]
     telling = [text for text in sentences if _ANNOUNCES.search(text)] or _alone(sentences)
     return one_line(telling[-1].rstrip(" :："), WHY_CHARACTERS) if telling else ""
 

@@ -2,8 +2,7 @@
 
 import re
 
-from mcp_memory.domain.model.kind_fields import map_strings
-from mcp_memory.domain.model.records import Details
+from mcp_memory.domain.model.records import Details, map_strings
 
 _NOT_PLAIN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Any control character but tab and line feed. Nearly every text has none, and this finds out quickest."""

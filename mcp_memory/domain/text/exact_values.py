@@ -39,7 +39,7 @@ class Exact:
     place: int
 
 
-class _Told(NamedTuple):
+class _Label(NamedTuple):
     """Where the words begin that say what something is, the last of them ("" for none), and how it stands to them."""
 
     place: int
@@ -238,7 +238,7 @@ def _amounts(text: str) -> Iterator[Exact]:
             yield from _exact(text, told.place, match.end(), worth)
 
 
-def _amount_worth(number: str, unit: str, told: _Told, *, has_price: bool) -> float:
+def _amount_worth(number: str, unit: str, told: _Label, *, has_price: bool) -> float:
     if told.word in forms.SPANS:
         return 0.6 if unit else 0.0
     if told.word.lower() in forms.NOISE:
@@ -261,13 +261,13 @@ def _unspaced_worth(what: str, unit: str) -> float:
     return 0.8 if unit and unit not in forms.COUNTED else 0.0
 
 
-def _what(text: str, place: int) -> _Told:
+def _what(text: str, place: int) -> _Label:
     """The words before a place that say what stands there: at most two, and what links them to it."""
     floor = max(text.rfind("\n", 0, place) + 1, place - _LEFT)
     left = text[floor:place]
     unspaced = forms.HAN_WORD.search(left)
     if unspaced:
-        return _Told(floor + unspaced.start(), unspaced.group().strip(), False, True)
+        return _Label(floor + unspaced.start(), unspaced.group().strip(), False, True)
     words = list(forms.WORDS.finditer(left))
     if words and words[0].start() == 0 and floor and not text[floor - 1].isspace():
         del words[0]  # Its beginning is cut off.
@@ -283,9 +283,9 @@ def _what(text: str, place: int) -> _Told:
         start = floor + words[number].start()
         told.append(bare)
     if not told and words and words[-1].group() in forms.SPANS:
-        return _Told(floor + words[-1].start(), words[-1].group(), False, False)
+        return _Label(floor + words[-1].start(), words[-1].group(), False, False)
     skipped = len(text[start:place]) - len(text[start:place].lstrip(forms.MARKS))
-    return _Told(start + skipped, told[0], is_linked, False) if told else _Told(place, "", False, False)
+    return _Label(start + skipped, told[0], is_linked, False) if told else _Label(place, "", False, False)
 
 
 def _is_number(words: list[re.Match[str]], number: int, bare: str) -> bool:

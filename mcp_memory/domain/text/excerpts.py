@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from mcp_memory.domain.text.salience import Weighed, overlap
-from mcp_memory.domain.text.segments import EMOJI, PROSE, Piece, Role
+from mcp_memory.domain.text.segments import EMOJI, PROSE, Role, Segment
 from mcp_memory.domain.text.sentence_compression import condensed, condensed_line, ended, shortened, shorter_forms
 
 MAX_SENTENCE_TOKENS = 60
@@ -14,14 +14,14 @@ MAX_SENTENCE_TOKENS = 60
 MAX_TRIED = 24
 """Pieces that are counted for one excerpt, the best."""
 MIN_ROOM = 6
-"""Tokens: for less, no further piece is looked for."""
+"""Tokens: for less, no further segment is looked for."""
 REPEATED = 0.7
-"""The share of a piece's words that others have said, from which on it is left out."""
+"""The share of a segment's words that others have said, from which on it is left out."""
 MIN_WORTH = 0.3
 """What is worth less says nothing: a greeting, a rule."""
 MAX_RIVALS = 4
 MAX_LESS = 1.7
-"""How many pieces, and how much less worth, may take the place of one that cannot be made short enough."""
+"""How many segments, and how much less worth, may take the place of one that cannot be made short enough."""
 MAX_COUNTED = 40
 """Characters for each token of a limit: a longer text is not counted, it does not fit."""
 
@@ -48,37 +48,37 @@ class Room:
             return True
         return len(text) <= limit * MAX_COUNTED and self.count(text) <= limit
 
-    def condensed(self, piece: Piece, limit: int) -> str | None:
-        """The piece, as little shorter as will do; None where it cannot be that short and still say what it does."""
+    def condensed(self, segment: Segment, limit: int) -> str | None:
+        """The segment, as little shorter as will do; None where it cannot be that short and still say what it does."""
 
         def fits(form: str) -> bool:
             return self.holds(form, limit)
 
-        return condensed(piece.text, fits) if piece.role in PROSE else condensed_line(piece.text, fits)
+        return condensed(segment.text, fits) if segment.role in PROSE else condensed_line(segment.text, fits)
 
-    def shortened(self, piece: Piece, limit: int) -> str:
-        """The piece, ended early."""
-        text = piece.text[: limit * MAX_COUNTED]
-        if piece.role not in PROSE:
+    def shortened(self, segment: Segment, limit: int) -> str:
+        """The segment, ended early."""
+        text = segment.text[: limit * MAX_COUNTED]
+        if segment.role not in PROSE:
             return ended(text, limit, self.count, self.truncate)
         *_, shortest = shorter_forms(text)
         return shortened(shortest, limit, self.count, self.truncate)
 
 
 def point(ranked: Sequence[Weighed], limit: int, room: Room) -> str:
-    """The piece that carries the point, made shorter where it must be, and what still fits behind it; one line."""
+    """The segment that carries the point, made shorter where it must be, and what still fits behind it; one line."""
     best = sorted(ranked, key=lambda each: -each.worth)
     for each in best[:MAX_RIVALS]:
         if each.worth < best[0].worth - MAX_LESS:
             break
-        short = room.condensed(each.piece, limit)
+        short = room.condensed(each.segment, limit)
         if short is not None:
             return _with_more(each, short, ranked, limit, room)
-    return room.shortened(best[0].piece, limit)
+    return room.shortened(best[0].segment, limit)
 
 
 def excerpt(ranked: Sequence[Weighed], limit: int, room: Room) -> str:
-    """The pieces worth most in the order of the text, nothing said twice; an ellipsis stands for what is left out."""
+    """The segments worth most in the order of the text, nothing said twice; an ellipsis stands for what is left out."""
     chosen: dict[int, str] = {}
     said: set[str] = set()
     left = limit - 1
@@ -89,7 +89,7 @@ def excerpt(ranked: Sequence[Weighed], limit: int, room: Room) -> str:
         if chosen and overlap(each.words, said) >= REPEATED:
             continue
         tried += 1
-        text = room.condensed(each.piece, min(left - 2, MAX_SENTENCE_TOKENS))
+        text = room.condensed(each.segment, min(left - 2, MAX_SENTENCE_TOKENS))
         if text is not None:
             chosen[each.place] = text
             said |= each.words
@@ -99,17 +99,17 @@ def excerpt(ranked: Sequence[Weighed], limit: int, room: Room) -> str:
         if room.holds(joined, limit):
             return joined
         del chosen[min(chosen, key=lambda place: ranked[place].worth)]
-    return room.shortened(max(ranked, key=lambda each: each.worth).piece, limit)
+    return room.shortened(max(ranked, key=lambda each: each.worth).segment, limit)
 
 
 def _with_more(first: Weighed, short: str, ranked: Sequence[Weighed], limit: int, room: Room) -> str:
-    """The point, and the pieces after it as far as they fit and say something new."""
+    """The point, and the segments after it as far as they fit and say something new."""
     text, said, last = short, set(first.words), first
     for each in ranked[first.place + 1 : first.place + 4]:
-        is_worth = each.piece.role in ("pair", "file", "frame") or each.worth > 1
-        if short != first.piece.text or not is_worth or overlap(each.words, said) >= 0.5 or not each.piece.follows:
+        is_worth = each.segment.role in ("pair", "file", "frame") or each.worth > 1
+        if short != first.segment.text or not is_worth or overlap(each.words, said) >= 0.5 or not each.segment.follows:
             break
-        longer = text + _glue(last.piece) + each.piece.text
+        longer = text + _glue(last.segment) + each.segment.text
         if not room.holds(longer, limit):
             break
         text, last = longer, each
@@ -122,15 +122,15 @@ def _joined(chosen: dict[int, str], ranked: Sequence[Weighed]) -> str:
     before: int | None = None
     for place in sorted(chosen):
         if before is not None:
-            is_next = place == before + 1 and ranked[place].piece.follows
-            parts.append(_glue(ranked[before].piece) if is_next else " … ")
+            is_next = place == before + 1 and ranked[place].segment.follows
+            parts.append(_glue(ranked[before].segment) if is_next else " … ")
         parts.append(chosen[place])
         before = place
     return "".join(parts) + ("" if before == len(ranked) - 1 else " …")
 
 
-def _glue(piece: Piece) -> str:
-    """What stands between a piece and the next: the break of a line was all that ended an item."""
-    if _CLOSED.search(piece.text):
-        return "" if _UNSPACED_STOP.search(piece.text) else " "
-    return _GLUE.get(piece.role, "; ")
+def _glue(segment: Segment) -> str:
+    """What stands between a segment and the next: the break of a line was all that ended an item."""
+    if _CLOSED.search(segment.text):
+        return "" if _UNSPACED_STOP.search(segment.text) else " "
+    return _GLUE.get(segment.role, "; ")

@@ -1,4 +1,4 @@
-"""What each piece of a text is worth to somebody who reads only that one. Knows no tokens and no model.
+"""What each segment of a text is worth to somebody who reads only that one. Knows no tokens and no model.
 
 A sum of small bonuses and penalties, in the tradition of Luhn (IBM Journal, 1958) and Edmundson (JACM, 1969): place,
 the text's own frequent words, words that announce a point, names and numbers. Values lie in about [-3, 5].
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from mcp_memory.domain.model.records import Kind
-from mcp_memory.domain.text.segments import PROSE, Piece, Role
+from mcp_memory.domain.text.segments import PROSE, Role, Segment
 from mcp_memory.domain.text.words import STOP_WORDS, UNSPACED
 
 _BASE: Mapping[Role, float] = {
@@ -95,9 +95,9 @@ _TELLING_OUTPUT = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
-    """A piece, its place in the text, its worth, and its content words in lower case."""
+    """A segment, its place in the text, its worth, and its content words in lower case."""
 
-    piece: Piece
+    segment: Segment
     place: int
     worth: float
     words: frozenset[str]
@@ -105,31 +105,31 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of a piece: all of them in lower case, those that carry content, and how many name something exact."""
+    """The words of a segment: all in lower case, those that carry content, and how many name something exact."""
 
     all: frozenset[str]
     content: frozenset[str]
     exact: int
 
 
-def weighed(pieces: Sequence[Piece], kind: Kind) -> list[Weighed]:
-    """Each piece with its worth, in the order of the text."""
-    words = [_words(piece.text) for piece in pieces]
+def weighed(segments: Sequence[Segment], kind: Kind) -> list[Weighed]:
+    """Each segment with its worth, in the order of the text."""
+    words = [_words(segment.text) for segment in segments]
     counts = Counter(chain.from_iterable(each.content for each in words))
     gains = {word: min(count - 1, 4) for word, count in counts.items() if count > 1}
-    has_title = bool(pieces) and pieces[0].role == "heading"
-    opening = next((n for n in range(has_title, len(pieces)) if _may_open(pieces[n], words[n])), -1)
+    has_title = bool(segments) and segments[0].role == "heading"
+    opening = next((n for n in range(has_title, len(segments)) if _may_open(segments[n], words[n])), -1)
     return [
         Weighed(
-            piece=piece,
+            segment=segment,
             place=n,
-            worth=_BASE[piece.role]
-            + (TITLE if n == 0 and has_title else _place(n, opening, pieces))
+            worth=_BASE[segment.role]
+            + (TITLE if n == 0 and has_title else _place(n, opening, segments))
             + _common(words[n].content, gains)
-            + _said(piece, words[n], kind),
+            + _said(segment, words[n], kind),
             words=words[n].content,
         )
-        for n, piece in enumerate(pieces)
+        for n, segment in enumerate(segments)
     ]
 
 
@@ -149,21 +149,21 @@ def _words(text: str) -> _Words:
     return _Words(found, found - STOP_WORDS, exact)
 
 
-def _may_open(piece: Piece, words: _Words) -> bool:
-    is_label = piece.text.endswith(":")
-    return not (_GREETING.match(piece.text) or words.all & _BOILERPLATE or piece.role not in _MAY_OPEN or is_label)
+def _may_open(segment: Segment, words: _Words) -> bool:
+    is_label = segment.text.endswith(":")
+    return not (_GREETING.match(segment.text) or words.all & _BOILERPLATE or segment.role not in _MAY_OPEN or is_label)
 
 
-def _place(n: int, opening: int, pieces: Sequence[Piece]) -> float:
+def _place(n: int, opening: int, segments: Sequence[Segment]) -> float:
     """Most texts say first what they are about, and last what came of it; of errors, the last is what stopped it."""
-    if pieces[n].role == "error":
-        return 0.25 * n / len(pieces)
-    if pieces[n].role == "frame":
+    if segments[n].role == "error":
+        return 0.25 * n / len(segments)
+    if segments[n].role == "frame":
         return 0.0
     if n == opening:
-        return 2 * OPENING if pieces[n].role == "comment" else OPENING
-    is_last = n == len(pieces) - 1
-    return 0.5 * (1 - n / len(pieces)) + (0.3 if is_last else 0.0)
+        return 2 * OPENING if segments[n].role == "comment" else OPENING
+    is_last = n == len(segments) - 1
+    return 0.5 * (1 - n / len(segments)) + (0.3 if is_last else 0.0)
 
 
 def _common(words: Set[str], gains: Mapping[str, int]) -> float:
@@ -171,12 +171,12 @@ def _common(words: Set[str], gains: Mapping[str, int]) -> float:
     return min(0.35 * sum(gains[word] for word in words & gains.keys()) / (len(words) + 4), 0.8)
 
 
-def _said(piece: Piece, words: _Words, kind: Kind) -> float:
+def _said(segment: Segment, words: _Words, kind: Kind) -> float:
     """What its words, its kind and its form speak for or against."""
-    text = piece.text
+    text = segment.text
     value = min(0.12 * words.exact, 0.5)
-    if piece.role not in PROSE:
-        return value + _of_lines(piece)
+    if segment.role not in PROSE:
+        return value + _of_lines(segment)
     value += min(0.3 * _marks(text, words, _POINT, _POINT_UNSPACED), 0.6)
     value += min(0.6 * _marks(text, words, _STRONG, _STRONG_UNSPACED), 0.9)
     value += 0.4 if _ANNOUNCED.match(text) else 0.0
@@ -192,10 +192,10 @@ def _marks(text: str, words: _Words, wanted: Set[str], unspaced: re.Pattern[str]
     return len(words.all & wanted) + (0 if text.isascii() else len(unspaced.findall(text)))
 
 
-def _of_lines(piece: Piece) -> float:
-    if piece.role == "pair":
-        return 0.6 if _SALIENT.search(piece.text) else 0.0
-    return 0.9 if piece.role == "output" and _TELLING_OUTPUT.search(piece.text) else 0.0
+def _of_lines(segment: Segment) -> float:
+    if segment.role == "pair":
+        return 0.6 if _SALIENT.search(segment.text) else 0.0
+    return 0.9 if segment.role == "output" and _TELLING_OUTPUT.search(segment.text) else 0.0
 
 
 def _against(text: str, words: _Words) -> float:

@@ -1,6 +1,6 @@
-"""Takes a text apart into pieces that can stand alone: sentences, headings, items, and what tells of code or output.
+"""Takes a text apart into segments that can stand alone: sentences, headings, items, and what tells of code or output.
 
-Knows no tokens and no importance: what a piece is worth is said in worth.py.
+Knows no tokens and no importance: what a segment is worth is said in worth.py.
 """
 
 import re
@@ -18,8 +18,8 @@ PROSE: frozenset[Role] = frozenset({"sentence", "item", "quote", "heading", "com
 
 MAX_HEAD, MAX_TAIL = 8_000, 2_000
 """Characters read of a text: where it is longer, its beginning and its end."""
-MAX_PIECES = 400
-MAX_PIECE = 2_000
+MAX_SEGMENTS = 400
+MAX_SEGMENT = 2_000
 """Characters; what is longer was not written to be read."""
 MOST_UNSPOKEN = 6
 """Words: a line of output may have so many and still end like a sentence."""
@@ -93,7 +93,7 @@ _CODE = frozenset({"signature", "comment", "code", "pair"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Segment:
     """A part of a text in one line, its marks removed. `follows` is True where it stood just behind the one before."""
 
     text: str
@@ -109,35 +109,35 @@ class _Line:
     look: str
 
 
-def pieces_of(text: str) -> list[Piece]:
-    """The pieces of a text's beginning and end, in order; at least one for a text that is not blank.
+def segments_of(text: str) -> list[Segment]:
+    """The segments of a text's beginning and end, in order; at least one for a text that is not blank.
 
-    Bounded: at most MAX_HEAD + MAX_TAIL characters are read, and MAX_PIECES returned.
+    Bounded: at most MAX_HEAD + MAX_TAIL characters are read, and MAX_SEGMENTS returned.
     """
     if len(text) <= MAX_HEAD + MAX_TAIL:
-        return _pieces(text)[:MAX_PIECES] or _plain(text)
-    head, tail = _pieces(text[:MAX_HEAD]), _pieces(text[-MAX_TAIL:])
-    # Where the reading breaks off and begins again, pieces are torn.
-    head, tail = (head[:-1] or head)[: MAX_PIECES - 100], tail[1:][-100:]
-    rest = [Piece(text=p.text, role=p.role, follows=p.follows and n > 0) for n, p in enumerate(tail)]
+        return _segments(text)[:MAX_SEGMENTS] or _plain(text)
+    head, tail = _segments(text[:MAX_HEAD]), _segments(text[-MAX_TAIL:])
+    # Where the reading breaks off and begins again, segments are torn.
+    head, tail = (head[:-1] or head)[: MAX_SEGMENTS - 100], tail[1:][-100:]
+    rest = [Segment(text=p.text, role=p.role, follows=p.follows and n > 0) for n, p in enumerate(tail)]
     return head + rest or _plain(text)
 
 
-def _plain(text: str) -> list[Piece]:
+def _plain(text: str) -> list[Segment]:
     """For what holds nothing but marks, like a row of dashes."""
-    line = " ".join(text[:MAX_PIECE].split())
-    return [Piece(text=line)] if line else []
+    line = " ".join(text[:MAX_SEGMENT].split())
+    return [Segment(text=line)] if line else []
 
 
-def _pieces(text: str) -> list[Piece]:
-    found: list[Piece] = []
+def _segments(text: str) -> list[Segment]:
+    found: list[Segment] = []
     for look, lines in _blocks(text):
-        for piece in _READERS[look](lines):
-            shown = " ".join(piece.text[:MAX_PIECE].split())
+        for segment in _READERS[look](lines):
+            shown = " ".join(segment.text[:MAX_SEGMENT].split())
             if any(sign.isalnum() for sign in shown):
-                found.append(Piece(text=shown, role=piece.role, follows=piece.follows))
+                found.append(Segment(text=shown, role=segment.role, follows=segment.follows))
     if _TITLE.match(text) and len(found) > 1 and found[0].role == "sentence":
-        found[0] = Piece(text=found[0].text, role="heading")
+        found[0] = Segment(text=found[0].text, role="heading")
     return found
 
 
@@ -188,7 +188,7 @@ def _is_spoken(line: str) -> bool:
     return len(words) > MOST_UNSPOKEN and _PROMPT_SIGNS.isdisjoint(words[0])
 
 
-def _read_prose(lines: Sequence[_Line]) -> Iterator[Piece]:
+def _read_prose(lines: Sequence[_Line]) -> Iterator[Segment]:
     """Paragraphs made whole again where they were wrapped, then cut at the ends of their sentences."""
     parts: list[str] = []
     role: Role = "sentence"
@@ -209,26 +209,26 @@ def _begins(line: _Line, parts: Sequence[str], role: Role) -> bool:
     return len(parts[-1]) < MIN_WRAPPED or bool(_ENDED.search(parts[-1]))
 
 
-def _sentences(text: str, role: Role) -> Iterator[Piece]:
+def _sentences(text: str, role: Role) -> Iterator[Segment]:
     if "**" in text or "__" in text:
         text = _EMPHASIS.sub(r"\2", _LABEL.sub(r"\2: ", text))
     if "](" in text:
         text = _LINK.sub(r"\1", text)
     if role == "row":
         cells = [cell.strip() for cell in text.strip("| ").split("|")]
-        yield Piece(text=" · ".join(cell for cell in cells if cell), role=role)
+        yield Segment(text=" · ".join(cell for cell in cells if cell), role=role)
         return
     kept = ""
     for part in _END.split(text):
         kept = f"{kept} {part}" if kept else part
         if not _ABBREVIATION.search(kept[-12:]):
-            yield Piece(text=kept, role=role)
+            yield Segment(text=kept, role=role)
             kept = ""
     if kept:
-        yield Piece(text=kept, role=role)
+        yield Segment(text=kept, role=role)
 
 
-def _read_output(lines: Sequence[_Line]) -> Iterator[Piece]:
+def _read_output(lines: Sequence[_Line]) -> Iterator[Segment]:
     """Of each trace its last error and its deepest own frame; every other line by itself, errors marked as such."""
     frame, own, skip = "", False, False
     for line in lines:
@@ -243,14 +243,14 @@ def _read_output(lines: Sequence[_Line]) -> Iterator[Piece]:
             if (is_own and (called or not own)) or not frame:
                 frame, own = _shown_frame(line.text), is_own
             continue
-        shown = Piece(text=_FAILED_ASSERTION.sub("", line.text), role=_output_role(line))
+        shown = Segment(text=_FAILED_ASSERTION.sub("", line.text), role=_output_role(line))
         # Python's frames stand before their error, all others behind it.
         is_above = ":" in frame and not frame.startswith("at ") and line.look == "error"
-        around = [Piece(text=frame, role="frame")] if frame else []
+        around = [Segment(text=frame, role="frame")] if frame else []
         yield from [shown, *around] if is_above else [*around, shown]
         frame, own = "", False
     if frame:
-        yield Piece(text=frame, role="frame")
+        yield Segment(text=frame, role="frame")
 
 
 def _shown_frame(line: str) -> str:
@@ -268,35 +268,35 @@ def _output_role(line: _Line) -> Role:
     return "error" if is_error else "output"
 
 
-def _read_code(lines: Sequence[_Line]) -> Iterator[Piece]:
+def _read_code(lines: Sequence[_Line]) -> Iterator[Segment]:
     for line in lines:
         role = _ROLES.get(line.look, "code") if line.look in _CODE else "code"
         if line.text.lstrip().startswith("* "):
             role = "comment"  # Inside /** … */.
-        if role == "code" and _ERROR_WORD.search(line.text[:MAX_PIECE]) and line.look in ("prose", "item"):
+        if role == "code" and _ERROR_WORD.search(line.text[:MAX_SEGMENT]) and line.look in ("prose", "item"):
             role = "error"  # Output between fences, without a mark of its own.
         text = line.text.strip()
         if role == "comment":
             yield from _sentences(_COMMENT_SIGNS.sub("", text), role)
         else:
-            yield Piece(text=text.rstrip("{: ") if role == "signature" else text, role=role)
+            yield Segment(text=text.rstrip("{: ") if role == "signature" else text, role=role)
 
 
-def _read_json(lines: Sequence[_Line]) -> Iterator[Piece]:
+def _read_json(lines: Sequence[_Line]) -> Iterator[Segment]:
     """`key: value` for each plain value, at any depth; the lines themselves where there is none."""
     text = "\n".join(line.text for line in lines)
-    pairs = [Piece(text=f"{name}: {value.strip(chr(34))}", role="pair") for name, value in _PAIR.findall(text)]
-    yield from pairs or (Piece(text=line.text, role="code") for line in lines)
+    pairs = [Segment(text=f"{name}: {value.strip(chr(34))}", role="pair") for name, value in _PAIR.findall(text)]
+    yield from pairs or (Segment(text=line.text, role="code") for line in lines)
 
 
-def _read_diff(lines: Sequence[_Line]) -> Iterator[Piece]:
+def _read_diff(lines: Sequence[_Line]) -> Iterator[Segment]:
     """The files it changes, then what it adds."""
     files = dict.fromkeys(match[1] for line in lines if (match := _PATH.match(line.text)) and match[1] != "/dev/null")
     for name in files:
-        yield Piece(text=name, role="file")
+        yield Segment(text=name, role="file")
     for line in lines:
         if line.text.startswith("+") and not line.text.startswith("+++"):
-            yield Piece(text=line.text[1:], role="code", follows=False)
+            yield Segment(text=line.text[1:], role="code", follows=False)
 
 
 _ROLES: dict[str, Role] = {

@@ -1,7 +1,7 @@
 """Micro and summary: the short forms every record has from the moment it is stored, made without a model.
 
-A summary is the pieces of a text that carry its point, in their order; a micro is the best of them, made shorter where
-it must be. Both hold the text's own words, and behind them what came of it. Of a session's summary they say what its
+A summary is the segments of a text that carry its point, in their order; a micro is the best of them, cut where it
+must be. Both hold the text's own words, and behind them what came of it. Of a session's summary they say what its
 reader needs first. What a record's details say is not known here: rendering shows that.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from mcp_memory.domain.model.records import Kind, Outcome, Record
 from mcp_memory.domain.text.excerpts import Count, Room, Truncate, excerpt, point
 from mcp_memory.domain.text.salience import weighed
-from mcp_memory.domain.text.segments import pieces_of
+from mcp_memory.domain.text.segments import segments_of
 from mcp_memory.domain.text.summary_line import standing_line
 
 MICRO_TOKENS = 20
@@ -84,7 +84,7 @@ def short_forms(
     taken = count(ending)
     if kind == "summary" and not fits_summary and (told := standing_line(whole, SUMMARY_TOKENS - taken, room)):
         return ShortForms(micro=standing_line(whole, MICRO_TOKENS - taken, room) + ending, summary=told + ending)
-    ranked = weighed(pieces_of(whole), kind)
+    ranked = weighed(segments_of(whole), kind)
     micro = point(ranked, MICRO_TOKENS - taken, room)
     summary = whole if fits_summary else excerpt(ranked, SUMMARY_TOKENS - taken, room)
     return ShortForms(micro=micro + ending, summary=summary + ending)

@@ -1,7 +1,7 @@
 """Where a session stood, in a line: what whoever works on needs first of its summary. Knows no record."""
 
 from mcp_memory.domain.text.excerpts import Room
-from mcp_memory.domain.text.segments import Piece
+from mcp_memory.domain.text.segments import Segment
 from mcp_memory.domain.text.summary_sections import Section, says_none, stated
 
 LEAST_TOKENS = 18
@@ -31,7 +31,7 @@ def standing_line(text: str, limit: int, room: Room) -> str:
                 break
             most = min(max(int(share * limit), LEAST_TOKENS), left)
             part = f"{name}: {said}"
-            part = part if room.holds(part, most) else room.shortened(Piece(text=part), most)
+            part = part if room.holds(part, most) else room.shortened(Segment(text=part), most)
             longer = f"{line} {part}".strip()
             line = longer if room.holds(longer, limit) else line
     return line

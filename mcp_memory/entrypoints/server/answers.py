@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from mcp_memory.domain.model.records import Json, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, most_telling
-from mcp_memory.domain.text.authors import author
 from mcp_memory.domain.text.control_characters import without_controls
+from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
 from mcp_memory.services.retrieval.results import shown_record
 

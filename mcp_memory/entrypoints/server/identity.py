@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from mcp_memory.domain.model.grants import Grant, Right
+from mcp_memory.domain.model.scopes import Grant, Right
 from mcp_memory.errors import InvalidRequest, McpMemoryError, StoreUnavailable
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from mcp_memory.domain.model.strategy import (
 )
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.tokens import EXACT, ModelFactor
-from mcp_memory.domain.text.authors import author, is_own
+from mcp_memory.domain.text.prompt_safety import author, is_own
 from mcp_memory.errors import NotFound, StoreUnavailable
 from mcp_memory.ports import Clock, FilterIndex, GraphStore, RecordStore, TokenCounter, VectorStore
 from mcp_memory.services.context.candidates import Gathered, Gathering, Question

@@ -6,18 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from mcp_memory.domain.context.constraints import is_active
 from mcp_memory.domain.context.scoring import Candidate
-from mcp_memory.domain.model.calibration import calibration_note
 from mcp_memory.domain.model.contexts import Omission
-from mcp_memory.domain.model.graph_facts import KnownEntity, KnownRelation
+from mcp_memory.domain.model.graph import KnownEntity, KnownRelation
+from mcp_memory.domain.model.health import calibration_note
 from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import Formula, Strategy
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.relevance import coverage, is_above_floor
-from mcp_memory.domain.text.authors import is_own
+from mcp_memory.domain.retrieval.queries import coverage, is_above_floor, is_active
+from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports import FilterIndex, GraphStore, RecordOrder, RecordStore
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying, Ranking, Read
 

@@ -9,8 +9,8 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mcp_memory.domain.model.grants import Grant
 from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.ports import Clock, Token, TokenStore
 

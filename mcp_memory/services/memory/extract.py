@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from mcp_memory.domain.model.compaction import Pause
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.lifecycle import first_status
 from mcp_memory.domain.model.records import DEFAULT_IMPORTANCE, Counters, Instant, Outcome, Record, searchable_text
 from mcp_memory.domain.model.scopes import scope_key
+from mcp_memory.domain.model.session_log import Pause
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task, branches_beside, path_to
 from mcp_memory.domain.text.entity_extraction import found_entities
 from mcp_memory.domain.text.short_forms import MeasuredText, measured

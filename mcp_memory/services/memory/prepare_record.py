@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from mcp_memory.domain.memory.echoes import strip_recalled, without_blocks
 from mcp_memory.domain.memory.redaction import clean_record
 from mcp_memory.domain.model.ids import RECORD
-from mcp_memory.domain.model.kind_fields import checked_details
 from mcp_memory.domain.model.lifecycle import first_status
-from mcp_memory.domain.model.records import LOG_KINDS, Instant, NewRecord, Record, searchable_text
+from mcp_memory.domain.model.records import LOG_KINDS, Instant, NewRecord, Record, checked_details, searchable_text
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import innermost_branch, path_to
 from mcp_memory.domain.text.control_characters import without_controls

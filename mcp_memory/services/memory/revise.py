@@ -8,8 +8,8 @@ from mcp_memory.domain.memory.redaction import clean_text
 from mcp_memory.domain.model.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand
 from mcp_memory.domain.model.records import Entity, Outcome, Record, Status, Visibility, searchable_text
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.text.authors import author
 from mcp_memory.domain.text.entity_extraction import found_entities
+from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.short_forms import remeasured
 from mcp_memory.domain.text.words import content_hash
 from mcp_memory.errors import Conflict, InvalidRequest

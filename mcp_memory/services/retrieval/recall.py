@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from mcp_memory.domain.model.compaction import REPLACEMENT
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.ids import CONTEXT, TASK
 from mcp_memory.domain.model.records import Detail, Json, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
-from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tokens import EXACT, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.errors import InvalidRequest

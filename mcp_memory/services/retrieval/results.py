@@ -7,7 +7,7 @@ from mcp_memory.domain.model.records import Detail, Json, Record, Status
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task
-from mcp_memory.domain.text.authors import author
+from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
 from mcp_memory.ports import TokenCounter
 

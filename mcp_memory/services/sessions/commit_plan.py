@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from mcp_memory.domain.model.compaction import PassName, Plan, Replacement
 from mcp_memory.domain.model.lifecycle import after_succession, moved_to
 from mcp_memory.domain.model.records import Details, Instant, NewRecord, Record, Visibility
 from mcp_memory.domain.model.scopes import Caller, scope_key
-from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.model.session_log import Entry, PassName, Plan, Replacement, SessionLog
 from mcp_memory.domain.model.tasks import path_to
 from mcp_memory.domain.text.short_forms import MeasuredText
 from mcp_memory.domain.text.times import iso

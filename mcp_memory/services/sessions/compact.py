@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from mcp_memory.domain.model.compaction import PRESETS, Options, Pass, PassName, Preset, Span
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.model.session_log import PRESETS, Entry, Options, Pass, PassName, Preset, SessionLog, Span
 from mcp_memory.domain.model.tokens import EXACT, ModelFactor
 from mcp_memory.domain.sessions.pressure import Pressure, adapted, makeup, pressure
 from mcp_memory.errors import InvalidRequest

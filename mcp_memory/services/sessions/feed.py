@@ -9,7 +9,7 @@ from itertools import islice
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import role_of
-from mcp_memory.domain.sessions.log_dedup import Line, new_places, unmatched
+from mcp_memory.domain.sessions.log_dedup import LogLine, new_places, unmatched
 from mcp_memory.domain.text.words import content_hash
 from mcp_memory.ports import Clock, RecordStore, Said, SessionLogStore, Transaction
 from mcp_memory.services.memory.prepare_record import Draft, Drafting, Made, record_of
@@ -123,15 +123,17 @@ class Feeding:
         return ids
 
 
-def _told(drafts: Sequence[Draft]) -> list[Line]:
+def _told(drafts: Sequence[Draft]) -> list[LogLine]:
     return [_line(draft.item) for draft in drafts]
 
 
-def _line(item: NewRecord) -> Line:
+def _line(item: NewRecord) -> LogLine:
     message_id = item.details.get("message_id")
     content = (item.kind, role_of(item.kind, item.role), content_hash(item.text), item.call_id)
-    return Line(content=content, id=message_id if isinstance(message_id, str) else None)
+    return LogLine(content=content, id=message_id if isinstance(message_id, str) else None)
 
 
-def _lines(said: Sequence[Said]) -> list[Line]:
-    return [Line(content=(each.kind, each.role, each.content_hash, each.call_id), id=each.message_id) for each in said]
+def _lines(said: Sequence[Said]) -> list[LogLine]:
+    return [
+        LogLine(content=(each.kind, each.role, each.content_hash, each.call_id), id=each.message_id) for each in said
+    ]

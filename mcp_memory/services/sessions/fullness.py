@@ -7,11 +7,11 @@ from collections import Counter
 from dataclasses import dataclass
 from math import ceil
 
-from mcp_memory.domain.model.compaction import Options
 from mcp_memory.domain.model.health import USAGE_DAYS
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import Instant, Json
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import Options
 from mcp_memory.domain.sessions.pressure import Pressure, pressure, warnings
 from mcp_memory.ports import PassTally, SessionLogStore
 

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from mcp_memory.domain.model.compaction import Options, Pass, PassName, Plan, applied
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import SessionLog
+from mcp_memory.domain.model.session_log import Options, Pass, PassName, Plan, SessionLog, applied
 from mcp_memory.errors import Conflict, McpMemoryError, StoreUnavailable
 from mcp_memory.ports import Clock, PassRun, SessionLogStore
 from mcp_memory.services.sessions.commit_plan import Begun, Committing

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from mcp_memory.compaction.threshold import body_of, span_of, span_over, summary_replacement
-from mcp_memory.domain.model.compaction import Options, Plan, Span, preserved, saved
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.model.session_log import Entry, Options, Plan, SessionLog, Span, preserved, saved
 from mcp_memory.domain.sessions import ledger as ledgers
-from mcp_memory.domain.sessions.prompt import summary_prompt
 from mcp_memory.domain.sessions.summary import (
     LISTED,
     Section,
@@ -24,6 +22,7 @@ from mcp_memory.domain.sessions.summary import (
     problems,
     rendered,
     structured,
+    summary_prompt,
     with_ledger,
 )
 from mcp_memory.errors import Conflict, InvalidRequest

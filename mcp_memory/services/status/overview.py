@@ -9,7 +9,7 @@ from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.projects import Membership, State
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
-from mcp_memory.domain.text.authors import author
+from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
 from mcp_memory.errors import NotFound
 from mcp_memory.ports import Clock, GraphStore, RecordStore, SessionLogStore

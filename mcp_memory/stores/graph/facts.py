@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappush, heappushpop, merge
 
-from mcp_memory.domain.model.graph_facts import KnownEntity, KnownRelation, damped, entity_salience
-from mcp_memory.domain.model.ids import number_of
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.graph import KnownEntity, KnownRelation, damped, entity_salience
+from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.model.records import Entity, Json
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.text.entity_extraction import entity_key

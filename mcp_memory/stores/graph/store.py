@@ -8,10 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import fsum
 from typing import TYPE_CHECKING
 
-from mcp_memory.domain.model.graph_facts import KnownEntity, KnownRelation
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.graph import KnownEntity, KnownRelation, Reached, spread
+from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.domain.retrieval.activation import Reached, spread
 from mcp_memory.ports import Connection, GraphNode, GraphSummary, LinkChange, RecordStore
 from mcp_memory.stores.graph.facts import described, known_things, related
 from mcp_memory.stores.graph.view import GraphView, Place

@@ -14,7 +14,7 @@ from math import log
 
 import numpy as np
 
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
 from mcp_memory.domain.text.words import stems, term_number
 from mcp_memory.ports import Rarity, RecordStore, TermChange

@@ -6,8 +6,8 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
-from mcp_memory.domain.model.grants import Grant
 from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict
 from mcp_memory.ports import Token
 from mcp_memory.stores.records.database import Database

@@ -7,10 +7,9 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from mcp_memory.domain.model.compaction import PassName, Replacement
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.model.session_log import Entry, PassName, Replacement
 from mcp_memory.errors import Conflict
 from mcp_memory.ports import Trigger, Undone
 from mcp_memory.stores.records.statements import statement

@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, fields
 from typing import Any
 
-from mcp_memory.domain.model.compaction import PassName
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import Entry, SessionLog, in_order, role_of
+from mcp_memory.domain.model.session_log import Entry, PassName, SessionLog, in_order, role_of
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports import Compaction, LogSize, PassRun, PassTally, Said, StandIn
 from mcp_memory.stores.records.database import Database

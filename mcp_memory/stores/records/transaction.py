@@ -6,10 +6,10 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from mcp_memory.domain.model.compaction import PassName, Replacement
 from mcp_memory.domain.model.ids import make_id
 from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import PassName, Replacement
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.entity_extraction import aliases_of, entity_key
 from mcp_memory.domain.text.words import packed_terms

@@ -11,8 +11,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from mcp_memory.domain.model.ids import number_of
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports import RecordStore, UsualCosine, VectorChange, Vectors

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mcp_memory.domain.context.constraints import is_active
 from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.retrieval.queries import is_active
 from mcp_memory.domain.text.words import query_terms
 
 MakeRecord = Callable[..., Record]

@@ -4,8 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from mcp_memory.domain.context.event_lines import OUTPUT_CHARACTERS, OUTPUT_LINES
-from mcp_memory.domain.context.rendering import record_body, record_line, shows_text_alone
+from mcp_memory.domain.context.rendering import (
+    OUTPUT_CHARACTERS,
+    OUTPUT_LINES,
+    record_body,
+    record_line,
+    shows_text_alone,
+)
 from mcp_memory.domain.model.records import Detail, Json, Record
 
 MakeRecord = Callable[..., Record]

@@ -19,7 +19,7 @@ from mcp_memory.domain.context.items import (
     text_item,
 )
 from mcp_memory.domain.context.scoring import Candidate, Scored
-from mcp_memory.domain.model.graph_facts import KnownEntity, KnownRelation
+from mcp_memory.domain.model.graph import KnownEntity, KnownRelation
 from mcp_memory.domain.model.records import Record, Relation
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack, Task, stack_at

@@ -21,7 +21,7 @@ from mcp_memory.domain.context.rendering import (
     render,
     shows_text_alone,
 )
-from mcp_memory.domain.model.graph_facts import KnownEntity
+from mcp_memory.domain.model.graph import KnownEntity
 from mcp_memory.domain.model.records import KINDS, Detail, Kind, Record, Relation
 from mcp_memory.domain.text.prompt_safety import neutralise, one_line
 

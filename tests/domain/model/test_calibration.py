@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.calibration import Band, Judged, calibration, calibration_note
+from mcp_memory.domain.model.health import ConfidenceBand, Judged, calibration, calibration_note
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 judgements = st.tuples(st.floats(0, 1), st.sampled_from(["success", "partial", "failure"]))
@@ -19,9 +19,9 @@ def test_the_figures_are_those_of_the_book() -> None:
     assert figures.brier == pytest.approx((0 + 0.64 + 0 + 0.01) / 4)
     assert (figures.confidence, figures.hit_rate) == (pytest.approx(0.6), pytest.approx(0.375))
     assert figures.bands == (
-        Band(low=80, high=100, reviewed=2, succeeded=1, partly=0),
-        Band(low=40, high=60, reviewed=1, succeeded=0, partly=1),
-        Band(low=0, high=20, reviewed=1, succeeded=0, partly=0),
+        ConfidenceBand(low=80, high=100, reviewed=2, succeeded=1, partly=0),
+        ConfidenceBand(low=40, high=60, reviewed=1, succeeded=0, partly=1),
+        ConfidenceBand(low=0, high=20, reviewed=1, succeeded=0, partly=0),
     )
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.domain.model.compaction import PRESETS, Options, applied, preserved, replacing, saved
-from mcp_memory.domain.model.session_log import SessionLog
+from mcp_memory.domain.model.session_log import PRESETS, Options, SessionLog, applied, preserved, replacing, saved
 from tests.compaction.conftest import a_log, an_entry, quarter
 
 Said = tuple[str, str, dict[str, Any]]

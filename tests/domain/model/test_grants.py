@@ -2,8 +2,7 @@
 
 import pytest
 
-from mcp_memory.domain.model.grants import RIGHTS, Grant, Right
-from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.scopes import RIGHTS, Caller, Grant, Right
 from mcp_memory.errors import InvalidRequest
 
 GRANT = Grant(agent="coder", person="ann", namespaces=("shop", "base"), right="write")

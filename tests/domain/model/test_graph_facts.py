@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.graph_facts import damped, entity_salience
+from mcp_memory.domain.model.graph import damped, entity_salience
 
 SHARES = st.floats(0, 1)
 

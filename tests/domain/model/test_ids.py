@@ -28,7 +28,7 @@ def test_the_number_of_an_id_is_read_back(change: int, prefix: str) -> None:
 
 @given(
     st.text(max_size=12)
-    | st.sampled_from(["r1k", "r00001i", "R00001k", "r00001K", "r0000001", "r-unknown", "r00001k\n"])
+    | st.sampled_from(["r1k", "r00001i", "R00001k", "r00001K", "r0000001", "r-unknown", "r00001k\n", "ri000000"])
 )
 def test_what_is_no_id_has_no_number(text: str) -> None:
     """S3.1: ids come from callers, too."""

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from mcp_memory.domain.model.kind_fields import checked_details, map_strings
-from mcp_memory.domain.model.records import Json, Kind
+from mcp_memory.domain.model.records import Json, Kind, checked_details, map_strings
 from mcp_memory.errors import InvalidRequest
 
 

@@ -5,8 +5,7 @@ from collections.abc import Set
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.ids import make_id
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.ids import RecordSet, make_id
 
 ids = st.sets(st.integers(1, 5_000).map(lambda number: make_id("r", number)))
 

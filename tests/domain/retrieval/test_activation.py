@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.retrieval.activation import DECAY, HOPS, spread
+from mcp_memory.domain.model.graph import DECAY, HOPS, spread
 
 Edges = Mapping[tuple[str, str], float]
 

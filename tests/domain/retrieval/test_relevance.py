@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_memory.domain.retrieval.fusion import Fused, below_successors
-from mcp_memory.domain.retrieval.relevance import FLOOR_COSINE, FLOOR_SCORE, coverage, is_above_floor
+from mcp_memory.domain.retrieval.queries import FLOOR_COSINE, FLOOR_SCORE, coverage, is_above_floor
 
 
 def hit(score: float = 1.0, **raw: float) -> Fused:

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.sessions.log_dedup import Line, new_places
+from mcp_memory.domain.sessions.log_dedup import LogLine, new_places
 
 
-def _lines(contents: str) -> list[Line]:
-    return [Line(content=content) for content in contents]
+def _lines(contents: str) -> list[LogLine]:
+    return [LogLine(content=content) for content in contents]
 
 
 def _new(told: str, said: str, live: str | None = None) -> str:
@@ -45,19 +45,24 @@ def test_a_summary_told_alone_is_never_new() -> None:
 
 
 def test_a_line_with_an_id_is_known_by_it() -> None:
-    said = [Line(content="a", id="1"), Line(content="b", id="2")]
-    told = [Line(content="a", id="1"), Line(content="b", id="3"), Line(content="c", id="4"), Line(content="c", id="4")]
+    said = [LogLine(content="a", id="1"), LogLine(content="b", id="2")]
+    told = [
+        LogLine(content="a", id="1"),
+        LogLine(content="b", id="3"),
+        LogLine(content="c", id="4"),
+        LogLine(content="c", id="4"),
+    ]
     assert new_places(told, said, "ab") == [1, 2]
 
 
 def test_what_was_told_without_ids_is_known_by_content_as_often_as_it_was_said() -> None:
     said = _lines("aab")
-    told = [Line(content=content, id=str(number)) for number, content in enumerate("aaabc")]
+    told = [LogLine(content=content, id=str(number)) for number, content in enumerate("aaabc")]
     assert new_places(told, said, "aab") == [2, 4]
 
 
 def test_a_line_without_an_id_among_some_with_one_is_known_by_content() -> None:
-    told = [Line(content="a"), Line(content="a"), Line(content="b", id="1")]
+    told = [LogLine(content="a"), LogLine(content="a"), LogLine(content="b", id="1")]
     assert new_places(told, _lines("a"), "a") == [1, 2]
 
 

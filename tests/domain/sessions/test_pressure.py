@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mcp_memory.domain.model.compaction import PRESETS, Options
-from mcp_memory.domain.model.session_log import Entry, EntryKind, Form, Role, SessionLog
+from mcp_memory.domain.model.session_log import PRESETS, Entry, EntryKind, Form, Options, Role, SessionLog
 from mcp_memory.domain.sessions.pressure import adapted, makeup, pressure, warnings
 
 DEFAULT = PRESETS["default"]

@@ -3,8 +3,7 @@
 import pytest
 from inline_snapshot import snapshot
 
-from mcp_memory.domain.sessions.prompt import summary_prompt
-from mcp_memory.domain.sessions.summary import REQUIRED, SECTIONS, TITLES, stated
+from mcp_memory.domain.sessions.summary import REQUIRED, SECTIONS, TITLES, stated, summary_prompt
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 

@@ -11,7 +11,7 @@ from mcp_memory.domain.context.rendering import frame_in_group, record_frame
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import Task, stack_at
-from mcp_memory.domain.text.authors import NAME_CHARACTERS, author, is_own, shown_name
+from mcp_memory.domain.text.prompt_safety import NAME_CHARACTERS, author, is_own, shown_name
 from tests.domain.text.disguise_oracle import disguises
 
 ANN = Caller(namespace="here", agent="ann", session_id="s1", person="p")

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.text.intent import Intent, event_types_first, intent_of, pick_strategy
-from mcp_memory.domain.text.intent_rules import RULES
+from mcp_memory.domain.text.intent import RULES, Intent, event_types_first, intent_of, pick_strategy
 from mcp_memory.strategies import read_strategies
 
 LABELLED = tomllib.loads(Path(__file__).with_name("labelled_queries.toml").read_text("utf-8"))

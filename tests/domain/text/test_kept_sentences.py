@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from mcp_memory.domain.text.kept_sentences import telling
+from mcp_memory.domain.text.statements import telling
 
 TOLD = (
     "We decided to use a queue, because two workers raced.",

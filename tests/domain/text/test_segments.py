@@ -1,18 +1,18 @@
-"""What a text is taken apart into, and which of its pieces carry the point."""
+"""What a text is taken apart into, and which of its segments carry the point."""
 
 import pytest
 
 from mcp_memory.domain.model.records import Kind
 from mcp_memory.domain.text.salience import overlap, weighed
-from mcp_memory.domain.text.segments import MAX_PIECES, Piece, pieces_of
+from mcp_memory.domain.text.segments import MAX_SEGMENTS, Segment, segments_of
 
 
 def parts(text: str) -> list[tuple[str, str]]:
-    return [(piece.role, piece.text) for piece in pieces_of(text)]
+    return [(segment.role, segment.text) for segment in segments_of(text)]
 
 
 def best(text: str, kind: Kind = "fact") -> str:
-    return max(weighed(pieces_of(text), kind), key=lambda each: each.worth).piece.text
+    return max(weighed(segments_of(text), kind), key=lambda each: each.worth).segment.text
 
 
 def test_prose_comes_apart_at_the_ends_of_its_sentences() -> None:
@@ -137,15 +137,15 @@ def test_nothing_but_marks_is_one_piece() -> None:
 
 
 def test_of_a_long_text_the_beginning_and_the_end_are_read() -> None:
-    """C2.1: torn pieces are left out, and the gap is known."""
+    """C2.1: torn segments are left out, and the gap is known."""
     text = "It began. " + "And on it went. " * 2_000 + "It ended."
-    pieces = pieces_of(text)
-    assert (pieces[0].text, pieces[-1].text) == ("It began.", "It ended.")
-    assert [piece.follows for piece in pieces].count(False) == 1
-    assert len(pieces) <= MAX_PIECES
-    assert len(pieces_of("a\n" * 4_000)) == MAX_PIECES
-    assert pieces_of("x" * 50_000)[0].text == "x" * 2_000
-    assert pieces_of("-" * 50_000)[0].text == "-" * 2_000
+    segments = segments_of(text)
+    assert (segments[0].text, segments[-1].text) == ("It began.", "It ended.")
+    assert [segment.follows for segment in segments].count(False) == 1
+    assert len(segments) <= MAX_SEGMENTS
+    assert len(segments_of("a\n" * 4_000)) == MAX_SEGMENTS
+    assert segments_of("x" * 50_000)[0].text == "x" * 2_000
+    assert segments_of("-" * 50_000)[0].text == "-" * 2_000
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,9 @@ def test_what_a_kind_is_about_weighs_more() -> None:
 
 def test_salient_pairs_and_telling_lines_weigh_more() -> None:
     """C2.1: a name before a colour; how a run ended before what it did."""
-    by_text = {each.piece.text: each.worth for each in weighed(pieces_of('{"a": 1, "hue": 2, "name": "x"}'), "event")}
+    by_text = {
+        each.segment.text: each.worth for each in weighed(segments_of('{"a": 1, "hue": 2, "name": "x"}'), "event")
+    }
     assert by_text["name: x"] > by_text["hue: 2"]
     assert best("$ make\nreading files\n3 passed in 2 s\nbye") == "3 passed in 2 s"
 
@@ -183,7 +185,7 @@ def test_overlap_is_the_share_of_words_in_common() -> None:
     """C2.1."""
     assert overlap({"a", "b"}, {"b", "c"}) == 0.5
     assert overlap(set[str](), {"a"}) == 0
-    assert weighed([Piece(text="!")], "fact")[0].words == frozenset()
+    assert weighed([Segment(text="!")], "fact")[0].words == frozenset()
     assert weighed([], "fact") == []
 
 
@@ -219,4 +221,4 @@ def test_no_text_takes_long_to_take_apart(unit: str) -> None:
     """C2.1: nor to weigh; one that was read again and again for each of its signs would hang here."""
     long = unit * (20_000 // len(unit))
     for text in (long, f"ERROR: x\nThe {long[:7_900]}and so on,", f"// a{long[:7_900]}b"):
-        assert len(weighed(pieces_of(text), "fact")) <= MAX_PIECES
+        assert len(weighed(segments_of(text), "fact")) <= MAX_SEGMENTS

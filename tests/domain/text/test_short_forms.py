@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcp_memory.domain.model.records import KINDS, Kind, Outcome, Record
 from mcp_memory.domain.text.excerpts import Room, excerpt, point
 from mcp_memory.domain.text.salience import weighed
-from mcp_memory.domain.text.segments import pieces_of
+from mcp_memory.domain.text.segments import segments_of
 from mcp_memory.domain.text.short_forms import (
     MICRO_TOKENS,
     SUMMARY_TOKENS,
@@ -197,7 +197,7 @@ def test_a_summary_gives_way_until_it_fits() -> None:
         return len(text.split()) + (200 if ". " in text.rstrip(" …") else 0)
 
     room = Room(count, COUNTER.truncate)
-    ranked = weighed(pieces_of("The disk is full. It rains in the old town. Perhaps it does not."), "fact")
+    ranked = weighed(segments_of("The disk is full. It rains in the old town. Perhaps it does not."), "fact")
     assert excerpt(ranked, 40, room) == "The disk is full. …"
     assert point(ranked, MICRO_TOKENS, room) == "The disk is full."
 

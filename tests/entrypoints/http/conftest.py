@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
 from mcp_memory.app import open_app
-from mcp_memory.domain.model.grants import Grant, Right
+from mcp_memory.domain.model.scopes import Grant, Right
 from mcp_memory.services.memory.access_tokens import Tokens
 from mcp_memory.settings import load_settings
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_memory.app import token_counter
-from mcp_memory.domain.model.compaction import PRESETS
 from mcp_memory.domain.model.records import Json
-from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.model.session_log import PRESETS, Entry
 from mcp_memory.domain.sessions.pressure import pressure
 from mcp_memory.entrypoints.server.compaction_answers import EXTRACTED_SHOWN, show_compacted, show_step
 from mcp_memory.ports import PassRun

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_memory.domain.model.grants import Grant
-from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.scopes import Caller, Grant
 from mcp_memory.entrypoints.server.identity import Visitor, asking, is_local, require, require_local, told, visited_by
 from mcp_memory.errors import InvalidRequest, StoreBusy, StoreUnavailable
 

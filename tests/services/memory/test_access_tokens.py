@@ -10,9 +10,8 @@ from dataclasses import replace
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.model.grants import Grant
 from mcp_memory.domain.model.records import NewRecord, Record, Visibility
-from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.scopes import Caller, Grant, RecordFilter
 from mcp_memory.domain.text.times import iso
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.services.memory.access_tokens import LATEST

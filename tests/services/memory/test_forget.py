@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.model.compaction import replacing
 from mcp_memory.domain.model.records import Entity, Kind
 from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.model.session_log import replacing
 from mcp_memory.errors import StoreBusy
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.forget import Forgotten, Mode

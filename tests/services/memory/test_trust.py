@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.model.grants import Grant
 from mcp_memory.domain.model.projects import Membership, Project, TrustedFolder
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import InvalidRequest, NotFound, StoreBusy
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.task_stack import PushRequest

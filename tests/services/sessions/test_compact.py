@@ -8,10 +8,9 @@ import pytest
 from mcp_memory import app as app_module
 from mcp_memory.app import App
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
-from mcp_memory.domain.model.compaction import PRESETS, Options, PassName, Plan, applied
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import SessionLog
+from mcp_memory.domain.model.session_log import PRESETS, Options, PassName, Plan, SessionLog, applied
 from mcp_memory.domain.sessions.summary import parsed, structured
 from mcp_memory.errors import Conflict, InvalidRequest, StoreBusy
 from mcp_memory.ports import Embedder, Summarized, Summarizer, SummaryRequest, TokenCounter

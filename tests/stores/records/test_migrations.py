@@ -6,10 +6,10 @@ from contextlib import closing
 from pathlib import Path
 
 from mcp_memory.app import App
-from mcp_memory.domain.model.compaction import replacing
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.records import Kind, NewRecord, Outcome, Status
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import replacing
 from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore
 from mcp_memory.stores.records.statements import migrations
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from mcp_memory.bounded_files import MB, bounded_lines, open_regular
-from mcp_memory.domain.model.kind_fields import map_strings
-from mcp_memory.domain.model.records import Entity, Json, NewRecord, Relation
+from mcp_memory.domain.model.records import Entity, Json, NewRecord, Relation, map_strings
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.entrypoints.transfer.importers.fitting import short_name
 from mcp_memory.errors import InvalidRequest

@@ -27,7 +27,7 @@ from mcp_memory.stores.vectors.exact import ExactVectorStore, best_first
 
 if TYPE_CHECKING:
     from mcp_memory.domain.retrieval.queries import Vector
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.ids import RecordSet
 
 OVERFETCH, SPARE = 2, 50
 """Candidates asked for: so many a result, and some more. Several windows of a record count as one."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.stores.vectors.chroma import store
 from mcp_memory.stores.vectors.chroma.index_folder import SLOTS, UNUSED_SECONDS, IndexFolder, try_lock, write_json
