@@ -3,7 +3,8 @@
 Free text is a plain string, "" where it was not given; ids and times too, so that a schema has no 'or null' in it.
 """
 
-from typing import Annotated, Any, Literal, cast
+from dataclasses import fields
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema
 
@@ -304,6 +305,19 @@ class ForgetArguments(Arguments):
 
     ids: Annotated[tuple[Id, ...], Field(strict=False, min_length=1, max_length=MAX_ITEMS), Opened]
     mode: Mode = "retire"
+
+
+RequestT = TypeVar("RequestT")
+
+
+def request_of(shape: type[RequestT], arguments: Arguments, **others: object) -> RequestT:
+    """Return the dataclass with the arguments of its fields' names; `others` are fields that differ.
+
+    An empty text counts as not given: the dataclass's own default stands for it.
+    """
+    names = {field.name for field in fields(cast("Any", shape))} & type(arguments).model_fields.keys()
+    same = {name: value for name in names if (value := getattr(arguments, name)) != ""}
+    return shape(**{**same, **others})
 
 
 def given(arguments: Arguments, *, without: frozenset[str] = frozenset()) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from mcp.types import CallToolResult, TextContent
 
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.strict_tool import StrictTool, annotations, make_tool
-from mcp_memory.entrypoints.server.wire import ContextArguments, StrategyArgument, given
+from mcp_memory.entrypoints.server.wire import ContextArguments, StrategyArgument, given, request_of
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.status.overview import shown_report
 
@@ -23,33 +23,18 @@ def build(app: "App") -> StrictTool:
 
     def answer(arguments: ContextArguments, client: str) -> CallToolResult:
         caller = asking(app, client, arguments.session_id)
-        return _result(app.assemble_context(_request(arguments), caller))
+        strategy = arguments.strategy or StrategyArgument()
+        request = request_of(
+            ContextRequest,
+            arguments,
+            strategy=strategy.name or None,
+            overrides=given(strategy, without=frozenset({"name", "order"})),
+            order=arguments.order or strategy.order or "best_first",
+        )
+        return _result(app.assemble_context(request, caller))
 
     return make_tool(
         "assemble_context", "Assemble context", DESCRIPTION, ContextArguments, answer, annotations(read_only=True)
-    )
-
-
-def _request(arguments: ContextArguments) -> ContextRequest:
-    strategy = arguments.strategy or StrategyArgument()
-    return ContextRequest(
-        query=arguments.query,
-        max_tokens=arguments.max_tokens,
-        strategy=strategy.name or None,
-        overrides=given(strategy, without=frozenset({"name", "order"})),
-        kinds=arguments.kinds,
-        tags=arguments.tags,
-        entity_types=arguments.entity_types,
-        since=arguments.since or None,
-        until=arguments.until or None,
-        task_id=arguments.task_id or None,
-        exclude=arguments.exclude,
-        additional_context=arguments.additional_context,
-        order=arguments.order or strategy.order or "best_first",
-        decay_hours=arguments.decay_hours,
-        previous=arguments.previous or None,
-        compress=arguments.compress,
-        explain=arguments.explain,
     )
 
 

@@ -13,7 +13,7 @@ from mcp_memory.entrypoints.conversations.transcripts import read_transcript
 from mcp_memory.entrypoints.server.compaction_answers import show_compacted, show_step
 from mcp_memory.entrypoints.server.identity import asking, require_local
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_long_tool, structured
-from mcp_memory.entrypoints.server.wire import CompactArguments
+from mcp_memory.entrypoints.server.wire import CompactArguments, request_of
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest
 from mcp_memory.services.sessions.feed import Fed
@@ -80,18 +80,8 @@ def _told(fed: Fed) -> dict[str, Json]:
 def _request(arguments: CompactArguments) -> CompactRequest:
     if bool(arguments.summary) != bool(arguments.span):
         raise InvalidRequest('summary and span go together: call with summarizer="caller" to be given a span.')
-    return CompactRequest(
-        window=arguments.window,
-        preset=arguments.preset,
-        passes=arguments.passes,
-        summarizer="caller" if arguments.summarizer == "sampling" else arguments.summarizer,
-        summary=arguments.summary,
-        span=arguments.span,
-        instructions=arguments.instructions,
-        prompt=arguments.prompt,
-        force=arguments.force,
-        undo=arguments.undo,
-    )
+    summarizer = "caller" if arguments.summarizer == "sampling" else arguments.summarizer
+    return request_of(CompactRequest, arguments, summarizer=summarizer)
 
 
 def _summarised(

@@ -6,9 +6,10 @@ from mcp.types import CallToolResult
 
 from mcp_memory.domain.model.records import Entity, Json, NewRecord, Relation, checked_details
 from mcp_memory.entrypoints.server.arguments import Arguments
+from mcp_memory.domain.model.records import Entity, Json, NewRecord, Relation
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.strict_tool import StrictTool, annotations, make_tool, structured
-from mcp_memory.entrypoints.server.wire import RememberArguments, given
+from mcp_memory.entrypoints.server.wire import RememberArguments, given, request_of
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -57,13 +58,9 @@ def _new_record(fields: dict[str, Any], app: "App") -> NewRecord:
     if "occurred_at" in said:
         said["occurred_at"] = app.parse_instant(said["occurred_at"])
     said["details"] = checked_details(said.get("kind", "fact"), said.get("details", {}))
-    said["entities"] = tuple(Entity(**_said(entity)) for entity in said.get("entities", ()))
-    said["relations"] = tuple(Relation(**_said(relation)) for relation in said.get("relations", ()))
+    said["entities"] = tuple(request_of(Entity, entity) for entity in said.get("entities", ()))
+    said["relations"] = tuple(request_of(Relation, relation) for relation in said.get("relations", ()))
     return NewRecord(**said)
-
-
-def _said(arguments: Arguments) -> dict[str, Any]:
-    return {name: value for name, value in given(arguments).items() if value != ""}
 
 
 def _show(remembered: "Remembered") -> dict[str, Json]:

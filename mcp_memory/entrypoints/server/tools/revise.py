@@ -7,7 +7,7 @@ from mcp.types import CallToolResult
 from mcp_memory.entrypoints.server.answers import show_cleaned, show_record
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.strict_tool import StrictTool, annotations, make_tool, structured
-from mcp_memory.entrypoints.server.wire import ReviseArguments
+from mcp_memory.entrypoints.server.wire import ReviseArguments, request_of
 from mcp_memory.services.memory.revise import Revision
 
 if TYPE_CHECKING:
@@ -23,23 +23,7 @@ def build(app: "App") -> StrictTool:
 
     def answer(arguments: ReviseArguments, client: str) -> CallToolResult:
         caller = asking(app, client)
-        revised = app.revise(_revision(arguments), caller)
+        revised = app.revise(request_of(Revision, arguments), caller)
         return structured(show_record(revised, caller) | show_cleaned(arguments.text))
 
     return make_tool("revise", "Revise", DESCRIPTION, ReviseArguments, answer, annotations())
-
-
-def _revision(arguments: ReviseArguments) -> Revision:
-    return Revision(
-        id=arguments.id,
-        text=arguments.text or None,
-        importance=arguments.importance,
-        confidence=arguments.confidence,
-        tags=arguments.tags,
-        outcome=arguments.outcome,
-        status=arguments.status,
-        feedback=arguments.feedback,
-        supersedes=arguments.supersedes,
-        pinned=arguments.pinned,
-        visibility=arguments.visibility,
-    )

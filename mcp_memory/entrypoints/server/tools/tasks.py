@@ -8,7 +8,7 @@ from mcp_memory.domain.model.records import Json
 from mcp_memory.entrypoints.server.answers import list_goals, show_cleaned, show_place, show_task
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.strict_tool import StrictTool, annotations, make_tool, structured
-from mcp_memory.entrypoints.server.wire import PopArguments, PushArguments
+from mcp_memory.entrypoints.server.wire import PopArguments, PushArguments, request_of
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def build(app: "App") -> list[StrictTool]:
 
     def push(arguments: PushArguments, client: str) -> CallToolResult:
         caller = asking(app, client, arguments.session_id)
-        stack = app.tasks.push(_push_request(arguments), caller)
+        stack = app.tasks.push(request_of(PushRequest, arguments), caller)
         shown: dict[str, Json] = {"task": show_task(stack.current) if stack.current else None} | show_place(
             stack, caller
         )
@@ -36,7 +36,7 @@ def build(app: "App") -> list[StrictTool]:
 
     def pop(arguments: PopArguments, client: str) -> CallToolResult:
         caller = asking(app, client, arguments.session_id)
-        popped = app.tasks.pop(_pop_request(arguments), caller)
+        popped = app.tasks.pop(request_of(PopRequest, arguments), caller)
         current = popped.stack.current
         shown: dict[str, Json] = {
             "popped": show_task(popped.popped),
@@ -51,25 +51,3 @@ def build(app: "App") -> list[StrictTool]:
         make_tool("push_task", "Push task", PUSH_DESCRIPTION, PushArguments, push, annotations()),
         make_tool("pop_task", "Pop task", POP_DESCRIPTION, PopArguments, pop, annotations()),
     ]
-
-
-def _push_request(arguments: PushArguments) -> PushRequest:
-    return PushRequest(
-        goal=arguments.goal,
-        task_id=arguments.task_id or None,
-        parent_id=arguments.parent_id or None,
-        plan=arguments.plan,
-        success_criteria=arguments.success_criteria or None,
-        inherit=arguments.inherit,
-        branch=arguments.branch,
-    )
-
-
-def _pop_request(arguments: PopArguments) -> PopRequest:
-    return PopRequest(
-        result=arguments.result,
-        status=arguments.status,
-        artifacts=arguments.artifacts,
-        task_id=arguments.task_id or None,
-        cascade=arguments.cascade,
-    )
