@@ -24,6 +24,7 @@ _WRONG: Final = {
     "float_type": "must be a number",
     "bool_type": "must be true or false",
     "tuple_type": "must be a list",
+    "list_type": "must be a list",
     "dict_type": "must be an object",
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
@@ -31,12 +32,14 @@ _WRONG: Final = {
     "literal_error": "must be one of {expected}",
     "greater_than_equal": "must be at least {ge}",
     "greater_than": "must be more than {gt}",
+    "less_than": "must be less than {lt}",
     "less_than_equal": "must be at most {le}",
     "string_too_short": "must not be empty",
     "string_too_long": "is too long: at most {max_length} characters; split it up",
     "too_short": "must not be empty",
     "too_long": "has too many items: at most {max_length}; split the call up",
     "value_error": "{error}",
+    "extra_forbidden": "is no known field",
 }
 """What a caller reads for each kind of error; the rest is 'is not valid'. Never the value itself."""
 
@@ -124,19 +127,20 @@ def _explain(errors: Sequence[ErrorDetails], model: type[Arguments]) -> str:
     if first["type"] == "extra_forbidden":
         what = _unknown_field(first["loc"], model)
     else:
-        what = f"`{_path(first['loc'])}` {_say(first)}." if first["loc"] else f"{_say(first)}."
+        what = f"`{path_of(first['loc'])}` {problem_of(first)}." if first["loc"] else f"{problem_of(first)}."
     next_move = " Correct the call and send it again."
     return what[: MAX_ERROR_CHARS - len(next_move) - len(more)] + next_move + more
 
 
-def _say(error: ErrorDetails) -> str:
+def problem_of(error: ErrorDetails) -> str:
+    """Return the words for an error, to stand behind the name of its field."""
     return _WRONG.get(error["type"], "is not valid").format(**error.get("ctx", {}))
 
 
 def _unknown_field(location: Sequence[int | str], model: type[Arguments]) -> str:
     name = str(location[-1])
     shown = f"`{name}`" if _FIELD_NAME.fullmatch(name) else "of that name"
-    parent = _path(location[:-1])
+    parent = path_of(location[:-1])
     known = _model_at(location[:-1], model).model_fields
     return f"There is no field {shown}{f' in `{parent}`' if parent else ''}. Known: {', '.join(known)}."
 
@@ -155,7 +159,8 @@ def _inner_model(annotation: object) -> type[Arguments] | None:
     return next((found for part in get_args(annotation) if (found := _inner_model(part))), None)
 
 
-def _path(location: Sequence[int | str]) -> str:
+def path_of(location: Sequence[int | str]) -> str:
+    """Return the place of an error, such as `items[2].text`."""
     path = ""
     for step in location:
         path = f"{path}[{step}]" if isinstance(step, int) else _join(path, step)

@@ -1,6 +1,5 @@
-"""A memory as JSON Lines: what `export` writes and `import` reads. docs/moving.md describes the format."""
+"""Exports and imports a memory as JSON Lines; docs/moving.md describes the format."""
 
-from mcp_memory.entrypoints.transfer.export_file import write_memory
-from mcp_memory.entrypoints.transfer.import_file import MemoryFile
+from mcp_memory.entrypoints.transfer.memory_file import MemoryFile, write_memory
 
 __all__ = ["MemoryFile", "write_memory"]

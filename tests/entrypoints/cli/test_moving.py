@@ -153,7 +153,7 @@ def test_a_file_that_is_wrong_in_the_middle_leaves_nothing(run: "Run", open_memo
         ran = run("import", str(file), *there)
         assert (ran.code, ran.out) == (1, "")
         [line] = [each for each in ran.err.splitlines() if each.startswith("mcp-memory: ")]
-        assert line.startswith(f"mcp-memory: {file}, line 21: `record` has no field")
+        assert line.startswith(f"mcp-memory: {file}, line 21: `record.id` is required")
         assert line.endswith("Nothing was imported.")
         run("export", str(tmp_path / f"{folder}-after"), *there)
         if before.code == 0:

@@ -10,8 +10,8 @@ from inline_snapshot import snapshot
 
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.entrypoints.transfer import MemoryFile
-from mcp_memory.entrypoints.transfer.import_file import MAX_LINE_BYTES
-from mcp_memory.entrypoints.transfer.jsonl import origin_line, piece_line, read_piece
+from mcp_memory.entrypoints.transfer.memory_file import MAX_PIECE_BYTES
+from mcp_memory.entrypoints.transfer.pieces import origin_line, piece_line, read_piece
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports import EarlierText, EntityMentioned, KnownSession, Origin, Piece, RelationSaid, WholeRecord
 from tests.contract.conftest import BLANK
@@ -78,16 +78,16 @@ def test_numbers_without_a_fraction_are_numbers() -> None:
         (b'{"session": {}, "task": {}}\n', "one field"),
         (b'{"session": 5}\n', "`session` must be an object"),
         (b'{"record": 5}\n', "`record` must be an object"),
-        (changed(agent=None), "no field 'agent'"),
-        (changed(more=1), "an unknown field 'more'"),
+        (changed(agent=None), r"`session.agent` is required"),
+        (changed(more=1), "`session.more` is no known field"),
         (changed(agent=5), "`session.agent` must be a string"),
         (changed(last_at="now"), "`session.last_at` must be a number"),
         (changed(last_at=True), "`session.last_at` must be a number"),
-        (piece_line(RECORD).replace(b'"kind":"fact"', b'"kind":"rumour"'), "`record.kind` must be one of fact"),
+        (piece_line(RECORD).replace(b'"kind":"fact"', b'"kind":"rumour"'), "`record.kind` must be one of .fact"),
         (piece_line(RECORD).replace(b'"tags":[]', b'"tags":"x"'), "`record.tags` must be a list"),
         (piece_line(RECORD).replace(b'"details":{}', b'"details":[]'), "details` must be an object"),
         (piece_line(RECORD).replace(b'"text_tokens":1', b'"text_tokens":1.5'), "must be a whole number"),
-        (piece_line(RECORD).replace(b'"micro_tokens":1', b'"micro_tokens":9223372036854775808'), "a whole number"),
+        (piece_line(RECORD).replace(b'"micro_tokens":1', b'"micro_tokens":9223372036854775808'), "must be less than 9"),
         (piece_line(RECORD).replace(b'"Tea"', b"7"), r"`record.earlier\[0\].text` must be a string"),
     ],
 )  # fmt: skip
@@ -113,7 +113,7 @@ def test_a_file_of_another_length_than_it_says_is_refused(pieces: int) -> None:
         (piece_line(SESSION), "no exported memory"),
         (b'{"memory": {"schema": 1}}', "no exported memory"),
         (b'{"memory": {"format": 2, "new": 1}}', "format 2, and this version reads format 1; update"),
-        (b'{"memory": {"format": 1}}', "no field"),
+        (b'{"memory": {"format": 1}}', "`memory.schema` is required"),
     ],
 )
 def test_what_is_no_exported_memory_is_refused_at_its_first_line(first: bytes, why: str) -> None:
@@ -187,9 +187,9 @@ def test_what_is_kept_for_a_person_is_taken() -> None:
 def test_a_line_that_is_too_long_is_named_with_the_limit() -> None:
     """X6.4: and nothing was kept; the first line too."""
     with pytest.raises(InvalidRequest, match=r"my\.jsonl, line 2: It is longer than 64 MB, .* Nothing was imported\."):
-        read(file_of(b'"' + b"x" * MAX_LINE_BYTES + b'"\n', pieces=1))
+        read(file_of(b'"' + b"x" * MAX_PIECE_BYTES + b'"\n', pieces=1))
     with pytest.raises(InvalidRequest, match=r"sparse, line 1: It is longer than 64 MB"):
-        MemoryFile(BytesIO(bytes(MAX_LINE_BYTES + 1)), "sparse")
+        MemoryFile(BytesIO(bytes(MAX_PIECE_BYTES + 1)), "sparse")
 
 
 def test_no_line_is_read_beyond_those_that_were_announced() -> None:

@@ -1,17 +1,31 @@
-"""Reads an exported memory, line by line, and says in which line something is wrong. Knows no store."""
+"""Reads and writes an exported memory, line by line, and names the line in which something is wrong. Knows no store."""
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Final
 
 from mcp_memory.bounded_files import MB, bounded_lines
-from mcp_memory.entrypoints.transfer.jsonl import read_origin, read_piece
+from mcp_memory.entrypoints.transfer.pieces import origin_line, piece_line, read_origin, read_piece
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.ports import Piece
+from mcp_memory.ports import Origin, Piece, Transfer
 from mcp_memory.services.memory.reindex import Progress
 
-MAX_LINE_BYTES: Final = 64 * MB
+MAX_PIECE_BYTES: Final = 64 * MB
 """A record of the largest kind, with a dozen earlier texts as large, stays below it."""
+
+
+def write_memory(transfer: Transfer, target: BinaryIO, namespace: str | None, progress: Progress) -> int:
+    """Write a whole memory, or what belongs to one namespace; return the number of pieces. Raises StoreUnavailable."""
+    written = total = 0
+    for piece in transfer.leave(namespace):
+        if isinstance(piece, Origin):
+            total = piece.pieces
+            target.write(origin_line(piece))
+            continue
+        target.write(piece_line(piece))
+        written += 1
+        progress(written, total)
+    return written
 
 
 class MemoryFile:
@@ -19,7 +33,7 @@ class MemoryFile:
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         """Read the first line. Raises InvalidRequest where it is not one that this version can read."""
-        self._lines = bounded_lines(file, MAX_LINE_BYTES)
+        self._lines = bounded_lines(file, MAX_PIECE_BYTES)
         self._name = name
         self._number = 1
         with self.located():
@@ -53,5 +67,5 @@ class MemoryFile:
 def _bounded(line: bytes | None) -> bytes:
     """Raises InvalidRequest for a line that is too long."""
     if line is None:
-        raise InvalidRequest(f"It is longer than {MAX_LINE_BYTES // MB} MB, which no line of a memory is.")
+        raise InvalidRequest(f"It is longer than {MAX_PIECE_BYTES // MB} MB, which no line of a memory is.")
     return line

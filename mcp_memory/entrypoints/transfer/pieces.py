@@ -1,0 +1,207 @@
+"""Writes and reads one line of an exported memory: an object with one field, named after the kind of piece it holds."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass
+from functools import cache, partial
+from typing import Annotated, Any, NoReturn, cast, get_args, get_origin
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from mcp_memory.domain.model.ids import RECORD, TASK
+from mcp_memory.domain.model.records import MAX_IMPORTANCE, Details, Record
+from mcp_memory.domain.model.scopes import USER_SCOPE, scope_key
+from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.text.times import is_datable
+from mcp_memory.entrypoints.server.arguments import path_of, problem_of
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.ports import (
+    ErasedRecord,
+    KnownEntity,
+    KnownPlace,
+    KnownSession,
+    Origin,
+    Piece,
+    UndoneSummary,
+    WholeCompaction,
+    WholeRecord,
+    WholeReplacement,
+)
+
+FORMAT = 1
+"""Raised whenever a reader of the earlier form would misread a line."""
+MAX_KEPT_CHARS = 4_000_000
+"""Four times what a call may store: cleaning may have made a text longer, by what stands in the place of secrets."""
+_MEMORY = "memory"
+_SHAPES: Mapping[str, type[Piece]] = {
+    "task": Task,
+    "session": KnownSession,
+    "place": KnownPlace,
+    "entity": KnownEntity,
+    "record": WholeRecord,
+    "erased": ErasedRecord,
+    "compaction": WholeCompaction,
+    "replacement": WholeReplacement,
+    "undone_summary": UndoneSummary,
+}
+_NAMES: Mapping[type, str] = {shape: name for name, shape in _SHAPES.items()}
+_STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+_StoredInt = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
+"""SQLite keeps integers of 64 bits."""
+
+
+def origin_line(origin: Origin) -> bytes:
+    """Return the first line, which says what follows."""
+    return _line({_MEMORY: {"format": FORMAT, **asdict(origin)}})
+
+
+def piece_line(piece: Piece) -> bytes:
+    """Return the line of a piece; a record's own fields stand beside what is kept with it."""
+    shown = asdict(piece)
+    return _line({_NAMES[type(piece)]: {**shown.pop("record", {}), **shown}})
+
+
+def read_origin(line: bytes) -> Origin:
+    """Read the first line. Raises InvalidRequest where this version cannot read the memory that it begins."""
+    given = _object(line).get(_MEMORY)
+    if not isinstance(given, dict) or "format" not in given:
+        raise InvalidRequest('This is no exported memory: its first line must begin with `{"memory": {"format": `.')
+    told = dict(cast("dict[str, object]", given))
+    if (number := told.pop("format")) != FORMAT:
+        raise InvalidRequest(f"It is of format {number}, and this version reads format {FORMAT}; update mcp-memory.")
+    return cast("Origin", _read(Origin, _MEMORY, told))
+
+
+def read_piece(line: bytes) -> Piece:
+    """Read a line. Raises InvalidRequest where it holds no piece of a memory; the message says why."""
+    given = _object(line)
+    name = next(iter(given), "")
+    if len(given) != 1 or name not in _SHAPES:
+        raise InvalidRequest(f"A line must be an object with one field, which is one of {', '.join(_SHAPES)}.")
+    piece = cast("Piece", _read(_SHAPES[name], name, given[name]))
+    _check_piece(piece)
+    return piece
+
+
+def _read(shape: type, name: str, told: object) -> object:
+    """Read a JSON object as the dataclass: no field missing, unknown or converted. Raises InvalidRequest."""
+    try:
+        return _adapter(shape).validate_python(told)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+    raise InvalidRequest(f"`{path_of((name, *first['loc']))}` {problem_of(first)}.")
+
+
+@cache
+def _adapter(shape: type) -> TypeAdapter[Any]:
+    return TypeAdapter(_on_a_line(shape))
+
+
+def _on_a_line(wanted: Any) -> Any:
+    """Return the type of a value on a line: a dataclass is an object there that names each field, a tuple a list."""
+    if wanted == Details:
+        return dict[str, Any]
+    if wanted is int:
+        return _StoredInt
+    if get_origin(wanted) is tuple:
+        return Annotated[list[_on_a_line(get_args(wanted)[0])], AfterValidator(tuple)]
+    return _object_like(wanted) if is_dataclass(wanted) else wanted
+
+
+def _object_like(shape: Any) -> Any:
+    beside = fields(Record) if shape is WholeRecord else ()
+    types = {each.name: _on_a_line(each.type) for each in (*beside, *fields(shape)) if each.name != "record"}
+    named = with_config(_STRICT)(cast("Any", TypedDict)(shape.__name__, types))
+    return Annotated[named, AfterValidator(partial(_made, shape))]
+
+
+def _made(shape: type, told: Mapping[str, Any]) -> object:
+    if shape is not WholeRecord:
+        return shape(**told)
+    own = {name: told[name] for name in Record.__dataclass_fields__}
+    return WholeRecord(record=Record(**own), **{name: value for name, value in told.items() if name not in own})
+
+
+def _line(value: Mapping[str, object]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        text = line.decode()
+        given: object = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        if "\\ud" in text.lower():  # An escape may be half of a surrogate pair, which no store can hold.
+            json.dumps(given, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"It is no JSON in UTF-8 ({str(error)[:100]}).") from error
+    if not isinstance(given, dict):
+        raise InvalidRequest("It is no JSON object.")
+    return cast("dict[str, Any]", given)
+
+
+def _finite(number: str) -> float:
+    """Refuse what JSON reads as infinite, such as 1e999: JSON itself has no infinity."""
+    return read if math.isfinite(read := float(number)) else _refuse(number)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant[:40]} is no number that can be kept")
+
+
+def _check_piece(piece: Piece) -> None:
+    """Refuse what no memory holds, though its types are right: later calls would fail on it, or show it to others.
+
+    Raises InvalidRequest; the message names the field.
+    """
+    _check_times(piece)
+    if isinstance(piece, WholeRecord):
+        _check_record(piece)
+    elif isinstance(piece, Task):
+        _check_id(piece.id, TASK)
+    elif isinstance(piece, ErasedRecord):
+        _check_id(piece.id, RECORD)
+
+
+def _check_record(whole: WholeRecord) -> None:
+    record = whole.record
+    _check_times(record)
+    _check_length(record.text, record.summary, record.micro)
+    for earlier in whole.earlier:
+        _check_times(earlier)
+        _check_length(earlier.text)
+    _check_id(record.id, RECORD)
+    _check_scope(record)
+    if not 0 <= record.importance <= MAX_IMPORTANCE or not 0 <= (record.confidence or 0) <= 1:
+        raise InvalidRequest(f"`importance` must be 0 to {MAX_IMPORTANCE:g}, and `confidence` 0 to 1.")
+    counts = (getattr(record.counters, each.name) for each in fields(record.counters))
+    if min(*counts, record.text_tokens, record.summary_tokens, record.micro_tokens) < 0:
+        raise InvalidRequest("Counters and token counts must not be negative.")
+
+
+def _check_length(*texts: str) -> None:
+    if max(map(len, texts)) > MAX_KEPT_CHARS:
+        raise InvalidRequest(f"A text of a record holds at most {MAX_KEPT_CHARS:,} characters.")
+
+
+def _check_scope(record: Record) -> None:
+    """Refuse a scope that does not follow from the record: what is called private would be found where others read."""
+    if "/" in record.agent:
+        raise InvalidRequest("`record.agent` must not hold a slash, which separates the parts of a scope.")
+    person = record.scope.removeprefix(f"{USER_SCOPE}/") if record.scope != USER_SCOPE else ""
+    if record.scope != scope_key(record.visibility, record.namespace, record.agent, person):
+        raise InvalidRequest("`record.scope` does not fit the record's visibility, namespace and agent.")
+
+
+def _check_id(made_id: str, prefix: str) -> None:
+    if not made_id.startswith(prefix):
+        raise InvalidRequest(f"An id of this kind begins with {prefix!r}, and {made_id[:40]!r} does not.")
+
+
+def _check_times(shaped: object) -> None:
+    for each in fields(cast("Any", shaped)):
+        if each.name == "at" or each.name.endswith("_at"):
+            instant: float | None = getattr(shaped, each.name)
+            if instant is not None and not is_datable(instant):
+                raise InvalidRequest(f"`{each.name}` must be seconds since 1970, within the years 1 to 9999.")
