@@ -1,7 +1,6 @@
 """The commands in the order of `--help`, and the two that run a server. Slow imports stay inside the functions."""
 
 import time
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -119,23 +118,21 @@ def demo(as_json: AsJson = False) -> None:
     import anyio
 
     from mcp_memory.app import token_counter
-    from mcp_memory.entrypoints.cli.demo import Step, play
-    from mcp_memory.entrypoints.cli.demo_screen import DemoScreen
-    from mcp_memory.entrypoints.cli.demo_script import SCRIPT
+    from mcp_memory.entrypoints.cli.demo import STORY, Scene, next_steps, play
 
-    def keep_quiet(step: Step) -> None:
-        """JSON comes in one piece, at the end."""
+    def show_scene(scene: Scene) -> None:
+        if not as_json:  # JSON comes in one piece, at the end.
+            screen().print(*scene.parts(), sep="\n")
 
     started = time.perf_counter()
-    stage = DemoScreen(screen())
-    show_step = keep_quiet if as_json else stage.show
     count = token_counter("o200k_base").count
-    steps = anyio.run(partial(play, SCRIPT, now=datetime.now(UTC), count=count, show=show_step))
+    scenes = anyio.run(partial(play, STORY, now=datetime.now(UTC), count=count, show=show_scene))
     seconds = time.perf_counter() - started
     if as_json:
-        print_json({"seconds": round(seconds, 3), "steps": [asdict(step) for step in steps]})
+        steps = [{"name": each.name, "seconds": each.seconds, "result": each.result} for each in scenes]
+        print_json({"seconds": round(seconds, 3), "steps": steps})
     else:
-        stage.close(seconds)
+        screen().print(*next_steps(seconds), sep="\n", soft_wrap=True)
 
 
 for name, command in (

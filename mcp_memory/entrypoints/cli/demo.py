@@ -1,32 +1,52 @@
 """Plays the demo against the real server: a child process over stdio, killed half-way, on a memory that is thrown away.
 
-Knows neither the story (demo_script) nor how it is shown (demo_screen).
+Its story is data, in demo.toml.
 """
 
 import json
+import re
+import shlex
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+import tomllib
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, TextIO, TypeAlias, cast
 
 import psutil
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult, Implementation, TextContent, TextResourceContents
+from rich.console import RenderableType
+from rich.panel import Panel
+from rich.text import Text
 
 from mcp_memory import __version__
-from mcp_memory.entrypoints.cli.demo_script import ASSISTANT, Said, Script, Subtask
+from mcp_memory.entrypoints.cli.console import visible
+from mcp_memory.entrypoints.cli.screens import STATUS_STYLES, listed, record_lines, task_screen
+from mcp_memory.entrypoints.clients import running_command
 from mcp_memory.errors import McpMemoryError
 from mcp_memory.isolated_python import isolated_command
 
-NAMESPACE = "demo"
-PATIENCE_SECONDS = 60.0
-Answer = dict[str, Any]
-"""What the server answered, as it came."""
+# Amazon's own example of a key, in two parts so that no scanner takes this file for a leak.
+_STORY = Path(__file__).with_name("demo.toml").read_text("utf-8").replace("{key}", "AKIA" + "IOSFODNN7QZKWMTR")
+STORY: Mapping[str, Any] = tomllib.loads(_STORY)
+NEXT: Mapping[str, str] = {
+    "Give it to Claude Code": "install claude-code",
+    "Any other client": "install --list",
+    "Look into your own": "status",
+}
+"""Commands of the program that plays the demo."""
+ANSWER_SECONDS = 60.0
+SHORT_CHARS = 180
+_SUPERSEDED = re.compile("^superseded by .*")  # "superseded by r000012" → "superseded"
+Answer: TypeAlias = dict[str, Any]
+Shown: TypeAlias = tuple[Answer, Sequence[RenderableType]]
+"""What a scene came to, for programs and for people."""
 
 
 class DemoFailed(McpMemoryError):
@@ -34,15 +54,34 @@ class DemoFailed(McpMemoryError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One scene: what was done, how long the server took, and what it answered."""
+class Scene:
+    """One scene: what was done, how long the server took, what came of it, and what there is to see."""
 
     name: str
+    title: str
     seconds: float
-    result: Mapping[str, Any]
+    result: Answer
+    screen: Sequence[RenderableType]
+
+    def parts(self) -> Sequence[RenderableType]:
+        """Return the heading with its time, and what there is to see."""
+        return ["", Text.assemble((self.title, "bold"), (f"  {self.seconds:.2f} s", "dim")), *self.screen]
 
 
-async def play(script: Script, now: datetime, count: Callable[[str], int], show: Callable[[Step], None]) -> list[Step]:
+def next_steps(seconds: float) -> Sequence[Text]:
+    """Return the last lines: how long the demo took, and what to do next."""
+    start = running_command()
+    program = shlex.join((start.command, *start.arguments))
+    heading = Text(f"\nAll of it took {seconds:.1f} s; the demo's memory is deleted again. Next:", "bold")
+    return [
+        heading,
+        *(Text.assemble(f"  {what}: ", (f"{program} {command}", "cyan")) for what, command in NEXT.items()),
+    ]
+
+
+async def play(
+    story: Mapping[str, Any], now: datetime, count: Callable[[str], int], show: Callable[[Scene], None]
+) -> list[Scene]:
     """Play all scenes, handing each to `show` as soon as it is over. Leaves neither file nor process behind.
 
     Raises:
@@ -50,123 +89,126 @@ async def play(script: Script, now: datetime, count: Callable[[str], int], show:
     """
     with tempfile.TemporaryDirectory(prefix="mcp-memory-demo-", ignore_cleanup_errors=True) as folder:
         try:
-            return await _Play(script, now, count, show, Path(folder)).all_scenes()
+            return await _Play(story, now, count, show).all_scenes(Path(folder))
         except (DemoFailed, MCPError, OSError, BaseExceptionGroup) as error:
             raise _failure(error, Path(folder) / "server.log") from error
 
 
 class _Play:
     def __init__(
-        self, script: Script, now: datetime, count: Callable[[str], int], show: Callable[[Step], None], folder: Path
+        self, story: Mapping[str, Any], now: datetime, count: Callable[[str], int], show: Callable[[Scene], None]
     ) -> None:
-        self._script = script
+        self._story = story
         self._now = now
         self._count = count
         self._show = show
-        self._folder = folder
-        self._steps: list[Step] = []
+        self._scenes: list[Scene] = []
 
-    async def all_scenes(self) -> list[Step]:
-        script = self._script
-        with (self._folder / "server.log").open("w", encoding="utf-8") as log:
+    async def all_scenes(self, folder: Path) -> list[Scene]:
+        with (folder / "server.log").open("w", encoding="utf-8") as log:
             others = set(psutil.Process().children(recursive=True))
-            started = time.perf_counter()
-            async with _server(self._folder, log) as client:
-                await self._scene("start", _greeting(client), since=started)
-                stored = await self._scene("remember", self._remember(client))
-                await self._scene("correct", self._correct(client, stored))
-                for question in script.questions:
-                    await self._scene("recall", _ask(client, question.shows, question.query))
-                await self._scene("work", self._work(client))
-                context = await self._scene("context", self._assemble(client))
+            began = time.perf_counter()
+            async with _server(folder, log) as client:
+                title = "A memory server starts, as a child process over stdio"
+                await self._scene("start", title, _greeting(client), began)
+                title = "Nine days of a small project are remembered"
+                stored = await self._scene("remember", title, self._remember(client))
+                await self._scene("correct", "Something has changed since", self._correct(client, stored))
+                for question in self._story["questions"]:
+                    await self._scene("recall", f"Recall {question['shows']}", _ask(client, question))
+                title = "A goal, its plan, and what came of the first steps"
+                await self._scene("work", title, self._work(client))
+                title = "The context for the next step, inside a hard budget"
+                context = await self._scene("context", title, self._assemble(client))
                 before = await _read(client, "memory://status")
-                await self._scene("kill", _kill(others))
-            started = time.perf_counter()
-            async with _server(self._folder, log) as client:
-                await self._scene("restart", _greeting(client), since=started)
-                await self._scene("resume", self._resume(client, before, context))
-        return self._steps
+                await self._scene("kill", "The server is killed, without a chance to save anything", _kill(others))
+            began = time.perf_counter()
+            async with _server(folder, log) as client:
+                await self._scene("restart", "A new server starts on the same memory", _greeting(client), began)
+                title = "Everything is still there, and so is where the work stands"
+                await self._scene("resume", title, self._resume(client, before, context))
+        return self._scenes
 
-    async def _scene(self, name: str, doing: Awaitable[Answer], since: float | None = None) -> Answer:
-        since = time.perf_counter() if since is None else since
-        result = await doing
-        step = Step(name=name, seconds=round(time.perf_counter() - since, 3), result=result)
-        self._steps.append(step)
-        self._show(step)
+    async def _scene(self, name: str, title: str, doing: Awaitable[Shown], began: float | None = None) -> Answer:
+        began = time.perf_counter() if began is None else began
+        result, screen = await doing
+        seconds = round(time.perf_counter() - began, 3)
+        scene = Scene(name=name, title=title, seconds=seconds, result=result, screen=screen)
+        self._scenes.append(scene)
+        self._show(scene)
         return result
 
-    async def _remember(self, client: Client) -> Answer:
+    async def _remember(self, client: Client) -> Shown:
         """Store the conversation in one call; look at the message that held a secret."""
-        said = self._script.conversation
-        answer = await _call(client, "remember", items=[self._item(each) for each in said])
-        secret = next(record for record in answer["records"] if record["redacted"])
-        opened = await _call(client, "recall", ids=[secret["id"]], detail="full")
-        kinds: dict[str, int] = {}
-        for each in said:
-            kinds[each.kind] = kinds.get(each.kind, 0) + 1
-        return {"records": answer["records"], "kinds": kinds, "redacted": opened["results"][0]}
+        answer = await _call(client, "remember", items=[self._item(each) for each in self._story["items"]])
+        records = answer["records"]
+        secrets = [record["id"] for record in records if record["redacted"]]
+        [opened] = (await _call(client, "recall", ids=secrets, detail="full"))["results"]
+        kinds = Counter(each["kind"] for each in self._story["items"])
+        return {"records": records, "kinds": kinds, "redacted": opened}, [
+            Text(f"{len(records)} records in one call, all or none: {listed(kinds)}."),
+            Text(f"{len(secrets)} secret was cut out before anything was stored:"),
+            Text(f"  {_short(opened['speaker'] + ': ' + opened['text'])}", "italic"),
+        ]
 
-    async def _correct(self, client: Client, stored: Answer) -> Answer:
-        texts = [each.text for each in self._script.conversation]
-        old = stored["records"][texts.index(self._script.corrects)]
-        item = self._item(self._script.correction)
-        answer = await _call(client, "remember", **item, supersedes=[old["id"]])
-        return {**answer, "old": {"id": old["id"], "text": self._script.corrects}, "text": item["text"]}
+    async def _correct(self, client: Client, stored: Answer) -> Shown:
+        texts = [each["text"] for each in self._story["items"]]
+        corrected: str = self._story["corrects"]
+        old = stored["records"][texts.index(corrected)]["id"]
+        item = self._item(self._story["correction"])
+        answer = await _call(client, "remember", **item, supersedes=[old])
+        return {**answer, "old": {"id": old, "text": corrected}, "text": item["text"]}, [
+            Text.assemble(("was  ", "dim"), (_short(corrected), "strike dim")),
+            Text.assemble(("now  ", "dim"), _short(item["text"])),
+        ]
 
-    async def _work(self, client: Client) -> Answer:
+    async def _work(self, client: Client) -> Shown:
         """Push the goal with its plan, and go through the plan until the step that is not finished."""
-        script = self._script
-        pushed = await _call(
-            client,
-            "push_task",
-            goal=script.goal,
-            success_criteria=script.success_criteria,
-            plan=[subtask.goal for subtask in script.plan],
-        )
-        moves = [pushed]
-        for planned, subtask in zip(pushed["planned"], script.plan, strict=True):
+        plan: Sequence[Answer] = self._story["plan"]
+        goal = {name: self._story[name] for name in ("goal", "success_criteria")}
+        moves = [await _call(client, "push_task", **goal, plan=[subtask["goal"] for subtask in plan])]
+        for planned, subtask in zip(moves[0]["planned"], plan, strict=True):
             moves.append(await _call(client, "push_task", task_id=planned["id"]))
-            if subtask.result:
-                moves.append(await _call(client, "pop_task", **_ending(subtask)))
-        return {"moves": moves, **await _read(client, "memory://tasks")}
+            if "result" in subtask:
+                ending = {name: value for name, value in subtask.items() if name != "goal"}
+                moves.append(await _call(client, "pop_task", **ending))
+        tasks = await _read(client, "memory://tasks")
+        return {"moves": moves, **tasks}, [task_screen(tasks["tasks"])]
 
-    async def _assemble(self, client: Client) -> Answer:
-        """A context for what comes next, its tokens counted here too."""
-        script = self._script
-        result = await _checked(
-            client, "assemble_context", {"query": script.request, "max_tokens": script.max_tokens, "explain": True}
-        )
-        text = _text_of(result)
-        account = (result.meta or {})["context"]
-        counted = {"max_tokens": script.max_tokens, "counted_tokens": self._count(text)}
-        return {"query": script.request, "text": text, **counted, "context": account}
+    async def _assemble(self, client: Client) -> Shown:
+        """Ask for a context for what comes next, and count its tokens here too."""
+        query, budget = self._story["request"], self._story["max_tokens"]
+        result = await _checked(client, "assemble_context", query=query, max_tokens=budget, explain=True)
+        text, account = _text_of(result), (result.meta or {})["context"]
+        counted = self._count(text)
+        omitted = Counter(_SUPERSEDED.sub("superseded", each["reason"]) for each in account["omitted"])
+        left_out = "; ".join(f"{number} {reason}" for reason, number in omitted.most_common()) or "nothing"
+        used = f"{counted} of {budget} tokens, counted again here (the server said {account['token_count']})"
+        shown = {"query": query, "text": text, "max_tokens": budget, "counted_tokens": counted, "context": account}
+        return shown, [
+            _asked(query),
+            Panel(Text(visible(text)), title=f"what the agent reads, {counted} of {budget} tokens", expand=False),
+            Text(f"{used}. Left out: {left_out}.", "green" if counted <= budget else STATUS_STYLES["failed"]),
+        ]
 
-    async def _resume(self, client: Client, before: Answer, context: Answer) -> Answer:
-        """What the second server finds."""
+    async def _resume(self, client: Client, before: Answer, context: Answer) -> Shown:
+        """See what the second server finds."""
         after = await _read(client, "memory://status")
-        again = await self._assemble(client)
-        counted = ("records", "statuses", "tasks")
-        return {
-            "before": {name: before[name] for name in counted},
-            "after": {name: after[name] for name in counted},
-            "same_context": again["text"] == context["text"],
-            **await _read(client, "memory://tasks"),
-        }
+        again, _ = await self._assemble(client)
+        tasks = await _read(client, "memory://tasks")
+        is_same = again["text"] == context["text"]
+        was, now = ({name: each[name] for name in ("records", "statuses", "tasks")} for each in (before, after))
+        counts = f"{sum(now['records'].values())} of {sum(was['records'].values())} records"
+        return {"before": was, "after": now, "same_context": is_same, **tasks}, [
+            Text(f"{counts}, and {'the same context again, to the byte' if is_same else 'a context again'}."),
+            task_screen(tasks["tasks"]),
+        ]
 
-    def _item(self, said: Said) -> Answer:
-        day = (self._now - timedelta(days=said.days_ago)).date().isoformat()
-        item: Answer = {
-            "text": said.text,
-            "kind": said.kind,
-            "importance": said.importance,
-            "session_id": said.session,
-            "occurred_at": f"{day}T{said.at}:00Z",
-            "tags": list(said.tags),
-            "details": dict(said.details),
-        }
-        if said.speaker:
-            item |= {"speaker": said.speaker, "role": "assistant" if said.speaker == ASSISTANT else "user"}
-        return item
+    def _item(self, told: Mapping[str, Any]) -> Answer:
+        """Return an item of the story with its time: on a day so long ago."""
+        day = (self._now - timedelta(days=told["days_ago"])).date()
+        item = {name: value for name, value in told.items() if name not in ("days_ago", "at")}
+        return {**item, "occurred_at": f"{day.isoformat()}T{told['at']}:00Z"}
 
 
 @asynccontextmanager
@@ -174,41 +216,46 @@ async def _server(folder: Path, log: TextIO) -> AsyncGenerator[Client]:
     """A server of its own process over the demo's memory, deaf to the settings of this person."""
     settings = {
         "MCP_MEMORY_DATA_DIR": str(folder / "data"),
-        "MCP_MEMORY_NAMESPACE": NAMESPACE,
+        "MCP_MEMORY_NAMESPACE": "demo",
         "MCP_MEMORY_CONFIG": str(folder / "none.toml"),
     }
     program, *arguments = isolated_command("mcp_memory.__main__")
     command = StdioServerParameters(command=program, args=arguments, env=settings, cwd=folder)
     me = Implementation(name="mcp-memory-demo", version=__version__)
     transport = stdio_client(command, errlog=log)
-    async with Client(transport, client_info=me, read_timeout_seconds=PATIENCE_SECONDS, cache=None) as client:
+    async with Client(transport, client_info=me, read_timeout_seconds=ANSWER_SECONDS, cache=None) as client:
         yield client
 
 
-async def _greeting(client: Client) -> Answer:
+async def _greeting(client: Client) -> Shown:
     tools = [tool.name for tool in (await client.list_tools()).tools]
     info = client.server_info
     name, version = (info.name, info.version) if info else ("mcp-memory", __version__)
-    return {"server": name, "version": version, "protocol": client.protocol_version, "tools": tools}
+    shown = {"server": name, "version": version, "protocol": client.protocol_version, "tools": tools}
+    return shown, [Text(f"{name} {version}, protocol {client.protocol_version}. Tools: {', '.join(tools)}.")]
 
 
-async def _ask(client: Client, shows: str, query: str) -> Answer:
-    return {"shows": shows, "query": query, **await _call(client, "recall", query=query, limit=3, explain=True)}
+async def _ask(client: Client, question: Mapping[str, Any]) -> Shown:
+    answer = await _call(client, "recall", query=question["query"], limit=3, explain=True)
+    found = [part for record in answer["results"] for part in record_lines(record)]
+    return {**question, **answer}, [_asked(question["query"]), *found]
 
 
-async def _kill(others: set[psutil.Process]) -> Answer:
+async def _kill(others: set[psutil.Process]) -> Shown:
     """End the server as a power cut would: SIGKILL, or TerminateProcess. The transport reaps it."""
     servers = [process for process in psutil.Process().children(recursive=True) if process not in others]
     for process in servers:
         process.kill()
-    return {"killed": [process.pid for process in servers]}
+    killed = [process.pid for process in servers]
+    pids = ", ".join(map(str, killed))
+    return {"killed": killed}, [Text(f"Processes {pids} are gone." if len(killed) > 1 else f"Process {pids} is gone.")]
 
 
 async def _call(client: Client, tool: str, **arguments: Any) -> Answer:
-    return (await _checked(client, tool, arguments)).structured_content or {}
+    return (await _checked(client, tool, **arguments)).structured_content or {}
 
 
-async def _checked(client: Client, tool: str, arguments: Answer) -> CallToolResult:
+async def _checked(client: Client, tool: str, **arguments: Any) -> CallToolResult:
     result = await client.call_tool(tool, arguments)
     if result.is_error:
         raise DemoFailed(f"{tool} was refused: {_text_of(result)}")
@@ -225,12 +272,17 @@ def _text_of(result: CallToolResult) -> str:
     return "".join(content.text for content in result.content if isinstance(content, TextContent))
 
 
-def _ending(subtask: Subtask) -> Answer:
-    return {"result": subtask.result, "status": subtask.status, "artifacts": list(subtask.artifacts)}
+def _asked(query: str) -> Text:
+    return Text.assemble(("? ", "dim"), (query, "cyan"))
+
+
+def _short(text: str) -> str:
+    text = visible(" ".join(text.split()))
+    return text if len(text) <= SHORT_CHARS else f"{text[: SHORT_CHARS - 3]}..."
 
 
 def _failure(error: BaseException, log: Path) -> BaseException:
-    """What went wrong, out of the groups in which the client's tasks wrap it; a server that went away left a log."""
+    """Find what went wrong in the groups in which the client's tasks wrap it; a server that went away left a log."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     if not isinstance(error, MCPError | OSError):

@@ -199,16 +199,17 @@ def _contexts(contexts: Mapping[str, Any]) -> str:
     """How many were given lately, and by which strategies."""
     if not contexts["given"]:
         return f"none in {contexts['days']} days"
-    picked = f"; auto picked {_listed(contexts['picked'])}" if contexts["picked"] else ""
-    return f"{contexts['given']} in {contexts['days']} days: {_listed(contexts['strategies'])}{picked}"
+    picked = f"; auto picked {listed(contexts['picked'])}" if contexts["picked"] else ""
+    return f"{contexts['given']} in {contexts['days']} days: {listed(contexts['strategies'])}{picked}"
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    parts = _listed(counts)
+    parts = listed(counts)
     return f"{sum(counts.values())} ({parts})" if len(counts) > 1 else parts or "none"
 
 
-def _listed(counts: Mapping[str, int]) -> str:
+def listed(counts: Mapping[str, int]) -> str:
+    """Return counts in words, such as "2 fact, 1 event"."""
     return ", ".join(f"{number} {name}" for name, number in counts.items())
 
 

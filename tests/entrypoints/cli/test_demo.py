@@ -1,6 +1,5 @@
 """The demo as a newcomer runs it: one process, against a real server."""
 
-import dataclasses
 import json
 import os
 import re
@@ -16,8 +15,7 @@ import psutil
 import pytest
 
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
-from mcp_memory.entrypoints.cli.demo import DemoFailed, Step, play
-from mcp_memory.entrypoints.cli.demo_script import SCRIPT, Question
+from mcp_memory.entrypoints.cli.demo import STORY, DemoFailed, Scene, play
 from tests.hostile_folder import HostileFolder
 
 KEY_PREFIX = "AKIA"
@@ -75,7 +73,7 @@ def test_the_demo_is_readable(tmp_path: Path, tmp_path_factory: pytest.TempPathF
     assert "[REDACTED" in ran.stdout
     assert "dead end" in ran.stdout
     assert " superseded" in ran.stdout
-    assert f"of {SCRIPT.max_tokens} tokens" in ran.stdout
+    assert f"of {STORY['max_tokens']} tokens" in ran.stdout
     assert "28 of 28 records" in ran.stdout
     program = r"\S+( --from mcp-memory-stack python)? -I -m mcp_memory"
     assert re.search(rf"Give it to Claude Code: {program} install claude-code$", ran.stdout, re.MULTILINE)
@@ -88,11 +86,11 @@ def test_a_demo_that_is_refused_says_why_and_leaves_nothing_behind(
     """S7.1."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = set(psutil.Process().children(recursive=True))
-    script = dataclasses.replace(SCRIPT, questions=[Question(shows="nothing", query="x" * 200_000)])
-    seen: list[Step] = []
+    story = {**STORY, "questions": [{"shows": "nothing", "query": "x" * 200_000}]}
+    seen: list[Scene] = []
     with pytest.raises(DemoFailed, match="recall was refused"):
-        anyio.run(play, script, datetime(2026, 11, 20, tzinfo=UTC), len, seen.append)
-    assert [step.name for step in seen] == ["start", "remember", "correct"]
+        anyio.run(play, story, datetime(2026, 11, 20, tzinfo=UTC), len, seen.append)
+    assert [scene.name for scene in seen] == ["start", "remember", "correct"]
     assert set(psutil.Process().children(recursive=True)) == before
     assert list(tmp_path.iterdir()) == []
 
@@ -101,12 +99,12 @@ def test_a_demo_whose_server_dies_says_what_its_log_says(tmp_path: Path, monkeyp
     """S7.1."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    def take_the_server_away(step: Step) -> None:
-        if step.name == "correct":
+    def take_the_server_away(scene: Scene) -> None:
+        if scene.name == "correct":
             for process in set(psutil.Process().children(recursive=True)) - before:
                 process.kill()
 
     before = set(psutil.Process().children(recursive=True))
     with pytest.raises(DemoFailed, match="server went away"):
-        anyio.run(play, SCRIPT, datetime(2026, 11, 20, tzinfo=UTC), len, take_the_server_away)
+        anyio.run(play, STORY, datetime(2026, 11, 20, tzinfo=UTC), len, take_the_server_away)
     assert list(tmp_path.iterdir()) == []
