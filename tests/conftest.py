@@ -3,14 +3,21 @@
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from mcp_memory.app import App, open_app
+from mcp_memory.encoders import embed_minilm
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.language import secrets_re2
 from mcp_memory.settings import load_settings
+
+if TYPE_CHECKING:
+    from mcp_memory.ports import Vectors
 
 # The same examples on every machine and in every run; `--hypothesis-profile=search` looks for new ones.
 settings.register_profile(
@@ -68,10 +75,36 @@ def clock() -> Clock:
     return Clock()
 
 
+_load_model = cache(embed_minilm._load)  # pyright: ignore[reportPrivateUsage] - loaded once for all embedders
+_read_rules = cache(secrets_re2.read_rules)
+_Finder = cache(secrets_re2._Finder)  # pyright: ignore[reportPrivateUsage] - compiled once for all redactors
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of memories of one test process share the model and the compiled rules, as do the calls of a server."""
+    monkeypatch.setattr(embed_minilm, "_load", _load_model)
+    monkeypatch.setattr(secrets_re2, "read_rules", _read_rules)
+    monkeypatch.setattr(secrets_re2, "_Finder", _Finder)
+
+
+class RepeatingEmbedder(MiniLMEmbedder):
+    """The real embedder, which embeds a text once: the same texts come in many tests, and in many examples of one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._embed = lru_cache(maxsize=20_000)(super().embed)
+
+    def embed(self, text: str) -> "Vectors":
+        vectors = self._embed(text)
+        vectors.flags.writeable = False
+        return vectors
+
+
 @pytest.fixture(scope="session")
 def embedder() -> MiniLMEmbedder:
     """The real one, its model loaded once for the process."""
-    return MiniLMEmbedder()
+    return RepeatingEmbedder()
 
 
 @pytest.fixture

@@ -65,6 +65,11 @@ class EmbeddingService:
         return status, json.dumps(answered).encode()
 
 
+@pytest.fixture(autouse=True)
+def loaded_once() -> None:
+    """Each embedder loads its own model: these tests are about loading too."""
+
+
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingService]:
     """A service that answers with 16 dimensions; its clients find a key in the environment, and no proxy."""

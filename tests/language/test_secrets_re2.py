@@ -19,6 +19,11 @@ HEX = "0123456789abcdef"
 ALNUM = string.ascii_letters + string.digits
 
 
+@pytest.fixture(autouse=True)
+def loaded_once() -> None:
+    """Each redactor compiles its own rules: these tests are about that too."""
+
+
 def drawn(length: int, alphabet: str = ALNUM) -> str:
     """Characters that no one guesses, the same in every run; never a real key."""
     return "".join(CHANCE.choice(alphabet) for _ in range(length))

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mcp_memory.entrypoints.hooks.notes import SessionNotes
+
 if TYPE_CHECKING:
+    from mcp_memory.settings import Settings
     from tests.entrypoints.cli.conftest import Run
 
 NAME = "example.org/team/shop"
@@ -63,6 +66,20 @@ def test_revoke_takes_a_folder_by_its_path_though_it_is_gone(run: "Run", shop: P
     assert [each["folder"] for each in run("trust", "--revoke", str(inside), "--json").json] == [str(shop)]
     assert run("trust", "--list").out.startswith("No folder is trusted yet")
     assert run("trust", "--list", "--json").json == []
+
+
+def test_revoking_a_folder_forgets_what_hooks_noted_in_its_namespace(
+    run: "Run", shop: Path, tmp_path: Path, settings: "Settings"
+) -> None:
+    """X2.1: a session whose folder is gone would go on in the namespace that is noted; others keep theirs."""
+    copy = clone(tmp_path / "copy")
+    run("trust", str(copy))
+    ours, others = (SessionNotes(settings.data_dir, name) for name in ("ours", "others"))
+    ours.write(str(copy), NAME, 10)
+    others.write(str(tmp_path), "elsewhere", 20)
+    assert run("trust", "--revoke", str(copy)).code == 0
+    assert (ours.namespace, ours.folder, ours.fed_until) == ("", "", 0)
+    assert (others.namespace, others.fed_until) == ("elsewhere", 20)
 
 
 def test_trust_says_what_it_cannot_do(run: "Run", shop: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import socket
+import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -31,11 +32,7 @@ from tests.entrypoints.http.conftest import (
     web,
 )
 
-LONG_CALL = {
-    "name": "remember",
-    "arguments": {"items": [{"text": f"{number} is a number. " + "On and on. " * 300} for number in range(8)]},
-}
-"""Takes a second or so to embed."""
+STORE = {"name": "remember", "arguments": {"text": "Seven is a number."}}
 RECALL = {"name": "recall", "arguments": {"query": "number"}}
 
 
@@ -123,22 +120,25 @@ async def test_this_machine_is_let_in_beside_tokens_where_told_so(
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="no such signal")
-def test_told_to_stop_it_finishes_what_is_in_flight_and_leaves_nothing(server: HttpServer) -> None:
+def test_told_to_stop_it_finishes_what_is_in_flight_and_leaves_nothing(
+    tmp_path: Path, start_http: Callable[..., HttpServer]
+) -> None:
     """S5.1: also with a stream open that would never end."""
+    server = start_http(tmp_path / "data", chroma_least_vectors=0)
     session = open_session(server.url, "")
-    post(server.url, "tools/call", RECALL, {"mcp-session-id": session})  # loads the model
+    mine = {"mcp-session-id": session}
+    assert post(server.url, "tools/call", RECALL, mine).status_code == 200  # The services are made.
     wait_until(lambda: bool(psutil.Process(server.process.pid).children()))  # the index's process is up
     family = psutil.Process(server.process.pid).children(recursive=True)
     answers: list[httpx2.Response] = []
 
     def call() -> None:
-        answers.append(post(server.url, "tools/call", LONG_CALL, {"mcp-session-id": session}, 7))
+        answers.append(post(server.url, "tools/call", STORE, mine, 7))
 
     def listen() -> None:
-        headers = {"accept": "text/event-stream", "mcp-session-id": session}
         with (
             contextlib.suppress(httpx2.HTTPError),
-            web.stream("GET", server.url, headers=headers) as stream,
+            web.stream("GET", server.url, headers={"accept": "text/event-stream", **mine}) as stream,
         ):
             is_open.set()
             stream.read()
@@ -147,10 +147,16 @@ def test_told_to_stop_it_finishes_what_is_in_flight_and_leaves_nothing(server: H
     threads = [threading.Thread(target=listen), threading.Thread(target=call)]
     threads[0].start()
     assert is_open.wait(PATIENCE_SECONDS)
-    threads[1].start()
     figures = server.address("/metrics")
-    wait_until(lambda: "mcp_memory_calls_in_flight 1.0" in web.get(figures).text)
-    assert server.end() == 0
+    with contextlib.closing(sqlite3.connect(tmp_path / "data" / "memory.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")  # The call waits for this writer, however quick the machine is.
+        threads[1].start()
+        wait_until(lambda: "mcp_memory_calls_in_flight 1.0" in web.get(figures).text)
+        server.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: post(server.url, "tools/list", {}, mine).status_code == 503)
+        assert answers == []
+        other.execute("ROLLBACK")
+    assert server.process.wait(PATIENCE_SECONDS) == 0
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
     [answer] = answers

@@ -100,6 +100,22 @@ def dripping(client: socket.socket, drop: bytes) -> Generator[None]:
         thread.join()
 
 
+def dial_and_never_read(server: HttpServer) -> socket.socket:
+    """A client that sends many requests at once, whose answers fill every buffer on the way."""
+    body = (
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":'
+    )
+    body += b'"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}'
+    era = "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/list"
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    client.settimeout(PATIENCE_SECONDS)
+    client.connect(("127.0.0.1", server.port))
+    with contextlib.suppress(OSError):
+        client.sendall((head_of(server, f"{era}\r\ncontent-length: {len(body)}") + body) * 600)
+    return client
+
+
 def connections_of(server: HttpServer) -> int:
     """How many clients the server's process holds."""
     return sum(each.status == psutil.CONN_ESTABLISHED for each in psutil.Process(server.process.pid).net_connections())
@@ -205,18 +221,7 @@ def test_an_idle_connection_is_closed_and_a_listener_is_not(hasty: HttpServer, o
 
 def test_who_does_not_take_an_answer_loses_the_connection(hasty: HttpServer, opened: list[socket.socket]) -> None:
     """X6.1: of many answers that fill every buffer on the way; and of one that is due when the connection ends."""
-    body = (
-        b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":'
-    )
-    body += b'"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}'
-    era = "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/list"
-    client = socket.socket()
-    opened.append(client)
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-    client.settimeout(PATIENCE_SECONDS)
-    client.connect(("127.0.0.1", hasty.port))
-    with contextlib.suppress(OSError):
-        client.sendall((head_of(hasty, f"{era}\r\ncontent-length: {len(body)}") + body) * 600)
+    opened.append(dial_and_never_read(hasty))
     wait_until(lambda: connections_of(hasty) == 0)
     assert is_well(hasty)
 
@@ -245,6 +250,19 @@ def test_at_the_limit_those_who_wait_make_room(
     wait_until(lambda: "Turned away a connection from this machine: 5 are open" in server.log)
     listeners.pop().close()
     wait_until(lambda: is_well(server))
+
+
+def test_those_who_send_on_and_never_read_make_room(
+    tmp_path: Path, start_http: Callable[..., HttpServer], opened: list[socket.socket]
+) -> None:
+    """X6.1: what they have asked is being answered for ever, since they take no answer."""
+    server = start_http(
+        tmp_path / "data", http_connections=6, http_connections_per_address=5, http_transfer_seconds=3_000
+    )
+    opened += [dial_and_never_read(server) for _ in range(5)]
+    wait_until(lambda: connections_of(server) == 5)
+    assert [is_well(server) for _ in range(5)] == [True] * 5
+    assert connections_of(server) < 5
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no limit of open files")

@@ -16,6 +16,7 @@ import pytest
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.stores.records.database import CHECKPOINT_FRAMES, Database
 from mcp_memory.stores.records.file_errors import note_of
+from mcp_memory.stores.records.file_watch import Witness
 from mcp_memory.stores.records.integrity import engine
 
 PAGE, FRAME = 4096, 4096 + 24
@@ -91,6 +92,43 @@ def test_opening_waits_for_no_writer(database: Database) -> None:
         late = Database(database.path.parent)
         assert size_of(late, "note") == PAGE
         late.close()
+
+
+@pytest.mark.parametrize("times", [1, 1_000])
+def test_an_index_that_is_replaced_while_a_process_opens_the_database_loses_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """X6.2: that process begins again, or is refused; who has the former index open takes no further write."""
+    add_pages(database, "kept", 1)
+    begin, left = Witness.begin, [None] * times
+
+    def replaced(witness: Witness) -> None:
+        """SQLite has the former index open by now, which the witness has not seen."""
+        if left:
+            left.pop()
+            index = database.path.with_name("memory.db-shm")
+            fresh = index.with_name("fresh")
+            fresh.write_bytes(index.read_bytes())
+            fresh.rename(index)
+        begin(witness)
+
+    monkeypatch.setattr(Witness, "begin", replaced)
+    if times == 1:
+        late = Database(database.path.parent)
+        add_pages(late, "late", 2)
+        late.close()
+    else:
+        with pytest.raises(StoreBusy, match="call again"):
+            Database(database.path.parent)
+    monkeypatch.undo()
+    with pytest.raises(StoreUnavailable, match=r"memory\.db-shm"):
+        add_pages(database, "lost", 1)
+    database.close()
+    again = Database(database.path.parent)
+    with again.read() as connection:
+        found = {row[0] for row in connection.execute("SELECT name FROM meta WHERE name IN ('kept', 'late', 'lost')")}
+    again.close()
+    assert found == ({"kept", "late"} if times == 1 else {"kept"})
 
 
 def test_a_sequence_that_fell_back_is_noticed_before_the_commit(database: Database) -> None:
