@@ -262,7 +262,7 @@ def _functions() -> Mapping[str, tuple[Callable[[str], object], int]]:
         "redact": redactor.redact,
         "tokens": counter.count,
         "short forms": lambda given: short_forms(given, counter.count, counter.truncate),
-        "pieces": segments.pieces_of,
+        "pieces": segments.segments_of,
         "exact values": exact_values.exact_in,
         "files hit": exact_values.files_hit,
         "values": lambda given: ledger.values_in(given, 8),

@@ -37,7 +37,7 @@ def test_a_relative_entry_is_not_trusted(project: Path, tmp_path: Path) -> None:
     """X1.1: it is below the working directory, by whichever name."""
     trusted = trusted_path()
     assert str(tmp_path / "trusted") in trusted
-    assert not [entry for entry in trusted if not os.path.isabs(entry) and os.path.exists(entry)]
+    assert not [entry for entry in trusted if not Path(entry).is_absolute() and Path(entry).exists()]
     assert not any(entry.startswith(str(project)) for entry in trusted)
 
 

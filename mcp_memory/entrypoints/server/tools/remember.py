@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Any
 from mcp.types import CallToolResult
 
 from mcp_memory.domain.model.records import Entity, Json, NewRecord, Relation, checked_details
-from mcp_memory.entrypoints.server.arguments import Arguments
-from mcp_memory.domain.model.records import Entity, Json, NewRecord, Relation
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.strict_tool import StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.server.wire import RememberArguments, given, request_of
