@@ -1,0 +1,73 @@
+"""Checks the English of docstrings, messages and pages by the two rules of CONTRIBUTING.md that a program can hold.
+
+    python -m tools.english
+
+Prints each place that breaks one, and ends with 1 where there are any.
+"""
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OPENINGS = re.compile(
+    r"(?:What|Whether|Who|Whoever|Whose|Whatever|How|Which|Whichever|Where|Wherever|When|Why|That|Those|Of)\b"
+)
+"""Words that open no docstring: "What a filter comes to" hides the noun and the verb of "Turns a filter into ids"."""
+REPLACED = tomllib.loads((Path(__file__).with_name("english.toml")).read_text("utf-8"))["replaced"]
+"""Turns of phrase that a native engineer stops at, and what is written instead."""
+_PHRASE = re.compile("|".join(rf"\b{re.escape(phrase)}\b" for phrase in REPLACED), re.IGNORECASE)
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each docstring: of modules, classes, functions, and behind a constant or field."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        before: object = node if documented else None
+        for statement in body:
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str(text))) if isinstance(before, ast.AST) and (
+                    before is node or isinstance(before, ast.Assign | ast.AnnAssign)
+                ):
+                    yield statement.lineno, text
+            before = statement
+
+
+def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of every string in a module: docstrings, messages, help."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)):
+                yield node.lineno, text
+
+
+def faults() -> Iterator[str]:
+    """Yield a line for each fault: the place, the text, and what is wrong with it."""
+    for path in sorted((ROOT / "mcp_memory").rglob("*.py")):
+        tree, place = ast.parse(path.read_text("utf-8")), path.relative_to(ROOT)
+        for line, text in docstrings(tree):
+            if OPENINGS.match(text.lstrip()):
+                yield f"{place}:{line}: {text.strip().splitlines()[0][:70]!r} opens with no noun and no verb"
+        for line, text in texts(tree):
+            yield from (f"{place}:{line}: {fault}" for fault in replaced(text))
+    for path in [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]:
+        for line, text in enumerate(path.read_text("utf-8").splitlines(), 1):
+            yield from (f"{path.relative_to(ROOT)}:{line}: {fault}" for fault in replaced(text))
+
+
+def replaced(text: str) -> Iterator[str]:
+    """Yield what to write instead of each turn of phrase in the text that the project does not use."""
+    for found in _PHRASE.finditer(text):
+        yield f"{found[0]!r}: write {REPLACED[found[0].lower()]!r}"
+
+
+if __name__ == "__main__":
+    found = list(faults())
+    print(*found, f"{len(found)} faults" if found else "English: no faults", sep="\n")
+    sys.exit(1 if found else 0)
