@@ -61,7 +61,7 @@ def test_the_presets_are_those_of_the_code() -> None:
 
 def test_every_pass_has_a_row_with_the_mark_of_what_it_makes() -> None:
     """E1.1, E2.3, D5.1: in the order in which they run."""
-    told = {name: reads_like for name, *_, reads_like in rows("## The passes")}
+    told = {name: reads_like for name, *_, reads_like in rows("## Passes")}
     assert tuple(told) == (*DEFAULT.passes, "ceiling")
     assert set(told) == set(get_args(PassName))
     marks = ("[TOOL OUTPUT ARCHIVED", "[SUMMARIZED]", threshold.MARK, goal_batch.MARK, ceiling.MARK)
@@ -70,7 +70,7 @@ def test_every_pass_has_a_row_with_the_mark_of_what_it_makes() -> None:
 
 def test_the_levels_are_those_of_the_default_preset() -> None:
     """D1.1."""
-    told = {name: begins for name, begins, _ in rows("## How full is too full")}
+    told = {name: begins for name, begins, _ in rows("## Levels")}
     assert tuple(told) == get_args(pressure.Level)
     shares = (0.0, DEFAULT.notice, DEFAULT.idle, DEFAULT.threshold, DEFAULT.ceiling)
     assert [begins.removeprefix("above ") for begins in told.values()] == [percent(share) for share in shares]
@@ -80,7 +80,7 @@ def test_the_levels_are_those_of_the_default_preset() -> None:
     "said",
     [
         f"the last {compaction.PRESERVED_ENTRIES} entries or the last {percent(compaction.PRESERVED_SHARE)} of the",
-        f"messages of the user's of more than {compaction.INSTRUCTION_TOKENS} tokens",
+        f"user messages of more than {compaction.INSTRUCTION_TOKENS} tokens",
         f"to the target, {percent(DEFAULT.target)}",
         f"a tool output of {DEFAULT.least_output} tokens or more",
         f"outputs of {DEFAULT.least_output // 2} tokens go too",
@@ -106,7 +106,7 @@ def test_numbers_written_out_are_those_of_the_code() -> None:
 
 def test_the_settings_are_those_of_the_code() -> None:
     """D1.2: each with its default."""
-    told = {name: default for name, _, default in rows("## Without being asked")}
+    told = {name: default for name, _, default in rows("## Automatic compaction")}
     fields = {name: field for name, field in Settings.model_fields.items() if name.startswith("compaction")}
     defaults = {name: str(field.default or "the preset's").removesuffix(".0") for name, field in fields.items()}
     assert told == defaults
