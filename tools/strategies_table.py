@@ -2,7 +2,7 @@
 
     python tools/strategies_table.py
 
-Put what it prints between the two comments there; tests/strategies/test_docs.py compares them.
+Put the output between the two comments there; tests/strategies/test_docs.py compares them.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ FORMULAS = {
 
 
 def strategies_table() -> str:
-    """A row for each, then what the ways of working consider."""
+    """Return a row for each strategy, then a list of what each way of working considers."""
     strategies = read_strategies(None).values()
     rows = [
         "| strategy | for | scores by | layout | shares | flexible tokens | further |",
@@ -48,7 +48,7 @@ def _further(strategy: Strategy) -> str:
     notes = {
         f"half-life {strategy.half_life_hours / 24:g} days": strategy.half_life_hours != DEFAULT_HALF_LIFE_HOURS,
         f"relations to depth {strategy.depth}": strategy.depth != 1,
-        "what failed is left out": not strategy.failures,
+        "failed attempts left out": not strategy.failures,
     }
     return ", ".join(note for note, holds in notes.items() if holds)
 
