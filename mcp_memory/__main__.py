@@ -28,7 +28,7 @@ def main() -> None:
         except McpMemoryError as error:
             sys.exit(f"mcp-memory: {error}")
     elif sys.argv[1] == "hook" and not any(argument.startswith("-") for argument in sys.argv[2:]):
-        from mcp_memory.entrypoints.hooks.running import main as run_hook
+        from mcp_memory.entrypoints.hooks.runner import main as run_hook
 
         run_hook(" ".join(sys.argv[2:]), {})
     else:

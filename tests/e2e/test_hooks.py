@@ -24,9 +24,9 @@ SESSION = "0a1b2c3d-0000-4000-8000-000000000001"
 PORT = "The staging database listens on port 6543."
 HURRIED = """\
 import dataclasses, sys
-from mcp_memory.entrypoints.hooks import running
-running.HOOKS = {name: dataclasses.replace(hook, seconds=1.0) for name, hook in running.HOOKS.items()}
-running.main(sys.argv[2], {})
+from mcp_memory.entrypoints.hooks import runner
+runner.HOOKS = {name: dataclasses.replace(hook, seconds=1.0) for name, hook in runner.HOOKS.items()}
+runner.main(sys.argv[2], {})
 """
 """The same with little time: nobody waits for ten seconds to see a deadline."""
 
@@ -190,10 +190,11 @@ def test_nothing_that_goes_wrong_is_seen_by_the_session(session: Session, breaka
 def test_a_defect_of_ours_is_a_line_too(session: Session) -> None:
     broken = """\
 import sys
-from mcp_memory.entrypoints.hooks import running
+from mcp_memory.entrypoints.hooks import runner
+from mcp_memory.entrypoints.hooks.events import Hook
 def act(hook): raise AssertionError("a\\nremembered\\ntext")
-running.HOOKS = {"Stop": running.Hook(act=act, seconds=9.0)}
-running.main(sys.argv[2], {})
+runner.HOOKS = {"Stop": Hook(act=act, seconds=9.0)}
+runner.main(sys.argv[2], {})
 """
     ran = session.run(b'{"session_id": "s"}', "Stop", code=broken)
     assert (ran.code, ran.out) == (0, b"")

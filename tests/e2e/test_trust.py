@@ -29,9 +29,9 @@ PROMPT = "Where does the production key lie?"
 APART = "not the project's shared memory"
 PATIENT = """\
 import dataclasses, sys
-from mcp_memory.entrypoints.hooks import running
-running.HOOKS = {name: dataclasses.replace(hook, seconds=60.0) for name, hook in running.HOOKS.items()}
-running.main(sys.argv[2], {})
+from mcp_memory.entrypoints.hooks import runner
+runner.HOOKS = {name: dataclasses.replace(hook, seconds=60.0) for name, hook in runner.HOOKS.items()}
+runner.main(sys.argv[2], {})
 """
 """A hook with much time: on a busy machine a deadline would be taken for silence."""
 UNNAMED = {"MCP_MEMORY_NAMESPACE": ""}

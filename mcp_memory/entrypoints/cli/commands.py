@@ -1,24 +1,25 @@
-"""The commands in the order of `--help`, and the two that run a server. Slow imports stay inside the functions."""
+"""The table of commands in the order of `--help`, and those that run a server or a hook.
+
+Slow imports stay inside the functions.
+"""
 
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from mcp_memory import __version__
-from mcp_memory.entrypoints.cli.adding import add
-from mcp_memory.entrypoints.cli.completing import complete, completion
+from mcp_memory.entrypoints.cli.access import tokens, trust
+from mcp_memory.entrypoints.cli.completion import complete, completion
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, prepare_streams, print_json, screen
 from mcp_memory.entrypoints.cli.doctor import doctor
-from mcp_memory.entrypoints.cli.hooking import hook
-from mcp_memory.entrypoints.cli.installing import install, uninstall
-from mcp_memory.entrypoints.cli.keeping import backup, maintain, reindex, restore
-from mcp_memory.entrypoints.cli.looking import list_records, search, show, status, tasks
-from mcp_memory.entrypoints.cli.moving import export, import_memory
-from mcp_memory.entrypoints.cli.options import Agent, AsJson, Chosen, DataDir, Namespace, Url, settings_chosen
-from mcp_memory.entrypoints.cli.tokens import tokens
-from mcp_memory.entrypoints.cli.trusting import trust
+from mcp_memory.entrypoints.cli.install import install, uninstall
+from mcp_memory.entrypoints.cli.maintenance import backup, maintain, reindex, restore
+from mcp_memory.entrypoints.cli.options import Agent, AsJson, DataDir, GlobalOptions, Namespace, Url, settings_chosen
+from mcp_memory.entrypoints.cli.records import add, list_records, search, show, status, tasks
+from mcp_memory.entrypoints.cli.transfer import export, import_memory
 from mcp_memory.errors import InvalidRequest
 
 _OF_HTTP_ALONE = {"host": "--host", "port": "--port", "allowed_host": "--allowed-host", "anonymous": "--anonymous"}
@@ -51,7 +52,7 @@ def main(
     """A memory for agents over MCP. Without a command it serves over standard input and output."""
     del version  # told by its callback
     prepare_streams()
-    context.obj = Chosen(data_dir=data_dir, namespace=namespace, agent=agent, url=url)
+    context.obj = GlobalOptions(data_dir=data_dir, namespace=namespace, agent=agent, url=url)
     if context.invoked_subcommand is None:
         serve(context)
 
@@ -76,7 +77,7 @@ def serve(
     agent: Agent = None,
 ) -> None:
     """Serve one client over stdio, which is what a client starts; with --http many."""
-    settings = settings_chosen(context, Chosen(data_dir=data_dir, namespace=namespace, agent=agent, url=url))
+    settings = settings_chosen(context, GlobalOptions(data_dir=data_dir, namespace=namespace, agent=agent, url=url))
     _check_serving(context, http, settings.url)
     if http:
         from mcp_memory.entrypoints.http.serving import Listening
@@ -133,6 +134,24 @@ def demo(as_json: AsJson = False) -> None:
         print_json({"seconds": round(seconds, 3), "steps": steps})
     else:
         screen().print(*next_steps(seconds), sep="\n", soft_wrap=True)
+
+
+def hook(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The client's event: SessionStart, Stop, …")],
+    data_dir: DataDir = None,
+    namespace: Namespace = None,
+    agent: Agent = None,
+) -> None:
+    """Answer one of Claude Code's hooks: what a plugin runs.
+
+    Reads the hook's JSON and prints what the client takes. Ends in time and with exit code 0, whatever happens.
+    """
+    from mcp_memory.entrypoints.hooks.runner import main
+
+    before: GlobalOptions = context.obj or GlobalOptions()
+    behind = {"data_dir": data_dir, "namespace": namespace, "agent": agent}
+    main(name, {**asdict(before), **{option: value for option, value in behind.items() if value is not None}})
 
 
 for name, command in (

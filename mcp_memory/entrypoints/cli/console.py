@@ -15,7 +15,7 @@ from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.errors import McpMemoryError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
     from mcp_memory.services.memory.reindex import Progress
 
@@ -71,6 +71,14 @@ def print_json(value: object) -> None:
     """Machine-readable and indented; escaped where the stream is not Unicode, so that nothing is lost."""
     text = json.dumps(value, indent=2, ensure_ascii=not _is_unicode(sys.stdout))
     typer.echo(text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def output(as_json: bool, value: object, *parts: "RenderableType") -> None:
+    """Print a value for programs, or the parts of a screen for people, one below the other."""
+    if as_json:
+        print_json(value)
+    else:
+        screen().print(*parts, sep="\n", soft_wrap=all(isinstance(part, str) for part in parts))
 
 
 def complain(message: str) -> None:

@@ -1,24 +1,33 @@
-"""The command that examines the memory: doctor."""
+"""The command that examines the memory, and what it needs around it: room, privacy, clients that find the server."""
 
-from collections.abc import Iterator, Mapping
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, screen
-from mcp_memory.entrypoints.cli.options import AsJson, DataDir, opened, settings_for
+from mcp_memory.entrypoints.cli.options import AsJson, DataDir, GlobalOptions, local_settings, opened
 from mcp_memory.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from mcp_memory.domain.model.projects import TrustedFolder
     from mcp_memory.ports import Finding
     from mcp_memory.settings import Settings
 
-_STYLES: Mapping[str, str] = {"ok": "green", "wrong": "bold red", "mended": "yellow"}
-_WIDTH = max(map(len, _STYLES))
+LEAST_FREE_BYTES = 100_000_000
+"""Below that a backup or a new index may not fit any more."""
+_OTHERS = 0o077
+_STATE_STYLES: Mapping[str, str] = {"ok": "green", "wrong": "bold red", "mended": "yellow"}
+_STATE_WIDTH = max(map(len, _STATE_STYLES))
 
 
 @errors_in_one_line()
@@ -35,7 +44,7 @@ def doctor(
     For all projects; servers may keep running. Ends with 1 where something is wrong and was not mended.
     """
     findings: list[Finding] = []
-    for finding in _examine(settings_for(context, data_dir, None, None), mend=mend):
+    for finding in _examine(local_settings(context, GlobalOptions(data_dir=data_dir)), mend=mend):
         findings.append(finding)
         if not as_json:
             screen().print(_line(finding), soft_wrap=True)
@@ -47,7 +56,6 @@ def doctor(
 
 def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
     """What surrounds the memory before the memory itself: opening it makes its files private."""
-    from mcp_memory.entrypoints.cli.surroundings import examine_clients, examine_folder, examine_trust
     from mcp_memory.making import memory_exists
     from mcp_memory.ports import Finding
 
@@ -65,9 +73,93 @@ def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
         yield Finding(part="database", state="wrong", says=str(error))
 
 
+def examine_folder(folder: Path, *, mend: bool) -> "Iterator[Finding]":
+    """Whether it is its owner's alone, and has room. Yields nothing of a folder that is not there."""
+    if folder.is_dir():
+        yield _privacy(folder, mend=mend)
+        yield _room(folder)
+
+
+def examine_clients() -> "Iterator[Finding]":
+    """What keeps clients, whose configuration names us, from starting the server."""
+    from mcp_memory.entrypoints.clients import installations
+    from mcp_memory.ports import Finding
+
+    ours = [each for each in installations() if each.names or each.problem]
+    for each in ours:
+        if each.problem:
+            yield Finding(part="clients", state="wrong", says=f"{each.title}", remedy=each.problem)
+    if not any(each.problem for each in ours):
+        titles = ", ".join(dict.fromkeys(each.title for each in ours))
+        says = (
+            f"{titles} can start the server" if titles else "none has the server yet; `mcp-memory install` puts it in"
+        )
+        yield Finding(part="clients", state="ok", says=says)
+
+
+def examine_trust(folders: "Sequence[TrustedFolder]") -> "Iterator[Finding]":
+    """Names the trusted folders that are gone: an aside, since a disk may be away, or a folder be made again."""
+    from mcp_memory.ports import Finding
+    from mcp_memory.projects import folder_exists
+
+    if gone := [each.folder for each in folders if not folder_exists(Path(each.folder))]:
+        names = ", ".join(gone[:3]) + (", …" if len(gone) > 3 else "")
+        says = f"{len(gone)} of {len(folders)} trusted folders are gone ({names})"
+        remedy = "`mcp-memory trust --revoke FOLDER` forgets one that does not come back."
+        yield Finding(part="trust", state="ok", says=says, remedy=remedy)
+
+
+def _privacy(folder: Path, *, mend: bool) -> "Finding":
+    """Owner's alone are our files, and the folder where it holds nothing else; whatever lies deeper is behind them.
+
+    A memory may have been put where other things lie, which others may have to reach.
+    """
+    from mcp_memory.making import FILE_NAME, INDEX_FOLDER
+    from mcp_memory.ports import Finding
+    from mcp_memory.settings import NOTES_FOLDER
+
+    inside = sorted(folder.iterdir())
+    ours = [path for path in inside if path.name.startswith(FILE_NAME) or path.name in (INDEX_FOLDER, NOTES_FOLDER)]
+    open_to_others = [path for path in (*([folder] if ours == inside else ()), *ours) if _is_open(path)]
+    if not open_to_others:
+        return Finding(part="folder", state="ok", says="readable by its owner alone")
+    names = ", ".join(path.name for path in open_to_others[:3])
+    says = f"others may read {len(open_to_others)} in it ({names}{', …' if len(open_to_others) > 3 else ''})"
+    if not mend:
+        remedy = "They should be their owner's alone: `mcp-memory doctor --mend` does it."
+        return Finding(part="folder", state="wrong", says=says, remedy=remedy)
+    try:
+        for path in open_to_others:
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & ~_OTHERS)
+    except PermissionError:
+        return Finding(part="folder", state="wrong", says=says, remedy="They are another's; ask their owner.")
+    return Finding(part="folder", state="mended", says=f"{says}; now their owner's alone")
+
+
+def _is_open(path: Path) -> bool:
+    """Windows keeps profiles private by access lists of its own; a file that went away is nobody's."""
+    if sys.platform == "win32" or path.is_symlink():
+        return False
+    try:
+        return bool(path.stat().st_mode & _OTHERS)
+    except FileNotFoundError:
+        return False
+
+
+def _room(folder: Path) -> "Finding":
+    from mcp_memory.ports import Finding
+
+    free = shutil.disk_usage(folder).free
+    says = f"{free / 1e9:.1f} GB free"
+    if free >= LEAST_FREE_BYTES and os.access(folder, os.W_OK):
+        return Finding(part="disk", state="ok", says=says)
+    remedy = "Free some, or writes will be refused." if free < LEAST_FREE_BYTES else "Make the folder writable."
+    return Finding(part="disk", state="wrong", says=says, remedy=remedy)
+
+
 def _line(finding: "Finding") -> "Text":
     from rich.text import Text
 
     remedy = f". {finding.remedy}" if finding.remedy else ""
     told = visible(" ".join(f"{finding.part}: {finding.says}{remedy}".split()))
-    return Text.assemble((finding.state.ljust(_WIDTH), _STYLES[finding.state]), f" {told}")
+    return Text.assemble((finding.state.ljust(_STATE_WIDTH), _STATE_STYLES[finding.state]), f" {told}")

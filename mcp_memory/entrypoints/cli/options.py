@@ -1,14 +1,17 @@
 """Options that several commands share, and what they open."""
 
-from collections.abc import Generator, Sequence
+import inspect
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mcp_memory.domain.model.records import KINDS, Kind
+from mcp_memory.entrypoints.cli.console import errors_in_one_line
 from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -26,8 +29,12 @@ Url = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="Pass everything on to this server, and keep no memory here.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
-Kinds = Annotated[list[str] | None, typer.Option("--kind", metavar="KIND", help="Only of this kind; may be repeated.")]
-Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Only with this tag; may be repeated.")]
+KindOptions = Annotated[
+    list[str] | None, typer.Option("--kind", metavar="KIND", help="Only of this kind; may be repeated.")
+]
+TagOptions = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="Only with this tag; may be repeated.")
+]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="At most so many.")]
 Offset = Annotated[int, typer.Option("--offset", metavar="N", min=0, help="Skip so many first.")]
 Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help='Date, ISO time or "last week".')]
@@ -36,8 +43,8 @@ Inactive = Annotated[bool, typer.Option("--inactive", help="Also what was retire
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """Settings that the command line names; None leaves them to the environment and the file."""
+class GlobalOptions:
+    """Settings that may stand before any command; None leaves them to the environment and the file."""
 
     data_dir: Path | None = None
     namespace: str | None = None
@@ -45,12 +52,12 @@ class Chosen:
     url: str | None = None
 
 
-def settings_for(context: typer.Context, data_dir: Path | None, namespace: str | None, agent: str | None) -> "Settings":
-    """The settings of a command that needs the memory on this machine; see `settings_chosen`.
+def local_settings(context: typer.Context, behind: GlobalOptions) -> "Settings":
+    """Return the settings of a command that needs the memory on this machine; see `settings_chosen`.
 
     Raises InvalidRequest, also where the memory lies on a server elsewhere.
     """
-    settings = settings_chosen(context, Chosen(data_dir=data_dir, namespace=namespace, agent=agent))
+    settings = settings_chosen(context, behind)
     if settings.url:
         raise InvalidRequest(
             f"The memory lies at {settings.url}: run the command where that server keeps its data, or unset"
@@ -59,11 +66,11 @@ def settings_for(context: typer.Context, data_dir: Path | None, namespace: str |
     return settings
 
 
-def settings_chosen(context: typer.Context, behind: Chosen) -> "Settings":
-    """The settings; options behind the command win over those before it. Raises InvalidRequest."""
+def settings_chosen(context: typer.Context, behind: GlobalOptions) -> "Settings":
+    """Return the settings; options behind the command win over those before it. Raises InvalidRequest."""
     from mcp_memory.settings import load_settings
 
-    before: Chosen = context.obj or Chosen()
+    before: GlobalOptions = context.obj or GlobalOptions()
     given = {name: value for name, value in asdict(behind).items() if value is not None}
     chosen = {**asdict(before), **given}
     if folder := chosen["data_dir"]:  # On the command line a path is meant from where one is.
@@ -75,7 +82,7 @@ def settings_chosen(context: typer.Context, behind: Chosen) -> "Settings":
 
 
 def _by_option(error: InvalidRequest, given: Sequence[str]) -> InvalidRequest:
-    """What is wrong with a setting, said of the option that it was given by."""
+    """Say what is wrong with a setting of the option that it was given by."""
     for name in given:
         setting, variable = f"Setting {name}: ", f" Change MCP_MEMORY_{name.upper()}"
         if str(error).startswith(setting):
@@ -85,7 +92,7 @@ def _by_option(error: InvalidRequest, given: Sequence[str]) -> InvalidRequest:
 
 
 def known_kinds(names: Sequence[str] | None) -> tuple[Kind, ...]:
-    """The kinds of these names. Raises InvalidRequest."""
+    """Return the kinds of these names. Raises InvalidRequest."""
     if unknown := set(names or ()) - set(KINDS):
         raise InvalidRequest(f"There is no kind {min(unknown)!r}; the kinds are {', '.join(KINDS)}.")
     return tuple(kind for kind in KINDS if kind in (names or ()))
@@ -93,7 +100,7 @@ def known_kinds(names: Sequence[str] | None) -> tuple[Kind, ...]:
 
 @contextmanager
 def opened(settings: "Settings", *, takes: bool = True) -> Generator["App"]:
-    """The memory, closed afterwards; only who writes takes a namespace for its folder. Raises StoreUnavailable."""
+    """Open the memory, and close it; only who writes takes a namespace for its folder. Raises StoreUnavailable."""
     from mcp_memory.app import open_app
 
     memory = open_app(settings, takes=takes)
@@ -105,10 +112,36 @@ def opened(settings: "Settings", *, takes: bool = True) -> Generator["App"]:
 
 @contextmanager
 def opened_existing(settings: "Settings") -> Generator["App"]:
-    """The memory to look at, never a new one. Raises NotFound where there is none, StoreUnavailable."""
+    """Open a memory to look at, never a new one. Raises NotFound where there is none, StoreUnavailable."""
     from mcp_memory.making import memory_exists
 
     if not memory_exists(settings):
         raise NotFound(f"No memory at {settings.data_dir} yet; a server makes it, or name another with --data-dir.")
     with opened(settings, takes=False) as memory:
         yield memory
+
+
+def over_memory(*, with_caller: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function over a memory that exists: with the option that finds it, and one-line errors.
+
+    The function's first parameter is the memory, its last `as_json`. `with_caller` adds options for who asks.
+    """
+    whose: dict[str, Any] = {"namespace": Namespace, "agent": Agent} if with_caller else {}
+    shared: dict[str, Any] = {"data_dir": DataDir, **whose}
+
+    def decorate(act: Callable[..., None]) -> Callable[..., None]:
+        @wraps(act)
+        def run(context: typer.Context, **given: Any) -> None:
+            chosen = GlobalOptions(**{name: given.pop(name) for name in shared})
+            with errors_in_one_line(), opened_existing(local_settings(context, chosen)) as memory:
+                act(memory, **given)
+
+        *own, last = list(inspect.signature(act).parameters.values())[1:]
+        added = [inspect.Parameter(name, last.kind, default=None, annotation=shared[name]) for name in shared]
+        context = inspect.Parameter("context", last.kind, annotation=typer.Context)
+        parameters = [context, *own, *added, last]
+        setattr(run, "__signature__", inspect.Signature(parameters))  # noqa: B010 - typer reads options from it
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return decorate

@@ -1,5 +1,6 @@
-"""What a client's hooks run: `mcp-memory hook NAME`, a process of its own for each event of a session.
+"""Runs a client's hooks: `mcp-memory hook NAME`, a process of its own for each event of a session.
 
-`running` starts and ends one whatever happens; `payload` is what the client says, `hooked` the memory it is about, and
-`notes` what the processes of one session leave for each other. The rest is a module for each thing that hooks do.
+`runner` starts and ends one whatever happens; `session` is what the client says and the memory it is about; `events`
+has a function for each event, and the table of them; `session_notes` are what the processes of one session leave for
+each other.
 """

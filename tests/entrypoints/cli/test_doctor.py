@@ -14,7 +14,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.entrypoints.cli import surroundings
+from mcp_memory.entrypoints.cli import doctor
 from mcp_memory.settings import Settings
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def test_what_is_not_the_memorys_stays_open(run: "Run", settings: Settings) -> N
 @pytest.mark.usefixtures("memory")
 def test_little_room_is_said(run: "Run", monkeypatch: pytest.MonkeyPatch) -> None:
     """S2.3, S7.1: before writes are refused for it."""
-    monkeypatch.setattr(surroundings, "LEAST_FREE_BYTES", 2**62)
+    monkeypatch.setattr(doctor, "LEAST_FREE_BYTES", 2**62)
     [line] = [line for line in run("doctor").out.splitlines() if not line.startswith("ok")]
     assert line.startswith("wrong  disk: ")
     assert line.endswith("GB free. Free some, or writes will be refused.")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mcp_memory import __version__
-from mcp_memory.entrypoints.hooks.running import HOOKS
+from mcp_memory.entrypoints.hooks.events import HOOKS
 
 ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "plugin"

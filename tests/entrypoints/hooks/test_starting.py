@@ -9,8 +9,8 @@ import pytest
 
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.entrypoints.hooks.hooked import CLIENT
-from mcp_memory.entrypoints.hooks.injecting import MOST_CHARACTERS
+from mcp_memory.entrypoints.hooks.events import MOST_OUTPUT_CHARACTERS
+from mcp_memory.entrypoints.hooks.session import CLIENT
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.sessions.compact import CompactRequest
 from mcp_memory.settings import load_settings
@@ -138,7 +138,7 @@ def test_the_block_is_no_longer_than_the_client_shows(memory: App, run_hook: "Ru
     facts = [NewRecord(text=f"Fact number {n} says something that takes a whole line of a block.") for n in range(120)]
     memory.remember(facts, memory.caller())
     text = context_of(run_hook("SessionStart", {"hook_max_tokens": 20_000}, source="startup"))
-    assert MOST_CHARACTERS * 0.8 < len(text) <= MOST_CHARACTERS
+    assert MOST_OUTPUT_CHARACTERS * 0.8 < len(text) <= MOST_OUTPUT_CHARACTERS
 
 
 def test_the_session_belongs_to_the_project_it_began_in(
@@ -169,7 +169,7 @@ def test_a_session_that_the_settings_name_is_the_servers_too(
 def test_a_start_loads_neither_model_nor_index_nor_protocol(worked: App, tmp_path: Path) -> None:
     script = (
         "import sys\n"
-        "from mcp_memory.entrypoints.hooks.running import run\n"
+        "from mcp_memory.entrypoints.hooks.runner import run\n"
         'payload = b\'{"session_id": "s", "source": "startup"}\'\n'
         f"text = run('SessionStart', payload, {{'data_dir': {str(tmp_path / 'data')!r}, 'namespace': 'test'}})\n"
         "slow = {'chromadb', 'onnxruntime', 'networkx', 'mcp', 'typer', 'rich', 'tokenizers'}\n"

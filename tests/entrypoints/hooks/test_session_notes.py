@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.entrypoints.hooks.notes import SessionNotes
+from mcp_memory.entrypoints.hooks.session_notes import SessionNotes
 from mcp_memory.settings import NOTES_FOLDER
 
 

@@ -20,6 +20,7 @@ from mcp_memory.entrypoints.cli.console import (
     complain,
     errors_in_one_line,
     interruptible,
+    output,
     print_json,
     progress_bar,
     screen,
@@ -27,12 +28,12 @@ from mcp_memory.entrypoints.cli.console import (
 from mcp_memory.entrypoints.cli.options import (
     Agent,
     AsJson,
-    Chosen,
     DataDir,
+    GlobalOptions,
     Namespace,
+    local_settings,
     opened,
     opened_existing,
-    settings_for,
 )
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 STREAM = "-"
 _STREAM_NAME = "Standard input"
-_GO_ON = "Run the same command again: what is here already is not stored twice."
+_RUN_AGAIN_TO_GO_ON = "Run the same command again: what is here already is not stored twice."
 _OUTCOMES: Mapping[str, str] = {
     "restored": "pieces, as they were",
     "stored": "records stored",
@@ -54,7 +55,7 @@ _OUTCOMES: Mapping[str, str] = {
     "embedded": "records embedded",
 }
 MAX_STREAM_BYTES = 16 * 1024 * MB
-BATCH = 50
+IMPORT_BATCH = 50
 """Items of another server that are stored in one write."""
 
 
@@ -76,10 +77,10 @@ def export(
 
     if as_json and target == STREAM:
         raise InvalidRequest("Standard output is taken by the memory itself; leave out --json, or name a file.")
-    before: Chosen = context.obj or Chosen()
+    before: GlobalOptions = context.obj or GlobalOptions()
     with (
         interruptible("Interrupted; no file was made."),
-        opened_existing(settings_for(context, data_dir, None, None)) as memory,
+        opened_existing(local_settings(context, GlobalOptions(data_dir=data_dir))) as memory,
         _new_file(target) as file,
         progress_bar("Exporting") as progress,
     ):
@@ -113,19 +114,16 @@ def import_memory(
     """
     if server is None and (project or namespace or agent):
         raise InvalidRequest("An exported memory keeps its projects and agents; name others only with --from.")
-    settings = settings_for(context, data_dir, namespace, agent)
-    with interruptible(f"Interrupted. {_GO_ON}"):
+    settings = local_settings(context, GlobalOptions(data_dir=data_dir, namespace=namespace, agent=agent))
+    with interruptible(f"Interrupted. {_RUN_AGAIN_TO_GO_ON}"):
         if server is None:
             outcome = _import_exported(source, settings)
         else:
             outcome = _import_foreign(Path(source), server, project, settings)
-    if as_json:
-        print_json(outcome)
-    else:
-        screen().print(f"Imported: {visible(_told(outcome)) or 'nothing'}.", soft_wrap=True)
+    output(as_json, outcome, f"Imported: {visible(_outcome_in_words(outcome)) or 'nothing'}.")
 
 
-def _told(outcome: "Mapping[str, Json]") -> str:
+def _outcome_in_words(outcome: "Mapping[str, Json]") -> str:
     left_out = cast("Mapping[str, int]", outcome.get("left_out") or {})
     counts = [f"{outcome[name]} {words}" for name, words in _OUTCOMES.items() if outcome.get(name)]
     return ", ".join([*counts, *(f"{count} {name} left out" for name, count in left_out.items())])
@@ -178,7 +176,7 @@ def _import_foreign(path: Path, server: str, project: str | None, settings: "Set
                 became.update(_statuses(memory, batch, left_out))
                 progress(became.total(), became.total())
         except StoreUnavailable as error:
-            raise StoreUnavailable(f"{error} {became.total()} are done. {_GO_ON}") from error
+            raise StoreUnavailable(f"{error} {became.total()} are done. {_RUN_AGAIN_TO_GO_ON}") from error
     known = became["confirmed"] + became["superseded"]
     return {"stored": became["stored"], "known": known, "left_out": dict(left_out)}
 
@@ -197,7 +195,7 @@ def _statuses(memory: "App", batch: "list[NewRecord]", left_out: Counter[str]) -
 def _batches(first: "NewRecord | None", rest: "Iterator[NewRecord]") -> "Iterator[list[NewRecord]]":
     batch = [] if first is None else [first]
     for item in rest:
-        if len(batch) == BATCH:
+        if len(batch) == IMPORT_BATCH:
             yield batch
             batch = []
         batch.append(item)

@@ -10,87 +10,19 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import NoReturn
 
-from mcp_memory.entrypoints.hooks.hooked import Hooked, hooked
-from mcp_memory.entrypoints.hooks.payload import read_payload
+from mcp_memory.entrypoints.hooks.events import HOOKS
+from mcp_memory.entrypoints.hooks.session import open_session, read_payload
 from mcp_memory.errors import InvalidRequest, McpMemoryError
 
-LINE_CHARACTERS = 300
+COMPLAINT_CHARACTERS = 300
 UNKNOWN_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
-    """What an event calls for, and after how many seconds the process ends wherever it is.
-
-    What is `open_ended` does as much as it can in that time, and has not failed when it is over.
-    """
-
-    act: Callable[[Hooked], str | None]
-    seconds: float
-    open_ended: bool = False
-
-
-def _start(hook: Hooked) -> str:
-    from mcp_memory.entrypoints.hooks.starting import start
-
-    return start(hook)
-
-
-def _remind(hook: Hooked) -> str:
-    from mcp_memory.entrypoints.hooks.prompting import remind
-
-    return remind(hook)
-
-
-def _feed_now_and_then(hook: Hooked) -> None:
-    from mcp_memory.entrypoints.hooks.feeding import feed_now_and_then
-
-    feed_now_and_then(hook)
-
-
-def _feed(hook: Hooked) -> None:
-    from mcp_memory.entrypoints.hooks.feeding import feed
-
-    feed(hook)
-
-
-def _before_compaction(hook: Hooked) -> str:
-    from mcp_memory.entrypoints.hooks.compacting import before_compaction
-
-    return before_compaction(hook)
-
-
-def _after_compaction(hook: Hooked) -> None:
-    from mcp_memory.entrypoints.hooks.compacting import after_compaction
-
-    after_compaction(hook)
-
-
-def _end(hook: Hooked) -> None:
-    from mcp_memory.entrypoints.hooks.ending import end
-
-    end(hook)
-
-
-HOOKS: Mapping[str, Hook] = {
-    "SessionStart": Hook(act=_start, seconds=8.0),
-    "UserPromptSubmit": Hook(act=_remind, seconds=8.0),
-    "PostToolUse": Hook(act=_feed_now_and_then, seconds=30.0),
-    "Stop": Hook(act=_feed, seconds=6.0),
-    "PreCompact": Hook(act=_before_compaction, seconds=20.0),
-    "PostCompact": Hook(act=_after_compaction, seconds=10.0),
-    # Claude Code gives all hooks of a session's end 1.5 seconds together, and complains where one takes longer.
-    "SessionEnd": Hook(act=_end, seconds=1.2, open_ended=True),
-}
-"""By the names of Claude Code's events. A compaction fires SubagentStop as well: that one is not listened to."""
-
-
 def run(name: str, raw: bytes, overrides: Mapping[str, object]) -> str:
-    """What the hook of that name prints, for the payload in these bytes.
+    """Run the hook of that name for the payload in these bytes, and return what it prints.
 
     Raises:
         InvalidRequest: there is no such hook, or the payload is none; settings are refused; at a session's start also
@@ -100,7 +32,7 @@ def run(name: str, raw: bytes, overrides: Mapping[str, object]) -> str:
     hook = HOOKS.get(name)
     if hook is None:
         raise InvalidRequest(f"There is no hook {name[:40]!r}; known are {', '.join(HOOKS)}.")
-    session = hooked(read_payload(raw), overrides)
+    session = open_session(read_payload(raw), overrides)
     if session.settings.url:  # The memory lies elsewhere: what stands here is none of the session's.
         if name == "SessionStart":
             raise InvalidRequest("the memory lies on a server (MCP_MEMORY_URL), so hooks add and log nothing.")
@@ -155,7 +87,7 @@ def _give_up(name: str, err: int) -> None:
 
 def _complain(err: int, name: str, message: str) -> None:
     line = " ".join(f"mcp-memory hook {name[:40]}: {message}".split())
-    _write(err, f"{line[:LINE_CHARACTERS]}\n")
+    _write(err, f"{line[:COMPLAINT_CHARACTERS]}\n")
 
 
 def _write(stream: int, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What the hook processes of one session leave for each other: its folder, how far the log is, what was given.
+"""Notes that the hook processes of one session leave for each other: its folder, how far the log is, what was given.
 
 Two small files for each session, of names, ids, numbers and a digest, and no remembered text. They may be lost at any
 time: then a transcript is told again, of which the log knows all, and a record may be given again.
@@ -16,7 +16,7 @@ from typing import cast
 from mcp_memory.settings import NOTES_FOLDER
 
 KEPT_SECONDS = 14 * 86_400
-MAX_BYTES = 1_000_000
+MAX_NOTES_BYTES = 1_000_000
 """A file of ours is never so long."""
 
 
@@ -32,14 +32,17 @@ class SessionNotes:
     @property
     def folder(self) -> str:
         """The folder that the session began in, wherever it went since; "" where none is known."""
-        folder = self._read().get("folder")
-        return folder if isinstance(folder, str) else ""
+        return self._text("folder")
 
     @property
     def namespace(self) -> str:
         """The namespace that it had there; "" where none is known."""
-        namespace = self._read().get("namespace")
-        return namespace if isinstance(namespace, str) else ""
+        return self._text("namespace")
+
+    @property
+    def fed_mark(self) -> str:
+        """The digest before `fed_until`, by which the transcript is known again; "" where none is kept."""
+        return self._text("fed_mark")
 
     @property
     def fed_until(self) -> int:
@@ -48,14 +51,8 @@ class SessionNotes:
         return until if isinstance(until, int) and until > 0 else 0
 
     @property
-    def fed_mark(self) -> str:
-        """The digest of what stood before that byte, by which the transcript is known again; "" where none is kept."""
-        mark = self._read().get("fed_mark")
-        return mark if isinstance(mark, str) else ""
-
-    @property
     def written_at(self) -> float:
-        """When these notes were last written, in seconds since 1970; 0.0 where they never were."""
+        """The time of the last writing, in seconds since 1970; 0.0 where there was none."""
         try:
             return self._standing.stat().st_mtime
         except OSError:
@@ -95,6 +92,10 @@ class SessionNotes:
                 if file.stat().st_mtime < time.time() - KEPT_SECONDS:
                     file.unlink(missing_ok=True)
 
+    def _text(self, name: str) -> str:
+        value = self._read().get(name)
+        return value if isinstance(value, str) else ""
+
     def _read(self) -> dict[str, object]:
         try:
             found: object = json.loads(_content(self._standing) or "{}")
@@ -118,6 +119,6 @@ def forget_namespaces(data_dir: Path, namespaces: Collection[str]) -> None:
 def _content(file: Path) -> str:
     try:
         with file.open("rb") as opened:
-            return opened.read(MAX_BYTES).decode("utf-8", "replace")
+            return opened.read(MAX_NOTES_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""

@@ -19,7 +19,7 @@ from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.cli import app as command_line
-from mcp_memory.entrypoints.cli.moving import BATCH
+from mcp_memory.entrypoints.cli.transfer import IMPORT_BATCH
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports import Vectors
 from mcp_memory.services.memory.remember import Remembered
@@ -285,12 +285,12 @@ def test_a_store_that_fails_half_way_says_how_to_go_on(
 ) -> None:
     """S7.1, R1: what was stored until then stays."""
     file = tmp_path / "memory.jsonl"
-    said = [f"watches gauge {number}" for number in range(BATCH + 1)]
+    said = [f"watches gauge {number}" for number in range(IMPORT_BATCH + 1)]
     file.write_text(json.dumps({"type": "entity", "name": "Mara", "entityType": "person", "observations": said}))
     remember = App.remember
 
     def fails_later(self: App, items: Sequence[NewRecord], caller: Caller, *, advise: bool) -> list[Remembered]:
-        if len(items) < BATCH:
+        if len(items) < IMPORT_BATCH:
             raise StoreUnavailable("The disk is full; free space and call again.")
         return remember(self, items, caller, advise=advise)
 
@@ -298,10 +298,10 @@ def test_a_store_that_fails_half_way_says_how_to_go_on(
         patched.setattr(App, "remember", fails_later)
         ran = run("import", str(file), "--from", "reference")
     assert ran.code == 1
-    assert f"The disk is full; free space and call again. {BATCH} are done. Run the same command again" in ran.err
+    assert f"free space and call again. {IMPORT_BATCH} are done. Run the same command again" in ran.err
     assert run("import", str(file), "--from", "reference", "--json").json == {
         "stored": 1,
-        "known": BATCH,
+        "known": IMPORT_BATCH,
         "left_out": {},
     }
 

@@ -13,8 +13,8 @@ from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, s
 from mcp_memory.entrypoints.cli.options import (
     Agent,
     AsJson,
-    Chosen,
     DataDir,
+    GlobalOptions,
     Namespace,
     Url,
     opened,
@@ -68,7 +68,7 @@ def install(
     if client_name is None:
         raise InvalidRequest("Name a client, as in `mcp-memory install cursor`, or ask for the --list.")
     client, places = clients.client_named(client_name), clients.places_here()
-    chosen = _merged(context, Chosen(data_dir=data_dir, namespace=namespace, agent=agent, url=url))
+    chosen = _merged(context, GlobalOptions(data_dir=data_dir, namespace=namespace, agent=agent, url=url))
     if project:
         client.project_file(places)  # Raises for a client that has none, before anything is written.
     if project and not (chosen.namespace or chosen.url or client.starts_in_project or client.project_cwd):
@@ -105,11 +105,11 @@ def uninstall(
     _carry_out(change, dry_run, as_json, (f"Restart {client.title}: until then it may keep the server.",))
 
 
-def _merged(context: typer.Context, behind: Chosen) -> Chosen:
+def _merged(context: typer.Context, behind: GlobalOptions) -> GlobalOptions:
     """The settings that the command line names, checked. Raises InvalidRequest."""
-    before: Chosen = context.obj or Chosen()
+    before: GlobalOptions = context.obj or GlobalOptions()
     settings_chosen(context, behind)
-    return Chosen(
+    return GlobalOptions(
         data_dir=behind.data_dir or before.data_dir,
         namespace=behind.namespace or before.namespace,
         agent=behind.agent or before.agent,
@@ -140,7 +140,7 @@ def _project_namespace(settings: "Settings", places: "Places", dry_run: bool) ->
     return project.claim or project.own
 
 
-def _variables(chosen: Chosen) -> dict[str, str]:
+def _variables(chosen: GlobalOptions) -> dict[str, str]:
     """The settings as variables."""
     variables = {
         "MCP_MEMORY_NAMESPACE": chosen.namespace,

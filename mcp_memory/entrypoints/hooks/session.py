@@ -1,13 +1,14 @@
-"""One hook of one session: what the client says of it, and the memory that it is about, opened where it is needed."""
+"""One hook of one session: what Claude Code says of it, and the memory that it is about, opened where it is needed."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from mcp_memory.entrypoints.hooks.notes import SessionNotes
-from mcp_memory.entrypoints.hooks.payload import Payload
+from mcp_memory.entrypoints.hooks.session_notes import SessionNotes
+from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -16,10 +17,51 @@ if TYPE_CHECKING:
 
 CLIENT = "claude-code"
 """As the client calls itself: budgets are in its tokens."""
+MAX_SESSION_CHARACTERS = 200
 
 
-class Hooked:
-    """What a hook works with. Opening the memory takes most of a hook's time: `app` does it at the first use."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """The fields that hooks use, each "" where it is missing or of another type: the client changes some at times.
+
+    `source` is why a session starts or who prompts.
+    """
+
+    session_id: str
+    transcript_path: str = ""
+    cwd: str = ""
+    source: str = ""
+    trigger: str = ""
+    prompt: str = ""
+    compact_summary: str = ""
+
+
+def read_payload(raw: bytes) -> Payload:
+    """Read the payload from these bytes, as UTF-8 without halves of pairs.
+
+    Raises:
+        InvalidRequest: it is no JSON object, or names no session.
+    """
+    try:
+        given: object = json.loads(raw.decode("utf-8", "replace").removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest("The hook's input is no JSON; let the client run the hook.") from error
+    if not isinstance(given, dict):
+        raise InvalidRequest("The hook's input is no JSON object; let the client run the hook.")
+    named = cast("dict[str, object]", given)
+    told = {field.name: _text(named.get(field.name)) for field in fields(Payload)}
+    told["session_id"] = told["session_id"].strip()[:MAX_SESSION_CHARACTERS]
+    if not told["session_id"].isprintable() or not told["session_id"]:
+        raise InvalidRequest("The hook's input names no session; let the client run the hook.")
+    return Payload(**told)
+
+
+def _text(value: object) -> str:
+    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else ""
+
+
+class HookSession:
+    """Gives a hook what it works with. Opening the memory takes most of its time: `app` does it at the first use."""
 
     def __init__(self, payload: Payload, settings: "Settings", notes: SessionNotes, folder: Path) -> None:
         self.payload = payload
@@ -60,8 +102,8 @@ class Hooked:
             self.app.close()
 
 
-def hooked(payload: Payload, overrides: Mapping[str, object]) -> Hooked:
-    """The session's memory: that of the folder it began in, wherever it went since, unless the settings name another.
+def open_session(payload: Payload, overrides: Mapping[str, object]) -> HookSession:
+    """Find the session's memory: of the folder it began in, wherever it went since, unless the settings name another.
 
     Where that folder is gone, as a worktree may be, the session keeps the namespace that it had there.
 
@@ -76,4 +118,4 @@ def hooked(payload: Payload, overrides: Mapping[str, object]) -> Hooked:
     folder = Path(notes.folder or payload.cwd).absolute()
     if settings.namespace is None and notes.folder and notes.namespace and not folder_exists(folder):
         settings = load_settings(**{**overrides, "namespace": notes.namespace})
-    return Hooked(payload, settings, notes, folder)
+    return HookSession(payload, settings, notes, folder)

@@ -1,0 +1,180 @@
+"""Commands for who may use a memory: trust for folders, tokens for agents that come in over HTTP."""
+
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcp_memory.domain.model.grants import RIGHTS, Grant
+from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.text.control_characters import visible
+from mcp_memory.domain.text.times import iso
+from mcp_memory.entrypoints.cli.console import errors_in_one_line, output, print_json, screen
+from mcp_memory.entrypoints.cli.options import (
+    AsJson,
+    DataDir,
+    GlobalOptions,
+    local_settings,
+    opened,
+    opened_existing,
+    over_memory,
+)
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.projects import folder_exists, read_project
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.domain.model.projects import TrustedFolder
+    from mcp_memory.ports import Token
+    from mcp_memory.settings import Settings
+
+DAY_SECONDS = 86_400.0
+tokens = typer.Typer(name="tokens", no_args_is_help=True, help="Manage access tokens: add, list, revoke.")
+TokenName = Annotated[str, typer.Argument(metavar="NAME", help="What the token is called in lists.")]
+
+
+@errors_in_one_line()
+def trust(
+    context: typer.Context,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[FOLDER]", help="The folder; by default the one you are in.")
+    ] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="Show which folders are trusted.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Trust the folder no more.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a folder use the memory of the project that it says it is.
+
+    The first clone of a project has its memory by itself, and so have its worktrees; this is for any other. Servers see
+    it when they start.
+    """
+    settings = local_settings(context, GlobalOptions(data_dir=data_dir))
+    if list_all and (revoke or folder):
+        raise InvalidRequest("--list shows all folders; leave out --revoke and the folder.")
+    if list_all:
+        _list_folders(settings, as_json)
+    elif revoke:
+        _revoke_folder(settings, folder, as_json)
+    else:
+        _trust_folder(settings, folder, as_json)
+
+
+def _trust_folder(settings: "Settings", folder: Path | None, as_json: bool) -> None:
+    if folder is not None and not folder_exists(folder):
+        raise InvalidRequest(f"{folder} is no folder; name one that is there.")
+    project = read_project(folder)
+    with opened(settings, takes=False) as memory:
+        trusted = memory.trust.trust(project)
+        others = [each for each in memory.trust.folders() if each.namespace == trusted.namespace]
+    told = [f"{trusted.folder} uses the memory of {trusted.namespace}, from the next start of a server in it on."]
+    shared = [each.folder for each in others if each.folder != trusted.folder]
+    if shared:
+        told.append(f"It shares it with {', '.join(shared)}.")
+    if settings.namespace is not None:
+        told.append(f"For now the settings name another namespace, {settings.namespace}, which wins.")
+    output(as_json, _shown_folder(trusted), visible(" ".join(told)))
+
+
+def _revoke_folder(settings: "Settings", folder: Path | None, as_json: bool) -> None:
+    """Trust a folder no more; one that is gone, or is another repository by now, is known by its path."""
+    from mcp_memory.entrypoints.hooks.session_notes import forget_namespaces
+
+    path = os.path.realpath(folder or Path.cwd())
+    with opened_existing(settings) as memory:
+        known = {each.folder for each in memory.trust.folders()}
+        revoked = memory.trust.revoke(path if path in known else read_project(Path(path)).root)
+    forget_namespaces(settings.data_dir, {each.namespace for each in revoked})
+    names = ", ".join(each.namespace for each in revoked)
+    told = f"{revoked[0].folder} uses the memory of {names} no more, from the next start of a server in it on."
+    output(as_json, [_shown_folder(each) for each in revoked], visible(told))
+
+
+def _list_folders(settings: "Settings", as_json: bool) -> None:
+    with opened_existing(settings) as memory:
+        known = [_shown_folder(each) for each in memory.trust.folders()]
+    from mcp_memory.entrypoints.cli.screens import folder_lines
+
+    nothing = "No folder is trusted yet; the first to use a project's memory will be."
+    output(as_json, known, *(folder_lines(known) or (nothing,)))
+
+
+def _shown_folder(trusted: "TrustedFolder") -> dict[str, Json]:
+    return asdict(trusted) | {"since": iso(trusted.since), "exists": folder_exists(Path(trusted.folder))}
+
+
+@tokens.command("add")
+@errors_in_one_line()
+def add_token(
+    context: typer.Context,
+    name: TokenName,
+    agent: Annotated[str, typer.Option(metavar="NAME", help="In whose name it speaks; one that no other agent has.")],
+    namespace: Annotated[
+        list[str], typer.Option(metavar="NAME", help="A project it reads and writes; repeatable, the first is default.")
+    ],
+    right: Annotated[
+        str, typer.Option(metavar="RIGHT", help="read, write (and change), or admin (also erase, and see figures).")
+    ] = "write",
+    person: Annotated[
+        str, typer.Option(metavar="NAME", help="Whom the agent works for; whose preferences it keeps. Else the agent.")
+    ] = "",
+    days: Annotated[
+        float | None, typer.Option(metavar="N", min=0, help="How long it is valid; for ever if not given.")
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token. Its secret is shown this once, and stored nowhere."""
+    if right not in RIGHTS:
+        raise InvalidRequest(f"There is no right {right!r}; the rights are {', '.join(RIGHTS)}.")
+    settings = local_settings(context, GlobalOptions(data_dir=data_dir))
+    if agent == settings.agent:
+        raise InvalidRequest(f"{agent!r} is what the agents of this machine are called; choose another for the token.")
+    grant = Grant(agent=agent, person=person, namespaces=tuple(namespace), right=right)
+    expires_at = None if days is None else time.time() + days * DAY_SECONDS
+    with opened(settings) as memory:
+        secret, token = memory.tokens.add(name, grant, expires_at)
+    if as_json:
+        print_json({**_shown_token(token, token.created_at), "secret": secret})
+    else:
+        screen().print(secret, soft_wrap=True)
+        screen(on_stderr=True).print(
+            "That is the secret, shown this once: set it as MCP_MEMORY_TOKEN, or send it as `Authorization: Bearer …`."
+        )
+
+
+@tokens.command("list")
+@over_memory()
+def list_tokens(memory: "App", as_json: AsJson = False) -> None:
+    """Show the tokens, revoked and expired ones too; never a secret."""
+    from mcp_memory.entrypoints.cli.screens import token_lines
+
+    known = [_shown_token(token, time.time()) for token in memory.tokens.all()]
+    output(as_json, known, *(token_lines(known) if known else ("No tokens yet; `mcp-memory tokens add` makes one.",)))
+
+
+@tokens.command("revoke")
+@over_memory()
+def revoke_token(memory: "App", name: TokenName, as_json: AsJson = False) -> None:
+    """End a token, from its next request on. Its name is free again."""
+    memory.tokens.revoke(name)
+    output(as_json, {"revoked": name}, visible(f"Token {name} is revoked."))
+
+
+def _shown_token(token: "Token", now: float) -> dict[str, Json]:
+    state = "valid" if token.is_valid(now) else "revoked" if token.revoked_at is not None else "expired"
+    return {
+        "name": token.name,
+        "id": token.id,
+        "state": state,
+        "right": token.grant.right,
+        "agent": token.grant.agent,
+        "person": token.grant.person,
+        "namespaces": list(token.grant.namespaces),
+        "created_at": iso(token.created_at),
+        "expires_at": None if token.expires_at is None else iso(token.expires_at),
+        "revoked_at": None if token.revoked_at is None else iso(token.revoked_at),
+    }

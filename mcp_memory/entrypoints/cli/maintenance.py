@@ -1,0 +1,105 @@
+"""Commands that keep the memory well: reindex, maintain, backup, restore."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcp_memory.entrypoints.cli.console import errors_in_one_line, interruptible, output, progress_bar
+from mcp_memory.entrypoints.cli.options import AsJson, DataDir, GlobalOptions, local_settings, over_memory
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+_RUN_AGAIN = "Interrupted; what is done is kept. Run `mcp-memory {}` again to go on."
+_MAINTAINED: Mapping[str, str] = {
+    "summarized": "episodes summarized",
+    "archived": "episodes archived",
+    "extracted": "facts and decisions extracted from them",
+    "judged": "procedures and censors judged anew",
+    "compacted": "session logs compacted",
+}
+
+
+@over_memory()
+def reindex(memory: "App", as_json: AsJson = False) -> None:
+    """Embed everything anew with this embedder.
+
+    Needed after a change of embedder, for all projects at once. Servers may keep running; interrupted, it goes on where
+    it stopped.
+    """
+    with interruptible(_RUN_AGAIN.format("reindex")), progress_bar("Embedding") as progress:
+        waiting = memory.reindex.waiting()
+        progress(0, waiting)
+        done = memory.reindex(waiting, progress)
+    embedder, refused = memory.records.embedder_id(), memory.reindex.refused()
+    lines = [f"{done} records embedded; the memory's embedder is {embedder}."]
+    if refused:
+        lines.append(f"Texts that it refused, to be found by their words alone: {refused}.")
+    output(as_json, {"embedded": done, "refused": refused, "embedder": embedder}, *lines)
+
+
+@over_memory()
+def maintain(
+    memory: "App",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is due.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Move on what is due: old episodes, how-tos and constraints by how they did, session logs near their window.
+
+    For all projects. Servers do it by themselves, a little at a time, and may keep running; interrupted, it goes on
+    where it stopped.
+    """
+    with interruptible(_RUN_AGAIN.format("maintain")):
+        with progress_bar("Maintaining") as progress:
+            done = asdict(memory.maintain.due() if dry_run else memory.maintain(progress))
+        # One log after the other is compacted, until none is due.
+        step = memory.idle_compaction.step
+        done["compacted"] = memory.idle_compaction.due() if dry_run else sum(1 for _ in iter(step, False))
+    counts = ", ".join(f"{count} {_MAINTAINED[name]}" for name, count in done.items() if count)
+    output(as_json, done, f"{'Due' if dry_run else 'Done'}: {counts or 'nothing'}.")
+
+
+@over_memory()
+def backup(
+    memory: "App",
+    target: Annotated[Path, typer.Argument(metavar="DIR_OR_FILE", help="A folder, or a new file's name.")],
+    as_json: AsJson = False,
+) -> None:
+    """Copy the whole memory into a new file.
+
+    All projects, consistent though servers are running. `mcp-memory restore` goes back to it.
+    """
+    file = backup_file(target, datetime.now(UTC))
+    memory.records.backup(str(file))
+    size = file.stat().st_size
+    output(as_json, {"path": str(file), "bytes": size}, f"{file} ({size / 1e6:.1f} MB)")
+
+
+@errors_in_one_line()
+def restore(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup's file.", exists=True, dir_okay=False)],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a backup in the place of the memory.
+
+    Stop the servers first. The former database is kept beside it.
+    """
+    from mcp_memory.making import restore_backup
+
+    settings = local_settings(context, GlobalOptions(data_dir=data_dir))
+    kept = restore_backup(settings, file, f"{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    former = f" The former database is {kept}." if kept else ""
+    shown = {"restored": str(file), "kept": str(kept) if kept else None}
+    output(as_json, shown, f"{file} is the memory now.{former}")
+
+
+def backup_file(target: Path, now: datetime) -> Path:
+    """Return the target, or where that is a folder or has no suffix, a file inside it that is named after the time."""
+    is_file = bool(target.suffix) and not target.is_dir()
+    return target if is_file else target / f"memory-{now:%Y-%m-%d-%H%M%S}.db"

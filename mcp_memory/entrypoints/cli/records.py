@@ -1,0 +1,270 @@
+"""Commands over records and tasks: status, search, show, list, tasks, add."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mcp_memory.domain.model.compaction import REPLACEMENT
+from mcp_memory.domain.model.ids import CONTEXT, TASK
+from mcp_memory.domain.model.records import KINDS, Json, Kind
+from mcp_memory.domain.text.times import iso
+from mcp_memory.entrypoints.cli.console import complain, errors_in_one_line, output, print_json
+from mcp_memory.entrypoints.cli.options import (
+    Agent,
+    AsJson,
+    DataDir,
+    GlobalOptions,
+    Inactive,
+    KindOptions,
+    Limit,
+    Namespace,
+    Offset,
+    Since,
+    TagOptions,
+    Until,
+    known_kinds,
+    local_settings,
+    opened,
+    over_memory,
+)
+from mcp_memory.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+UNLIMITED_TOKENS = 10_000_000
+"""A person's screen has no budget."""
+STDIN = "-"
+_MAX_BYTES_OF_A_CHAR = 4
+_LOGGED: frozenset[Kind] = frozenset({"event", "message", "tool_call", "tool_result"})
+"""What a session's log is made of."""
+_WHAT_BECAME: dict[str, str] = {
+    "confirmed": "This is known already, as the record named above.",
+    "superseded": "This was corrected, and is not stored again.",
+}
+
+
+@over_memory(with_caller=True)
+def status(memory: "App", as_json: AsJson = False) -> None:
+    """Show what is stored and where the work stands."""
+    from mcp_memory.entrypoints.cli import screens
+    from mcp_memory.entrypoints.server.answers import list_goals, task_tree
+
+    caller = memory.caller()
+    tree = task_tree(memory.tasks.tree(caller), caller)
+    shown = memory.status(caller) | {
+        "path": list_goals(memory.tasks.stack(caller).path, caller),
+        "task_tree": tree,
+        # Of all projects together: who opens the file may know.
+        "index_directories": [asdict(each) for each in memory.index_examiner().directories()],
+        "unembedded": memory.records.count_unembedded(),
+    }
+    parts = (screens.status_screen(shown), "", screens.health_screen(shown), "", screens.task_screen(tree))
+    output(as_json, shown, *parts)
+
+
+@over_memory(with_caller=True)
+def search(
+    memory: "App",
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Words, or a question.")],
+    limit: Limit = 10,
+    kind: KindOptions = None,
+    tag: TagOptions = None,
+    since: Since = None,
+    until: Until = None,
+    inactive: Inactive = False,
+    offset: Offset = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Find records by word and by meaning.
+
+    Ranked as for agents; what is found counts as opened.
+    """
+    from mcp_memory.entrypoints.cli.screens import result_screen
+    from mcp_memory.services.retrieval.recall import RecallRequest
+
+    if not query.strip():
+        raise InvalidRequest("QUERY is empty; say what to look for, or use `mcp-memory list`.")
+    request = RecallRequest(
+        query=query,
+        limit=limit,
+        kinds=known_kinds(kind),
+        tags=tuple(tag or ()),
+        since=since,
+        until=until,
+        include_inactive=inactive,
+        offset=offset,
+        max_tokens=UNLIMITED_TOKENS,
+    )
+    answer = asdict(memory.recall(request, memory.caller()))
+    for reason in answer["degraded"]:
+        complain(f"Searched in part only; {reason}")
+    output(as_json, answer, *result_screen(answer))
+
+
+@over_memory(with_caller=True)
+def list_records(
+    memory: "App",
+    limit: Limit = 20,
+    kind: KindOptions = None,
+    tag: TagOptions = None,
+    session: Annotated[str | None, typer.Option(metavar="NAME", help="Only what this session stored.")] = None,
+    since: Since = None,
+    until: Until = None,
+    inactive: Inactive = False,
+    offset: Offset = 0,
+    as_json: AsJson = False,
+) -> None:
+    """List records, newest first.
+
+    Not what was said and called in sessions, unless --kind or --session names it. They do not count as opened.
+    """
+    from mcp_memory.domain.model.scopes import RecordFilter
+    from mcp_memory.entrypoints.cli.screens import result_screen
+    from mcp_memory.services.memory.visibility import hidden_branches
+    from mcp_memory.services.retrieval.results import shown_record
+
+    caller = memory.caller()
+    begin, end = memory.parse_span(since, until) if since or until else (None, None)
+    where = RecordFilter(
+        scopes=caller.scopes,
+        kinds=frozenset(known_kinds(kind)) if kind or session else frozenset(KINDS) - _LOGGED,
+        tags=frozenset(tag or ()),
+        session_id=session,
+        since=begin,
+        until=end,
+        include_inactive=inactive,
+        hidden_branches=hidden_branches(memory.records, caller),
+    )
+    records = memory.records.list(where, "occurred", limit + 1, offset)
+    more = len(records) > limit
+    results: list[Json] = [shown_record(record, "summary", caller) for record in records[:limit]]
+    answer = {"results": results, "truncated": more, "next_offset": offset + limit if more else None}
+    output(as_json, answer, *result_screen(answer))
+
+
+@over_memory(with_caller=True)
+def tasks(memory: "App", as_json: AsJson = False) -> None:
+    """Show the tree of goals, and where the work stands.
+
+    Agents push and pop them.
+    """
+    from mcp_memory.entrypoints.cli import screens
+    from mcp_memory.entrypoints.server.answers import show_place, task_tree
+
+    caller = memory.caller()
+    stack = memory.tasks.stack(caller)
+    tree = task_tree(memory.tasks.tree(caller), caller)
+    shown = {"current": stack.current.id if stack.current else None} | show_place(stack, caller) | {"tasks": tree}
+    output(as_json, shown, screens.task_screen(tree) if tree else "No task yet.", screens.place_line(shown))
+
+
+@over_memory(with_caller=True)
+def show(
+    memory: "App",
+    record_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Of a record, a task, a context or a summary in a log.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Show all of one record, task or context, or of what stands in a session's log for a part of it."""
+    from mcp_memory.entrypoints.cli.screens import record_screen
+
+    shown = _describe(memory, record_id)
+    output(as_json, shown, *record_screen(shown))
+
+
+def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
+    caller = memory.caller()
+    if some_id.startswith(CONTEXT):
+        return memory.context_report(some_id, caller)
+    if some_id.startswith(REPLACEMENT):
+        return _stand_in(memory, some_id)
+    if not some_id.startswith(TASK):
+        return memory.describe(some_id, caller)
+    for task in memory.tasks.tree(caller):
+        if task.id == some_id:
+            return asdict(task) | {"created_at": iso(task.created_at), "updated_at": iso(task.updated_at)}
+    raise NotFound(f"No task {some_id!r}; `mcp-memory status` shows them all.")
+
+
+def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
+    """Describe it with the ids of the originals that it stands for, which `show` opens."""
+    from mcp_memory.services.memory.visibility import readable
+    from mcp_memory.services.retrieval.results import shown_stand_in
+
+    caller = memory.caller()
+    entries = readable(memory.logs.entries([some_id], caller), memory.records, caller)
+    if some_id not in entries:
+        raise NotFound(f"No {some_id!r} in a session's log; a context or `compact` names those there are.")
+    return {**shown_stand_in(entries[some_id]), "covers": list(entries[some_id].covers)}
+
+
+@errors_in_one_line()
+def add(
+    context: typer.Context,
+    text: Annotated[str, typer.Argument(metavar="TEXT|-", help="What to remember; - reads it from standard input.")],
+    kind: Annotated[str, typer.Option("--kind", metavar="KIND", help="fact, decision, procedure, …")] = "fact",
+    tag: Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="May be repeated.")] = None,
+    importance: Annotated[float, typer.Option("--importance", metavar="N", help="0 to 10.")] = 1.0,
+    pin: Annotated[bool, typer.Option("--pin", help="Always part of contexts.")] = False,
+    details: Annotated[str | None, typer.Option("--details", metavar="JSON", help="An object of what else.")] = None,
+    visibility: Annotated[
+        str, typer.Option("--visibility", metavar="WHO", help="shared: the project; private: the agent; user: you.")
+    ] = "shared",
+    occurred: Annotated[str | None, typer.Option("--occurred", metavar="TIME", help="A date or a phrase.")] = None,
+    data_dir: DataDir = None,
+    namespace: Namespace = None,
+    agent: Agent = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remember one thing; prints its id.
+
+    As an agent would: what is known is not stored twice, and secrets are taken out.
+    """
+    from mcp_memory.domain.model.records import NewRecord
+    from mcp_memory.entrypoints.server.arguments import read_arguments
+    from mcp_memory.entrypoints.server.wire import ItemArgument, given
+
+    chosen = GlobalOptions(data_dir=data_dir, namespace=namespace, agent=agent)
+    asked = {"text": _given_text(text), "kind": kind, "tags": tag or [], "importance": importance, "pinned": pin}
+    asked |= {"details": _object(details), "visibility": visibility}
+    fields = given(read_arguments(ItemArgument, asked))
+    with opened(local_settings(context, chosen)) as memory:
+        if occurred is not None:
+            fields["occurred_at"] = memory.parse_instant(occurred)
+        [remembered] = memory.remember([NewRecord(**fields)], memory.caller())
+    if remembered.degraded:
+        complain(f"It can be found by its words only, for now: {remembered.degraded}")
+    if as_json:
+        print_json(asdict(remembered))
+        return
+    typer.echo(remembered.id)
+    if note := _WHAT_BECAME.get(remembered.status):
+        complain(note)
+
+
+def _given_text(text: str) -> str:
+    if text != STDIN:
+        return text
+    from mcp_memory.domain.model.records import MAX_TEXT_CHARS
+
+    given = sys.stdin.buffer.read(_MAX_BYTES_OF_A_CHAR * MAX_TEXT_CHARS + 1)
+    if len(given) > _MAX_BYTES_OF_A_CHAR * MAX_TEXT_CHARS:
+        raise InvalidRequest(f"Standard input holds more than {MAX_TEXT_CHARS:,} characters; add it in parts.")
+    try:
+        return given.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise InvalidRequest("Standard input is no text in UTF-8.") from error
+
+
+def _object(details: str | None) -> Any:
+    """Read JSON; what is no object is refused with all other arguments."""
+    try:
+        return json.loads(details) if details is not None else {}
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"--details is no JSON ({error}).") from error
