@@ -80,8 +80,8 @@ def serve(
     settings = settings_chosen(context, GlobalOptions(data_dir=data_dir, namespace=namespace, agent=agent, url=url))
     _check_serving(context, http, settings.url)
     if http:
-        from mcp_memory.entrypoints.http.serving import Listening
-        from mcp_memory.entrypoints.http.serving import serve as serve_http
+        from mcp_memory.entrypoints.http.server import Listening
+        from mcp_memory.entrypoints.http.server import serve as serve_http
 
         allowed = tuple(allowed_host or ())
         serve_http(settings, Listening(host=host, port=port, allowed_hosts=allowed, anonymous=anonymous))

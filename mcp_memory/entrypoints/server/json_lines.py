@@ -49,7 +49,7 @@ _LAST_ID = re.compile(  # …},"jsonrpc":"2.0","id":7} as some clients write it,
     rf'[,{{]\s*"id"\s*:\s*{_ID_VALUE}\s*(?:,\s*"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*)*\}}\s*$', re.DOTALL
 )
 
-Id: TypeAlias = int | str | None
+RequestId: TypeAlias = int | str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Refusal:
 
     code: int
     why: str
-    id: Id = None
+    id: RequestId = None
     is_owed: bool = True
 
     @property
@@ -175,16 +175,16 @@ def _is_huge(value: object) -> bool:
     return isinstance(value, int) and abs(value) >= _HUGE
 
 
-def _checked_id(value: object) -> Id:
+def _checked_id(value: object) -> RequestId:
     """The id of a request, None for what is none, or would not come back as it was sent."""
     if isinstance(value, str):
         return value if len(value) <= MAX_ECHO_CHARS and not _LOST.search(value) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and not _is_huge(value) else None
 
 
-def _id_in(text: str) -> Id:
+def _id_in(text: str) -> RequestId:
     """The id of the object that a text starts with, which may be no sound JSON; None where it cannot be read."""
-    found: Id = None
+    found: RequestId = None
     depth = 0
     for match in _TOKEN.finditer(text) if text.startswith("{") else ():
         depth += bool(match["open"]) - bool(match["close"])
@@ -195,7 +195,7 @@ def _id_in(text: str) -> Id:
     return found
 
 
-def _read_id(value: str) -> Id:
+def _read_id(value: str) -> RequestId:
     try:
         return _checked_id(from_json(value))
     except ValueError:

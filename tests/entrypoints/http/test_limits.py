@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mcp_memory.entrypoints.http.limits import choose_limits
+from mcp_memory.entrypoints.http.server import choose_limits
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.settings import load_settings
 

@@ -13,8 +13,8 @@ import httpx2
 import psutil
 import pytest
 
-from mcp_memory.entrypoints.http.door import transport_security
-from mcp_memory.entrypoints.http.serving import Listening, serve
+from mcp_memory.entrypoints.http.request_checks import transport_security
+from mcp_memory.entrypoints.http.server import Listening, serve
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.settings import load_settings
 from tests.entrypoints.http.conftest import (

@@ -1,4 +1,4 @@
-"""Starts and ends the HTTP server: its socket, its thread, its signals. Knows no request."""
+"""Starts and ends the HTTP server: its socket, its limits, its thread, its signals. Knows no request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from mcp_memory.entrypoints.http.exchange import MAX_BODY_BYTES, PATH
+from mcp_memory.entrypoints.http.request_checks import MAX_BODY_BYTES, PATH
 from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, leave, leave_within, log_to_stderr, upkeep_for
 from mcp_memory.entrypoints.server.strict_tool import log_defect
 from mcp_memory.errors import InvalidRequest
@@ -23,15 +23,24 @@ if TYPE_CHECKING:
 
     from mcp_memory.app import App
     from mcp_memory.entrypoints.http.connections import Limits, Server
-    from mcp_memory.entrypoints.http.gate import Gate
+    from mcp_memory.entrypoints.http.request_checks import RequestGate
     from mcp_memory.settings import Settings
 
-GRACE_SECONDS: Final = 5.0
+logger = logging.getLogger(__name__)
+
+CALLS_END_SECONDS: Final = 5.0
 """How long calls in flight may still run once the server is told to stop."""
-CLOSING_SECONDS: Final = 1
+STREAMS_END_SECONDS: Final = 1
 """After that, for open streams, which nobody waits for."""
 LOOK_SECONDS: Final = 0.5
 BACKLOG: Final = 512
+USUAL_CONNECTIONS: Final = 512
+LEAST_CONNECTIONS: Final = 4
+KEPT_FREE: Final = 128
+"""Descriptors that connections leave to the store, its index and the models; of few that are left, half."""
+DESCRIPTORS_A_CALL: Final = 3
+"""What a call may hold at once: a connection to the database is two files, its log among them."""
+USUAL_THREADS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +68,6 @@ def serve(settings: Settings, listening: Listening) -> NoReturn:
 
     app = open_app(settings)
     is_loopback = _is_loopback(listener) and not listening.allowed_hosts
-    from mcp_memory.entrypoints.http.limits import choose_limits
-
     try:
         _check_closed(app, listening, is_loopback=is_loopback)
         limits = choose_limits(settings)
@@ -81,23 +88,21 @@ def serve(settings: Settings, listening: Listening) -> NoReturn:
     sys.stderr.flush()
     while not told.wait(LOOK_SECONDS):  # Without a time no signal would come through on Windows.
         pass
-    gate.close(GRACE_SECONDS)
+    gate.close(CALLS_END_SECONDS)
     server.should_exit = True
-    leave_within(GRACE_SECONDS)  # Whatever a call that goes on holds.
+    leave_within(CALLS_END_SECONDS)  # Whatever a call that goes on holds.
     thread.join()
     upkeep.stop()
     app.close()
     leave()
 
 
-def _make(app: App, listening: Listening, limits: Limits, *, is_loopback: bool) -> tuple[Gate, Server]:
+def _make(app: App, listening: Listening, limits: Limits, *, is_loopback: bool) -> tuple[RequestGate, Server]:
     import uvicorn
 
     from mcp_memory.entrypoints.http.connections import Server
-    from mcp_memory.entrypoints.http.door import Door, transport_security
-    from mcp_memory.entrypoints.http.gate import Gate, Identify
-    from mcp_memory.entrypoints.http.metrics import Metrics
-    from mcp_memory.entrypoints.http.pages import make_pages
+    from mcp_memory.entrypoints.http.monitoring import Metrics, make_pages
+    from mcp_memory.entrypoints.http.request_checks import Authenticator, Identify, RequestGate, transport_security
     from mcp_memory.entrypoints.server.mcp_server import build_server, build_tools
 
     metrics = Metrics(app, [tool.name for tool in build_tools(app)])
@@ -107,8 +112,8 @@ def _make(app: App, listening: Listening, limits: Limits, *, is_loopback: bool) 
         streamable_http_path=PATH, max_request_body_size=MAX_BODY_BYTES, transport_security=security
     )
     web.router.routes.extend(make_pages(app, metrics))
-    door = Door(tokens=app.tokens, is_loopback=is_loopback, anonymous=listening.anonymous)
-    gate = Gate(web, door, security, limits.transfer_seconds)
+    authenticator = Authenticator(tokens=app.tokens, is_loopback=is_loopback, anonymous=listening.anonymous)
+    gate = RequestGate(web, authenticator, security, limits.transfer_seconds)
     # What the libraries log of a request, and of an error in it, may hold its words.
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
@@ -120,7 +125,7 @@ def _make(app: App, listening: Listening, limits: Limits, *, is_loopback: bool) 
         proxy_headers=False,
         ws="none",
         timeout_keep_alive=limits.idle_seconds,
-        timeout_graceful_shutdown=CLOSING_SECONDS,
+        timeout_graceful_shutdown=STREAMS_END_SECONDS,
         lifespan="on",
     )
     return gate, Server(config, limits)
@@ -185,3 +190,43 @@ def _run(server: Server, listener: socket.socket, ended: threading.Event) -> Non
         log_defect("The HTTP server", error)
     finally:
         ended.set()
+
+
+def choose_limits(settings: Settings) -> Limits:
+    """Choose as many connections as were asked for, and no more than leave the store its files.
+
+    Raises:
+        InvalidRequest: the process may open too few files to serve anybody.
+    """
+    from mcp_memory.entrypoints.http.connections import Limits
+
+    left = _descriptors_left()
+    kept_free = min(KEPT_FREE, left // 2)
+    wanted = settings.http_connections or USUAL_CONNECTIONS
+    connections = min(wanted, left - kept_free)
+    if connections < LEAST_CONNECTIONS:
+        raise InvalidRequest("The process may open too few files to serve over HTTP; raise its limit with `ulimit -n`.")
+    if settings.http_connections and connections < wanted:
+        logger.warning("%d connections fit into the limit of open files; raise it with `ulimit -n`.", connections)
+    from_one = settings.http_connections_per_address
+    return Limits(
+        connections=connections,
+        from_this_machine=from_one or connections,
+        from_elsewhere=from_one or max(connections // 2, 1),
+        head_seconds=settings.http_head_seconds,
+        transfer_seconds=settings.http_transfer_seconds,
+        idle_seconds=settings.http_idle_seconds,
+        threads=max(min(USUAL_THREADS, kept_free // DESCRIPTORS_A_CALL), 1),
+    )
+
+
+def _descriptors_left() -> int:
+    """Return how many more files the process may open; more than are ever needed where there is no such limit."""
+    if sys.platform == "win32":
+        return sys.maxsize
+    import resource
+
+    import psutil
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit - psutil.Process().num_fds()

@@ -1,4 +1,4 @@
-"""Figures for Prometheus: how often tools are called, how that ends and how long it takes. No text, no id, no name."""
+"""Two pages beside the protocol: the server's health, and figures for Prometheus without any text, id or name."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from anyio import CapacityLimiter, to_thread
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from mcp_memory import __version__
+from mcp_memory.entrypoints.http.request_checks import HEALTH_PATH, VISITOR
+from mcp_memory.errors import InvalidRequest, McpMemoryError
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from starlette.requests import Request
 
     from mcp_memory.app import App
+    from mcp_memory.entrypoints.server.identity import Visitor
 
-SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+BUCKET_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 """Upper bounds of the buckets."""
 _OTHER: Final = "other"
 
@@ -29,7 +38,7 @@ class Metrics:
         what = ["tool", "outcome"]
         self._calls = Counter("mcp_memory_calls", "Calls by tool and outcome.", what, registry=registry)
         self._seconds = Histogram(
-            "mcp_memory_call_seconds", "Seconds a call took.", ["tool"], buckets=SECONDS, registry=registry
+            "mcp_memory_call_seconds", "Seconds a call took.", ["tool"], buckets=BUCKET_SECONDS, registry=registry
         )
         self._in_flight = Gauge("mcp_memory_calls_in_flight", "Calls not answered yet.", registry=registry)
         self._tokens = Counter(
@@ -55,7 +64,7 @@ class Metrics:
         return result
 
     def page(self) -> bytes:
-        """What Prometheus reads. Raises StoreUnavailable."""
+        """Return the page that Prometheus reads. Raises StoreUnavailable."""
         self._records.set(self._app.records.count_all())
         self._waiting.set(self._app.records.count_unembedded())
         return generate_latest(self._registry)
@@ -74,10 +83,36 @@ def _is_error(result: HandlerResult) -> bool:
 
 
 def _context_tokens(result: HandlerResult) -> int:
-    """What the account beside a context says it costs; 0 for any other answer."""
+    """Return the tokens by the account beside a context; 0 for any other answer."""
     tokens = _part(_part(_part(result, "_meta"), "context"), "token_count")
     return tokens if isinstance(tokens, int) else 0
 
 
 def _part(whole: object, name: str) -> object:
     return cast("dict[str, object]", whole).get(name) if isinstance(whole, dict) else None
+
+
+def make_pages(app: App, metrics: Metrics) -> list[Route]:
+    """Return the routes of both. Neither says what is wrong with the store: the log does, with its remedy."""
+    apart = CapacityLimiter(1)  # The threads of the tools may all be busy, of which a server is not unwell.
+
+    async def health(_: Request) -> Response:
+        try:
+            await to_thread.run_sync(app.records.revision, limiter=apart)
+        except McpMemoryError:
+            return JSONResponse({"status": "unavailable", "version": __version__}, 503)
+        return JSONResponse({"status": "ok", "version": __version__})
+
+    async def figures(request: Request) -> Response:
+        visitor: Visitor = request.scope[VISITOR]
+        try:
+            if visitor.grant is not None:
+                visitor.grant.require("admin")
+            page = await to_thread.run_sync(metrics.page)
+        except InvalidRequest as error:
+            return PlainTextResponse(f"{error}\n", 403)
+        except McpMemoryError as error:
+            return PlainTextResponse(f"{error}\n", 503)
+        return Response(page, media_type=CONTENT_TYPE_LATEST)
+
+    return [Route(HEALTH_PATH, health), Route("/metrics", figures)]

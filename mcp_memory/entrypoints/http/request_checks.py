@@ -1,0 +1,365 @@
+"""Checks requests on their way in: who sends them, their size, their form. The outermost layer of the HTTP server.
+
+Knows no tool.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from anyio import CapacityLimiter, fail_after, to_thread
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.types import INVALID_REQUEST
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mcp_memory.entrypoints.server.identity import Visitor, visited_by
+from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, Refusal, parse_message
+from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.errors import InvalidRequest, StoreUnavailable
+
+if TYPE_CHECKING:
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from mcp_memory.entrypoints.server.json_lines import RequestId
+    from mcp_memory.ports import Token
+    from mcp_memory.services.memory.access_tokens import Tokens
+
+logger = logging.getLogger(__name__)
+
+PATH: Final = "/mcp"
+MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+HEALTH_PATH: Final = "/healthz"
+WELL_KNOWN: Final = "/.well-known/"
+"""Where clients look for OAuth. A 401 there would tell them that there is some."""
+VERSION_HEADER: Final = "mcp-protocol-version"
+VISITOR: Final = "mcp_memory.visitor"
+"""Where the scope of a request says who sent it."""
+NAMESPACE_HEADER: Final = "mcp-memory-namespace"
+SESSION_HEADER: Final = "mcp-session-id"
+LABEL_DIGITS: Final = 12
+MAX_NAMESPACE: Final = 200
+SAID_ONCE: Final = ("authorization", NAMESPACE_HEADER, SESSION_HEADER)
+"""Headers that say who comes, and where to: of two, a proxy might believe one and we the other."""
+_FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
+_SCHEME: Final = "bearer "
+READERS: Final = 8
+"""Threads that look tokens up: apart from those of the tools, which may all be busy."""
+_CLOSING_STATUSES: Final = frozenset({401, 403, 408, 413, 503})
+"""Whoever is refused like this has no further business with the connection, or gets no further on it."""
+_TOO_LARGE: Final = "The request is larger than 4 MiB; send less at once, a long conversation in several calls."
+_TOO_SLOW: Final = "The request did not arrive in {seconds:g} seconds; send it again, or less at once."
+_HOST: Final = "This server does not answer to that Host; who runs it can allow it with --allowed-host."
+_ORIGIN: Final = "Pages of that Origin may not call this server; who runs it can allow its name with --allowed-host."
+_UNREADABLE: Final = "The memory cannot be read at present; why is in the log of the server, for who runs it."
+_STOPPING: Final = "The server is stopping; call again in a few seconds."
+
+
+class Refused(Exception):
+    """A request that is not served: the text is for its sender, `code` and `id` are those of the protocol's error."""
+
+    def __init__(self, status: int, why: str, code: int = INVALID_REQUEST, some_id: RequestId = None) -> None:
+        super().__init__(why)
+        self.status = status
+        self.code = code
+        self.id = some_id
+
+
+class Gone(Exception):
+    """A client that left before its request was whole."""
+
+
+class Exchange:
+    """A request and its answer; knows whether the one was read and the other has begun.
+
+    An answer to what was not read to its end closes the connection: the rest might never end.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.has_begun = False
+        self._receive = receive
+        self._send = send
+        self._declared = _declared_bytes(scope)
+        self._is_read = self._declared == 0
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._is_read = self._is_read or not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.has_begun = True
+            if message["status"] in _CLOSING_STATUSES or not self._is_read:
+                kept = [each for each in message.get("headers", ()) if each[0].lower() != b"connection"]
+                message = {**message, "headers": [*kept, (b"connection", b"close")]}
+        await self._send(message)
+
+    async def read_body(self, seconds: float) -> bytes:
+        """Read the whole body.
+
+        Raises:
+            Refused: it is too large, or takes too long.
+            Gone: the client left.
+        """
+        if self._declared > MAX_BODY_BYTES:
+            raise Refused(413, _TOO_LARGE)
+        body = bytearray()
+        try:
+            with fail_after(seconds):
+                while message := await self.receive():
+                    if message["type"] != "http.request":
+                        raise Gone
+                    body += message.get("body", b"")
+                    if len(body) > MAX_BODY_BYTES:
+                        raise Refused(413, _TOO_LARGE)
+                    if not message.get("more_body", False):
+                        break
+        except TimeoutError:
+            raise Refused(408, _TOO_SLOW.format(seconds=seconds)) from None
+        return bytes(body)
+
+    def replay(self, body: bytes) -> Receive:
+        """Receive as before, this body first."""
+        first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            return first.pop() if first else await self.receive()
+
+        return receive
+
+    async def refuse(self, refused: Refused) -> None:
+        """Answer with an error of the protocol, which clients show, or with the sentence alone."""
+        headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
+        if self.scope["path"] == PATH:
+            error = {"code": refused.code, "message": str(refused)}
+            body = json.dumps({"jsonrpc": "2.0", "id": refused.id, "error": error})
+            response = Response(body, refused.status, headers, "application/json")
+        else:
+            response = Response(f"{refused}\n", refused.status, headers, "text/plain")
+        await response(self.scope, self.receive, self.send)
+
+
+def _declared_bytes(scope: Scope) -> int:
+    """Return the length that a request's headers announce; 0 where it has no body, 1 where they leave it open."""
+    headers: dict[bytes, bytes] = dict(scope["headers"])
+    length = headers.get(b"content-length", b"1" if b"transfer-encoding" in headers else b"0")
+    return int(length) if length.isdigit() else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """A visitor that is let in, with its token; None where none is asked for."""
+
+    visitor: Visitor
+    token: Token | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authenticator:
+    """Admits whoever has a valid token. Thread-safe.
+
+    `is_loopback` says that only this machine reaches the server: then nobody needs a token while there never was one,
+    nor where `anonymous` says so.
+    """
+
+    tokens: Tokens
+    is_loopback: bool
+    anonymous: bool
+
+    def admit(self, headers: Mapping[str, str]) -> Admitted:
+        """Find out who sent a request with these headers, whose names are lower case.
+
+        Raises:
+            Refused: they may not come in; says why.
+            StoreUnavailable: tokens cannot be read.
+        """
+        wanted = unquote(headers.get(NAMESPACE_HEADER, ""))
+        secret = _secret(headers)
+        if not secret:
+            self._check_open(headers)
+            if len(wanted) > MAX_NAMESPACE or not wanted.isprintable():
+                raise Refused(400, f"{NAMESPACE_HEADER} must be 1 to {MAX_NAMESPACE} printable characters.")
+            return Admitted(visitor=Visitor(grant=None, namespace=wanted, session=_label(headers, None)), token=None)
+        token = self.tokens.recognise(secret)
+        if token is None:
+            raise Refused(401, "This token is not known here, was revoked or has expired; ask who runs the server.")
+        try:
+            namespace = token.grant.namespace(wanted)
+        except InvalidRequest as error:
+            raise Refused(403, str(error)) from error
+        visitor = Visitor(grant=token.grant, namespace=namespace, session=_label(headers, token))
+        return Admitted(visitor=visitor, token=token)
+
+    def _check_open(self, headers: Mapping[str, str]) -> None:
+        """Raise Refused where a token is asked for. What a proxy passes on does not come from this machine."""
+        is_near = self.is_loopback and not any(name in headers for name in _FORWARDED)
+        if not is_near or (not self.anonymous and self.tokens.are_asked_for()):
+            raise Refused(401, "Send a token as `Authorization: Bearer …`; `mcp-memory tokens add` makes one.")
+
+
+def transport_security(host: str, allowed: Sequence[str]) -> TransportSecuritySettings:
+    """Answer to the machine's own names, the address listened at, and the allowed names, with any port.
+
+    A page in a browser reaches the server only from an origin of one of these names, which browsers write in lower
+    case.
+    """
+    bracketed = f"[{host}]" if ":" in host else host
+    given = (bracketed, *allowed)
+    names = dict.fromkeys(("127.0.0.1", "localhost", "[::1]", *given, *(each.lower() for each in given)))
+    hosts = [each for name in names for each in (name, f"{name}:*")]
+    origins = [f"{scheme}://{each}" for scheme in ("http", "https") for each in hosts]
+    return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
+
+
+def _secret(headers: Mapping[str, str]) -> str:
+    """Return the token's secret; "" where none is presented. Any other scheme presents a token that nobody has."""
+    given = headers.get("authorization", "").strip()
+    return given[len(_SCHEME) :].strip() or given if given.lower().startswith(_SCHEME) else given
+
+
+def _label(headers: Mapping[str, str], token: Token | None) -> str:
+    """Return a session's label in records: one per session of the protocol, or per token; not the session's own id."""
+    session = headers.get(SESSION_HEADER)
+    if session:
+        return f"h{hashlib.sha256(session.encode()).hexdigest()[:LABEL_DIGITS]}"
+    return f"t{token.id[:LABEL_DIGITS]}" if token else ""
+
+
+class RequestGate:
+    """Lets in whom the authenticator admits, and counts the calls inside. Answers itself where layers below say too little.
+
+    On the way in a request is checked by its headers before anything of its body is read, and a message by its form
+    before it is passed on.
+    """
+
+    def __init__(
+        self, app: ASGIApp, authenticator: Authenticator, security: TransportSecuritySettings, transfer_seconds: float
+    ) -> None:
+        self._app = AuthContextMiddleware(app)
+        self._authenticator = authenticator
+        self._security = TransportSecurityMiddleware(security)
+        self._transfer_seconds = transfer_seconds
+        self._readers = CapacityLimiter(READERS)
+        self._calls = 0
+        self._changed = threading.Condition()
+        self._is_closed = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        exchange = Exchange(scope, receive, send)
+        try:
+            await self._pass(exchange)
+        except Refused as refused:
+            await exchange.refuse(refused)
+        except Gone:
+            pass
+        except Exception as error:  # noqa: BLE001 - the edge: the server's own report would show its words
+            log_defect("HTTP", error)
+            if not exchange.has_begun:
+                await exchange.refuse(Refused(500, "Internal error; it was logged. Try again."))
+        return None
+
+    def close(self, seconds: float) -> None:
+        """Let no further call in, and wait for those inside to be answered, at most so long. From any thread."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.wait_for(lambda: self._calls == 0, seconds)
+
+    async def _pass(self, exchange: Exchange) -> None:
+        """Pass a request on. Raises Refused, or Gone."""
+        scope = exchange.scope
+        if scope["path"] == HEALTH_PATH:
+            return await self._app(scope, exchange.receive, exchange.send)
+        if scope["path"].startswith(WELL_KNOWN):
+            raise Refused(404, "Not Found")
+        is_call = scope["method"] == "POST" and not _listens(scope)
+        if is_call and self._is_closed:
+            raise Refused(503, _STOPPING)
+        admitted = await self._admitted(Request(scope))
+        scope[VISITOR] = admitted.visitor
+        if admitted.token:
+            # By this the protocol's library knows whose a session is. It needs no secret for that.
+            access = AccessToken(token="", client_id=admitted.token.id, scopes=[])
+            scope["user"] = AuthenticatedUser(access)
+        receive = exchange.receive
+        if scope["method"] == "POST" and scope["path"] == PATH:
+            receive = exchange.replay(checked_message(await exchange.read_body(self._transfer_seconds)))
+        if not is_call:
+            return await self._app(scope, receive, exchange.send)
+        with self._call():
+            return await self._app(scope, receive, exchange.send)
+
+    async def _admitted(self, request: Request) -> Admitted:
+        """Find out who sent a request. Raises Refused."""
+        refusal = await self._security.validate_request(request)
+        if refusal is not None:
+            logger.info("Turned away: host %.100a, origin %.100a.", *map(request.headers.get, ("host", "origin")))
+            raise Refused(refusal.status_code, _ORIGIN if refusal.status_code == 403 else _HOST)
+        for name in SAID_ONCE:
+            if len(request.headers.getlist(name)) > 1:
+                raise Refused(400, f"The header {name} came more than once; send it once.")
+        if len(request.headers.get(VERSION_HEADER, "")) > MAX_ECHO_CHARS:  # The library would repeat it.
+            raise Refused(400, f"The header {VERSION_HEADER} is too long; name a version of the protocol.")
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        try:
+            return await to_thread.run_sync(self._authenticator.admit, headers, limiter=self._readers)
+        except StoreUnavailable as error:
+            logger.warning("Tokens cannot be read: %s", error)
+            raise Refused(503, _UNREADABLE) from error
+
+    @contextmanager
+    def _call(self) -> Generator[None]:
+        """Count a call while it is inside. Raises Refused where none may come in any more."""
+        with self._changed:
+            if self._is_closed:
+                raise Refused(503, _STOPPING)
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._calls -= 1
+                self._changed.notify_all()
+
+
+class Identify:
+    """Middleware of the protocol's server that says for each message who sent it, as the gate found out."""
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Pass the message on in its sender's name. One that came past the gate fails: nobody sent it."""
+        request: Request | None = ctx.request
+        if request is None:
+            raise RuntimeError("a message that no request brought")
+        visitor: Visitor = request.scope[VISITOR]
+        client = ctx.session.client_params
+        with visited_by(replace(visitor, client=client.client_info.name if client else "")):
+            return await call_next(ctx)
+
+
+def checked_message(body: bytes) -> bytes:
+    """Return the message of a body as the protocol's library can take it. Raises Refused."""
+    read = parse_message(body)
+    if isinstance(read, Refusal):
+        logger.warning("Turned away a body of %d bytes that is no JSON-RPC message.", len(body))
+        raise Refused(400, read.why, read.code, read.id if read.is_owed else None)
+    return read.line
+
+
+def _listens(scope: Scope) -> bool:
+    """True for a request that is answered when its client leaves; nobody waits for that."""
+    return (b"mcp-method", b"subscriptions/listen") in scope["headers"]
