@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from mcp_memory.entrypoints.hooks.notes import SessionNotes
 
 if TYPE_CHECKING:
