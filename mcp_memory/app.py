@@ -72,6 +72,7 @@ from mcp_memory.services.sessions.run_passes import Tell
 from mcp_memory.services.status.integrity_check import Examining
 from mcp_memory.services.status.overview import Inspecting, shown_membership
 from mcp_memory.settings import Settings
+from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.store import NetworkxGraphStore
 from mcp_memory.stores.records.transaction import embedder_mismatch
 from mcp_memory.strategies import overridden, read_strategies
@@ -115,7 +116,8 @@ class App:
         self.tokens = Tokens(tokens, clock)
         self.trust = Trust(folders, clock)
         self.tasks = Tasks(self.records, self._redactor, clock)
-        self.graph: GraphStore = NetworkxGraphStore(self.records)
+        self._follower = Follower(self.records)
+        self.graph: GraphStore = NetworkxGraphStore(self._follower)
         self.inspect = Inspecting(self.records, self.logs, self.graph, clock)
         self.reindex = Reindex(self.records, self._embedder)
         self.examine = Examining(self.records, self.reindex, self._embedder.id, self.index_examiner)
@@ -331,7 +333,7 @@ class App:
         from mcp_memory.stores.vectors.chroma.integrity import ChromaExaminer
         from mcp_memory.stores.vectors.exact import ExactVectorStore
 
-        exact = ExactVectorStore(self.records, self._embedder.id, embedder_mismatch)
+        exact = ExactVectorStore(Follower(self.records), self._embedder.id, embedder_mismatch)
         place = make_index_place(self.settings, self._embedder.id)
         return ChromaExaminer(self.records, exact, place, least_vectors=self.settings.chroma_least_vectors)
 
@@ -361,11 +363,12 @@ class App:
         from mcp_memory.stores.vectors.exact import ExactVectorStore
 
         records, counter, clock = self.records, self._counter, self._clock
-        exact = ExactVectorStore(records, self._embedder.id, embedder_mismatch)
+        follower = self._follower
+        exact = ExactVectorStore(follower, self._embedder.id, embedder_mismatch)
         place = make_index_place(self.settings, self._embedder.id)
         vectors = ChromaVectorStore(exact, place, records.identity, least_vectors=self.settings.chroma_least_vectors)
-        keywords = InformationKeywordStore(records)
-        filters = BitmapFilterIndex(records)
+        keywords = InformationKeywordStore(follower)
+        filters = BitmapFilterIndex(follower)
         sources = (
             KeywordSource(records, filters, keywords),
             VectorSource(records, filters, vectors),
@@ -381,11 +384,14 @@ class App:
             keywords=keywords,
             filters=filters,
             querying=querying,
-            remember=Remember(records, vectors, self._drafting, counter, self._given_out, clock),
-            recall=Recall(records, self.logs, querying, counter, self._given_out, clock),
-            remind=Reminding(records, querying, counter, clock, takes_guidance=self.settings.guidance_from_others),
+            remember=Remember(records, follower, vectors, self._drafting, counter, self._given_out, clock),
+            recall=Recall(records, follower, self.logs, querying, counter, self._given_out, clock),
+            remind=Reminding(
+                records, follower, querying, counter, clock, takes_guidance=self.settings.guidance_from_others
+            ),
             assemble_context=AssembleContext(
                 records,
+                follower,
                 vectors,
                 querying,
                 self.graph,

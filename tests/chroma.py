@@ -21,6 +21,7 @@ import pytest
 
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.ports import Vectors
+from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma import ChromaVectorStore, Place, store, sync_thread
 from mcp_memory.stores.vectors.chroma.failure import IndexFailure
@@ -109,7 +110,7 @@ class Memory:
             return self.links[-1]
 
         self.records = SqliteRecordStore(folder, embedder, lambda: 1000.0)
-        self.exact = ExactVectorStore(self.records, embedder, mismatch)
+        self.exact = ExactVectorStore(Follower(self.records), embedder, mismatch)
         given: dict[str, Any] = {"mode": "embedded", "root": str(self.index_folder), "embedder": embedder, **place}
         where = Place(**given)
         self.store = ChromaVectorStore(self.exact, where, self.records.identity, connecting, least_vectors)
@@ -147,7 +148,7 @@ class Memory:
         for seed in seeds:
             query = unit(50_000 + seed)[0]
             found = self.store.search(query, [scope], limit)
-            wanted = ExactVectorStore(self.records, EMBEDDER, mismatch).search(query, [scope], limit)
+            wanted = ExactVectorStore(Follower(self.records), EMBEDDER, mismatch).search(query, [scope], limit)
             assert list(found) == list(wanted)
             assert found == pytest.approx(wanted, abs=1e-5)
 

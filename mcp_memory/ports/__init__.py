@@ -5,7 +5,7 @@ their libraries' errors into `McpMemoryError`. Vectors are float32 and of unit l
 """
 
 from mcp_memory.ports.access_tokens import Token, TokenStore
-from mcp_memory.ports.changes import FilterChange, LinkChange, TaskLink, TermChange, VectorChange
+from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.ports.encoders import Embedder, TokenCounter, Vectors
 from mcp_memory.ports.filters import FilterIndex
 from mcp_memory.ports.folders import FolderStore
@@ -13,7 +13,16 @@ from mcp_memory.ports.graph import Connection, GraphNode, GraphStore, GraphSumma
 from mcp_memory.ports.indexes import Finding, IndexDifference, IndexDirectory, IndexExaminer, IndexState, VectorIndex
 from mcp_memory.ports.keywords import KeywordStore, Rarity
 from mcp_memory.ports.language import Clock, DateReader, Redactor
-from mcp_memory.ports.records import Mention, Outline, RecordOrder, RecordStore, Statement, StoreSummary
+from mcp_memory.ports.records import (
+    Mention,
+    Outline,
+    RecordOrder,
+    RecordStore,
+    Snapshot,
+    Snapshots,
+    Statement,
+    StoreSummary,
+)
 from mcp_memory.ports.session_logs import (
     Compaction,
     LogSize,
@@ -55,7 +64,6 @@ __all__ = [
     "Embedder",
     "EntityMentioned",
     "ErasedRecord",
-    "FilterChange",
     "FilterIndex",
     "Finding",
     "FolderStore",
@@ -70,7 +78,6 @@ __all__ = [
     "KnownEntity",
     "KnownPlace",
     "KnownSession",
-    "LinkChange",
     "LogSize",
     "Mention",
     "Origin",
@@ -79,12 +86,15 @@ __all__ = [
     "PassTally",
     "Piece",
     "Rarity",
+    "RecordChange",
     "RecordOrder",
     "RecordStore",
     "Redactor",
     "RelationSaid",
     "Said",
     "SessionLogStore",
+    "Snapshot",
+    "Snapshots",
     "Source",
     "StandIn",
     "Statement",
@@ -93,7 +103,6 @@ __all__ = [
     "Summarizer",
     "SummaryRequest",
     "TaskLink",
-    "TermChange",
     "Token",
     "TokenCounter",
     "TokenStore",
@@ -103,7 +112,6 @@ __all__ = [
     "Undone",
     "UndoneSummary",
     "UsualCosine",
-    "VectorChange",
     "VectorIndex",
     "VectorStore",
     "Vectors",

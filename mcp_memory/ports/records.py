@@ -12,7 +12,7 @@ from mcp_memory.domain.model.health import Assembled, Tally
 from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.tasks import Task
-from mcp_memory.ports.changes import FilterChange, LinkChange, TaskLink, TermChange, VectorChange
+from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.ports.encoders import Vectors
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.ports.transfer import Transfer
@@ -62,6 +62,33 @@ class Statement:
     record_id: str
 
 
+class Snapshot(Protocol):
+    """The truth as of one moment, for one request and the threads that work for it."""
+
+    @property
+    def revision(self) -> int: ...
+
+    def reading(self) -> AbstractContextManager[int]:
+        """Every read in this context, and in copies of it, is as of the snapshot.
+
+        Raises StoreUnavailable, at the end, where the files were not sound: what was read is not to be used.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class Snapshots(Protocol):
+    """Gives each request one revision of the truth and of every index that is made from it."""
+
+    def snapshot(self) -> AbstractContextManager[int]:
+        """Read truth and indexes as of the newest revision in this context, and in copies of it; yields the revision.
+
+        Inside another snapshot it is that one. Nothing is written inside. Raises StoreUnavailable, at the end too.
+        """
+        ...
+
+
 class RecordStore(Protocol):
     """The truth. A write is acknowledged only after it is on disk, with its vectors, links and change number.
 
@@ -73,6 +100,18 @@ class RecordStore(Protocol):
         """Begin an atomic write, waiting a bounded time for other processes; commit at exit, roll back on error.
 
         Not patiently, it raises StoreBusy at once where anybody else is writing.
+        """
+        ...
+
+    def pin(self) -> Snapshot:
+        """The truth as it is now, to be read until it is closed. Raises StoreUnavailable."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[int]:
+        """Read the truth as of one moment in this context, and in copies of it; yields its revision.
+
+        Inside another snapshot it is that one. Nothing is written inside. Raises StoreUnavailable, at the end too,
+        where the files were not sound: what was read is not to be used.
         """
         ...
 
@@ -182,20 +221,8 @@ class RecordStore(Protocol):
         """Earlier texts of a record with the time each was replaced, newest first."""
         ...
 
-    def vector_changes(self, since: int, embedder: str) -> Iterator[VectorChange]:
-        """Vectors and liveness of what changed after `since`, in order of change."""
-        ...
-
-    def term_changes(self, since: int) -> Iterator[TermChange]:
-        """Terms and liveness of what changed after `since`, in order of change."""
-        ...
-
-    def filter_changes(self, since: int) -> Iterator[FilterChange]:
-        """What filters ask of what changed after `since`, in order of change."""
-        ...
-
-    def link_changes(self, since: int) -> Iterator[LinkChange]:
-        """Links and liveness of what changed after `since`, in order of change."""
+    def changes(self, since: int, embedder: str = "") -> Iterator[RecordChange]:
+        """Every record that changed after `since`, in order of change, with its vectors by the embedder."""
         ...
 
     def task_links(self, since: int) -> Sequence[TaskLink]:

@@ -7,7 +7,6 @@ links are many.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
@@ -15,7 +14,8 @@ from numpy.typing import NDArray
 
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
-from mcp_memory.ports import FilterChange, RecordStore
+from mcp_memory.ports import RecordChange, TaskLink
+from mcp_memory.stores.follower import Follower
 
 _FIRST_CAPACITY = 1_024
 _NONE = 0
@@ -29,37 +29,30 @@ Flags = NDArray[np.bool_]
 class BitmapFilterIndex:
     """Implements `FilterIndex`."""
 
-    def __init__(self, records: RecordStore) -> None:
-        self._records = records
-        self._applied = 0
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
         self._columns = _Columns()
-        self._lock = threading.Lock()
+        follower.attach(self)
 
     def passing(self, where: RecordFilter) -> RecordSet:
         if where.passing is not None:
             return where.passing
-        with self._lock:
-            self._catch_up()
+        with self._follower.snapshot():
             flags = self._columns.passing(where)
-        if where.entities or where.entity_types or where.own_of:
-            flags &= held_against(RecordSet.of(self._records.matching_ids(where)), np.arange(len(flags)))
+            if where.entities or where.entity_types or where.own_of:
+                passing = RecordSet.of(self._follower.records.matching_ids(where))
+                flags &= held_against(passing, np.arange(len(flags)))
         return RecordSet(flags.tobytes())
 
     def newest(self, among: RecordSet, limit: int) -> Sequence[str]:
         numbers = np.flatnonzero(np.frombuffer(among.flags, np.bool_))
-        with self._lock:
+        with self._follower.snapshot():
             newest = self._columns.newest(numbers, limit)
         return [make_id(RECORD, number) for number in newest]
 
-    def _catch_up(self) -> None:
-        """Apply what was committed since the last call, by whichever process."""
-        if self._records.revision() == self._applied:
-            return
-        applied = self._applied
-        for change in self._records.filter_changes(self._applied):
+    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+        for change in changes:
             self._columns.put(change)
-            applied = change.change
-        self._applied = applied  # Only now: one change may touch many records.
 
 
 def held_against(records: RecordSet, numbers: NDArray[np.int64]) -> Flags:
@@ -86,11 +79,12 @@ class _Columns:
         self._live = np.zeros(_FIRST_CAPACITY, np.bool_)
         self._pinned = np.zeros(_FIRST_CAPACITY, np.bool_)
 
-    def put(self, change: FilterChange) -> None:
+    def put(self, change: RecordChange) -> None:
         number = number_of(change.id)
         self._make_room(number)
         for name, column in self._texts.items():
-            column[number] = self._codes.setdefault(getattr(change, name), len(self._codes))
+            value = None if change.is_erased else getattr(change, name)
+            column[number] = self._codes.setdefault(value, len(self._codes))
         self._occurred[number] = change.occurred_at
         self._live[number] = change.is_live
         self._pinned[number] = change.pinned

@@ -16,10 +16,13 @@ from mcp_memory.domain.model.records import KINDS, Entity, Kind, Record
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.ports import FilterIndex, RecordStore
 from mcp_memory.stores.filters import BitmapFilterIndex
+from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.contract.conftest import BLANK, EMBEDDER, unit_vectors
 
-INDEXES: dict[str, Callable[[RecordStore], FilterIndex]] = {"bitmap": BitmapFilterIndex}
+INDEXES: dict[str, Callable[[RecordStore], FilterIndex]] = {
+    "bitmap": lambda records: BitmapFilterIndex(Follower(records))
+}
 Make = Callable[[RecordStore], FilterIndex]
 
 scopes = st.sampled_from(["shared/here", "shared/there", "private/ann/here"])

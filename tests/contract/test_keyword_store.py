@@ -22,7 +22,8 @@ from mcp_memory.domain.model.records import OUT_OF_SEARCH, Record, Status
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
 from mcp_memory.domain.text.words import MAX_QUERY_TERMS, index_terms, query_terms, stems
 from mcp_memory.ports import KeywordStore, Rarity, RecordStore
-from mcp_memory.stores.keywords.index import READ_ON, InformationKeywordStore
+from mcp_memory.stores.follower import Follower
+from mcp_memory.stores.keywords.index import MOST_RELATIVE, READ_ON, InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
 
 Make = Callable[[RecordStore], KeywordStore]
@@ -32,7 +33,7 @@ EMBEDDER = "contract-embedder"
 HERE, PRIVATE, THERE = SCOPES = ("shared/here", "private/ann/here", "shared/there")
 VECTOR = np.full((1, 8), 8**-0.5, np.float32)
 
-STORES: dict[str, Make] = {"information": InformationKeywordStore}
+STORES: dict[str, Make] = {"information": lambda records: InformationKeywordStore(Follower(records))}
 
 
 @pytest.fixture(scope="module", params=sorted(STORES))
@@ -295,7 +296,11 @@ def oracle(
 
     def own(record_id: str, stem: str) -> float:
         counts = here[record_id][1]
-        return -log(-expm1(max(counts.total() / mean, 1.0) * log1p(-chances[stem]))) if counts[stem] else 0.0
+        return (
+            -log(-expm1(min(max(counts.total() / mean, 1.0), MOST_RELATIVE) * log1p(-chances[stem])))
+            if counts[stem]
+            else 0.0
+        )
 
     scores: dict[str, float] = {}
     for record_id, (status, _) in here.items():

@@ -35,7 +35,7 @@ def test_a_record_without_vectors_is_stored_and_counted(store: RecordStore, add:
     assert store.get([record.id], [record.scope]) == {record.id: record}
     assert store.count_unembedded() == 1
     assert [each[0] for each in store.unembedded(EMBEDDER, 10)] == [record.id]
-    assert record.id not in {change.id for change in store.vector_changes(0, EMBEDDER)}
+    assert record.id not in {change.id for change in store.changes(0, EMBEDDER) if change.vectors is not None}
 
 
 def test_late_vectors_are_news_to_whoever_has_caught_up(store: RecordStore, add: Add, vectors_of: VectorsOf) -> None:
@@ -44,7 +44,7 @@ def test_late_vectors_are_news_to_whoever_has_caught_up(store: RecordStore, add:
     late = {add_without_vectors(store, text).id for text in ("one", "two")}
     seen = store.revision()
     embed_all(store, vectors_of)
-    changes = list(store.vector_changes(seen, EMBEDDER))
+    changes = list(store.changes(seen, EMBEDDER))
     assert {change.id for change in changes} == late
     assert sorted({change.change for change in changes}) == [seen + 1, seen + 2]
     assert store.revision() == seen + 2
@@ -124,10 +124,10 @@ def test_a_refused_text_waits_no_longer_and_has_no_vectors(
     for each in (store, open_store()):
         assert (each.count_unembedded(), each.count_refused(EMBEDDER)) == (0, 1)
         assert each.unembedded(EMBEDDER, 10) == []
-        assert record.id not in {one.id for one in each.vector_changes(0, EMBEDDER)}
+        assert record.id not in {one.id for one in each.changes(0, EMBEDDER) if one.vectors is not None}
     late = add_without_vectors(store, "late")
     embed_all(store, vectors_of)
-    assert late.id in {one.id for one in store.vector_changes(seen, EMBEDDER)}
+    assert late.id in {one.id for one in store.changes(seen, EMBEDDER) if one.vectors is not None}
     assert store.get([record.id], [record.scope]) == {record.id: record}
 
 
@@ -156,7 +156,7 @@ def test_a_text_that_changed_since_it_was_refused_waits_again(
     with store.write() as transaction:
         transaction.update(replace(record, text="taken"), vectors_of(1))
     assert (store.count_unembedded(), store.count_refused(EMBEDDER)) == (0, 0)
-    assert record.id in {one.id for one in store.vector_changes(0, EMBEDDER)}
+    assert record.id in {one.id for one in store.changes(0, EMBEDDER) if one.vectors is not None}
 
 
 def test_refusals_are_forgotten_on_request_and_with_their_embedder(

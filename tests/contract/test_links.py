@@ -7,7 +7,7 @@ from typing import Any
 from mcp_memory.domain.model.records import Entity, Record, Relation
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.model.tasks import Task
-from mcp_memory.ports import LinkChange, RecordStore, TaskLink, Vectors
+from mcp_memory.ports import RecordChange, RecordStore, TaskLink, Vectors
 
 Add = Callable[..., Record]
 HERE = RecordFilter(scopes=("shared/here",))
@@ -26,8 +26,8 @@ def with_entity(store: RecordStore, *names: str) -> frozenset[str]:
     return store.matching_ids(replace(HERE, entities=frozenset(names)))
 
 
-def changes(store: RecordStore, since: int = 0) -> dict[str, LinkChange]:
-    return {change.id: change for change in store.link_changes(since)}
+def changes(store: RecordStore, since: int = 0) -> dict[str, RecordChange]:
+    return {change.id: change for change in store.changes(since)}
 
 
 def test_found_entities_are_told_from_given_ones_and_filter_alike(store: RecordStore, add: Add) -> None:
@@ -156,7 +156,7 @@ def test_changes_of_links_tell_what_a_record_is_joined_to_now(store: RecordStore
     )  # fmt: skip
     first = changes(store)
     assert list(first) == [plain.id, rich.id]
-    bare = LinkChange(change=first[plain.id].change, id=plain.id, scope="shared/here", is_live=True)
+    bare = RecordChange(change=first[plain.id].change, id=plain.id, scope="shared/here", is_live=True)
     assert first[plain.id] == bare
     told = first[rich.id]
     assert (told.task_id, told.branch_id, told.superseded_by) == ("t1", "t1", plain.id)

@@ -126,7 +126,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
 
     @invariant()
     def every_record_has_its_vector(self) -> None:
-        latest = {change.id: change for change in self.other.vector_changes(0, "model")}
+        latest = {change.id: change for change in self.other.changes(0, "model")}
         present = {record_id: change for record_id, change in latest.items() if change.vectors is not None}
         assert {i: (change.scope, change.is_live) for i, change in present.items()} == {
             record.id: (record.scope, record.is_live) for record in self.model.values()
@@ -134,7 +134,7 @@ class StoreAgainstDict(RuleBasedStateMachine):
 
     @invariant()
     def every_record_has_the_terms_of_its_text(self) -> None:
-        present = {change.id: change for change in self.other.term_changes(0) if change.terms is not None}
+        present = {change.id: change for change in self.other.changes(0) if change.terms is not None}
         assert {i: (change.scope, change.is_live, change.terms) for i, change in present.items()} == {
             record.id: (record.scope, record.is_live, packed_terms(record.text)) for record in self.model.values()
         }

@@ -18,6 +18,7 @@ from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Record, Status
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports import RecordStore, UsualCosine, Vectors, VectorStore
+from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma import ChromaVectorStore, Place
 from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -57,7 +58,7 @@ def make(request: pytest.FixtureRequest, index_process: SharedProcess) -> Iterat
 
     @contextmanager
     def opened(records: RecordStore, embedder: str) -> Generator[VectorStore]:
-        exact = ExactVectorStore(records, embedder, mismatch)
+        exact = ExactVectorStore(Follower(records), embedder, mismatch)
         if request.param == "exact":
             yield exact
             return

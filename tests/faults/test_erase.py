@@ -148,7 +148,7 @@ def test_a_reader_that_never_pauses_delays_the_purge_but_does_not_undo_it(
     record_id = plant(app, me, others=4)
     wanted = needles(app, SECRET, EARLIER)
     reader = SqliteRecordStore(tmp_path / "data", app._embedder.id)  # pyright: ignore[reportPrivateUsage]
-    changes = reader.vector_changes(0, app._embedder.id)  # pyright: ignore[reportPrivateUsage]
+    changes = reader.changes(0, app._embedder.id)  # pyright: ignore[reportPrivateUsage]
     next(changes)
     forgotten = app.forget([record_id], "erase", me)
     assert (forgotten.done, forgotten.purged) == ((record_id,), False)
@@ -174,7 +174,7 @@ def test_the_file_is_rewritten_once_however_long_a_reader_stays(
     record_id = plant(app, me, others=4)
     wanted = needles(app, SECRET, EARLIER)
     reader = SqliteRecordStore(tmp_path / "data", app._embedder.id)  # pyright: ignore[reportPrivateUsage]
-    changes = reader.vector_changes(0, app._embedder.id)  # pyright: ignore[reportPrivateUsage]
+    changes = reader.changes(0, app._embedder.id)  # pyright: ignore[reportPrivateUsage]
     next(changes)
     app.forget([record_id], "erase", me)
     log = tmp_path / "data" / "memory.db-wal"

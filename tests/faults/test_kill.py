@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.index import InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
 
@@ -81,9 +82,9 @@ def test_writers_killed_at_random_moments_lose_nothing(tmp_path: Path, seed: int
             time.sleep(0.001)
         writer.kill()
     store = SqliteRecordStore(tmp_path, "kill-embedder")
-    keywords = InformationKeywordStore(store)
+    keywords = InformationKeywordStore(Follower(store))
     where = RecordFilter(scopes=("shared/test",))
-    vectors = {change.id for change in store.vector_changes(0, "kill-embedder")}
+    vectors = {change.id for change in store.changes(0, "kill-embedder") if change.vectors is not None}
     for writer in writers:
         assert writer.acknowledged
         for word, ids in writer.acknowledged.items():

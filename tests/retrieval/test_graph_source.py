@@ -13,6 +13,7 @@ from mcp_memory.domain.text.words import query_terms
 from mcp_memory.retrieval.graph import GraphSource
 from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.stores.filters import BitmapFilterIndex
+from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.index import InformationKeywordStore
 
 WHERE = RecordFilter(scopes=("shared/test",))
@@ -20,7 +21,9 @@ WHERE = RecordFilter(scopes=("shared/test",))
 
 @pytest.fixture
 def source(app: App) -> GraphSource:
-    return GraphSource(app.records, BitmapFilterIndex(app.records), app.graph, InformationKeywordStore(app.records))
+    return GraphSource(
+        app.records, BitmapFilterIndex(Follower(app.records)), app.graph, InformationKeywordStore(Follower(app.records))
+    )
 
 
 def store(app: App, *items: NewRecord) -> list[str]:

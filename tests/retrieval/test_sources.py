@@ -16,6 +16,7 @@ from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.stores.filters import BitmapFilterIndex
+from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.index import InformationKeywordStore
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
@@ -30,9 +31,9 @@ def mismatch(stored: str, configured: str) -> str:
 
 @pytest.fixture
 def sources(app: App, embedder: MiniLMEmbedder) -> Sources:
-    vectors = ExactVectorStore(app.records, embedder.id, mismatch)
-    filters = BitmapFilterIndex(app.records)
-    keywords = KeywordSource(app.records, filters, InformationKeywordStore(app.records))
+    vectors = ExactVectorStore(Follower(app.records), embedder.id, mismatch)
+    filters = BitmapFilterIndex(Follower(app.records))
+    keywords = KeywordSource(app.records, filters, InformationKeywordStore(Follower(app.records)))
     every = [keywords, VectorSource(app.records, filters, vectors), TimeSpanSource(filters)]
     return {source.name: source for source in every}
 

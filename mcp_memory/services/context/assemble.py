@@ -36,15 +36,16 @@ from mcp_memory.domain.model.strategy import (
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.tokens import EXACT, ModelFactor
 from mcp_memory.domain.text.prompt_safety import author, is_own
+from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.errors import NotFound, StoreUnavailable
-from mcp_memory.ports import Clock, FilterIndex, GraphStore, RecordStore, TokenCounter, VectorStore
+from mcp_memory.ports import Clock, FilterIndex, GraphStore, RecordStore, Snapshots, TokenCounter, VectorStore
 from mcp_memory.services.context.candidates import Gathered, Gathering, Question
 from mcp_memory.services.context.choose_strategy import Choosing
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, Draft, Order, compose
 from mcp_memory.services.context.follow_up import Built, FollowingUp
 from mcp_memory.services.memory.echo_filter import GivenOut
 from mcp_memory.services.memory.visibility import hidden_branches, stack_of, visible_to
-from mcp_memory.services.retrieval.search import Querying
+from mcp_memory.services.retrieval.search import Querying, Read
 
 CALLER_TEXT_SHARE = 4
 """The caller's own additional text takes at most a quarter of the budget."""
@@ -105,6 +106,7 @@ class AssembleContext:
     def __init__(
         self,
         records: RecordStore,
+        snapshots: Snapshots,
         vectors: VectorStore,
         querying: Querying,
         graph: GraphStore,
@@ -120,6 +122,7 @@ class AssembleContext:
     ) -> None:
         """Identities and constraints that other agents stored enter where `takes_guidance`."""
         self._records = records
+        self._snapshots = snapshots
         self._vectors = vectors
         self._gathering = Gathering(records, querying, graph, filters, takes_guidance=takes_guidance)
         self._querying = querying
@@ -144,14 +147,18 @@ class AssembleContext:
         """
         started = time.perf_counter()
         measure, digest = self._measure(factor), _request_digest(request)
-        key = (digest, request.explain, request.notice, caller, factor, self._records.revision())
-        built = self._following.built(key)
-        is_cached = built is not None
-        if built is None:
-            built = self._build(request, caller, measure, digest)
-            if not built.metadata["degraded"]:  # What could not be asked may be back at once.
-                self._following.keep(key, built)
-        block, told = self._following.follow(request.previous, built, caller, measure)
+        key = (digest, request.explain, request.notice, caller, factor)
+        # Embedding takes long: before the snapshot, unless it is needless, or goals are asked as well.
+        is_needed = not self._following.keeps(key) and pick_strategy(request.query.strip())[0] != "recent"
+        read = self._read(request.query.strip()) if is_needed else None
+        with self._snapshots.snapshot() as revision:
+            built = self._following.built(key, revision)
+            is_cached = built is not None
+            if built is None:
+                built = self._build(request, read, caller, measure, digest)
+                if not built.metadata["degraded"]:  # What could not be asked may be back at once.
+                    self._following.keep(key, revision, built)
+            block, told = self._following.follow(request.previous, built, caller, measure)
         metadata = {**built.metadata, **self._told(factor, started), **told, "cached": is_cached}
         report = replace(block.report, metadata=metadata)
         self._given_out.note(caller, ((component.id, component.text) for component in report.components))
@@ -169,15 +176,16 @@ class AssembleContext:
         Raises:
             NotFound: this process knows no such context, or the caller no such record.
         """
-        record = self._records.get([record_id], caller.scopes).get(record_id)
-        is_hidden = record is None or record.branch_id in hidden_branches(self._records, caller)
-        if record is None or is_hidden or not record.holds:
-            raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
-        measure = self._measure(factor)
-        each = Scored(candidate=Candidate(record=record, source="added", relevance=1.0), score=1.0, parts={})
-        name, section = author(record.agent, caller), SECTION_OF_KIND[record.kind]
-        item = record_item(each, measure, section=section, share=REST, author=name)
-        block = self._following.with_first(context_id, item, caller, measure)
+        with self._snapshots.snapshot():
+            record = self._records.get([record_id], caller.scopes).get(record_id)
+            is_hidden = record is None or record.branch_id in hidden_branches(self._records, caller)
+            if record is None or is_hidden or not record.holds:
+                raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
+            measure = self._measure(factor)
+            each = Scored(candidate=Candidate(record=record, source="added", relevance=1.0), score=1.0, parts={})
+            name, section = author(record.agent, caller), SECTION_OF_KIND[record.kind]
+            item = record_item(each, measure, section=section, share=REST, author=name)
+            block = self._following.with_first(context_id, item, caller, measure)
         if block is None:
             raise NotFound(f"No context {context_id!r} is kept here; call `assemble_context` for a new one.")
         self._records.keep_context(block.report, caller, self._clock())
@@ -187,8 +195,13 @@ class AssembleContext:
         """Drop what was kept of built blocks: something that stands in them was erased."""
         self._following.forget()
 
-    def _build(self, request: ContextRequest, caller: Caller, measure: Measure, digest: str) -> Built:
-        """The whole block for a request, as if nothing had been shown before."""
+    def _read(self, asked: str) -> Read | None:
+        return self._querying.read(asked) if asked else None
+
+    def _build(
+        self, request: ContextRequest, read: Read | None, caller: Caller, measure: Measure, digest: str
+    ) -> Built:
+        """The whole block for a request, as if nothing had been shown before; `read` is its query, or None."""
         now = self._clock()
         stack = stack_of(self._records, caller, request.task_id)
         budget = request.max_tokens or self._default_max_tokens
@@ -196,7 +209,8 @@ class AssembleContext:
         if request.decay_hours is not None:
             overrides["decay_hours"] = request.decay_hours
         chosen = self._choosing(request.strategy, request.query, overrides, stack, budget)
-        read = self._querying.read(chosen.asked) if chosen.asked else None
+        if read is None or chosen.asked != request.query.strip():
+            read = self._read(chosen.asked)
         question = Question(
             read=read,
             where=self._filter(request, caller, stack),

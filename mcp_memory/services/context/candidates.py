@@ -187,10 +187,10 @@ class Gathering:
     def _ranked(self, question: Question, recent: Mapping[str, str]) -> Gathered:
         assert question.read is not None
         limit = max(CANDIDATES_PER_SOURCE, question.budget // CANDIDATE_TOKENS)
-        rankings = [self._querying.rank_read(question.read, question.where, limit, also=recent)]
+        rankings = [self._querying.rank(question.read, question.where, limit, also=recent)]
         if missing := self._missing_kinds(question, rankings[0]):
             most = max(question.strategy.limits[kind] for kind in missing)
-            rankings.append(self._querying.rank_read(question.read, replace(question.where, kinds=missing), most))
+            rankings.append(self._querying.rank(question.read, replace(question.where, kinds=missing), most))
         hits = {hit.id: hit for ranking in reversed(rankings) for hit in ranking.hits}
         kinds: dict[str, Kind] = {i: kind for ranking in rankings for i, kind in ranking.kinds.items()}
         ordered = sorted(hits.values(), key=lambda hit: (hit.score, hit.id), reverse=True)

@@ -63,19 +63,26 @@ class FollowingUp:
     def __init__(self, records: RecordStore, clock: Clock) -> None:
         self._records = records
         self._clock = clock
-        self._cached: OrderedDict[Hashable, tuple[float, Built]] = OrderedDict()
+        self._cached: OrderedDict[Hashable, tuple[float, int, Built]] = OrderedDict()
         self._shown: OrderedDict[tuple[str, str, str, str], _Shown] = OrderedDict()
         self._lock = threading.Lock()
 
-    def built(self, key: Hashable) -> Built | None:
-        """What was kept under this key half a minute ago or less."""
+    def keeps(self, key: Hashable) -> bool:
+        """True where something is kept under this key, of whichever revision."""
         with self._lock:
-            at, built = self._cached.get(key, (0.0, None))
-            return built if built and 0 <= self._clock() - at <= CACHED_SECONDS else None
+            return key in self._cached
 
-    def keep(self, key: Hashable, built: Built) -> None:
+    def built(self, key: Hashable, revision: int) -> Built | None:
+        """What was kept under this key at this revision half a minute ago or less."""
         with self._lock:
-            self._cached[key] = (self._clock(), built)
+            at, kept_at, built = self._cached.get(key, (0.0, 0, None))
+            is_fresh = kept_at == revision and 0 <= self._clock() - at <= CACHED_SECONDS
+            return built if is_fresh else None
+
+    def keep(self, key: Hashable, revision: int, built: Built) -> None:
+        with self._lock:
+            self._cached[key] = (self._clock(), revision, built)
+            self._cached.move_to_end(key)
             while len(self._cached) > CACHED:
                 self._cached.popitem(last=False)
 

@@ -17,8 +17,9 @@ from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.prompt_safety import author, is_own
 from mcp_memory.ports import Clock, RecordStore, TokenCounter
+from mcp_memory.ports import Clock, RecordStore, Snapshots, TokenCounter
 from mcp_memory.services.memory.visibility import stack_of, visible_to
-from mcp_memory.services.retrieval.search import Querying
+from mcp_memory.services.retrieval.search import Querying, Read
 
 LEARNT: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "episode", "summary"})
 """What was said stays in the log, where recall finds it: a few lines have no room for it."""
@@ -58,11 +59,19 @@ class Reminding:
     """Thread-safe. Gives less than `assemble_context`: neither tasks nor what always applies, and nothing by chance."""
 
     def __init__(
-        self, records: RecordStore, querying: Querying, counter: TokenCounter, clock: Clock, *, takes_guidance: bool
+        self,
+        records: RecordStore,
+        snapshots: Snapshots,
+        querying: Querying,
+        counter: TokenCounter,
+        clock: Clock,
+        *,
+        takes_guidance: bool,
     ) -> None:
         """Constraints that other agents stored enter where `takes_guidance`."""
         self._takes_guidance = takes_guidance
         self._records = records
+        self._snapshots = snapshots
         self._querying = querying
         self._counter = counter
         self._clock = clock
@@ -77,7 +86,9 @@ class Reminding:
         asked = _ends(prompt)
         if pick_strategy(asked)[0] == "recent":  # It names no subject: "go on".
             return Reminder()
-        found = self._found(asked, known, caller)
+        read = self._querying.read(asked)  # Embedding takes long: before the snapshot.
+        with self._snapshots.snapshot():
+            found = self._found(read, known, caller)
         shown = self._fitted(found, asked, max_tokens, caller, factor)
         if not shown:
             return Reminder()
@@ -98,9 +109,9 @@ class Reminding:
         self._records.touch(sorted(there), now)
         return Reminder(text=text, ids=tuple(each.record.id for each in shown))
 
-    def _found(self, asked: str, known: Collection[str], caller: Caller) -> list[tuple[Fused, Record]]:
+    def _found(self, read: Read, known: Collection[str], caller: Caller) -> list[tuple[Fused, Record]]:
         """What is above the floor and holds, best first, each thing once."""
-        ranking = self._querying.rank(asked, self._filter(known, caller))
+        ranking = self._querying.rank(read, self._filter(known, caller))
         near = [hit for hit in ranking.hits if hit.id not in known and _is_called_for(hit)]
         records = self._records.get([hit.id for hit in near[:LOOKED_AT]], caller.scopes)
         held = [

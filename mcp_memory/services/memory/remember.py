@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,7 +13,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.text.short_forms import remeasured
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
-from mcp_memory.ports import Clock, RecordStore, TokenCounter, Transaction, VectorStore
+from mcp_memory.ports import Clock, RecordStore, Snapshots, TokenCounter, Transaction, VectorStore
 from mcp_memory.services.memory.echo_filter import GivenOut
 from mcp_memory.services.memory.prepare_record import Draft, Drafting, record_of
 from mcp_memory.services.memory.supersede import successors, supersede
@@ -45,6 +46,7 @@ class Remember:
     def __init__(
         self,
         records: RecordStore,
+        snapshots: Snapshots,
         vectors: VectorStore,
         drafting: Drafting,
         counter: TokenCounter,
@@ -52,6 +54,7 @@ class Remember:
         clock: Clock,
     ) -> None:
         self._records = records
+        self._snapshots = snapshots
         self._vectors = vectors
         self._drafting = drafting
         self._counter = counter
@@ -75,9 +78,11 @@ class Remember:
         with self._records.write() as transaction:
             stored = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
         outcomes = [replace(one, cleaned=draft.cleaned) for draft, one in zip(drafts, stored, strict=True)]
-        if not advise:
-            return outcomes
-        return [self._with_similar(draft, outcome, caller) for draft, outcome in zip(drafts, outcomes, strict=True)]
+        if advise:
+            # Near-duplicates are advice: a search that fails does not undo an acknowledged write.
+            with suppress(StoreUnavailable), self._snapshots.snapshot():
+                return [self._with_similar(*each, caller) for each in zip(drafts, outcomes, strict=True)]
+        return outcomes
 
     def _prepare(self, items: Sequence[NewRecord], caller: Caller) -> list[Draft]:
         cleaned = [self._drafting.clean(item, caller) for item in items]
@@ -185,16 +190,13 @@ class Remember:
         )
 
     def _with_similar(self, draft: Draft, outcome: Remembered, caller: Caller) -> Remembered:
-        """Add near-duplicates by meaning. They are advice: a search that fails does not undo an acknowledged write."""
+        """Add near-duplicates by meaning. Raises StoreUnavailable where they cannot be searched."""
         vectors = draft.made.vectors if draft.made else None
         if outcome.status != "stored" or vectors is None or draft.item.kind in LOG_KINDS:
             return outcome
         hidden = hidden_branches(self._records, caller)
         exclude = (outcome.id, *outcome.similar, *draft.item.supersedes)
-        try:
-            near = self._vectors.search(vectors[0], (draft.scope,), SIMILAR_SHOWN, exclude=exclude)
-        except StoreUnavailable:
-            return outcome
+        near = self._vectors.search(vectors[0], (draft.scope,), SIMILAR_SHOWN, exclude=exclude)
         alike = tuple(record_id for record_id, cosine in near.items() if cosine >= SIMILAR_COSINE)
         similar = (*outcome.similar, *alike)
         if hidden:

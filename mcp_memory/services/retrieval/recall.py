@@ -12,11 +12,11 @@ from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tokens import EXACT, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.ports import Clock, RecordStore, SessionLogStore, TokenCounter
+from mcp_memory.ports import Clock, RecordStore, SessionLogStore, Snapshots, TokenCounter
 from mcp_memory.services.memory.echo_filter import GivenOut
 from mcp_memory.services.memory.visibility import hidden_branches, readable, visible_to
 from mcp_memory.services.retrieval.results import cut, fit, shown_record, shown_stand_in, shown_task
-from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying
+from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying, Read
 
 FLOOR_COSINE = 0.1
 """Below it, and without a word in common, a record has nothing to do with the query (unrelated texts: 0 to 0.1)."""
@@ -69,6 +69,7 @@ class Recall:
     def __init__(
         self,
         records: RecordStore,
+        snapshots: Snapshots,
         logs: SessionLogStore,
         querying: Querying,
         counter: TokenCounter,
@@ -76,6 +77,7 @@ class Recall:
         clock: Clock,
     ) -> None:
         self._records = records
+        self._snapshots = snapshots
         self._logs = logs
         self._querying = querying
         self._counter = counter
@@ -92,23 +94,26 @@ class Recall:
             StoreUnavailable: no source could answer.
         """
         budget = int(request.max_tokens / factor.factor) - ENVELOPE_TOKENS
-        if request.ids:
-            if request.query:
-                raise InvalidRequest("Give either query or ids, not both.")
-            answer = self._open(request, caller, budget)
-        elif request.query.strip():
-            answer = self._search(request, caller, budget)
-        else:
-            answer = self._list(request, caller, budget)
+        if request.ids and request.query:
+            raise InvalidRequest("Give either query or ids, not both.")
+        # Embedding takes long: before the snapshot.
+        read = self._querying.read(request.query) if request.query.strip() else None
+        with self._snapshots.snapshot():
+            if request.ids:
+                answer = self._open(request, caller, budget)
+            elif read is not None:
+                answer = self._search(read, request, caller, budget)
+            else:
+                answer = self._list(request, caller, budget)
         shown = [] if is_account(request) else [(str(r["id"]), str(r["text"])) for r in answer.results]
         if shown:
             self._given_out.note(caller, shown)
             self._records.touch([record_id for record_id, _ in shown], self._clock())
         return answer
 
-    def _search(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
+    def _search(self, read: Read, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         wanted = max(CANDIDATES_PER_SOURCE, request.offset + request.limit + 1)
-        ranking = self._querying.rank(request.query, self._filter(request, caller), wanted)
+        ranking = self._querying.rank(read, self._filter(request, caller), wanted)
         # One more than is shown tells whether there are more.
         hits = list(islice(filter(is_relevant, ranking.hits), request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.model.records import Instant, Kind
@@ -85,14 +86,13 @@ class Querying:
         self._pool = pool
         self._clock = clock
 
-    def rank(self, text: str, where: RecordFilter, limit: int = CANDIDATES_PER_SOURCE) -> Ranking:
-        """All candidates of the query within the filter, superseded ones below what replaced them."""
-        return self.rank_read(self.read(text), where, limit)
-
-    def rank_read(
+    def rank(
         self, read: Read, where: RecordFilter, limit: int = CANDIDATES_PER_SOURCE, also: Collection[str] = ()
     ) -> Ranking:
-        """`rank` for a query read before; `also` names further candidates, which pass the filter."""
+        """All candidates of the query within the filter, superseded ones below what replaced them.
+
+        `also` names further candidates, which pass the filter.
+        """
         evidence = self.weigh(read, where, limit, also)
         hits = fuse(
             evidence.rankings,
@@ -193,8 +193,11 @@ class Querying:
     ) -> dict[str, Mapping[str, float]]:
         """Every source at once; one that fails is named in `degraded` and the others answer."""
         asked: dict[str, Future[Mapping[str, float]]] = {
-            source.name: self._pool.submit(source.search, query, where, limit) for source in self._sources
+            # Each reads the revision of the request, and is done before the request ends.
+            source.name: self._pool.submit(copy_context().run, source.search, query, where, limit)
+            for source in self._sources
         }
+        wait(asked.values())
         rankings: dict[str, Mapping[str, float]] = {}
         failures: list[StoreUnavailable] = []
         for name, answer in asked.items():

@@ -35,10 +35,11 @@ class Checkpointing:
 
         Raises StoreUnavailable.
         """
-        text = self._text(stack_of(self._records, caller), self._logs.log(caller))
+        with self._records.snapshot():
+            stack, log, former = stack_of(self._records, caller), self._logs.log(caller), self.latest(caller)
+        text = self._text(stack, log)
         if not text:
             return None
-        former = self.latest(caller)
         return NewRecord(
             text=text, kind="event", importance=IMPORTANCE, tags=(TAG,), supersedes=(former.id,) if former else ()
         )

@@ -125,10 +125,10 @@ class Compact:
         usual = self.options(request.preset, request.window, factor)
         if request.undo:
             return self._undo(request, caller, usual, factor)
-        log = self._logs.log(caller)
-        options, note = adapted(usual, makeup(log), self._wanting(caller))
+        with self._records.snapshot():  # Committing checks that the log is still this one.
+            log, wanting, told = self._logs.log(caller), self._wanting(caller), self._told(caller)
+        options, note = adapted(usual, makeup(log), wanting)
         options = self._with_passes(options, request)
-        told = self._told(caller)
         begun = Begun(caller=caller, trigger=request.trigger, tokens_before=log.tokens)
         writer = self._summing_up.writer(request.summarizer, request.prompt, request.instructions)
         course = Course(
@@ -140,12 +140,14 @@ class Compact:
         else:
             asked = self._run_all(course, request)
         self._logs.keep_pass_runs(course.runs, caller, self._clock(), course.begun.number)
+        with self._records.snapshot():
+            done, made = self._compacted(request, caller, usual, factor, log.tokens), self._made(course, told)
         return replace(
-            self._compacted(request, caller, usual, factor, log.tokens),
+            done,
             number=course.begun.number,
             runs=tuple(course.runs),
             log=course.log,
-            made=self._made(course, told),
+            made=made,
             extracted=tuple(course.extracted),
             adapted=note,
             written=writer.outcome(),

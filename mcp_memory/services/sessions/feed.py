@@ -75,8 +75,9 @@ class Feeding:
 
     def _feed(self, told: Sequence[NewRecord], caller: Caller) -> Fed:
         drafts = [self._clean(item, caller) for item in told]
-        said = self._logs.said(caller)
-        waiting = [drafts[place] for place in new_places(_told(drafts), _lines(said), self._live(caller))]
+        with self._records.snapshot():  # The transactions look for what was said since.
+            said, live = self._logs.said(caller), self._live(caller)
+        waiting = [drafts[place] for place in new_places(_told(drafts), _lines(said), live)]
         stored: list[Draft] = []
         last = said[-1].id if said else None
         while waiting:

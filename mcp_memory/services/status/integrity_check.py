@@ -134,8 +134,9 @@ class Examining:
             )
 
     def _examine_links(self, *, mend: bool) -> Iterator[Finding]:
-        links = [link for link in self._records.link_changes(0) if not link.is_erased]
-        tasks = {task.id: task for task in self._records.task_links(0)}  # Read later: none is ever taken away.
+        with self._records.snapshot():
+            links = [change for change in self._records.changes(0) if not change.is_erased]
+            tasks = {task.id: task for task in self._records.task_links(0)}
         parents = {task.id: task.parent_id for task in tasks.values() if task.parent_id}
         successors = {link.id: link.superseded_by for link in links if link.superseded_by}
         records = {link.id for link in links}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 
 from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
-from mcp_memory.ports import GraphNode, LinkChange
+from mcp_memory.ports import GraphNode, RecordChange
 
 ALIAS_WEIGHT = 1.0
 MAX_ALIASES = 20
@@ -74,7 +74,7 @@ class ScopeGraph:
             for end in (one, other):
                 self._move(end, self.degree(end) - 1, self.degree(end))
 
-    def put(self, change: LinkChange) -> None:
+    def put(self, change: RecordChange) -> None:
         """Add what a record links, which has no links of its own here yet."""
         record: GraphNode = ("record", change.id)
         for key in change.mentions:
@@ -123,7 +123,7 @@ class ScopeGraph:
         )
         return frozenset((*edges, *stated, *aliased))
 
-    def _state(self, change: LinkChange) -> None:
+    def _state(self, change: RecordChange) -> None:
         weights: dict[_Pair, float] = {}
         for source, _, target, weight in change.relations:
             pair = _pair(source, target)

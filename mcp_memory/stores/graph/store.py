@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import fsum
@@ -12,6 +11,8 @@ from mcp_memory.domain.model.graph import KnownEntity, KnownRelation, Reached, s
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports import Connection, GraphNode, GraphSummary, LinkChange, RecordStore
+from mcp_memory.ports import Connection, GraphNode, GraphSummary, RecordChange, TaskLink
+from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.facts import described, known_things, related
 from mcp_memory.stores.graph.view import GraphView, Place
 
@@ -20,15 +21,16 @@ if TYPE_CHECKING:
 
 
 class NetworkxGraphStore:
-    """Implements `GraphStore`. The first call reads the truth's links, later ones what changed."""
+    """Implements `GraphStore`."""
 
-    def __init__(self, records: RecordStore) -> None:
-        self._records = records
-        self._lock = threading.Lock()
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+        self._records = follower.records
         self._graph = _Graph()
+        follower.attach(self)
 
     def mentioned(self, text: str, scopes: Sequence[str], hidden: Collection[str] = ()) -> Mapping[str, float]:
-        with self._lock:
+        with self._follower.snapshot():
             view = self._view(scopes, hidden)
             return view.weights(view.named_in(text))
 
@@ -45,7 +47,7 @@ class NetworkxGraphStore:
             return {}
         total = fsum(seeds.values())
         start: dict[GraphNode, float] = {("entity", key): weight / total for key, weight in seeds.items()}
-        with self._lock:
+        with self._follower.snapshot():
             reached = spread(start, self._view(scopes, hidden).neighbours)
         found = {record_id: hit.activation for record_id, hit in _records(reached)}
         wanted = set(found) if only is None else found.keys() & only
@@ -61,10 +63,10 @@ class NetworkxGraphStore:
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Sequence[KnownEntity]:
-        with self._lock:
+        with self._follower.snapshot():
             view = self._view(scopes, hidden).narrowed(only, exclude)
             things = known_things(view, keys, more)
-        return described(things, self._records, _truth_of(scopes, hidden, exclude), only)
+            return described(things, self._records, _truth_of(scopes, hidden, exclude), only)
 
     def relations(
         self,
@@ -76,7 +78,7 @@ class NetworkxGraphStore:
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Sequence[KnownRelation]:
-        with self._lock:
+        with self._follower.snapshot():
             view = self._view(scopes, hidden).narrowed(only, exclude)
             return related(view, self._records, _truth_of(scopes, hidden, exclude), keys, depth, limit)
 
@@ -84,7 +86,7 @@ class NetworkxGraphStore:
         self, record_id: str, scopes: Sequence[str], limit: int, hidden: Collection[str] = ()
     ) -> Sequence[Connection]:
         start: GraphNode = ("record", record_id)
-        with self._lock:
+        with self._follower.snapshot():
             view = self._view(scopes, hidden)
             reached = spread({start: 1.0}, view.neighbours) if view.sees(start) else {}
         others = ((near, hit) for near, hit in _records(reached) if near != record_id)
@@ -94,27 +96,31 @@ class NetworkxGraphStore:
         ]
 
     def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary:
-        with self._lock:
+        with self._follower.snapshot():
             return self._view(scopes, hidden).summary()
 
     def check(self) -> Sequence[str]:
-        fresh = _Graph()
-        with self._lock:
-            self._graph.catch_up(self._records)
-            fresh.catch_up(self._records)
-            return list(self._graph.differences(fresh))
+        with self._follower.snapshot():
+            return list(self._graph.differences(self._read_anew()))
 
     def rebuild(self) -> None:
-        with self._lock:
-            self._graph = _Graph()
+        with self._follower.snapshot():
+            self._graph = self._read_anew()
+
+    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+        self._graph.apply(changes, tasks)
+
+    def _read_anew(self) -> _Graph:
+        graph = _Graph()
+        graph.apply(self._records.changes(0), self._records.task_links(0))
+        return graph
 
     def _view(self, scopes: Sequence[str], hidden: Collection[str]) -> GraphView:
-        self._graph.catch_up(self._records)
         return self._graph.seen_from(frozenset(scopes), frozenset(hidden))
 
 
 class _Graph:
-    """All scopes' graphs, where each live record is, and how far the change sequence has been followed."""
+    """All scopes' graphs, and where each live record is."""
 
     def __init__(self) -> None:
         self._scopes: dict[str, ScopeGraph] = {}
@@ -122,7 +128,6 @@ class _Graph:
         self._population: Counter[Place] = Counter()
         self._shared: dict[Place, Place] = {}
         self._replaced: set[str] = set()
-        self.applied = 0
 
     def seen_from(self, scopes: frozenset[str], hidden: frozenset[str]) -> GraphView:
         graphs = [self._scopes[scope] for scope in sorted(scopes) if scope in self._scopes]
@@ -134,18 +139,12 @@ class _Graph:
             replaced=self._replaced,
         )  # fmt: skip
 
-    def catch_up(self, records: RecordStore) -> None:
-        """Apply what was committed since the last call, by whichever process."""
-        revision = records.revision()
-        if revision == self.applied:
-            return
-        for task in records.task_links(self.applied):
+    def apply(self, changes: Iterable[RecordChange], tasks: Iterable[TaskLink]) -> None:
+        for task in tasks:
             if task.parent_id:
                 self._scope(task.scope).join(("task", task.id), ("task", task.parent_id))
-        for change in records.link_changes(self.applied):
+        for change in changes:
             self._apply(change)
-        # As it was before they were read: what was committed meanwhile is applied again next time, to no effect.
-        self.applied = revision
 
     def differences(self, other: _Graph) -> Iterator[str]:
         """What is not the same in both, scope by scope."""
@@ -159,7 +158,7 @@ class _Graph:
     def _links(self, scope: str) -> frozenset[tuple[str, ...]]:
         return self._scopes[scope].links() if scope in self._scopes else frozenset()
 
-    def _apply(self, change: LinkChange) -> None:
+    def _apply(self, change: RecordChange) -> None:
         if (place := self._places.pop(change.id, None)) is not None:
             self._population[place] -= 1
             self._scopes[place.scope].take_back(change.id)
@@ -184,7 +183,7 @@ class _Graph:
 
 
 def _truth_of(scopes: Sequence[str], hidden: Collection[str], exclude: Collection[str]) -> RecordFilter:
-    """What the truth may be asked for: it may have moved on since the graph caught up."""
+    """What the truth may be asked for."""
     return RecordFilter(scopes=tuple(scopes), hidden_branches=frozenset(hidden), exclude=frozenset(exclude))
 
 

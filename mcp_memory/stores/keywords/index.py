@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from math import log
 
 import numpy as np
@@ -17,7 +16,8 @@ import numpy as np
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
 from mcp_memory.domain.text.words import stems, term_number
-from mcp_memory.ports import Rarity, RecordStore, TermChange
+from mcp_memory.ports import Rarity, RecordChange, TaskLink
+from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.postings import Scores, Shelf
 
 READ_ON = 0.75
@@ -25,7 +25,6 @@ READ_ON = 0.75
 MOST_RELATIVE = 4.0
 """Times the average length. In a longer text, as a tool's output may be, what is looked for stands in one passage:
 reckoned by the whole of it, its rarest word would say nothing. Over public data recall is as good as unbounded."""
-_LOADED_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +44,15 @@ class InformationKeywordStore:
     how often a word occurs in one record, which BM25 counts, proved to add nothing for texts as short as memories.
     """
 
-    def __init__(self, records: RecordStore) -> None:
-        self._records = records
-        self._applied = 0
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
         self._shelves: dict[str, Shelf] = {}
         self._scope_of: dict[str, str] = {}
         self._last: tuple[object, _Answer] | None = None
         self._unread = frozenset[str]()
         """What the last question excluded; how rare words are does not depend on it."""
         self._lock = threading.Lock()
+        follower.attach(self)
 
     def search(
         self,
@@ -63,7 +62,7 @@ class InformationKeywordStore:
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
-        with self._lock:
+        with self._follower.snapshot():
             scores = self._answer(terms, scopes, exclude).scores
             found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, shelf.within(only, exclude))]
         return _best_first(found, limit)
@@ -76,18 +75,17 @@ class InformationKeywordStore:
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
         wanted, limit = set(record_ids).difference(exclude), len(record_ids)
-        with self._lock:
+        with self._follower.snapshot():
             scores = self._answer(terms, scopes, exclude).scores
             found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, shelf.rows_with(wanted))]
         return _best_first(found, limit)
 
     def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
-        with self._lock:
+        with self._follower.snapshot():
             return self._answer(terms, scopes, self._unread).rarity
 
     def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
-        with self._lock:
-            self._catch_up()
+        with self._follower.snapshot():
             here: dict[str, list[str]] = {}
             for record_id in record_ids:
                 if (scope := self._scope_of.get(record_id)) is not None:
@@ -96,27 +94,17 @@ class InformationKeywordStore:
 
     def _answer(self, terms: Sequence[str], scopes: Sequence[str], exclude: Collection[str]) -> _Answer:
         """The last answer is kept: one recall searches, asks how rare its words are, and scores what others found."""
-        self._catch_up()
-        self._unread = frozenset(exclude)
-        asked = (self._applied, tuple(terms), tuple(scopes), self._unread)
-        if self._last is None or self._last[0] != asked:
-            shelves = [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
-            self._last = (asked, _score(_numbers(terms), shelves, self._unread))
-        return self._last[1]
+        with self._lock:
+            self._unread = frozenset(exclude)
+            asked = (tuple(terms), tuple(scopes), self._unread)
+            if self._last is None or self._last[0] != asked:
+                shelves = [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
+                self._last = (asked, _score(_numbers(terms), shelves, self._unread))
+            return self._last[1]
 
-    def _catch_up(self) -> None:
-        """Apply what was committed since the last call, by whichever process."""
-        applied = self._records.revision()
-        if applied == self._applied:
-            return
-        changes = self._records.term_changes(self._applied)
-        while some := list(islice(changes, _LOADED_AT_ONCE)):
-            self._apply(some)
-            applied = max(applied, some[-1].change)
-        self._applied = applied
-
-    def _apply(self, changes: Sequence[TermChange]) -> None:
-        put: dict[str, list[TermChange]] = {}
+    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+        self._last = None
+        put: dict[str, list[RecordChange]] = {}
         for change in changes:
             old_scope = self._scope_of.get(change.id)
             if old_scope is not None and (change.terms is None or old_scope != change.scope):

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.ports import TermChange
+from mcp_memory.domain.model.ids import number_of
+from mcp_memory.ports import RecordChange
 from mcp_memory.stores.filters import held_against
 
 _PACKED_TERM = np.dtype([("number", "<u4"), ("count", "u1")])
@@ -52,9 +54,9 @@ class Shelf:
         self.live_records = 0
         self.live_length = 0
 
-    def put(self, changes: Sequence[TermChange]) -> None:
+    def put(self, changes: Sequence[RecordChange]) -> None:
         """Add records or replace them; one whose terms are the same keeps its row, as most changes leave the text."""
-        new: list[TermChange] = []
+        new: list[RecordChange] = []
         for change in changes:
             row = self._rows.get(change.id)
             if row is not None and self._prints[row] == hash(change.terms):
@@ -142,7 +144,7 @@ class Shelf:
         self.live_length += difference * int(self.lengths[row])
         self._live[row] = is_live
 
-    def _append(self, new: Sequence[TermChange]) -> None:
+    def _append(self, new: Sequence[RecordChange]) -> None:
         """Give each record the next row, all of them by a few operations on whole arrays."""
         blobs = [change.terms or b"" for change in new]
         terms = np.frombuffer(b"".join(blobs), _PACKED_TERM)
@@ -162,8 +164,8 @@ class Shelf:
         alone = np.full(len(new), _NONE, np.intp)
         self._before, self._after = np.concatenate([self._before, alone]), np.concatenate([self._after, alone])
         for change in new:
-            if change.session is not None:
-                self._join_session(change.id, change.session)
+            if change.is_turn and change.session_id is not None:
+                self._join_session(change.id, change.session_id)
 
     def _join_session(self, record_id: str, session: str) -> None:
         """Put a turn between those around it; ids sort by time."""

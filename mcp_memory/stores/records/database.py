@@ -8,7 +8,8 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from mcp_memory.errors import SchemaTooNew, StoreBusy, StoreUnavailable
@@ -37,6 +38,38 @@ OPEN_ATTEMPTS = 20
 OPEN_PAUSE_SECONDS = 0.02
 APPLICATION_ID = 0x6D636D6D
 _log = logging.getLogger(__name__)
+_snapshot: ContextVar["Snapshot | None"] = ContextVar("_snapshot", default=None)
+
+
+class Snapshot:
+    """The database as of one moment, for a request and the threads that work for it: they take turns.
+
+    It holds a connection in a read transaction, hence the log: while it is open, no checkpoint begins the log anew.
+    """
+
+    def __init__(self, database: "Database", connection: sqlite3.Connection) -> None:
+        self.database = database
+        self.connection = connection
+        self.revision: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
+        self.turn = threading.RLock()
+
+    @contextmanager
+    def reading(self) -> Generator[int]:
+        """Every read in this context, and in copies of it, is as of the snapshot; yields the revision.
+
+        Raises:
+            StoreUnavailable: at the end, where the files were not sound; what was read is not to be used.
+        """
+        token = _snapshot.set(self)
+        try:
+            yield self.revision
+        finally:
+            _snapshot.reset(token)
+        self.database.require_sound()
+
+    def close(self) -> None:
+        """Let go of the moment, once nothing reads it any more."""
+        self.database.end(self)
 
 
 class Database:
@@ -92,11 +125,59 @@ class Database:
         Raises:
             StoreUnavailable: at the end too, where the files were not sound; what was read is not to be used.
         """
+        snapshot = self._pinned()
         with self._translated_errors():
             self._require_touchable()
-            with self._explained_errors(), self._reader() as connection:
-                yield connection
+            if snapshot is None:
+                with self._explained_errors(), self._reader() as connection:
+                    yield connection
+                self._require_sound()
+            else:  # Its end looks at the files.
+                with self._explained_errors(), snapshot.turn:
+                    yield snapshot.connection
+
+    def pin(self) -> Snapshot:
+        """The database as it is now, to be read until it is closed. Raises StoreUnavailable."""
+        with self._translated_errors():
+            self._require_touchable()
+            with self._explained_errors():
+                connection = self._borrow()
+                try:
+                    connection.execute("BEGIN")
+                    return Snapshot(self, connection)
+                except BaseException:
+                    self._return(connection)
+                    raise
+
+    @contextmanager
+    def snapshot(self) -> Generator[int]:
+        """Read the database as of one moment in this context; inside another snapshot, as of that one's.
+
+        Yields the revision. Raises StoreUnavailable, at the end too.
+        """
+        if (revision := self.pinned_revision()) is not None:
+            yield revision
+            return
+        with closing(self.pin()) as snapshot, snapshot.reading():
+            yield snapshot.revision
+
+    def end(self, snapshot: Snapshot) -> None:
+        with snapshot.turn:
+            self._return(snapshot.connection)
+
+    def pinned_revision(self) -> int | None:
+        """The revision of the snapshot that this context reads; None where it reads none."""
+        snapshot = self._pinned()
+        return snapshot.revision if snapshot else None
+
+    def require_sound(self) -> None:
+        """Raises StoreUnavailable where the files are not those that this process knows."""
+        with self._translated_errors():
             self._require_sound()
+
+    def _pinned(self) -> Snapshot | None:
+        snapshot = _snapshot.get()
+        return snapshot if snapshot is not None and snapshot.database is self else None
 
     @contextmanager
     def write(self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True) -> Generator[sqlite3.Connection]:
@@ -108,6 +189,7 @@ class Database:
         while a newer one migrates, never writes what it does not know. So are the files, and once more after the
         commit: what is acknowledged was in sound files before and after.
         """
+        assert self._pinned() is None, "Nothing is written inside a snapshot, whose end others wait for."
         deadline = time.monotonic() + patience
         if not self._lock.acquire(timeout=max(patience, 0.001)):
             raise StoreBusy("The memory store is busy in this process; call again.")
@@ -336,31 +418,37 @@ class Database:
 
     @contextmanager
     def _reader(self) -> Generator[sqlite3.Connection]:
+        connection = self._borrow()
+        try:
+            yield connection
+        finally:
+            self._return(connection)
+
+    def _borrow(self) -> sqlite3.Connection:
         try:
             connection = self._idle_readers.get_nowait()
         except queue.Empty:
             self._refuse(self._witness.path_fault())  # SQLite would make an empty one in its place.
             connection = self._connect()
             connection.execute("PRAGMA query_only = ON")
-        self._count_borrowed(1)
-        try:
-            yield connection
-        finally:
-            self._give_back(connection)
-            self._count_borrowed(-1)
-
-    def _count_borrowed(self, change: int) -> None:
         with self._borrowed_lock:
-            self._borrowed += change
+            self._borrowed += 1
+        return connection
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
-        if self._is_closed:
-            _close(connection, may_fold=False)
-            return
+    def _return(self, connection: sqlite3.Connection) -> None:
+        """Give a connection back; where it is in a transaction, that ends."""
         try:
-            self._idle_readers.put_nowait(connection)
-        except queue.Full:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if self._is_closed:
+                _close(connection, may_fold=False)
+            else:
+                self._idle_readers.put_nowait(connection)
+        except (queue.Full, sqlite3.Error):
             connection.close()
+        finally:
+            with self._borrowed_lock:
+                self._borrowed -= 1
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=0)

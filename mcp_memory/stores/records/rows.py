@@ -10,7 +10,7 @@ from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Counters, Record
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.words import content_hash, normal_hash
-from mcp_memory.ports import FilterChange, LinkChange
+from mcp_memory.ports import RecordChange, Vectors
 
 Column = str | int | float | bytes | None
 
@@ -73,37 +73,39 @@ def task_to_columns(task: Task, change: int) -> dict[str, Column]:
     return columns
 
 
-def filter_change_from_row(row: Iterable[Any]) -> FilterChange:
-    change, record_id, scope, is_live, kind, occurred_at, task_id, session_id, branch_id, pinned, tags = row
-    return FilterChange(
+def change_from_row(row: Iterable[Any]) -> RecordChange:
+    """A change from a row of the statement `changes`."""
+    (
+        change, record_id, scope, is_live, is_erased, kind, occurred_at, task_id, session_id, branch_id, pinned, tags,
+        superseded_by, is_turn, terms, windows, vectors, mentions, aliases, relations,
+    ) = row  # fmt: skip
+    return RecordChange(
         change=change,
         id=record_id,
         scope=scope,
         is_live=bool(is_live),
+        is_erased=bool(is_erased),
         kind=kind,
         occurred_at=occurred_at,
         task_id=task_id,
         session_id=session_id,
         branch_id=branch_id,
         pinned=bool(pinned),
-        tags=tuple(json.loads(tags)) if tags != "[]" else (),
+        tags=_pairs(tags),
+        superseded_by=superseded_by,
+        is_turn=bool(is_turn),
+        terms=terms,
+        vectors=None if vectors is None else _unpacked(vectors, windows),
+        mentions=_pairs(mentions),
+        aliases=_pairs(aliases),
+        relations=_pairs(relations),
     )
 
 
-def link_change_from_row(row: sqlite3.Row) -> LinkChange:
-    return LinkChange(
-        id=row["id"],
-        change=row["change"],
-        scope=row["scope"],
-        is_live=bool(row["is_live"]),
-        is_erased=bool(row["is_erased"]),
-        branch_id=row["branch_id"],
-        task_id=row["task_id"],
-        superseded_by=row["superseded_by"],
-        mentions=_pairs(row["mentions"]),
-        aliases=_pairs(row["aliases"]),
-        relations=_pairs(row["relations"]),
-    )
+def _unpacked(vectors: bytes, windows: int) -> Vectors:
+    import numpy as np  # Only what searches vectors pays for importing it.
+
+    return np.frombuffer(vectors, np.float32).reshape(windows, -1)
 
 
 def _pairs(array: str) -> tuple[Any, ...]:

@@ -102,13 +102,8 @@ class SqliteSessionLogs:
     @contextmanager
     def _snapshot(self) -> Generator[sqlite3.Connection]:
         """Several statements that see the same state."""
-        with self._database.read() as connection:
-            connection.execute("BEGIN")
-            try:
-                yield connection
-            finally:
-                if connection.in_transaction:  # Some errors end it themselves.
-                    connection.execute("ROLLBACK")
+        with self._database.snapshot(), self._database.read() as connection:
+            yield connection
 
 
 def said(connection: sqlite3.Connection, caller: Caller, after: str | None) -> Sequence[Said]:

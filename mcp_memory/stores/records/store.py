@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -23,25 +23,21 @@ from mcp_memory.domain.model.tasks import Task
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.ports import (
     Clock,
-    FilterChange,
-    LinkChange,
     Mention,
     Outline,
+    RecordChange,
     RecordOrder,
     Statement,
     StoreSummary,
     TaskLink,
-    TermChange,
-    VectorChange,
     Vectors,
 )
 from mcp_memory.stores.records import assemblies, backup, integrity, late_vectors, links, purge
 from mcp_memory.stores.records.access_tokens import SqliteTokens
-from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database
+from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, Snapshot
 from mcp_memory.stores.records.filters import where_clause
 from mcp_memory.stores.records.rows import (
-    filter_change_from_row,
-    link_change_from_row,
+    change_from_row,
     record_from_row,
     task_from_row,
 )
@@ -93,8 +89,15 @@ class SqliteRecordStore:
             yield transaction
             transaction.finish()
 
+    def pin(self) -> Snapshot:
+        return self._database.pin()
+
+    def snapshot(self) -> AbstractContextManager[int]:
+        return self._database.snapshot()
+
     def revision(self) -> int:
-        return self._one("SELECT value FROM sequence")[0]
+        pinned = self._database.pinned_revision()
+        return self._one("SELECT value FROM sequence")[0] if pinned is None else pinned
 
     def get(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Record]:
         parameters = {"ids": json.dumps(list(record_ids)), "scopes": json.dumps(list(scopes))}
@@ -207,48 +210,15 @@ class SqliteRecordStore:
     def old_texts(self, record_id: str) -> Sequence[tuple[Instant, str]]:
         return [(row["replaced_at"], row["text"]) for row in self._all(statement("old_texts"), (record_id,))]
 
-    def vector_changes(self, since: int, embedder: str) -> Iterator[VectorChange]:
-        import numpy as np  # Only what searches vectors pays for importing it.
-
-        with self._database.read() as connection:
-            rows = connection.execute(statement("vector_changes"), {"since": since, "embedder": embedder})
-            with closing(rows):  # A cursor left half-read would hold its snapshot open.
-                for row in rows:
-                    blob = row["vector"]
-                    vectors = None if blob is None else np.frombuffer(blob, np.float32).reshape(row["windows"], -1)
-                    yield VectorChange(
-                        change=row["change"],
-                        id=row["id"],
-                        scope=row["scope"],
-                        is_live=bool(row["is_live"]),
-                        vectors=vectors,
-                    )
-
-    def term_changes(self, since: int) -> Iterator[TermChange]:
+    def changes(self, since: int, embedder: str = "") -> Iterator[RecordChange]:
+        parameters = {"since": since, "embedder": embedder}
         with (
             self._database.read() as connection,
-            closing(connection.execute(statement("term_changes"), (since,))) as rows,
-        ):
-            for change, record_id, scope, is_live, terms, session in rows:
-                yield TermChange(
-                    change=change, id=record_id, scope=scope, is_live=bool(is_live), terms=terms, session=session
-                )
-
-    def filter_changes(self, since: int) -> Iterator[FilterChange]:
-        with (
-            self._database.read() as connection,
-            closing(connection.execute(statement("filter_changes"), (since,))) as rows,
+            # A cursor left half-read would hold its snapshot open.
+            closing(connection.execute(statement("changes"), parameters)) as rows,
         ):
             for row in rows:
-                yield filter_change_from_row(row)
-
-    def link_changes(self, since: int) -> Iterator[LinkChange]:
-        with (
-            self._database.read() as connection,
-            closing(connection.execute(statement("link_changes"), {"since": since})) as rows,
-        ):
-            for row in rows:
-                yield link_change_from_row(row)
+                yield change_from_row(row)
 
     def task_links(self, since: int) -> Sequence[TaskLink]:
         return [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import NamedTuple
 from zlib import crc32
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.ports import RecordStore, UsualCosine, VectorChange, Vectors
+from mcp_memory.ports import RecordChange, TaskLink, UsualCosine, Vectors
 from mcp_memory.stores.filters import held_against
+from mcp_memory.stores.follower import Follower
 
 _FIRST_CAPACITY = 256
 # Cosines are taken by np.vecdot, not by `@`: BLAS would spread the product over all cores and wait for the busiest, and
@@ -43,16 +45,17 @@ class ExactVectorStore:
     its candidates scored (`rank`), so that neither a stale nor an approximate score is ever shown.
     """
 
-    def __init__(self, records: RecordStore, embedder: str, mismatch: Callable[[str, str], str]) -> None:
-        self._records = records
+    def __init__(self, follower: Follower, embedder: str, mismatch: Callable[[str, str], str]) -> None:
+        self._follower = follower
         self._embedder = embedder
         self._mismatch = mismatch
-        self._applied = 0
         self._newest_erasure = 0
         self._shelves: dict[str, _Shelf] = {}
         self._last: dict[str, tuple[int, str | None]] = {}
         """The last change of every record and its scope, None where it was erased; in order of change."""
         self._lock = threading.Lock()
+        """Held while changes are applied, and by what reads outside of a request."""
+        follower.attach(self, embedder)
 
     @property
     def newest_erasure(self) -> int:
@@ -67,8 +70,7 @@ class ExactVectorStore:
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
-        with self._lock:
-            self._catch_up()
+        with self._reading():
             found = [hit for shelf in self._on(scopes, vector) for hit in shelf.search(vector, limit, only, exclude)]
         return best_first(found, limit)
 
@@ -83,14 +85,12 @@ class ExactVectorStore:
     def similarities(self, vector: Vector, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, float]:
         if not record_ids:
             return {}
-        with self._lock:
-            self._catch_up()
+        with self._reading():
             found = [hit for shelf in self._on(scopes, vector) for hit in shelf.similarities(vector, record_ids)]
         return dict(found)
 
     def usual_cosine(self, vector: Vector, scopes: Sequence[str]) -> UsualCosine:
-        with self._lock:
-            self._catch_up()
+        with self._reading():
             samples = [shelf.sample() for shelf in self._on(scopes, vector)]
         rows = sum(size for _, size in samples)
         mean = square = 0.0
@@ -102,8 +102,7 @@ class ExactVectorStore:
         return UsualCosine(mean=mean, mean_square=square)
 
     def alike(self, scopes: Sequence[str], record_ids: Sequence[str], least: float) -> Sequence[tuple[str, str, float]]:
-        with self._lock:
-            self._catch_up()
+        with self._reading():
             shelves = [self._shelves[scope] for scope in scopes if scope in self._shelves]
             first = {i: row for shelf in shelves for i, row in shelf.first_windows(record_ids).items()}
         ids = [record_id for record_id in record_ids if record_id in first]
@@ -117,9 +116,8 @@ class ExactVectorStore:
 
     def catch_up(self) -> int:
         """Apply what was committed since the last call, by whichever process; the newest change known."""
-        with self._lock:
-            self._catch_up()
-            return self._applied
+        with self._reading() as revision:
+            return revision
 
     def changed_since(self, change: int, limit: int) -> Sequence[str] | None:
         """Ids of records that changed after `change`, newest first; None where they are more than `limit`."""
@@ -176,19 +174,20 @@ class ExactVectorStore:
                 )
         return shelves
 
-    def _catch_up(self) -> None:
-        if self._records.revision() == self._applied:
-            return
-        stored = self._records.embedder_id()
-        if stored not in (None, self._embedder):
-            raise EmbedderMismatch(self._mismatch(stored, self._embedder))
-        applied = self._applied
-        for change in self._records.vector_changes(self._applied, self._embedder):
-            applied = max(applied, change.change)
-            self._apply(change)
-        self._applied = applied
+    @contextmanager
+    def _reading(self) -> Generator[int]:
+        with self._follower.snapshot() as revision:
+            if (stored := self._follower.stored_embedder) not in (None, self._embedder):
+                raise EmbedderMismatch(self._mismatch(stored, self._embedder))
+            yield revision
 
-    def _apply(self, change: VectorChange) -> None:
+    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+        with self._lock:
+            for change in changes:
+                if change.vectors is not None or change.is_erased or change.id in self._last:
+                    self._apply(change)
+
+    def _apply(self, change: RecordChange) -> None:
         _, old_scope = self._last.pop(change.id, (0, None))
         if old_scope is not None and (change.vectors is None or old_scope != change.scope):
             self._shelves[old_scope].remove(change.id)
@@ -196,7 +195,7 @@ class ExactVectorStore:
             if change.scope not in self._shelves:  # Not setdefault: an empty shelf is costly, and most find theirs.
                 self._shelves[change.scope] = _Shelf(change.vectors.shape[1])
             self._shelves[change.scope].put(change.id, change.vectors, change.is_live)
-        else:
+        if change.is_erased:
             self._newest_erasure = max(self._newest_erasure, change.change)
         self._last[change.id] = (change.change, None if change.vectors is None else change.scope)
 

@@ -266,7 +266,7 @@ async def test_what_is_erased_is_told_so_though_its_bytes_are_still_in_use(
     monkeypatch.setattr(purge, "PURGE_PATIENCE_SECONDS", 0.05)
     ids = [each.id for each in app.remember([NewRecord(text=f"Secret {n}.") for n in range(4)], app.caller())]
     async with Client(server, mode=era) as client:
-        reading = app.records.vector_changes(0, str(app.records.embedder_id()))
+        reading = app.records.changes(0, str(app.records.embedder_id()))
         next(reading)
         erased = await client.call_tool("forget", {"ids": ids[:1], "mode": "erase"})
         assert not erased.is_error

@@ -167,7 +167,7 @@ def test_what_is_erased_while_the_files_are_in_use_goes_from_them_later(
     monkeypatch.setattr(purge, "PURGE_PATIENCE_SECONDS", 0.0)
     record = remember("The word is Zanzibar.")
     remember("Another.")
-    reading = app.records.vector_changes(0, str(app.records.embedder_id()))
+    reading = app.records.changes(0, str(app.records.embedder_id()))
     next(reading)
     assert app.forget([record.id], "erase", app.caller()) == Forgotten(done=(record.id,), not_found=(), purged=False)
     assert app.stirred.is_set()
@@ -190,7 +190,7 @@ def test_upkeep_finishes_what_could_not_be_finished(
     monkeypatch.setattr(purge, "PURGE_PATIENCE_SECONDS", 0.0)
     record = remember("The word is Zanzibar.")
     remember("Another.")
-    reading = app.records.vector_changes(0, str(app.records.embedder_id()))
+    reading = app.records.changes(0, str(app.records.embedder_id()))
     next(reading)
     app.forget([record.id], "erase", app.caller())
     with pytest.raises(StoreBusy):

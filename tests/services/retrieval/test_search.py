@@ -16,6 +16,7 @@ from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.retrieval.search import Querying, Ranking
 from mcp_memory.stores.filters import BitmapFilterIndex
+from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.index import InformationKeywordStore
 from mcp_memory.stores.records.transaction import embedder_mismatch
 from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -60,14 +61,14 @@ Sources = Callable[[KeywordStore, VectorStore, FilterIndex], Sequence[Source]]
 
 def ranked(app: App, embedder: MiniLMEmbedder, keywords: KeywordStore, sources: Sources) -> Ranking:
     """What comes of asking for "port" by these sources."""
-    vectors = ExactVectorStore(app.records, embedder.id, embedder_mismatch)
-    filters = BitmapFilterIndex(app.records)
+    vectors = ExactVectorStore(Follower(app.records), embedder.id, embedder_mismatch)
+    filters = BitmapFilterIndex(Follower(app.records))
     asked = sources(keywords, vectors, filters)
     with ThreadPoolExecutor(2) as pool:
         querying = Querying(
             app.records, vectors, keywords, filters, embedder, DateParserReader(), asked, pool, lambda: 0.0
         )
-        return querying.rank("port", RecordFilter(scopes=app.caller().scopes))
+        return querying.rank(querying.read("port"), RecordFilter(scopes=app.caller().scopes))
 
 
 def test_sources_are_asked_side_by_side(app: App, embedder: MiniLMEmbedder) -> None:
@@ -77,7 +78,7 @@ def test_sources_are_asked_side_by_side(app: App, embedder: MiniLMEmbedder) -> N
     def waiting(_: KeywordStore, __: VectorStore, ___: FilterIndex) -> Sequence[Source]:
         return [WaitsForTheOthers(name, all_asked) for name in ("keyword", "vector")]
 
-    ranking = ranked(app, embedder, InformationKeywordStore(app.records), waiting)
+    ranking = ranked(app, embedder, InformationKeywordStore(Follower(app.records)), waiting)
     assert (ranking.hits, ranking.found) == ((), {"keyword": 0, "vector": 0})
 
 
@@ -90,7 +91,7 @@ def test_what_cannot_be_weighed_is_found_all_the_same(
     def both(keywords: KeywordStore, vectors: VectorStore, filters: FilterIndex) -> Sequence[Source]:
         return KeywordSource(app.records, filters, keywords), VectorSource(app.records, filters, vectors)
 
-    ranking = ranked(app, embedder, Weightless(app.records), both)
+    ranking = ranked(app, embedder, Weightless(Follower(app.records)), both)
     assert [hit.id for hit in ranking.hits] == [record.id]
     assert ranking.degraded == ("weighing: The disk is gone.",)
 
@@ -104,7 +105,7 @@ def test_a_source_that_gives_way_half_way_is_named_and_the_others_answer(
     def one_gives_way(keywords: KeywordStore, _: VectorStore, filters: FilterIndex) -> Sequence[Source]:
         return KeywordSource(app.records, filters, keywords), GivesWay()
 
-    ranking = ranked(app, embedder, InformationKeywordStore(app.records), one_gives_way)
+    ranking = ranked(app, embedder, InformationKeywordStore(Follower(app.records)), one_gives_way)
     assert [hit.id for hit in ranking.hits] == [record.id]
     assert ranking.degraded == ("vector: The index is gone.",)
 

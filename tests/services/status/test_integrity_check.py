@@ -95,7 +95,7 @@ def test_missing_and_foreign_terms_are_written_from_the_texts(
         f"UPDATE terms SET terms = x'{packed_terms('else').hex()}'"
         f" WHERE row = (SELECT row FROM records WHERE id = '{foreign.id}')",
     )
-    terms = {change.id: change.terms for change in app.records.term_changes(0)}
+    terms = {change.id: change.terms for change in app.records.changes(0)}
     assert terms == {foreign.id: packed_terms("else"), sound.id: packed_terms("Tsr rests.")}
     revision = app.records.revision()
     assert wrong(app) == ["keywords: 2 records cannot be found by all their words"]
@@ -103,7 +103,7 @@ def test_missing_and_foreign_terms_are_written_from_the_texts(
     assert examine(app, mend=True)["keywords"] == Finding(
         part="keywords", state="mended", says="the words of 2 records were written"
     )
-    renewed = {change.id: change.terms for change in app.records.term_changes(revision)}
+    renewed = {change.id: change.terms for change in app.records.changes(revision)}
     assert renewed == {missing.id: packed_terms("Zyx grows."), foreign.id: packed_terms("Wvu shrinks.")}
     assert wrong(app) == []
 

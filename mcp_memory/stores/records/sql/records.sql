@@ -157,15 +157,6 @@ SELECT count(*) FROM records AS r WHERE {where};
 -- name: ids_in_branches
 SELECT id FROM records WHERE branch_id IN (SELECT value FROM json_each(?));
 
--- name: filter_changes
--- One statement, hence one snapshot: no change falls between records and tombstones.
-SELECT r.change, r.id, r.scope, r.status NOT IN ('inactive', 'retired') AS is_live, r.kind, r.occurred_at,
-    r.task_id, r.session_id, r.branch_id, r.pinned, r.tags
-FROM records AS r WHERE r.change > ?1
-UNION ALL
-SELECT change, id, NULL, 0, NULL, 0, NULL, NULL, NULL, 0, '[]' FROM tombstones WHERE change > ?1
-ORDER BY 1;
-
 -- name: list_records
 SELECT {columns} FROM records AS r WHERE {where} ORDER BY {order} LIMIT :limit OFFSET :offset;
 

@@ -130,28 +130,6 @@ FROM near AS n CROSS JOIN records AS r ON r.id = n.record_id
 WHERE r.superseded_by IS NULL AND {where}
 ORDER BY n.weight DESC, r.row DESC, s.name_key, n.type, t.name_key;
 
--- name: link_changes
--- One statement, hence one snapshot. Entities go by their keys: one of several types is one thing in the graph.
-SELECT
-    r.change, r.id, r.scope, r.status NOT IN ('inactive', 'retired') AS is_live, 0 AS is_erased,
-    r.branch_id, r.task_id, r.superseded_by,
-    (
-        SELECT json_group_array(DISTINCT e.name_key) FROM mentions AS m JOIN entities AS e ON e.id = m.entity
-        WHERE m.record_id = r.id
-    ) AS mentions,
-    (
-        SELECT json_group_array(json_array(e.name_key, a.name_key)) FROM aliases AS a
-        JOIN entities AS e ON e.id = a.entity WHERE a.record_id = r.id
-    ) AS aliases,
-    (
-        SELECT json_group_array(json_array(s.name_key, l.type, t.name_key, l.weight)) FROM relations AS l
-        JOIN entities AS s ON s.id = l.source JOIN entities AS t ON t.id = l.target WHERE l.record_id = r.id
-    ) AS relations
-FROM records AS r WHERE r.change > :since
-UNION ALL
-SELECT change, id, scope, 0, 1, NULL, NULL, NULL, '[]', '[]', '[]' FROM tombstones WHERE change > :since
-ORDER BY 1;
-
 -- name: task_links
 SELECT id, namespace, parent_id FROM tasks WHERE change > ? ORDER BY id;
 

@@ -12,15 +12,6 @@ FROM records WHERE id = :id AND change = :change;
 -- name: delete_vectors
 DELETE FROM vectors WHERE row = (SELECT row FROM records WHERE id = ?);
 
--- name: vector_changes
--- One statement, hence one snapshot: no change falls between records and tombstones.
-SELECT r.change, r.id, r.scope, r.status NOT IN ('inactive', 'retired') AS is_live, v.windows, v.vector
-FROM records AS r JOIN vectors AS v ON v.row = r.row AND v.embedder = :embedder AND v.windows > 0
-WHERE r.change > :since
-UNION ALL
-SELECT change, id, scope, 0, 0, NULL FROM tombstones WHERE change > :since
-ORDER BY 1;
-
 -- name: unembedded
 SELECT r.change, {columns} FROM records AS r
 WHERE r.row > coalesce((SELECT row FROM records WHERE id = :after), 0)

@@ -170,7 +170,8 @@ class ChromaVectorStore:
         self, view: View, vector: Vector, scopes: Sequence[str], limit: int, exclude: Collection[str]
     ) -> Mapping[str, float] | None:
         """The best of what Chroma names and of what it does not know yet; None where the exact search has to answer."""
-        self._exact.catch_up()
+        if view.applied > self._exact.catch_up():
+            return None  # Another process fills it, and is ahead of this request.
         take = OVERFETCH * limit + SPARE + len(exclude)
         large = [s for s in dict.fromkeys(scopes) if self._is_large(s) and self._exact.size(s) > take]
         is_too_much = view.place.is_shared and take > SERVER_BATCH

@@ -353,7 +353,7 @@ def test_vectors_of_another_embedder_keep_the_index_away(memory: Memory, opened:
     assert "test-embedder is not another" in other.store.state().reason
     with pytest.raises(EmbedderMismatch):
         other.store.search(unit(1)[0], [SCOPE], 1)
-    vectors = {(c.id, c.change): c.vectors for c in memory.records.vector_changes(0, EMBEDDER) if c.vectors is not None}
+    vectors = {(c.id, c.change): c.vectors for c in memory.records.changes(0, EMBEDDER) if c.vectors is not None}
     memory.records.add_vectors("another", vectors)
     assert memory.records.adopt_embedder("another")
     other.settle()

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.domain.model.records import Status
+from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 from tests.chroma import EMBEDDER, DirectLink, Memory, mismatch, quick_to_act, unit
 
@@ -92,7 +93,7 @@ class History:
 
     def assert_same(self, seed: int) -> None:
         query, limit = unit(100_000 + seed)[0], 1 + seed % 4
-        exact = ExactVectorStore(self.memory.records, EMBEDDER, mismatch)
+        exact = ExactVectorStore(Follower(self.memory.records), EMBEDDER, mismatch)
         for scopes in (SCOPES, SCOPES[:1]):
             wanted = exact.search(query, scopes, limit)
             found = self.memory.store.search(query, scopes, limit)

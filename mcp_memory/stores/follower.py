@@ -1,0 +1,130 @@
+"""Moves the indexes that are derived from the truth along its change sequence, all at once, between requests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+from mcp_memory.ports import RecordChange, RecordStore, Snapshot, TaskLink
+
+AT_ONCE = 5_000
+"""Changes applied together; with their vectors some 10 MB."""
+
+
+class DerivedIndex(Protocol):
+    """What is made from the truth, and follows it."""
+
+    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+        """Take in changes, oldest first; no request reads meanwhile. A change that is applied again has no effect."""
+        ...
+
+
+@dataclass(slots=True)
+class _Moment:
+    """A snapshot at which the indexes stand, and how many requests read it; `number` counts the snapshots taken."""
+
+    snapshot: Snapshot
+    number: int
+    requests: int = 0
+
+
+class Follower:
+    """Implements `Snapshots`: each request has one revision, in the truth and in every index. Thread-safe.
+
+    The first request that finds a newer revision brings every index to it; where requests of an earlier revision are
+    not done, it waits for them. Requests that waited share the snapshot that was taken meanwhile, and so none of them
+    waits twice, however much is written.
+    """
+
+    def __init__(self, records: RecordStore) -> None:
+        self.records = records
+        self._embedder = ""
+        self.stored_embedder: str | None = None
+        """The embedder of the truth's vectors, at the revision of the indexes."""
+        self._applied: dict[DerivedIndex, int] = {}
+        self._newest: _Moment | None = None
+        self._taken = self._requests = 0
+        self._turn = threading.Condition()
+
+    def attach(self, index: DerivedIndex, embedder: str = "") -> None:
+        """Have the index follow, from the next request on; one of vectors names the embedder that made them."""
+        with self._turn:
+            self._applied[index] = 0
+            self._embedder = embedder or self._embedder
+
+    @contextmanager
+    def snapshot(self) -> Generator[int]:
+        held = _held.get()
+        if held is not None and held[0] is self:
+            yield held[1].snapshot.revision
+            return
+        moment = self._enter()
+        token = _held.set((self, moment))
+        try:
+            with moment.snapshot.reading() as revision:
+                yield revision
+        finally:
+            _held.reset(token)
+            self._leave(moment)
+
+    def _enter(self) -> _Moment:
+        with self._turn:
+            taken_before = self._taken
+            while (moment := self._shared(taken_before) or self._taken_now()) is None:
+                self._turn.wait()
+            moment.requests += 1
+            self._requests += 1
+            return moment
+
+    def _leave(self, moment: _Moment) -> None:
+        with self._turn:
+            moment.requests -= 1
+            self._requests -= 1
+            if not moment.requests:
+                moment.snapshot.close()
+            if not self._requests:
+                self._turn.notify_all()
+
+    def _shared(self, taken_before: int) -> _Moment | None:
+        """The newest snapshot, where it was taken while this request waited and somebody still reads it."""
+        newest = self._newest
+        return newest if newest and newest.requests and newest.number > taken_before else None
+
+    def _taken_now(self) -> _Moment | None:
+        """A snapshot at which every index stands; None where requests of an earlier revision have to end first."""
+        snapshot = self.records.pin()
+        try:
+            behind = {index: applied for index, applied in self._applied.items() if applied != snapshot.revision}
+            if behind and self._requests:
+                snapshot.close()
+                return None
+            if behind:
+                self._catch_up(behind, snapshot)
+        except BaseException:
+            snapshot.close()
+            raise
+        self._taken += 1
+        self._newest = _Moment(snapshot=snapshot, number=self._taken)
+        return self._newest
+
+    def _catch_up(self, behind: Mapping[DerivedIndex, int], snapshot: Snapshot) -> None:
+        """Bring indexes to the snapshot, all by one reading; those that joined late by one of their own."""
+        with snapshot.reading() as revision:
+            self.stored_embedder = self.records.embedder_id()
+            for since in sorted(set(behind.values())):
+                indexes = [index for index, applied in behind.items() if applied == since]
+                tasks = self.records.task_links(since)
+                changes = self.records.changes(since, self._embedder)
+                while (some := list(islice(changes, AT_ONCE))) or tasks:
+                    for index in indexes:
+                        index.apply(some, tasks)
+                    tasks = ()
+        self._applied.update(dict.fromkeys(behind, revision))
+
+
+_held: ContextVar[tuple[Follower, _Moment] | None] = ContextVar("_held", default=None)
