@@ -28,6 +28,7 @@ from mcp_memory.app import open_app, token_counter
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE
 from mcp_memory.settings import load_settings
+from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records.transaction import embedder_mismatch
 from mcp_memory.stores.vectors.chroma import ChromaVectorStore, Place
 from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -67,7 +68,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         settings = load_settings(data_dir=Path(folder), namespace="benchmark", chroma="off")
         with closing(open_app(settings, embedder=embedder)) as app:
-            exact = ExactVectorStore(app.records, embedder.id, embedder_mismatch)
+            exact = ExactVectorStore(Follower(app.records), embedder.id, embedder_mismatch)
             place = Place(mode="embedded", root=str(Path(folder) / "index"), embedder=embedder.id)
             with closing(ChromaVectorStore(exact, place, app.records.identity)) as indexed:
                 indexed.start()

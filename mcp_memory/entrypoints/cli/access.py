@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcp_memory.domain.model.grants import RIGHTS, Grant
 from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.model.scopes import RIGHTS, Grant
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.cli.console import errors_in_one_line, output, print_json, screen

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcp_memory.domain.model.compaction import REPLACEMENT
 from mcp_memory.domain.model.ids import CONTEXT, TASK
 from mcp_memory.domain.model.records import KINDS, Json, Kind
+from mcp_memory.domain.model.session_log import REPLACEMENT
 from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.cli.console import complain, errors_in_one_line, output, print_json
 from mcp_memory.entrypoints.cli.options import (

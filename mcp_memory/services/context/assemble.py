@@ -35,8 +35,8 @@ from mcp_memory.domain.model.strategy import (
 )
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.tokens import EXACT, ModelFactor
-from mcp_memory.domain.text.prompt_safety import author, is_own
 from mcp_memory.domain.text.intent import pick_strategy
+from mcp_memory.domain.text.prompt_safety import author, is_own
 from mcp_memory.errors import NotFound, StoreUnavailable
 from mcp_memory.ports import Clock, FilterIndex, GraphStore, RecordStore, Snapshots, TokenCounter, VectorStore
 from mcp_memory.services.context.candidates import Gathered, Gathering, Question

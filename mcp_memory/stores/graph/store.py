@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from mcp_memory.domain.model.graph import KnownEntity, KnownRelation, Reached, spread
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.ports import Connection, GraphNode, GraphSummary, LinkChange, RecordStore
 from mcp_memory.ports import Connection, GraphNode, GraphSummary, RecordChange, TaskLink
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.facts import described, known_things, related

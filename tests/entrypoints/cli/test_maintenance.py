@@ -20,10 +20,10 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.cli.maintenance import backup_file
+from mcp_memory.entrypoints.cli.transfer import IMPORT_BATCH
 from mcp_memory.errors import EmbedderMismatch, InvalidRequest, StoreUnavailable, TextRefused
 from mcp_memory.making import restore_backup
 from mcp_memory.ports import Vectors
-from mcp_memory.services.memory.reindex import IMPORT_BATCH
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import NOTES_FOLDER, Settings, load_settings

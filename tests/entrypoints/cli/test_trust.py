@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from mcp_memory.entrypoints.hooks.notes import SessionNotes
+
+from mcp_memory.entrypoints.hooks.session_notes import SessionNotes
 
 if TYPE_CHECKING:
     from mcp_memory.settings import Settings
