@@ -21,16 +21,16 @@ INTRODUCTION = """# Short forms
 Every record has a micro (at most 20 tokens) and a summary (at most 100) from the moment it is stored, made without a
 model by `domain/text/short_forms.py` and its neighbours. Contexts show them where the text itself does not fit.
 
-- `segments.py` takes the text apart: sentences, headings, items, and what tells of code, output, traces, patches
+- `segments.py` takes the text apart: sentences, headings, items, and the telling lines of code, output, traces, patches
   and JSON.
 - `salience.py` says what each segment is worth: its place, the text's frequent words, words that announce a point,
   names and numbers; greetings, hedges, questions and boilerplate count against it.
 - `excerpts.py` chooses: for the summary the best segments in their order, nothing said twice; for the micro the
-  best one.
-- `sentence_compression.py` makes a sentence shorter where it must: openers, fillers, brackets, asides, trailing
-  clauses. What limits a statement (*not*, *never*, *only*, *unless*, *if*) stays; lists stay whole; only as a last
-  resort does a sentence end in an ellipsis.
-- `summary_line.py` tells of the summary of a session where that stood: goal, state, next step, decision.
+  best one. A sentence that does not fit ends early, with an ellipsis; where a denial or an exception would be lost so,
+  its clause stands behind the ellipsis. A line of output loses its time and place first. docs/decisions/0030 says why
+  sentences are not compressed.
+- `short_forms.py` makes both. The short forms of a session's summary show where the session stood: goal, state, next
+  step, decision.
 
 A text that fits is its own summary. Where an outcome is recorded, both forms are made anew and end with it. An ellipsis
 stands for what was left out. No word is added. At most the first 8,000 and the last 2,000 characters are read.

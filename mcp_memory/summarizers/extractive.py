@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry
 from mcp_memory.domain.sessions.summary import fitted, instructions_in, structured
-from mcp_memory.domain.text.segments import segments_of
-from mcp_memory.domain.text.sentence_compression import condensed, shortened
+from mcp_memory.domain.text.excerpts import Room
+from mcp_memory.domain.text.segments import Segment, segments_of
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports import Embedder, Summarized, SummaryRequest, TokenCounter
@@ -201,8 +201,8 @@ class ExtractiveSummarizer:
         return self._line(line, max_tokens) if line else ""
 
     def _line(self, sentence: str, max_tokens: int = LINE_TOKENS) -> str:
-        fitting = condensed(sentence, lambda form: self._count(form) <= max_tokens)
-        return fitting or shortened(sentence, max_tokens, self._count, self._counter.truncate)
+        segment, room = Segment(text=sentence), Room(self._counter.count, self._counter.truncate)
+        return room.whole(segment, max_tokens) or room.cut(segment, max_tokens)
 
     def _similar(self, candidates: Sequence[_Candidate]) -> tuple[NDArray[np.float32], str]:
         if candidates:

@@ -1,4 +1,7 @@
-"""Chooses what of a weighed text fits a number of tokens: its point, or an excerpt. Knows no model and no record."""
+"""Choose the segments of a weighed text that fit a number of tokens: the best one, or several in their order.
+
+A segment that does not fit ends early, with an ellipsis. No word is added.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -7,29 +10,51 @@ from typing import TypeAlias
 
 from mcp_memory.domain.text.salience import Weighed, overlap
 from mcp_memory.domain.text.segments import EMOJI, PROSE, Role, Segment
-from mcp_memory.domain.text.sentence_compression import condensed, condensed_line, ended, shortened, shorter_forms
 
 MAX_SENTENCE_TOKENS = 60
-"""A longer one is made shorter before it enters an excerpt, so that others find room."""
+"""A longer one does not enter an excerpt, so that others find room."""
 MAX_TRIED = 24
-"""Pieces that are counted for one excerpt, the best."""
+"""Segments that are counted for one excerpt, the best."""
 MIN_ROOM = 6
 """Tokens: for less, no further segment is looked for."""
 REPEATED = 0.7
-"""The share of a segment's words that others have said, from which on it is left out."""
+"""A segment is left out when others have said this share of its words."""
 MIN_WORTH = 0.3
 """What is worth less says nothing: a greeting, a rule."""
-MAX_RIVALS = 4
-MAX_LESS = 1.7
-"""How many segments, and how much less worth, may take the place of one that cannot be made short enough."""
 MAX_COUNTED = 40
 """Characters for each token of a limit: a longer text is not counted, it does not fit."""
 
+# "It works." and "It works.)" end by themselves, "Postgres 16" does not.
 _CLOSED = re.compile(rf"[.!?:;,。！？：；…{EMOJI}][\"'”’)\]]*$")
-_UNSPACED_STOP = re.compile(r"[。！？]$")
+_UNSPACED_STOP = re.compile(r"[。！？]$")  # "完成。"
 _GLUE: dict[Role, str] = {"heading": ": ", "pair": ", ", "file": ", ", "error": " — "}
-_LISTED: frozenset[Role] = frozenset({"pair", "file", "error"})
-"""What says more together with what follows it."""
+
+# "2026-05-12T02:13:52Z ERROR lock timeout" → "ERROR lock timeout"; "total.ts:14:7 - error TS2322" → "error TS2322"
+_LINE_OPENER = re.compile(
+    r"^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d[\d:.,+Z]*\]?\s+|\[?\d\d:\d\d:\d\d[\d.,]*\]?\s+"
+    r"|[\w./\\-]+:\d+(?::\d+)?:?\s+(?:-\s+)?)+"
+)
+# "…, but never to write", "… apart from billing", "… cannot be deleted", "不要 …"
+_DENIAL = re.compile(
+    r"(?<![a-z])(?:not|never|no|without|unless|only|cannot|neither|nor|none|nobody|nothing|[a-z]+n['’]t"
+    r"|(?:do|does|did|ca|could|wo|would|is|are|was|were|should|must|need|has|have|had)nt"
+    r"|except(?:ing|s|ions?)?|exclud(?:es?|ed|ing)|exclusions?|exempt(?:s|ed|ing|ions?)?|barring|besides|minus"
+    r"|skip(?:s|ped|ping)?|save for|(?:apart|aside) from|other than|omit(?:s|ted|ting)?)(?![a-z])"
+    r"|[不没無无非未别勿莫禁]|除了|只|ない|ません|だけ|しか",
+    re.IGNORECASE,
+)
+# A reason may deny what it likes: "…, because it is not fast" leaves what is said before it as it is.
+_REASON = re.compile(r"[,;]?\s(?:because|since|due to|so that|in order to|(?:even )?though|although)\s")
+# Where a clause begins, "… on Fridays, | but never …", and where it ends, "… never on Fridays |, as …".
+_CLAUSE_START = re.compile(
+    r"(?<=[,;:])\s|(?<=[，；：])|\s(?=[—–(]|(?:but|and|or|so|because|unless|except|only|may|must|should|can|will"
+    r"|shall|is|are)\s)"
+)
+_CLAUSE_END = re.compile(r"[,;:，；：](?=\s|[^\s\x00-\x7f])|\s[-–—(]\s?|(?<=[、。])")
+MAX_SENTENCE = 600
+"""Characters: no denial is looked for in a longer one, which is no sentence."""
+MAX_STARTS = 6
+"""Beginnings of clauses before a denial from which a sentence may be told."""
 
 Count: TypeAlias = Callable[[str], int]
 Truncate: TypeAlias = Callable[[str, int], str]
@@ -37,44 +62,71 @@ Truncate: TypeAlias = Callable[[str, int], str]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How long a text may be: counts its tokens, and no more often than it must."""
+    """Counts the tokens of texts, no more often than it must, and cuts them."""
 
     count: Count
     truncate: Truncate
 
     def holds(self, text: str, limit: int) -> bool:
-        """Whether the text has at most so many tokens. A token is at least one byte, a character at most four."""
+        """True for a text of at most so many tokens. A token is at least one byte, a character at most four."""
         if len(text) * 4 <= limit or (len(text) <= limit and text.isascii()):
             return True
         return len(text) <= limit * MAX_COUNTED and self.count(text) <= limit
 
-    def condensed(self, segment: Segment, limit: int) -> str | None:
-        """The segment, as little shorter as will do; None where it cannot be that short and still say what it does."""
+    def whole(self, segment: Segment, limit: int) -> str | None:
+        """The segment, a line of output without its time or place where it must be; None where it does not fit."""
+        if self.holds(segment.text, limit):
+            return segment.text
+        line = "" if segment.role in PROSE else _LINE_OPENER.sub("", segment.text, count=1)
+        return line if line and self.holds(line, limit) else None
 
-        def fits(form: str) -> bool:
-            return self.holds(form, limit)
+    def cut(self, segment: Segment, limit: int) -> str:
+        """The segment as far as it fits, an ellipsis behind it.
 
-        return condensed(segment.text, fits) if segment.role in PROSE else condensed_line(segment.text, fits)
-
-    def shortened(self, segment: Segment, limit: int) -> str:
-        """The segment, ended early."""
-        text = segment.text[: limit * MAX_COUNTED]
+        Where a denial of a sentence would be lost so, its clause stands behind the ellipsis.
+        """
         if segment.role not in PROSE:
-            return ended(text, limit, self.count, self.truncate)
-        *_, shortest = shorter_forms(text)
-        return shortened(shortest, limit, self.count, self.truncate)
+            return self._begun(_LINE_OPENER.sub("", segment.text, count=1) or segment.text, limit)
+        text = segment.text
+        return (self._with_denial(text, limit) if len(text) <= MAX_SENTENCE else "") or self._begun(text, limit)
+
+    def _begun(self, text: str, limit: int, end: str = "…") -> str:
+        """The longest beginning that ends with a word, else at any character; at most `limit` tokens with its end."""
+        head = self.truncate(text[: limit * MAX_COUNTED], limit - self.count(end))
+        word = head.rfind(" ")
+        while True:
+            shown = (head[:word] if word > len(head) // 2 else head).rstrip(" ,;:—–-，；、") + end
+            if self.count(shown) <= limit or not head:
+                return shown
+            head = head[:-1]
+            word = head.rfind(" ")
+
+    def _with_denial(self, text: str, limit: int) -> str:
+        """The beginning, an ellipsis and the clause of a denial that the beginning drops; "" where it drops none.
+
+        "Use the database for all of the manual tests, but never write to it." → "Use the database … but never write to
+        it."
+        """
+        reason = _REASON.search(text)
+        said = text[: reason.start()] if reason else text
+        denial = _DENIAL.search(said)
+        if not denial or denial.end() < len(self._begun(text, limit)):
+            return ""
+        end = _CLAUSE_END.search(said, denial.start())
+        starts = [0, *(m.end() for m in _CLAUSE_START.finditer(said) if m.end() <= denial.start()), denial.start()]
+        clauses = (said[start : end.start() if end else None].strip() for start in starts[-MAX_STARTS:])
+        tail = next((tail for clause in clauses if self.count(tail := f"… {clause}") <= limit), "")
+        left = limit - self.count(tail)
+        return self._begun(said[: denial.start()], limit, f" {tail}") if tail and left >= MIN_ROOM else tail
 
 
 def point(ranked: Sequence[Weighed], limit: int, room: Room) -> str:
-    """The segment that carries the point, made shorter where it must be, and what still fits behind it; one line."""
-    best = sorted(ranked, key=lambda each: -each.worth)
-    for each in best[:MAX_RIVALS]:
-        if each.worth < best[0].worth - MAX_LESS:
-            break
-        short = room.condensed(each.segment, limit)
-        if short is not None:
-            return _with_more(each, short, ranked, limit, room)
-    return room.shortened(best[0].segment, limit)
+    """The segment worth most, cut where it must be, and what still fits behind it; one line."""
+    best = max(ranked, key=lambda each: each.worth)
+    whole = room.whole(best.segment, limit)
+    if whole is None:
+        return room.cut(best.segment, limit)
+    return _with_more(best, ranked, limit, room) if whole == best.segment.text else whole
 
 
 def excerpt(ranked: Sequence[Weighed], limit: int, room: Room) -> str:
@@ -89,7 +141,7 @@ def excerpt(ranked: Sequence[Weighed], limit: int, room: Room) -> str:
         if chosen and overlap(each.words, said) >= REPEATED:
             continue
         tried += 1
-        text = room.condensed(each.segment, min(left - 2, MAX_SENTENCE_TOKENS))
+        text = room.whole(each.segment, min(left - 2, MAX_SENTENCE_TOKENS))
         if text is not None:
             chosen[each.place] = text
             said |= each.words
@@ -99,15 +151,15 @@ def excerpt(ranked: Sequence[Weighed], limit: int, room: Room) -> str:
         if room.holds(joined, limit):
             return joined
         del chosen[min(chosen, key=lambda place: ranked[place].worth)]
-    return room.shortened(max(ranked, key=lambda each: each.worth).segment, limit)
+    return room.cut(max(ranked, key=lambda each: each.worth).segment, limit)
 
 
-def _with_more(first: Weighed, short: str, ranked: Sequence[Weighed], limit: int, room: Room) -> str:
+def _with_more(first: Weighed, ranked: Sequence[Weighed], limit: int, room: Room) -> str:
     """The point, and the segments after it as far as they fit and say something new."""
-    text, said, last = short, set(first.words), first
+    text, said, last = first.segment.text, set(first.words), first
     for each in ranked[first.place + 1 : first.place + 4]:
         is_worth = each.segment.role in ("pair", "file", "frame") or each.worth > 1
-        if short != first.segment.text or not is_worth or overlap(each.words, said) >= 0.5 or not each.segment.follows:
+        if not is_worth or overlap(each.words, said) >= 0.5 or not each.segment.follows:
             break
         longer = text + _glue(last.segment) + each.segment.text
         if not room.holds(longer, limit):
