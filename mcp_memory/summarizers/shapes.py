@@ -7,7 +7,7 @@ is never a constraint, a decision or a next step, whatever its words. Knows no e
 import re
 from collections.abc import Mapping
 
-from mcp_memory.domain.text.statements import dead_ends, is_momentary, statements
+from mcp_memory.domain.text.statements import dead_end, is_momentary, statement
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.summarizers.sentences import MOST_CHARACTERS, Utterance
 
@@ -156,7 +156,8 @@ def changes_direction(text: str) -> bool:
 
 def decides(text: str) -> bool:
     """True where the sentence says what was chosen."""
-    if any(each.kind == "decision" for each in statements(text)):
+    stated = statement(text)
+    if stated and stated.kind == "decision":
         return True
     return bool(_CHOSEN.search(text)) and not _UNDECIDED.search(text)
 
@@ -174,7 +175,7 @@ def _of_user(text: str) -> Section | None:
     if _is_dead_end(text):
         return "dead_ends"
     # What the user asks for is quoted as it was said; only what is stated is a fact.
-    return "facts" if statements(text) else None
+    return "facts" if statement(text) else None
 
 
 def _of_assistant(said: Utterance) -> Section | None:
@@ -194,7 +195,7 @@ def _of_assistant(said: Utterance) -> Section | None:
 
 
 def _is_dead_end(text: str) -> bool:
-    return not _CONDITION.match(text) and bool(_DEAD_END.search(text) or dead_ends(text))
+    return not _CONDITION.match(text) and bool(_DEAD_END.search(text) or dead_end(text))
 
 
 def _is_done(text: str) -> bool:

@@ -15,6 +15,8 @@ Role: TypeAlias = Literal[
 
 PROSE: frozenset[Role] = frozenset({"sentence", "item", "quote", "heading", "comment"})
 """Roles of what is written to be read."""
+STATED: frozenset[Role] = frozenset({"sentence", "item", "heading"})
+"""Roles of what the writer says in words of their own."""
 
 MAX_HEAD, MAX_TAIL = 8_000, 2_000
 """Characters read of a text: where it is longer, its beginning and its end."""
@@ -34,7 +36,7 @@ _ENDED = re.compile(r"[.!?:;。！？：；…][\"'”’)\]*_`]*$")
 _ABBREVIATION = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|cf|vs|ca|approx|Dr|Mr|Mrs|Ms|St|Nr|No|[A-Z]|\d{1,3})\.$")
 _LINE = re.compile(
     r"""(?P<blank>\s*$)
-    |(?P<fence>\s{0,3}(?:```|~~~+\s*\w*$))
+    |(?P<fence>\s{0,3}(?:```|~~~))
     |(?P<diff>diff\ --git\s|\+\+\+\ |---\ (?:a/|/dev/null)|@@\s|index\ [0-9a-f]{7})
     |(?P<rule>[-=*_~+^#|:.\s]{3,}$|<!--|[=_]{3}.*[=_]{3}$|[.FEsxX]{4,}\s+\[\s*\d+%\]$
         |\s*\.\.\.\ \d+\ more$|During\ handling\ of\ the\ above
@@ -48,7 +50,7 @@ _LINE = re.compile(
     |(?P<error>\s*(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning)\b(?::|\s*$)|Caused\ by:|panic:
         |Uncaught\s|Exception\ in\ thread\s
         |thread\ '.*'\ panicked|(?:npm\ )?(?:ERR!|[Ee]rror:|error\[)|[Ff]atal:|FAILED\s|E\ {3,}[^\s+]))
-    |(?P<quote>>\s?\S)
+    |(?P<quote>\s{0,3}>\s?\S)
     |(?P<item>\s*(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ x]\]\s+)?\S)
     |(?P<row>\s*\|.*\|\s*$)
     |(?P<json>\s*(?:[{\[]\s*(?:$|["{\[])|"[^"]*"\s*:\s))
@@ -62,6 +64,9 @@ _LINE = re.compile(
         |[^\s].*[;{]$|\s*[\w.]+\(.*\)\s*;?$|\s*[\w.\[\]'"]+(?:,\s*\w+)*\s*(?:[-+*|]?=|:=)\s*\S)""",
     re.VERBOSE,
 )
+_FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})(.*)")
+# The page says: "We chose Redis. It is fast." → one sentence, others' words between its quotation marks
+_QUOTED = re.compile(r'"[^"\n]{1,400}"|“[^“”\n]{1,400}”|«[^«»\n]{1,400}»|「[^「」\n]{1,400}」')
 _MARK = re.compile(r"^\s*(?:#{1,6}\s+(?:\d{1,3}\.\s+)?|>\s?|(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ x]\]\s+)?)")
 _TITLE = re.compile(r"(?:\S+ ){2,}\S*[^\s.!?:;,。！？：，][ \t]*\n\s*\n")
 """A first line without a full stop, and a blank one, as in a commit's message."""
@@ -109,18 +114,36 @@ class _Line:
     look: str
 
 
-def segments_of(text: str) -> list[Segment]:
+def segments_of(text: str, most: int = MAX_HEAD + MAX_TAIL) -> list[Segment]:
     """The segments of a text's beginning and end, in order; at least one for a text that is not blank.
 
-    Bounded: at most MAX_HEAD + MAX_TAIL characters are read, and MAX_SEGMENTS returned.
+    Bounded: of a text longer than `most` MAX_HEAD + MAX_TAIL characters are read, and MAX_SEGMENTS returned.
     """
-    if len(text) <= MAX_HEAD + MAX_TAIL:
+    if len(text) <= most:
         return _segments(text)[:MAX_SEGMENTS] or _plain(text)
     head, tail = _segments(text[:MAX_HEAD]), _segments(text[-MAX_TAIL:])
     # Where the reading breaks off and begins again, segments are torn.
     head, tail = (head[:-1] or head)[: MAX_SEGMENTS - 100], tail[1:][-100:]
     rest = [Segment(text=p.text, role=p.role, follows=p.follows and n > 0) for n, p in enumerate(tail)]
     return head + rest or _plain(text)
+
+
+def sentences_of(text: str) -> Iterator[str]:
+    """The sentences, items and headings of a whole text in order, without code, output, tables and quoted lines."""
+    return (segment.text for segment in _segments(text) if segment.role in STATED)
+
+
+def unquoted(text: str) -> str:
+    """The text with dots for what it quotes, as long as it was; a quoted word in ASCII is a name, and stays.
+
+    'It says "We chose it." twice.' → 'It says "············" twice.'
+    """
+    return _QUOTED.sub(lambda quoted: _dotted(quoted[0]), text)
+
+
+def _dotted(quoted: str) -> str:
+    is_speech = not quoted[1:-1].isascii() or " " in quoted.strip('" ')
+    return f"{quoted[0]}{'·' * (len(quoted) - 2)}{quoted[-1]}" if is_speech else quoted
 
 
 def _plain(text: str) -> list[Segment]:
@@ -144,15 +167,12 @@ def _segments(text: str) -> list[Segment]:
 def _blocks(text: str) -> Iterator[tuple[str, list[_Line]]]:
     """Runs of lines that are read together: "prose", "output", "code", "json" or "diff"."""
     block: list[_Line] = []
-    now, fenced = "prose", False
+    now, fence = "prose", ""
     for line in text.splitlines():
-        match = _LINE.match(line)
+        match = _LINE.match(line[:MAX_SEGMENT])
         look = (match and match.lastgroup) or "prose"
-        if look == "fence":
-            fenced = not fenced
-            belongs = ""
-        else:
-            belongs = _family(look, line, now, fenced)
+        before, fence = fence, _fence_after(line, fence) if look == "fence" else fence
+        belongs = _family("prose" if look == "fence" else look, line, now, bool(fence)) if fence == before else ""
         if belongs != now and block:
             yield now, block
             block = []
@@ -161,6 +181,18 @@ def _blocks(text: str) -> Iterator[tuple[str, list[_Line]]]:
             block.append(_Line(line, look))
     if block:
         yield now, block
+
+
+def _fence_after(line: str, fence: str) -> str:
+    """The fence that is open behind a line: "" where it closes the one before it.
+
+    Only the same sign, at least as often and alone, closes one; "```x``` is its name" opens none.
+    """
+    found = _FENCE.match(line)
+    sign, rest = (found[1], found[2]) if found else ("", "")
+    if fence:
+        return "" if sign.startswith(fence) and not rest.strip() else fence
+    return "" if "`" in rest else sign
 
 
 def _family(look: str, line: str, now: str, fenced: bool) -> str:
@@ -218,14 +250,12 @@ def _sentences(text: str, role: Role) -> Iterator[Segment]:
         cells = [cell.strip() for cell in text.strip("| ").split("|")]
         yield Segment(text=" · ".join(cell for cell in cells if cell), role=role)
         return
-    kept = ""
-    for part in _END.split(text):
-        kept = f"{kept} {part}" if kept else part
-        if not _ABBREVIATION.search(kept[-12:]):
-            yield Segment(text=kept, role=role)
-            kept = ""
-    if kept:
-        yield Segment(text=kept, role=role)
+    begin = 0
+    for end in _END.finditer(unquoted(text)):  # A quotation belongs to the sentence that it stands in.
+        if not _ABBREVIATION.search(text[max(begin, end.start() - 12) : end.start()]):
+            yield Segment(text=text[begin : end.start()], role=role)
+            begin = end.end()
+    yield Segment(text=text[begin:], role=role)
 
 
 def _read_output(lines: Sequence[_Line]) -> Iterator[Segment]:

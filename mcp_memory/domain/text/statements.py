@@ -4,12 +4,12 @@ Knows no model and no store, and not who said it.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from mcp_memory.domain.text.salience import weighed
-from mcp_memory.domain.text.segments import PROSE, segments_of
+from mcp_memory.domain.text.segments import PROSE, STATED, segments_of, sentences_of, unquoted
 from mcp_memory.domain.text.words import normal_hash
 
 MAX_READ = 100_000
@@ -18,12 +18,6 @@ MAX_STATEMENTS = 20
 LEAST_WORDS, MOST_WORDS = 3, 60
 LEAST_CHARACTERS, MOST_CHARACTERS = 8, 400
 
-_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])|\n+")
-_BULLET = re.compile(r"^(?:[-*+•]|\d{1,3}[.)])\s+|^#{1,6}\s+|^>\s*")
-_QUOTED = re.compile(r'"[^"\n]{1,400}"|“[^“”\n]{1,400}”|«[^«»\n]{1,400}»|「[^「」\n]{1,400}」')
-"""Others' words, where there is a space or they are not ASCII: whoever quotes them does not say so."""
-_QUOTED_LINE = re.compile(r"[ \t]{0,3}>")
-_FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})(.*)")
 _DECISION = re.compile(
     r"\b(?:(?:we|i|team)(?:\s+(?:have|has|had|'ve|all|both|finally|then|also|now))*"
     r"\s+(?:decided|chose|agreed|opted|settled)\b|was decided\b|decided (?:to|on|against|not to)\b|decision (?:is|was)"
@@ -136,11 +130,14 @@ _ASKING = re.compile(r"(?:ですか|ますか|たか|吗|嗎|かもしれない|
 _LEANING_KANA = re.compile(r"^(?:これ|それ|あれ|この|その|あの|しかし|でも|だから|なぜ|もし|そこで)")
 
 
+StatementKind: TypeAlias = Literal["fact", "decision", "episode"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
     """One sentence that stands alone. An episode is a dead end: what was tried or thought of, and led nowhere."""
 
-    kind: Literal["fact", "decision", "episode"]
+    kind: StatementKind
     text: str
 
 
@@ -150,7 +147,7 @@ def statements(text: str) -> list[Statement]:
     Questions, guesses, quotations, code, what is past, undecided or so for a moment, what tells the reader to do
     something, and what leans on the sentence before it are left out: better a few that hold than all.
     """
-    return _each_once(text, _statement)
+    return _each_once(text, statement)
 
 
 def dead_ends(text: str) -> list[Statement]:
@@ -160,7 +157,37 @@ def dead_ends(text: str) -> list[Statement]:
     What `statements` leaves out is left out, but for what is past. A decision may give a dead end as its reason: it is
     told by both.
     """
-    return _each_once(text, _dead_end)
+    return _each_once(text, dead_end)
+
+
+def statement(sentence: str) -> Statement | None:
+    """The fact or decision that one sentence states; see `statements`."""
+    if not _is_whole(sentence):
+        return None
+    own = unquoted(sentence)
+    if decision := _DECISION.search(own):
+        decided = _CONNECTIVE.sub("", sentence)
+        is_open = _UNDECIDED.search(sentence, 0, decision.start()) or _LEANING.search(decided)
+        stated = None if is_open else Statement(kind="decision", text=decided[0].upper() + decided[1:])
+    else:
+        is_fact = _RULE.search(own) or _USE.search(own) or _STATE.search(own)
+        is_passing = is_momentary(sentence) or _LEANING.search(sentence) or _PAST.search(sentence)
+        stated = Statement(kind="fact", text=sentence) if is_fact and not is_passing else None
+    # Few come this far, and this takes longest.
+    return stated if stated and _is_vouched_for(sentence) else None
+
+
+def dead_end(sentence: str) -> Statement | None:
+    """The dead end that one sentence tells; see `dead_ends`."""
+    if not _is_whole(sentence):
+        return None
+    told = _CONNECTIVE.sub("", sentence)
+    own = unquoted(told)
+    is_told = _came_to_nothing(own) or _led_nowhere(own)
+    is_leaning = _LEANING.search(told) or _LEANING_KANA.search(told) or _ASKING.search(told)
+    if not is_told or is_leaning or not _is_vouched_for(sentence):
+        return None
+    return Statement(kind="episode", text=told[0].upper() + told[1:])
 
 
 def tells_its_reader(sentence: str) -> bool:
@@ -175,52 +202,10 @@ def is_momentary(sentence: str) -> bool:
 
 def _each_once(text: str, read: Callable[[str], Statement | None]) -> list[Statement]:
     found: dict[str, Statement] = {}
-    for sentence in _sentences(text):
-        statement = read(sentence)
-        if statement and _is_vouched_for(sentence):  # Few come this far, and this takes longest.
-            found.setdefault(normal_hash(statement.text), statement)
+    for sentence in sentences_of(text[:MAX_READ]):
+        if stated := read(sentence):
+            found.setdefault(normal_hash(stated.text), stated)
     return list(found.values())[:MAX_STATEMENTS]
-
-
-def _sentences(text: str) -> Iterator[str]:
-    """The whole sentences of a text, without code and without what is quoted line by line."""
-    own = _unfenced(text[:MAX_READ])
-    begin = 0
-    for end in [*_END.finditer(_unquoted(own)), None]:  # A quotation belongs to the sentence that it stands in.
-        segment = own[begin : end.start() if end else None]
-        begin = end.end() if end else begin
-        sentence = _BULLET.sub("", " ".join(segment.split()))
-        if _is_whole(sentence):
-            yield sentence
-
-
-def _unquoted(text: str) -> str:
-    """The text with dots for what it quotes, as long as it was."""
-    return _QUOTED.sub(lambda quoted: _dotted(quoted[0]), text)
-
-
-def _dotted(quoted: str) -> str:
-    is_speech = not quoted[1:-1].isascii() or " " in quoted.strip('" ')
-    return f"{quoted[0]}{'·' * (len(quoted) - 2)}{quoted[-1]}" if is_speech else quoted
-
-
-def _unfenced(text: str) -> str:
-    """The text without its blocks of code and its quoted lines; code that nothing closes goes on to the end."""
-    kept: list[str] = []
-    fence = ""
-    for line in text.split("\n"):
-        mark = _FENCE.match(line)
-        if not mark:
-            kept += [] if fence else [""] if _QUOTED_LINE.match(line) else [line]
-        elif fence:
-            is_end = mark[1].startswith(fence) and not mark[2].strip()
-            fence = "" if is_end else fence
-        elif "`" in mark[2]:
-            kept.append(line)  # Code within a line.
-        else:
-            fence = mark[1]
-            kept.append("")
-    return "\n".join(kept)
 
 
 def _is_whole(sentence: str) -> bool:
@@ -233,31 +218,6 @@ def _is_whole(sentence: str) -> bool:
 def _is_vouched_for(sentence: str) -> bool:
     """True where it neither guesses nor tells its reader what to do."""
     return not _HEDGE.search(sentence) and not tells_its_reader(sentence)
-
-
-def _statement(sentence: str) -> Statement | None:
-    own = _unquoted(sentence)
-    if decision := _DECISION.search(own):
-        decided = _CONNECTIVE.sub("", sentence)
-        is_open = _UNDECIDED.search(sentence, 0, decision.start())
-        return (
-            None
-            if is_open or _LEANING.search(decided)
-            else Statement(kind="decision", text=decided[0].upper() + decided[1:])
-        )
-    is_fact = _RULE.search(own) or _USE.search(own) or _STATE.search(own)
-    if not is_fact or is_momentary(sentence) or _LEANING.search(sentence) or _PAST.search(sentence):
-        return None
-    return Statement(kind="fact", text=sentence)
-
-
-def _dead_end(sentence: str) -> Statement | None:
-    told = _CONNECTIVE.sub("", sentence)
-    own = _unquoted(told)
-    is_told = _came_to_nothing(own) or _led_nowhere(own)
-    if not is_told or _LEANING.search(told) or _LEANING_KANA.search(told) or _ASKING.search(told):
-        return None
-    return Statement(kind="episode", text=told[0].upper() + told[1:])
 
 
 def _came_to_nothing(sentence: str) -> bool:
@@ -286,14 +246,10 @@ def _is_nowhere(end: re.Match[str], before: str) -> bool:
     return not said.get("deed") or bool(_BY_US.search(before))
 
 
-MAX_CHARACTERS = 400
-"""A longer segment is no sentence."""
 MAX_MESSAGE = 20_000
 """Characters of a message that are looked at."""
 _DECIDED, _LED_NOWHERE, _LEFT_TO_DO, _FOUND_OUT, _STATED, _NAMES_SOMEBODY = 3.0, 3.0, 2.0, 2.0, 1.0, 0.6
 """What each shape adds to a sentence's own worth."""
-SAME = 20
-"""Characters at their beginnings or their ends by which a statement and a sentence are known to be the same."""
 LEAST = 2.0
 """What is worth less is told only where it shows one of the shapes."""
 
@@ -310,14 +266,12 @@ _FINDING = re.compile(
     re.IGNORECASE,
 )
 _PERSON = re.compile(r"(?<=[^\s.!?:] )[A-Z][a-zà-ÿ]{1,20} [A-Z][a-zà-ÿ]{1,20}\b")
-_MARKUP = re.compile(r"[\s*_`\[\]]+")
 _ANNOUNCEMENT = re.compile(
     r"(?:(?:now|first|next|so),? )?(?:let me|let's see|i(?:'ll| will| am going to)) ", re.IGNORECASE
 )
 
 
 _ASKS = ("?", "？", ":", "：")
-Kind: TypeAlias = Literal["fact", "decision", "episode"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,38 +285,25 @@ class Telling:
 
 def telling(text: str) -> list[Telling]:
     """The sentences worth keeping, in their order; no questions, no code, and not what is about to be done."""
-    text = text[:MAX_MESSAGE]
-    stated: dict[str, Kind] = {each.text: each.kind for each in [*statements(text), *dead_ends(text)]}
     told: list[Telling] = []
-    for each in weighed(segments_of(text), "message"):
+    for each in weighed(segments_of(text[:MAX_MESSAGE], MAX_MESSAGE), "message"):
         sentence = each.segment.text
-        kind = stated.pop(_stated(sentence, stated), None)
-        shape = _shape(sentence, kind)
-        is_telling = bool(shape) or each.worth >= LEAST
-        if is_telling and (kind or (each.segment.role in PROSE and _may_be_told(sentence))):
-            told.append(Telling(text=sentence, worth=each.worth + shape, is_dead_end=kind == "episode"))
-    rest = stated.items()  # Stated across the segments that the text was cut into, or with much markup.
-    return told + [
-        Telling(text=said, worth=LEAST + _shape(said, kind), is_dead_end=kind == "episode") for said, kind in rest
-    ]
-
-
-def _stated(sentence: str, stated: Iterable[str]) -> str:
-    """Which of the statements the sentence makes, "" for none; they come with their markup, without "so" and "but"."""
-    letters = _MARKUP.sub("", sentence)
-    for said in stated:
-        its = _MARKUP.sub("", said)
-        if its[1:SAME] in letters or its.endswith(letters[-SAME:]):
-            return said
-    return ""
+        if each.segment.role not in PROSE or not _may_be_told(sentence):
+            continue
+        stated = (dead_end(sentence) or statement(sentence)) if each.segment.role in STATED else None
+        shape = _shape(sentence, stated.kind if stated else None)
+        if shape or each.worth >= LEAST:
+            is_dead_end = stated is not None and stated.kind == "episode"
+            told.append(Telling(text=sentence, worth=each.worth + shape, is_dead_end=is_dead_end))
+    return told
 
 
 def _may_be_told(sentence: str) -> bool:
-    is_short = len(sentence) <= MAX_CHARACTERS
+    is_short = len(sentence) <= MOST_CHARACTERS
     return is_short and not sentence.endswith(_ASKS) and not _ANNOUNCEMENT.match(sentence)
 
 
-def _shape(sentence: str, kind: Kind | None) -> float:
+def _shape(sentence: str, kind: StatementKind | None) -> float:
     if kind in ("decision", "episode"):
         return _DECIDED if kind == "decision" else _LED_NOWHERE
     if _OPEN.search(sentence):
