@@ -1,6 +1,7 @@
-"""Completion: the script for each shell, and the command that the scripts ask. Starts no shell and changes no file."""
+"""Commands for completion: print a shell's script, and answer what the scripts ask. They change no file."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -8,38 +9,9 @@ import typer
 from mcp_memory.entrypoints.cli.console import errors_in_one_line
 from mcp_memory.errors import InvalidRequest
 
-SCRIPTS: Mapping[str, str] = {
-    "bash": """\
-_mcp_memory() {
-    local IFS=$'\\n'
-    COMPREPLY=($(mcp-memory complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
-}
-complete -o default -F _mcp_memory mcp-memory
-""",
-    "zsh": """\
-#compdef mcp-memory
-_mcp_memory() {
-    local -a found
-    found=("${(@f)$(mcp-memory complete -- "${(@)words[2,$CURRENT]}" 2>/dev/null)}")
-    if [[ -n "${found[1]}" ]]; then compadd -- "${found[@]}"; else _files; fi
-}
-compdef _mcp_memory mcp-memory
-""",
-    "fish": """\
-complete --command mcp-memory --arguments \
-'(mcp-memory complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
-""",
-    "powershell": """\
-Register-ArgumentCompleter -Native -CommandName mcp-memory -ScriptBlock {
-    param($word, $line, $position)
-    $words = @($line.CommandElements | Select-Object -Skip 1 | ForEach-Object { $_.ToString() })
-    if ($word -eq '') { $words += '""' }
-    mcp-memory complete -- @words 2>$null | ForEach-Object {
-        [System.Management.Automation.CompletionResult]::new($_, $_, 'ParameterValue', $_)
-    }
-}
-""",
-}
+SCRIPTS = Path(__file__).with_name("completions")
+"""A file for each shell, with its name as the suffix."""
+SHELLS = ("bash", "zsh", "fish", "powershell")
 
 
 @errors_in_one_line()
@@ -47,16 +19,16 @@ def completion(
     shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell.")],
 ) -> None:
     """Print what makes a shell complete commands and options; let it read that at its start."""
-    if shell not in SCRIPTS:
-        raise InvalidRequest(f"There is no completion for {shell!r}; there is for {', '.join(SCRIPTS)}.")
-    typer.echo(SCRIPTS[shell], nl=False)
+    if shell not in SHELLS:
+        raise InvalidRequest(f"There is no completion for {shell!r}; there is for {', '.join(SHELLS)}.")
+    typer.echo((SCRIPTS / f"mcp-memory.{shell}").read_text("utf-8"), nl=False)
 
 
 def complete(
     context: typer.Context,
     words: Annotated[list[str] | None, typer.Argument(metavar="WORDS")] = None,
 ) -> None:
-    """What the last of the words after the program's name may become, a line each."""
+    """Print what the last of the words after the program's name may become, a line each."""
     *before, last = words or [""]
     last = last.strip('"')
     command, is_value = _reached(context.find_root().command, before)
@@ -65,7 +37,7 @@ def complete(
 
 
 def _reached(command: Any, words: Sequence[str]) -> tuple[Any, bool]:
-    """The command that the words lead to, and whether the next word is the value of an option."""
+    """Find the command that the words lead to, and whether the next word is the value of an option."""
     is_value = False
     for word in words:
         if is_value:
@@ -78,7 +50,7 @@ def _reached(command: Any, words: Sequence[str]) -> tuple[Any, bool]:
 
 
 def _names(command: Any, begun: str) -> Iterator[str]:
-    """Options where one is begun, else commands; nothing where files may be meant."""
+    """Yield options where one is begun, else commands; nothing where files may be meant."""
     if begun.startswith("-"):
         names = [name for each in _options(command) for name in each.opts if name.startswith("--")] + ["--help"]
     else:

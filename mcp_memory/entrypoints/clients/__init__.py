@@ -1,9 +1,17 @@
-"""The programs that agents run in: where each keeps its list of servers, and how ours is put there and taken out."""
+"""Puts our server into the programs that agents run in, and takes it out again."""
 
 from mcp_memory.entrypoints.clients.catalogue import CLIENTS, Client, Places, client_named, places_here
-from mcp_memory.entrypoints.clients.changes import Change, Wanted, plan_install, plan_uninstall
-from mcp_memory.entrypoints.clients.entries import Start, running_command
-from mcp_memory.entrypoints.clients.installations import Installation, has_plugin, installations
+from mcp_memory.entrypoints.clients.entries import (
+    Change,
+    Installation,
+    Start,
+    Wanted,
+    has_plugin,
+    installations,
+    plan_install,
+    plan_uninstall,
+    running_command,
+)
 
 __all__ = [
     "CLIENTS",

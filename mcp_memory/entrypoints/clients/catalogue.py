@@ -1,11 +1,12 @@
-"""What is known of each client, as data: its files per platform, and how it names a server. Opens no file."""
+"""The clients, as data in catalogue.toml: the files of each per platform, and how it names a server."""
 
 import difflib
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from mcp_memory.entrypoints.clients.json_text import JsonNotation
 from mcp_memory.entrypoints.clients.notation import Notation
@@ -15,8 +16,11 @@ from mcp_memory.errors import InvalidRequest, NotFound
 Platform: TypeAlias = Literal["linux", "macos", "windows"]
 
 JSON = JsonNotation()
-JSON_WITH_COMMENTS = JsonNotation(comments=True)
-TOML = TomlNotation()
+_NOTATIONS: Mapping[str, Notation] = {
+    "json": JSON,
+    "json-with-comments": JsonNotation(comments=True),
+    "toml": TomlNotation(),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +60,7 @@ class Client:
     """The file in which it notes the plugins that are installed, where there is one of ours."""
 
     def user_file(self, places: Places) -> Path:
-        """The person's own file: of several the first whose folder is there, else the first."""
+        """Return the person's own file: of several the first whose folder is there, else the first."""
         patterns = self.user if isinstance(self.user, tuple) else self.user[places.platform]
         found = [path for pattern in patterns for path in _matches(pattern.format_map(_roots(places)))]
         return next((path for path in found if path.parent.is_dir()), found[0])
@@ -72,104 +76,23 @@ class Client:
         return Path(self.plugins.format_map(_roots(places))) if self.plugins else None
 
 
-CLIENTS: tuple[Client, ...] = (
-    Client(
-        name="claude-code",
-        title="Claude Code",
-        user=("{claude}/.claude.json",),
-        project=".mcp.json",
-        names_transport=True,
-        starts_in_project=True,
-        restart="Start a new session of Claude Code.",
-        project_note="Claude Code asks before it starts a project's servers for the first time.",
-        note="The plugin brings hooks as well, so that memory is there without being asked: docs/claude-code.md.",
-        plugins="{claude_folder}/plugins/installed_plugins.json",
-    ),
-    Client(
-        name="claude-desktop",
-        title="Claude Desktop",
-        user={
-            "linux": ("{config}/Claude/claude_desktop_config.json",),
-            "macos": ("{config}/Claude/claude_desktop_config.json",),
-            # The packaged app sees this folder in the place of the other, and no file but that in it.
-            "windows": (
-                "{local}/Packages/Claude_*/LocalCache/Roaming/Claude/claude_desktop_config.json",
-                "{config}/Claude/claude_desktop_config.json",
-            ),
-        },
-        restart="Quit Claude Desktop (closing its window is not enough) and start it again.",
-    ),
-    Client(
-        name="cursor",
-        title="Cursor",
-        user=("{home}/.cursor/mcp.json",),
-        project=".cursor/mcp.json",
-        restart="Switch the server on in Cursor's settings, under MCP.",
-    ),
-    Client(
-        name="vscode",
-        title="VS Code",
-        user=("{config}/Code/User/mcp.json",),
-        project=".vscode/mcp.json",
-        key="servers",
-        notation=JSON_WITH_COMMENTS,
-        names_transport=True,
-        project_cwd="${workspaceFolder}",
-        restart="Start the server in VS Code: command palette, `MCP: List Servers`.",
-    ),
-    Client(
-        name="windsurf",
-        title="Windsurf",
-        user=("{home}/.codeium/windsurf/mcp_config.json",),
-        restart="Refresh the servers in Windsurf's settings, under Cascade.",
-    ),
-    Client(
-        name="codex",
-        title="Codex",
-        user=("{codex}/config.toml",),
-        project=".codex/config.toml",
-        key="mcp_servers",
-        notation=TOML,
-        starts_in_project=True,
-        restart="Start a new session of Codex.",
-        project_note="Codex reads a project's file only where it trusts the project.",
-    ),
-    Client(
-        name="gemini-cli",
-        title="Gemini CLI",
-        user=("{home}/.gemini/settings.json",),
-        project=".gemini/settings.json",
-        notation=JSON_WITH_COMMENTS,
-        starts_in_project=True,
-        restart="Start Gemini CLI again.",
-    ),
-    Client(
-        name="zed",
-        title="Zed",
-        user={
-            "linux": ("{config}/zed/settings.json",),
-            "macos": ("{home}/.config/zed/settings.json",),
-            "windows": ("{config}/Zed/settings.json",),
-        },
-        project=".zed/settings.json",
-        key="context_servers",
-        notation=JSON_WITH_COMMENTS,
-        restart="Nothing to restart: Zed reads its settings when they change.",
-    ),
-    Client(
-        name="cline",
-        title="Cline",
-        user=(
-            "{home}/.cline/data/settings/cline_mcp_settings.json",
-            "{config}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
-        ),
-        restart="Open Cline's list of MCP servers; it reads the file when it changes.",
-    ),
-)
+def _read_clients() -> Iterator[Client]:
+    """Read the rows of the table; lists of paths are tuples, for each platform or for all."""
+    table: dict[str, list[dict[str, Any]]] = tomllib.loads(
+        Path(__file__).with_name("catalogue.toml").read_text("utf-8")
+    )
+    for row in table["clients"]:
+        user: Mapping[Platform, list[str]] | list[str] = row["user"]
+        paths = tuple(user) if isinstance(user, list) else {platform: tuple(each) for platform, each in user.items()}
+        row |= {"user": paths, "notation": _NOTATIONS[row.get("notation", "json")]}
+        yield Client(**row)
+
+
+CLIENTS: tuple[Client, ...] = tuple(_read_clients())
 
 
 def client_named(name: str) -> Client:
-    """Raises NotFound."""
+    """Find a client. Raises NotFound, and names the nearest."""
     for client in CLIENTS:
         if client.name == name:
             return client
@@ -179,7 +102,7 @@ def client_named(name: str) -> Client:
 
 
 def places_here() -> Places:
-    """This computer, and the folder that one stands in."""
+    """Return this computer, and the folder that one stands in."""
     from mcp_memory.settings import client_variables
 
     platform: Platform = "windows" if sys.platform == "win32" else "macos" if sys.platform == "darwin" else "linux"
@@ -187,7 +110,7 @@ def places_here() -> Places:
 
 
 def _roots(places: Places) -> Mapping[str, Path]:
-    """The folders that patterns begin with; a variable counts only as an absolute path."""
+    """Return the folders that patterns begin with; a variable counts only as an absolute path."""
 
     def named(variable: str, default: Path) -> Path:
         folder = places.variables.get(variable, "")
@@ -210,7 +133,7 @@ def _roots(places: Places) -> Mapping[str, Path]:
 
 
 def _matches(pattern: str) -> Iterator[Path]:
-    """The paths that a pattern stands for: itself, or where it holds a star, those that are there."""
+    """Find the paths that a pattern stands for: itself, or where it holds a star, those that are there."""
     before, star, behind = pattern.partition("*")
     if not star:
         yield Path(pattern)

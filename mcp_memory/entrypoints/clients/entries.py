@@ -1,16 +1,28 @@
-"""What is written for our server, and how an entry of ours is told from another's. Touches no file."""
+"""Our entry in a client's file: what is written, how it is told from another's, put in, taken out, and found.
 
+A change is planned first, and written when told to.
+"""
+
+import difflib
 import re
 import shutil
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import cast
 
-from mcp_memory.entrypoints.clients.notation import Table, as_table
+from mcp_memory.entrypoints.clients.catalogue import CLIENTS, JSON, Client, Places, places_here
+from mcp_memory.entrypoints.clients.files import Found, kept_copies, read_file, replace_file
+from mcp_memory.entrypoints.clients.notation import NotEditable, Table, as_table, servers_in
+from mcp_memory.errors import Conflict
 from mcp_memory.isolated_python import isolation_flags
 
+_SECRET = re.compile(r".*(TOKEN|KEY|SECRET|PASSWORD|HEADERS)", re.IGNORECASE)
+PLUGIN = "memory@mcp-memory"
+"""Our plugin and its marketplace, as Claude Code lists what it has installed."""
 DISTRIBUTION = "mcp-memory-stack"
 """The name on the package index, where `mcp-memory` is somebody else's; and a second name of the program."""
 PROGRAMS = ("mcp-memory", DISTRIBUTION)
@@ -28,8 +40,69 @@ class Start:
     arguments: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """An entry to write. `variables`: of the server's environment; `force`: also over another server's entry.
+
+    `otherwise` are variables for an entry that chooses no memory, by a namespace or a server's address.
+    """
+
+    start: Start
+    name: str = "memory"
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    otherwise: Mapping[str, str] = field(default_factory=dict[str, str])
+    project: bool = False
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A file as it is, and as it would be. `entry`: what stands in it then; None where it is taken out.
+
+    `secret`: a key or a token stands in the entry, before or after.
+    """
+
+    client: Client
+    found: Found
+    name: str
+    entry: Table | None
+    text: str
+    secret: bool = False
+
+    @property
+    def changes(self) -> bool:
+        return self.text != self.found.text
+
+    def apply(self, now: datetime) -> Path | None:
+        """Write it, if anything changes; where the former file is kept. Raises Conflict."""
+        return replace_file(self.found, self.text, now, private=self.secret) if self.changes else None
+
+    def diff(self) -> str:
+        path = str(self.found.path)
+        lines = difflib.unified_diff(
+            self.found.text.splitlines(), self.text.splitlines(), f"{path} (now)", f"{path} (then)", lineterm=""
+        )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """A client's file. `found`: there are traces of the client; `names`: entries that start mcp-memory."""
+
+    client: str
+    title: str
+    path: Path
+    project: bool
+    found: bool
+    names: tuple[str, ...] = ()
+    command: str | None = None
+    """What the first of them starts."""
+    problem: str = ""
+    """What keeps the client from starting us, with its remedy."""
+
+
 def running_command() -> Start:
-    """The command that starts this program again, in any folder, with nothing of that folder on its path.
+    """Return the command that starts this program again, in any folder, with nothing of that folder on its path.
 
     An environment in uv's cache is gone when the cache is cleaned; there uvx is asked to make it again.
     """
@@ -41,7 +114,7 @@ def running_command() -> Start:
 
 
 def entry_for(start: Start, variables: Mapping[str, str], *, transport: bool, cwd: str | None) -> Table:
-    """An entry in the form that all clients share."""
+    """Return an entry in the form that all clients share."""
     return {
         **({"type": "stdio"} if transport else {}),
         "command": start.command,
@@ -52,13 +125,13 @@ def entry_for(start: Start, variables: Mapping[str, str], *, transport: bool, cw
 
 
 def merged(former: Table, fresh: Table) -> Table:
-    """Our entry brought up to date: what the person or the client added to it stays."""
+    """Return our entry brought up to date: what the person or the client added to it stays."""
     env = {**(as_table(former.get("env")) or {}), **(as_table(fresh.get("env")) or {})}
     return {**former, **fresh, **({"env": env} if env else {})}
 
 
 def command_of(entry: object) -> tuple[str, ...]:
-    """The command and its arguments; nothing where the server is reached otherwise."""
+    """Return the command and its arguments; nothing where the server is reached otherwise."""
     table = as_table(entry) or {}
     command, arguments = table.get("command"), table.get("args")
     if not isinstance(command, str):
@@ -68,7 +141,7 @@ def command_of(entry: object) -> tuple[str, ...]:
 
 
 def is_ours(entry: object) -> bool:
-    """Whether an entry starts mcp-memory, by itself or through Python or uv."""
+    """Return True for an entry that starts mcp-memory, by itself or through Python or uv."""
     command, *arguments = command_of(entry) or ("",)
     if _stem(command) in PROGRAMS:
         return True
@@ -82,3 +155,133 @@ def _is_our_name(argument: str) -> bool:
 
 def _stem(path: str) -> str:
     return re.split(r"[/\\]", path)[-1].removesuffix(".exe")
+
+
+def plan_install(client: Client, wanted: Wanted, places: Places) -> Change:
+    """Plan the file with our entry in it.
+
+    Raises Conflict where the file cannot be edited, or the name is another server's; InvalidRequest.
+    """
+    found = read_file(client.project_file(places) if wanted.project else client.user_file(places))
+    cwd = client.project_cwd if wanted.project else None
+    fresh = entry_for(wanted.start, wanted.variables, transport=client.names_transport, cwd=cwd)
+    try:
+        former = servers_in(client.notation.read(found.text), client.key).get(wanted.name)
+        if not _chooses_memory(fresh) and not (is_ours(former) and _chooses_memory(former)):
+            variables = {**wanted.variables, **wanted.otherwise}
+            fresh = entry_for(wanted.start, variables, transport=client.names_transport, cwd=cwd)
+        if former is not None and not is_ours(former) and not wanted.force:
+            raise _not_ours(client, found, wanted.name)
+        entry = merged(as_table(former) or {}, fresh) if is_ours(former) else fresh
+        is_same = entry == former
+        text = found.text if is_same else client.notation.put(found.text, client.key, wanted.name, entry)
+    except NotEditable as error:
+        snippet = client.notation.snippet(client.key, wanted.name, fresh)
+        raise Conflict(f"{found.path} was left alone: {error}. Put this into it by hand:\n{snippet}") from error
+    secret = _holds_secret(former) or _holds_secret(entry)
+    return Change(client=client, found=found, name=wanted.name, entry=entry, text=text, secret=secret)
+
+
+def plan_uninstall(client: Client, name: str, places: Places, *, project: bool, force: bool) -> Change:
+    """Plan the file without the entry, and where nothing but `install` touched it, the file of before, to the byte.
+
+    Nothing changes where there is no such entry. Raises Conflict, InvalidRequest.
+    """
+    found = read_file(client.project_file(places) if project else client.user_file(places))
+    try:
+        servers = servers_in(client.notation.read(found.text), client.key)
+        if name in servers and not is_ours(servers[name]) and not force:
+            raise _not_ours(client, found, name)
+        text = found.text
+        if name in servers:
+            text = client.notation.drop(found.text, client.key, name)
+            text = next(_former_texts(client, found, name, servers[name]), text)
+    except NotEditable as error:
+        raise Conflict(f"{found.path} was left alone: {error}. Take {name!r} out of it by hand.") from error
+    secret = _holds_secret(servers.get(name))
+    return Change(client=client, found=found, name=name, entry=None, text=text, secret=secret)
+
+
+def _former_texts(client: Client, found: Found, name: str, entry: object) -> Iterator[str]:
+    """Kept copies out of which installing this entry makes the file as it is now.
+
+    An edit cannot tell whether an empty list of servers, or a line end at the end, was there before: a copy can.
+    """
+    table = as_table(entry)
+    if table is None:
+        return
+    for copy in kept_copies(found):
+        with suppress(NotEditable):
+            is_without = name not in servers_in(client.notation.read(copy), client.key)
+            if is_without and client.notation.put(copy, client.key, name, table) == found.text:
+                yield copy
+
+
+def _chooses_memory(entry: object) -> bool:
+    variables = as_table((as_table(entry) or {}).get("env")) or {}
+    return bool({"MCP_MEMORY_NAMESPACE", "MCP_MEMORY_URL"} & variables.keys())
+
+
+def _holds_secret(entry: object) -> bool:
+    """Return True where a variable of it, by its name, is for nobody else to read."""
+    variables = as_table((as_table(entry) or {}).get("env")) or {}
+    return any(_SECRET.fullmatch(name) for name in variables)
+
+
+def _not_ours(client: Client, found: Found, name: str) -> Conflict:
+    return Conflict(
+        f"{client.title} has another server named {name!r} in {found.path}; choose a --name, or --force to replace it."
+    )
+
+
+def installations(places: Places | None = None) -> list[Installation]:
+    """Look at every client's own file, and the present folder's where there is one, in the catalogue's order."""
+    here = places or places_here()
+    return [_looked_at(client, path, here, project) for client in CLIENTS for path, project in _files(client, here)]
+
+
+def has_plugin(client: Client, places: Places) -> bool:
+    """Return True where our plugin, which brings the server, is in the client; False where that cannot be read."""
+    path = client.plugins_file(places)
+    if path is None:
+        return False
+    try:
+        installed = as_table(JSON.read(read_file(path).text)) or {}
+    except (NotEditable, Conflict):
+        return False
+    return PLUGIN in (as_table(installed.get("plugins")) or {})
+
+
+def _files(client: Client, places: Places) -> Iterator[tuple[Path, bool]]:
+    yield client.user_file(places), False
+    if client.project is not None and (path := client.project_file(places)).is_file():
+        yield path, True
+
+
+def _looked_at(client: Client, path: Path, places: Places, project: bool) -> Installation:
+    names, command, problem = _ours_in(client, path)
+    if command is not None and shutil.which(command) is None:
+        flag = " --project" if project else ""
+        problem = f"{command} is not there any more. Run `mcp-memory install {client.name}{flag} --name {names[0]}`."
+    return Installation(
+        client=client.name,
+        title=client.title,
+        path=path,
+        project=project,
+        found=path.exists() or (path.parent.is_dir() and path.parent != places.home),
+        names=names,
+        command=command,
+        problem=problem,
+    )
+
+
+def _ours_in(client: Client, path: Path) -> tuple[tuple[str, ...], str | None, str]:
+    """Return the names of our entries, the command of the first, and why the file cannot be read."""
+    try:
+        servers = servers_in(client.notation.read(read_file(path).text), client.key)
+    except NotEditable as error:
+        return (), None, f"{path} cannot be read: {error}. Correct it; the client cannot read it either."
+    except Conflict as error:
+        return (), None, str(error)
+    names = tuple(name for name, entry in servers.items() if is_ours(entry))
+    return names, next((command_of(servers[name])[0] for name in names), None), ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from mcp_memory.bounded_files import MB, read_regular
 from mcp_memory.errors import Conflict
 
-MAX_BYTES = 64 * MB
+MAX_CONFIGURATION_BYTES = 64 * MB
 """Of a configuration file: Claude Code keeps its history in the same file as its servers, tens of megabytes of it."""
 MAX_COPIES = 10
 """Kept copies that `kept_copies` looks at, the newest first."""
@@ -33,7 +33,7 @@ def read_file(path: Path) -> Found:
     """Read a configuration file. Raises Conflict for what is no ordinary file, too large, or no UTF-8."""
     try:
         place = path.resolve()
-        content = read_regular(place, MAX_BYTES) if place.exists() else None
+        content = read_regular(place, MAX_CONFIGURATION_BYTES) if place.exists() else None
         mode = place.stat().st_mode & 0o777 if content is not None else None
         text = (content or b"").decode("utf-8").removeprefix(_MARK)
     except UnicodeDecodeError as error:
@@ -49,7 +49,11 @@ def kept_copies(found: Found) -> Iterator[str]:
     names = sorted((path.name for path in folder.iterdir() if path.name.startswith(prefix)), reverse=True)
     for name in names[:MAX_COPIES]:
         with suppress(OSError, UnicodeDecodeError):
-            yield read_regular(folder / name, MAX_BYTES, follow_link=False).decode("utf-8").removeprefix(_MARK)
+            yield (
+                read_regular(folder / name, MAX_CONFIGURATION_BYTES, follow_link=False)
+                .decode("utf-8")
+                .removeprefix(_MARK)
+            )
 
 
 def replace_file(found: Found, text: str, now: datetime, *, private: bool = False) -> Path | None:
@@ -80,7 +84,7 @@ def _swap(found: Found, content: bytes, mode: int | None) -> None:
     temporary = found.place.with_name(f".{found.place.name}.{secrets.token_hex(4)}.tmp")
     try:
         _write_new(temporary, content, mode)
-        if (read_regular(found.place, MAX_BYTES) if found.place.exists() else None) != found.content:
+        if (read_regular(found.place, MAX_CONFIGURATION_BYTES) if found.place.exists() else None) != found.content:
             raise Conflict(f"{found.path} was changed meanwhile, by the client perhaps; close it, and try again.")
         temporary.replace(found.place)
     finally:

@@ -1,7 +1,7 @@
 """TOML edited in place: one server's tables are written at the end or cut out, the rest stays. Knows no client.
 
-tomlkit keeps comments too, but takes those above the next table out with ours, and moves empty lines: what it writes
-after putting an entry in and taking it out is another file. So it is statements that are cut here, as they stand.
+tomlkit (0.15) keeps comments too, but puts our table between the next one and the comment above it, takes that comment
+out with ours, and moves empty lines. So statements are cut here, as they stand.
 """
 
 import json

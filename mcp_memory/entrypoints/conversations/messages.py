@@ -1,27 +1,19 @@
-"""A client's conversation as records of the session log. Knows no file; parts are read elsewhere.
+"""Reads a client's conversation as records of the session log. Knows no file.
 
 Known are messages of the Anthropic and the OpenAI interfaces, items of OpenAI's Responses, and plain {role, text}.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from pydantic import JsonValue
 
 from mcp_memory.domain.model.records import MAX_NAME_CHARS, MAX_TEXT_CHARS, Instant, NewRecord
 from mcp_memory.domain.model.session_log import Role
 from mcp_memory.domain.text.control_characters import details_without_controls
-from mcp_memory.entrypoints.conversations.message_parts import (
-    EXPECTED,
-    Call,
-    Message,
-    Part,
-    is_item,
-    parts_of,
-    string_in,
-)
 from mcp_memory.errors import InvalidRequest
 
 NO_OUTPUT: Final = "(no output)"
@@ -37,10 +29,44 @@ _ROLES: Final[Mapping[str, Role]] = {
 }
 _MILLISECONDS_FROM: Final = 1e11
 """A larger number counts milliseconds: as seconds it lies 3,000 years ahead, as milliseconds in 1973."""
+EXPECTED: Final = (
+    "Each message is {role: system|user|assistant|tool, content: a text or a list of parts}, or an item such as "
+    "{type: function_call, …}. Correct it and call again."
+)
+_UNSAID: Final = frozenset(
+    {"thinking", "redacted_thinking", "reasoning", "item_reference", "compaction"}
+    | {"mcp_list_tools", "mcp_approval_request", "mcp_approval_response"}
+)
+"""Parts that are no part of what was said or done."""
+_MEDIA: Final = ("image", "audio", "video", "document", "file")
+_BLOBS: Final = frozenset({"data", "encrypted_content", "encrypted_index", "signature", "file_data", "b64_json"})
+"""Fields that hold bytes written as text."""
+
+ClientMessage: TypeAlias = Mapping[str, JsonValue]
 
 
-def read_messages(messages: Sequence[Message]) -> list[NewRecord]:
-    """The messages as records of kinds message, tool_call and tool_result, in their order.
+class ToolCall(NamedTuple):
+    """A tool called with arguments, which are JSON or what the tool takes instead."""
+
+    tool: str
+    call_id: str | None
+    text: str
+
+
+class ToolResult(NamedTuple):
+    """A tool's output, which may be empty. Not every format names the tool."""
+
+    tool: str | None
+    call_id: str | None
+    text: str
+    failed: bool
+
+
+MessagePart: TypeAlias = str | ToolCall | ToolResult
+
+
+def read_messages(messages: Sequence[ClientMessage]) -> list[NewRecord]:
+    """Read the messages as records of kinds message, tool_call and tool_result, in their order.
 
     Texts of a message that follow each other are one record; images and documents are named, not kept. A client's
     own id becomes `details["message_id"]`, "id/2" for the second record of a message. Empty texts are left out.
@@ -65,32 +91,32 @@ class MessageReader:
     def __init__(self) -> None:
         self._tools: dict[str, str] = {}
 
-    def read(self, message: Message, where: str) -> list[NewRecord]:
-        """The records of one message, however long, without control characters; `where` names it in errors.
+    def read(self, message: ClientMessage, where: str) -> list[NewRecord]:
+        """Return the records of one message, however long, without control characters; `where` names it in errors.
 
         Raises:
             InvalidRequest: it is in none of the known formats.
         """
         plain, cleaned = details_without_controls(message)
-        message = cast("Message", plain)
+        message = cast("ClientMessage", plain)
         record = NewRecord(
             text="",
             kind="message",
             role=_role(message, where),
-            speaker=string_in(message.get("name")),
+            speaker=_string_in(message.get("name")),
             occurred_at=_occurred_at(message, where),
             pinned=message.get("pinned") is True,
         )
-        records = [self._record(said, record) for said in parts_of(message, where)]
+        records = [self._record(said, record) for said in _parts_of(message, where)]
         # What was cleaned is counted once, though a message may be several records.
         records = [replace(each, cleaned=0 if place else cleaned) for place, each in enumerate(records)]
         return _named(records, _message_id(message))
 
-    def _record(self, said: Part, record: NewRecord) -> NewRecord:
+    def _record(self, said: MessagePart, record: NewRecord) -> NewRecord:
         if isinstance(said, str):
             return replace(record, text=said)
         record = replace(record, call_id=said.call_id, speaker=None)
-        if isinstance(said, Call):
+        if isinstance(said, ToolCall):
             if said.call_id:
                 self._tools[said.call_id] = said.tool
             return replace(record, kind="tool_call", role="assistant", text=said.text, tool=said.tool)
@@ -101,7 +127,7 @@ class MessageReader:
 
 
 def instant(value: JsonValue) -> Instant | None:
-    """The instant that an ISO 8601 text or a number of seconds or milliseconds names; None where it names none."""
+    """Return the instant that an ISO 8601 text or a number of (milli)seconds names; None where it names none."""
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value.strip())
@@ -126,18 +152,18 @@ def _check_lengths(record: NewRecord, where: str) -> None:
         )
 
 
-def _role(message: Message, where: str) -> Role:
+def _role(message: ClientMessage, where: str) -> Role:
     role = message.get("role")
     if isinstance(role, str) and role.lower() in _ROLES:
         return _ROLES[role.lower()]
     if role is not None:
         raise InvalidRequest(f"{where} has an unknown role. {EXPECTED}")
-    if not is_item(message):
+    if not _is_item(message):
         raise InvalidRequest(f"{where} has no role. {EXPECTED}")
     return "assistant"
 
 
-def _occurred_at(message: Message, where: str) -> Instant | None:
+def _occurred_at(message: ClientMessage, where: str) -> Instant | None:
     given = next((message[name] for name in ("timestamp", "created_at") if message.get(name) is not None), None)
     found = instant(given)
     if given is not None and found is None:
@@ -147,10 +173,10 @@ def _occurred_at(message: Message, where: str) -> Instant | None:
     return found
 
 
-def _message_id(message: Message) -> str | None:
+def _message_id(message: ClientMessage) -> str | None:
     given = next((message[name] for name in ("uuid", "id") if message.get(name) is not None), None)
     is_number = isinstance(given, int) and 0 <= given < 1 << 63
-    return str(given) if is_number else string_in(given)
+    return str(given) if is_number else _string_in(given)
 
 
 def _named(records: list[NewRecord], message_id: str | None) -> list[NewRecord]:
@@ -158,3 +184,165 @@ def _named(records: list[NewRecord], message_id: str | None) -> list[NewRecord]:
         return records
     names = [message_id, *(f"{message_id}/{number}" for number in range(2, len(records) + 1))]
     return [replace(record, details={"message_id": name}) for record, name in zip(records, names, strict=False)]
+
+
+def _is_item(message: ClientMessage) -> bool:
+    """Return True for what stands in a conversation without a role: calls, their results, and reasoning."""
+    kind = _kind(message)
+    return kind in _UNSAID or kind.endswith(("_call", "_call_output", "tool_use", "tool_result"))
+
+
+def _parts_of(message: ClientMessage, where: str) -> Iterator[MessagePart]:
+    """Yield what a message says, calls and answers, in its order; `where` names it in errors.
+
+    Empty texts are left out. Texts that follow each other are one: what a user says at once is one turn.
+
+    Raises:
+        InvalidRequest: a part is in none of the known formats.
+    """
+    texts: list[str] = []
+    for part in _parts(message, where):
+        if isinstance(part, str):
+            texts += [part] if part.strip() else []
+            continue
+        if texts:
+            yield "\n".join(texts)
+            texts = []
+        yield part
+    if texts:
+        yield "\n".join(texts)
+
+
+def _parts(message: ClientMessage, where: str) -> Iterator[MessagePart]:
+    role = message.get("role")
+    if not isinstance(role, str):
+        yield from _part(message, where)
+        return
+    content = message.get("content", message.get("text"))
+    if role.lower() in ("tool", "function"):
+        yield ToolResult(_tool(message), _answered_id(message), _output(content), _has_failed(message))
+        return
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list | dict):
+        for index, part in enumerate(content if isinstance(content, list) else [content]):
+            yield from _part(part, f"{where}.content[{index}]")
+    elif content is not None:
+        raise InvalidRequest(f"{where} has a content that is neither a text nor a list of parts. {EXPECTED}")
+    yield _string_in(message.get("refusal")) or ""
+    yield from _calls_beside(message, where)
+
+
+def _calls_beside(message: ClientMessage, where: str) -> Iterator[ToolCall]:
+    """Yield the calls that OpenAI's chat names beside the text of a message."""
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list):
+        raise InvalidRequest(f"{where}.tool_calls must be a list of {{id, function: {{name, arguments}}}}. Correct it.")
+    if isinstance(message.get("function_call"), dict):
+        calls = [*calls, {"function": message["function_call"]}]
+    for index, call in enumerate(calls):
+        function = call.get("function", call.get("custom", call)) if isinstance(call, dict) else None
+        if not isinstance(call, dict) or not isinstance(function, dict) or not _string_in(function.get("name")):
+            raise InvalidRequest(
+                f"{where}.tool_calls[{index}] must be {{id, function: {{name, arguments}}}}. Correct it."
+            )
+        yield ToolCall(_string_in(function.get("name")) or "", _call_id(call), _arguments(function))
+
+
+def _part(part: JsonValue | ClientMessage, where: str) -> Iterator[MessagePart]:
+    if isinstance(part, str):
+        yield part
+        return
+    if not isinstance(part, Mapping):
+        raise InvalidRequest(f"{where} must be a text or an object with a type. {EXPECTED}")
+    kind = _kind(part)
+    if kind in _UNSAID:
+        return
+    if kind.endswith(("tool_result", "_call_output")):
+        output = part.get("output") if kind.endswith("_call_output") else part.get("content")
+        yield ToolResult(_tool(part), _answered_id(part), _output(output), _has_failed(part))
+    elif kind.endswith(("tool_use", "_call")):
+        yield ToolCall(_tool(part) or kind.removesuffix("_call"), _call_id(part), _arguments(part))
+        # A call that OpenAI makes by itself holds its answer too.
+        if part.get("output") is not None or part.get("error") is not None:
+            answer = part.get("output") if part.get("error") is None else part.get("error")
+            yield ToolResult(_tool(part), _call_id(part), _output(answer), _has_failed(part))
+    else:
+        yield _shown(part)
+
+
+def _output(content: JsonValue) -> str:
+    """Return the text of a tool's output."""
+    if isinstance(content, list):
+        return "\n".join(_output(part) for part in content)
+    if isinstance(content, dict):
+        return _shown(content)
+    return "" if content is None else content if isinstance(content, str) else _compact(content)
+
+
+def _shown(part: ClientMessage) -> str:
+    """Return the text of a part; the name of an image or a document; else its fields, but for bytes."""
+    for name in ("text", "refusal"):
+        if isinstance(text := part.get(name), str):
+            return text
+    kind = _kind(part)
+    for medium in _MEDIA:
+        if medium in kind:
+            name = next((found for key in ("title", "filename") if (found := _string_in(part.get(key)))), "")
+            return f"[{medium}: {name}]" if name else f"[{medium}]"
+    return _compact(_without_blobs(part))
+
+
+def _without_blobs(value: JsonValue | ClientMessage) -> JsonValue:
+    if isinstance(value, Mapping):
+        return {name: _without_blobs(part) for name, part in value.items() if not _is_blob(name, part)}
+    return [_without_blobs(part) for part in value] if isinstance(value, list) else value
+
+
+def _is_blob(name: str, value: JsonValue) -> bool:
+    return name in _BLOBS or (isinstance(value, str) and value.startswith("data:"))
+
+
+def _arguments(call: ClientMessage) -> str:
+    given = next((call[name] for name in ("input", "arguments", "action") if call.get(name) is not None), None)
+    text = given if isinstance(given, str) else _compact({} if given is None else given)
+    return text if text.strip() else "{}"
+
+
+def _tool(part: ClientMessage) -> str | None:
+    return _string_in(part.get("name")) or _string_in(part.get("tool_name"))
+
+
+def _call_id(call: ClientMessage) -> str | None:
+    """Return the id of a call. OpenAI's items have one of their own beside it."""
+    return _string_in(call.get("call_id")) or _string_in(call.get("id"))
+
+
+def _answered_id(result: ClientMessage) -> str | None:
+    """Return the id of the call that a result answers."""
+    names = ("tool_use_id", "tool_call_id", "call_id")
+    return next((found for name in names if (found := _string_in(result.get(name)))), None)
+
+
+def _has_failed(part: ClientMessage) -> bool:
+    content = part.get("content")
+    kind = _kind(content) if isinstance(content, dict) else ""
+    return (
+        part.get("is_error") is True
+        or part.get("error") is not None
+        or part.get("status") == "failed"
+        or kind.endswith("_error")
+    )
+
+
+def _kind(part: ClientMessage) -> str:
+    return _string_in(part.get("type")) or ""
+
+
+def _string_in(value: JsonValue) -> str | None:
+    """Return the value where it is a text that says something."""
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def _compact(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -9,7 +9,8 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -17,14 +18,14 @@ from typing import BinaryIO, Final, TypeAlias, cast
 
 from pydantic import JsonValue
 
-from mcp_memory.bounded_files import bounded_lines, open_regular
+from mcp_memory.bounded_files import MB, bounded_lines, open_regular
 from mcp_memory.domain.model.records import MAX_NAME_CHARS, MAX_TEXT_CHARS, NewRecord
 from mcp_memory.entrypoints.conversations.messages import NO_OUTPUT, MessageReader, instant
 from mcp_memory.errors import InvalidRequest
 
-MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+MAX_TRANSCRIPT_LINE_BYTES: Final = 64 * MB
 """A line may hold several images; one still longer is passed over."""
-PIECE_BYTES: Final = 128 * 1024
+PART_BYTES: Final = 128 * 1024
 """About a second of storing: a process that is ended loses no more."""
 CALLS_BYTES: Final = 64 * 1024
 """A call stands about so near to its result."""
@@ -39,7 +40,7 @@ _CLIENTS_OWN: Final = ("<local-command-", "Caveat: The messages below were gener
 _NOT_SAID: Final = ("<task-notification>", "<bash-stdout>", "<bash-stderr>", "[Request interrupted by user")
 """How messages begin that are in the user's role, but not of the user's words."""
 
-Line: TypeAlias = Mapping[str, JsonValue]
+TranscriptLine: TypeAlias = Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,14 +79,14 @@ def read_transcript(path: Path) -> Transcript:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class TranscriptPart:
     """The records of some whole lines of a transcript, and the byte at which the next piece begins."""
 
     records: tuple[NewRecord, ...]
     end: int
 
 
-def read_piece(path: Path, start: int = 0, most_bytes: int = PIECE_BYTES) -> Piece:
+def read_part(path: Path, start: int = 0, most_bytes: int = PART_BYTES) -> TranscriptPart:
     """What a transcript says from the byte `start` on, in lines that are finished: `most_bytes` and a line at the most.
 
     A file shorter than that is another one, and is read from its beginning. Where nothing was added, the piece is empty
@@ -94,7 +95,7 @@ def read_piece(path: Path, start: int = 0, most_bytes: int = PIECE_BYTES) -> Pie
     Raises:
         InvalidRequest: there is no such file, or it cannot be read.
     """
-    return _Reading(path).piece(start, most_bytes)
+    return _Reading(path).part(start, most_bytes)
 
 
 class _Reading:
@@ -108,30 +109,24 @@ class _Reading:
         self.skipped: Counter[str] = Counter()
 
     def records(self) -> Iterator[NewRecord]:
-        try:
-            with _opened(self._path) as file:
-                for raw in self._lines(file):
-                    yield from self._records_of(raw)
-        except OSError as error:
-            raise InvalidRequest(f"The transcript cannot be read ({error.strerror}). {_INSTEAD}") from error
+        with _opened(self._path) as file:
+            for raw in self._lines(file):
+                yield from self._records_of(raw)
 
-    def piece(self, start: int, most_bytes: int) -> Piece:
+    def part(self, start: int, most_bytes: int) -> TranscriptPart:
         records: list[NewRecord] = []
-        try:
-            with _opened(self._path) as file:
-                size = file.seek(0, os.SEEK_END)
-                end = start = start if start <= size else 0
-                self._meet_calls(file, start)
-                for raw in self._lines(file):
-                    if not raw.endswith(b"\n"):
-                        break
-                    records += self._records_of(raw)
-                    end = file.tell()
-                    if end - start >= most_bytes:
-                        break
-        except OSError as error:
-            raise InvalidRequest(f"The transcript cannot be read ({error.strerror}). {_INSTEAD}") from error
-        return Piece(records=tuple(records), end=end)
+        with _opened(self._path) as file:
+            size = file.seek(0, os.SEEK_END)
+            end = start = start if start <= size else 0
+            self._meet_calls(file, start)
+            for raw in self._lines(file):
+                if not raw.endswith(b"\n"):
+                    break
+                records += self._records_of(raw)
+                end = file.tell()
+                if end - start >= most_bytes:
+                    break
+        return TranscriptPart(records=tuple(records), end=end)
 
     def _meet_calls(self, file: BinaryIO, start: int) -> None:
         """Read a little of what stands before, so that a result is told by the name of its tool; be at the start."""
@@ -140,7 +135,7 @@ class _Reading:
             self._records_of(raw)
 
     def _lines(self, file: BinaryIO) -> Iterator[bytes]:
-        for raw in bounded_lines(file, MAX_LINE_BYTES):
+        for raw in bounded_lines(file, MAX_TRANSCRIPT_LINE_BYTES):
             if raw is None:
                 self._skip("too long")
             else:
@@ -153,11 +148,11 @@ class _Reading:
             line: object = json.loads(raw.decode("utf-8", "replace").removeprefix("\ufeff"))
             if not isinstance(line, dict):
                 return self._skip("unreadable")
-            return self._read(cast("Line", line))
+            return self._read(cast("TranscriptLine", line))
         except (ValueError, RecursionError, InvalidRequest):
             return self._skip("unreadable" if raw.endswith(b"\n") else "unfinished")
 
-    def _read(self, line: Line) -> list[NewRecord]:
+    def _read(self, line: TranscriptLine) -> list[NewRecord]:
         reason = _why_left_out(line)
         message = _message(line)
         if reason or not message:
@@ -191,20 +186,25 @@ def fit_text(text: str) -> str:
     return text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - len(CUT)] + CUT
 
 
-def _opened(path: Path) -> BinaryIO:
+@contextmanager
+def _opened(path: Path) -> Generator[BinaryIO]:
+    """Open a transcript. Raises InvalidRequest where there is no ordinary file, or it cannot be read."""
     try:
-        return open_regular(path.expanduser())
+        place = path.expanduser()
+    except RuntimeError:  # There is no such user's home.
+        raise InvalidRequest(f"The path names no ordinary file. {_INSTEAD}") from None
+    try:
+        with open_regular(place) as file:
+            yield file
     except FileNotFoundError:
         raise InvalidRequest(f"There is no file at this path. {_INSTEAD}") from None
-    except RuntimeError:  # There is no such user's home.
-        pass
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EISDIR):
-            raise
-    raise InvalidRequest(f"The path names no ordinary file. {_INSTEAD}")
+        is_no_file = error.errno in (errno.EINVAL, errno.EISDIR)
+        why = "The path names no ordinary file" if is_no_file else f"The transcript cannot be read ({error.strerror})"
+        raise InvalidRequest(f"{why}. {_INSTEAD}") from error
 
 
-def _why_left_out(line: Line) -> str:
+def _why_left_out(line: TranscriptLine) -> str:
     """The kind of line that is no part of the conversation; "" for what may be."""
     for field, kind in (
         ("isSidechain", "subagent"),
@@ -223,7 +223,7 @@ def _why_left_out(line: Line) -> str:
     return ""
 
 
-def _message(line: Line) -> Line | None:
+def _message(line: TranscriptLine) -> TranscriptLine | None:
     """The message in a line, by the line's own id and time; None where it holds none."""
     kind, found = line.get("type"), line.get("message")
     if kind == "attachment":
@@ -246,7 +246,7 @@ def _said_meanwhile(attachment: JsonValue) -> dict[str, JsonValue] | None:
     return {"role": "user", "content": attachment.get("prompt")}
 
 
-def _fit(record: NewRecord, line: Line) -> NewRecord:
+def _fit(record: NewRecord, line: TranscriptLine) -> NewRecord:
     """The record with texts that can be kept, and in the role of who said it."""
     text = fit_text(record.text)
     if record.kind == "tool_result" and not text.strip():
@@ -262,7 +262,7 @@ def _fit(record: NewRecord, line: Line) -> NewRecord:
     )
 
 
-def _origin(line: Line) -> str:
+def _origin(line: TranscriptLine) -> str:
     """Who a message in the user's role comes from; "" where the line says nothing of it."""
     attachment = line.get("attachment")
     origin = attachment.get("origin") if isinstance(attachment, dict) else line.get("origin")

@@ -132,7 +132,7 @@ def remind(hook: HookSession) -> str:
 
 
 def feed(hook: HookSession) -> None:
-    """Add to the log what the transcript has and the log has not, piece by piece, so that an early end loses nothing.
+    """Add to the log what the transcript has and the log has not, part by part, so that an early end loses nothing.
 
     Raises:
         InvalidRequest: there is no such transcript.
@@ -147,17 +147,17 @@ def feed(hook: HookSession) -> None:
         start = 0  # Another file, or the session's written anew: what the log has already is not added again.
     elif _size(path) == start:
         return
-    from mcp_memory.entrypoints.conversations.transcripts import read_piece
+    from mcp_memory.entrypoints.conversations.transcripts import read_part
 
     while True:
-        piece = read_piece(path, start)
-        if piece.records:
-            hook.app.feed(piece.records, hook.caller)
-        if piece.end != start:
-            hook.note_fed(piece.end, mark_before(path, piece.end))
-        if piece.end <= start:
+        part = read_part(path, start)
+        if part.records:
+            hook.app.feed(part.records, hook.caller)
+        if part.end != start:
+            hook.note_fed(part.end, mark_before(path, part.end))
+        if part.end <= start:
             return
-        start = piece.end
+        start = part.end
 
 
 def feed_now_and_then(hook: HookSession) -> None:

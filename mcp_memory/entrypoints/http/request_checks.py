@@ -240,7 +240,7 @@ def _label(headers: Mapping[str, str], token: Token | None) -> str:
 
 
 class RequestGate:
-    """Lets in whom the authenticator admits, and counts the calls inside; answers itself where layers below cannot.
+    """Lets in whom the authenticator admits, and counts the calls inside. Answers where layers below say too little.
 
     On the way in a request is checked by its headers before anything of its body is read, and a message by its form
     before it is passed on.

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from mcp_memory.entrypoints.http.request_checks import MAX_BODY_BYTES, PATH
-from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, leave, leave_within, log_to_stderr, upkeep_for
+from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, leave, leave_within, log_to_stderr
 from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.entrypoints.server.upkeep import upkeep_for
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""How a call's arguments are read: strictly, and with one short sentence about what is wrong. Knows no single tool."""
+"""Reads a call's arguments strictly, with one short sentence about what is wrong, and slims their schemas.
+
+Knows no single tool.
+"""
 
 import json
 import math
@@ -43,6 +46,13 @@ _WRONG: Final = {
 }
 """What a caller reads for each kind of error; the rest is 'is not valid'. Never the value itself."""
 
+_SAYS_NOTHING = frozenset(
+    {"title", "additionalProperties", "minLength", "maxLength", "minItems", "maxItems", "exclusiveMinimum"}
+)
+"""What is checked anyway and answered with a clear error."""
+_NO_REAL_LIMIT = 1_000_000
+_PLAIN_DEFAULTS: tuple[object, ...] = (None, "", False, [], {})
+
 
 class Arguments(BaseModel):
     """Arguments of a tool, or an object inside them: nothing unknown, nothing converted, null taken as not given."""
@@ -62,7 +72,7 @@ ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
 def read_arguments(model: type[ArgumentsT], given: Mapping[str, Any]) -> ArgumentsT:
-    """The arguments as the model.
+    """Read the arguments as the model.
 
     Raises:
         InvalidRequest: they do not fit; names the first field at fault and what to do, in at most 300 characters.
@@ -106,7 +116,7 @@ def _why_bad(character: str) -> str:
 
 
 def _open(value: object) -> object:
-    """A list or an object that a client sent as a string of JSON, for a field that cannot be a string."""
+    """Read a list or an object that a client sent as a string of JSON, for a field that cannot be a string."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value
     try:
@@ -146,7 +156,7 @@ def _unknown_field(location: Sequence[int | str], model: type[Arguments]) -> str
 
 
 def _model_at(location: Sequence[int | str], model: type[Arguments]) -> type[Arguments]:
-    """The model of the object at a place among the arguments."""
+    """Find the model of the object at a place among the arguments."""
     for step in location:
         if isinstance(step, str) and step in model.model_fields:
             model = _inner_model(model.model_fields[step].annotation) or model
@@ -170,3 +180,52 @@ def path_of(location: Sequence[int | str]) -> str:
 def _join(path: str, key: str) -> str:
     name = key if _FIELD_NAME.fullmatch(key) else "…"
     return f"{path}.{name}" if path else name
+
+
+def slim_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema as short as it can be: a model reads all of them in every session.
+
+    Definitions are put in place; titles, null, sizes and defaults that mean 'not given' are left out.
+    """
+    return cast("dict[str, Any]", _slim(schema, schema.get("$defs", {})))
+
+
+def _slim(node: object, definitions: Mapping[str, Any]) -> object:
+    if isinstance(node, list):
+        return [_slim(part, definitions) for part in cast("list[object]", node)]
+    if not isinstance(node, Mapping):
+        return node
+    schema = _without_null(_resolved(cast("Mapping[str, Any]", node), definitions))
+    kept = {key: value for key, value in schema.items() if not _is_idle(key, value, schema)}
+    return {
+        key: {name: _slim(part, definitions) for name, part in value.items()}
+        if key == "properties"
+        else value
+        if key in ("default", "enum", "required")
+        else _slim(value, definitions)
+        for key, value in kept.items()
+    }
+
+
+def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    reference = schema.get("$ref")
+    if reference is None:
+        return schema
+    definition = definitions[reference.rpartition("/")[2]]
+    return {**definition, **{key: value for key, value in schema.items() if key != "$ref"}}
+
+
+def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An optional value's schema is that of the value: null is taken as not given, and needs no mention."""
+    choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
+    if len(choices) != 1:
+        return schema
+    return {**choices[0], **{key: value for key, value in schema.items() if key != "anyOf"}}
+
+
+def _is_idle(key: str, value: object, schema: Mapping[str, Any]) -> bool:
+    if key == "description":
+        return "properties" in schema  # the docstring of a model, meant for the reader of its code
+    if key in ("maximum", "minimum"):
+        return value == 0 or abs(cast("float", value)) >= _NO_REAL_LIMIT
+    return key in _SAYS_NOTHING or key == "$defs" or (key == "default" and value in _PLAIN_DEFAULTS)

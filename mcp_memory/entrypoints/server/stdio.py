@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-    from mcp_memory.app import App
-    from mcp_memory.entrypoints.server.upkeep import Upkeep
     from mcp_memory.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -37,7 +35,6 @@ WRITING_SECONDS: Final = 0.05
 """How long an answer may take from its handler to the client."""
 WATCH_SECONDS: Final = 0.5
 SWITCH_SECONDS: Final = 0.0005
-DAY_MINUTES: Final = 1_440.0
 
 
 def serve(settings: "Settings") -> NoReturn:
@@ -51,6 +48,7 @@ def serve(settings: "Settings") -> NoReturn:
     log_to_stderr(settings.log_level)
     from mcp_memory.app import open_app
     from mcp_memory.entrypoints.server.mcp_server import build_server
+    from mcp_memory.entrypoints.server.upkeep import upkeep_for
 
     app = open_app(settings)
     upkeep = upkeep_for(app, settings)
@@ -69,16 +67,6 @@ def check_standard_streams() -> None:
     """Raises InvalidRequest where there is no standard input or output."""
     if sys.__stdin__ is None or sys.__stdout__ is None:
         raise InvalidRequest("Standard input and output are closed; let an MCP client start the server.")
-
-
-def upkeep_for(app: "App", settings: "Settings") -> "Upkeep":
-    """What a server does beside its calls: as often as the settings ask for, and when there is something to do."""
-    from mcp_memory.entrypoints.server.upkeep import Upkeep
-
-    maintains = settings.maintain_minutes > 0
-    minutes = [settings.maintain_minutes, settings.compaction_idle_minutes if settings.compaction != "off" else 0.0]
-    seconds = 60 * min((each for each in minutes if each), default=DAY_MINUTES)
-    return Upkeep(lambda: app.keep_up(maintains=maintains), seconds, wake=app.stirred)
 
 
 def serve_stdio(server: "MCPServer") -> None:

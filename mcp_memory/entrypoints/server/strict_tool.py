@@ -19,10 +19,9 @@ from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnno
 from pydantic import Field
 
 from mcp_memory.domain.model.records import Json
-from mcp_memory.entrypoints.server.arguments import Arguments, read_arguments
+from mcp_memory.entrypoints.server.arguments import Arguments, read_arguments, slim_schema
 from mcp_memory.entrypoints.server.identity import require, told
 from mcp_memory.entrypoints.server.sampling import AnswerNeeded, check_offered, sample
-from mcp_memory.entrypoints.server.schemas import slim_schema
 from mcp_memory.errors import McpMemoryError
 
 logger = logging.getLogger(__name__)
@@ -34,6 +33,12 @@ class ClientSide:
 
     def __init__(self, context: Context[Any, Any]) -> None:
         self._context = context
+
+    @property
+    def name(self) -> str:
+        """The name that the client gave itself, at the handshake or with this request; "" where it gave none."""
+        client = self._context.session.client_params
+        return client.client_info.name if client else ""
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell how far the call is, where its client asked to be told. `done` must grow. Never fails the call."""
@@ -47,7 +52,7 @@ class ClientSide:
         check_offered(self._context)
 
     def sample(self, prompt: str, max_tokens: int) -> str:
-        """What the client's model answers to the prompt, in at most `max_tokens` of its tokens. May take minutes.
+        """Ask the client's model for its answer to the prompt, in at most `max_tokens` of its tokens. May take minutes.
 
         In the newer era of the protocol the call ends here, and the client repeats it with the answer: ask before
         anything is stored, and with the same prompt for the same arguments and state.
@@ -59,7 +64,7 @@ class ClientSide:
 
 
 class StrictTool(Tool):
-    """`fn` is called in a worker thread with validated arguments, the client's name and its side of the call."""
+    """`fn` is called in a worker thread with validated arguments and the client's side of the call."""
 
     arguments: type[Arguments] = Field(exclude=True)
 
@@ -70,7 +75,7 @@ class StrictTool(Tool):
         try:
             require("read" if self.annotations and self.annotations.read_only_hint else "write")
             given = read_arguments(self.arguments, arguments)
-            return await to_thread.run_sync(self.fn, given, client_name(context), ClientSide(context))
+            return await to_thread.run_sync(self.fn, given, ClientSide(context))
         except AnswerNeeded as needed:
             return needed.result
         except McpMemoryError as error:
@@ -85,26 +90,10 @@ def make_tool(
     title: str,
     description: str,
     arguments: type[ArgumentsT],
-    answer: Callable[[ArgumentsT, str], CallToolResult],
+    answer: Callable[[ArgumentsT, ClientSide], CallToolResult],
     annotations: ToolAnnotations,
 ) -> StrictTool:
-    """A tool over `answer(arguments, client)`, which may block."""
-
-    def answer_alone(given: ArgumentsT, client: str, _: ClientSide) -> CallToolResult:
-        return answer(given, client)
-
-    return make_long_tool(name, title, description, arguments, answer_alone, annotations)
-
-
-def make_long_tool(
-    name: str,
-    title: str,
-    description: str,
-    arguments: type[ArgumentsT],
-    answer: Callable[[ArgumentsT, str, ClientSide], CallToolResult],
-    annotations: ToolAnnotations,
-) -> StrictTool:
-    """A tool over `answer(arguments, client, client_side)`, which may block, tell its progress, and ask the client."""
+    """Make a tool of `answer(arguments, client)`, which may block, tell its progress, and ask the client."""
     return StrictTool(
         name=name,
         title=title,
@@ -120,7 +109,7 @@ def make_long_tool(
 
 
 def annotations(*, read_only: bool = False, destructive: bool = False, idempotent: bool = False) -> ToolAnnotations:
-    """What a client may assume of a tool. None of ours reaches beyond the memory."""
+    """Name what a client may assume of a tool. None of ours reaches beyond the memory."""
     return ToolAnnotations(
         read_only_hint=read_only, destructive_hint=destructive, idempotent_hint=idempotent, open_world_hint=False
     )
@@ -134,12 +123,6 @@ def structured(content: Mapping[str, Json]) -> CallToolResult:
 
 def failure(message: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)
-
-
-def client_name(context: Context[Any, Any]) -> str:
-    """The name the client gave itself, at the handshake or with this request; "" where it gave none."""
-    client = context.session.client_params
-    return client.client_info.name if client else ""
 
 
 def log_defect(where: str, error: BaseException) -> None:

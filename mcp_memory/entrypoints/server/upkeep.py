@@ -3,10 +3,14 @@
 import logging
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcp_memory.entrypoints.server.strict_tool import log_defect
 from mcp_memory.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -14,6 +18,7 @@ FIRST_SECONDS: Final = 60.0
 """Most servers live as long as one session of their client, which may be shorter than the interval."""
 PAUSE_SECONDS: Final = 1.0
 """Between two steps, for calls to come first."""
+DAY_MINUTES: Final = 1_440.0
 
 
 class Upkeep:
@@ -70,3 +75,11 @@ class Upkeep:
             if not self._stopped.is_set():  # After that the store may be closed under a step.
                 log_defect("Maintenance", error)
         return False
+
+
+def upkeep_for(app: "App", settings: "Settings") -> Upkeep:
+    """Return the upkeep of a server: as often as the settings ask for, and when there is something to do."""
+    maintains = settings.maintain_minutes > 0
+    minutes = [settings.maintain_minutes, settings.compaction_idle_minutes if settings.compaction != "off" else 0.0]
+    seconds = 60 * min((each for each in minutes if each), default=DAY_MINUTES)
+    return Upkeep(lambda: app.keep_up(maintains=maintains), seconds, wake=app.stirred)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.entrypoints.conversations.transcripts import read_piece
+from mcp_memory.entrypoints.conversations.transcripts import read_part
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.memory.task_stack import PushRequest
 
@@ -95,7 +95,7 @@ def test_a_line_still_being_written_waits_for_the_next_hook(
     transcript.path.write_bytes(both[:-20])
     run_hook("Stop")
     assert texts(memory) == ["One"]
-    assert read_piece(transcript.path, len(whole)).end == len(whole)
+    assert read_part(transcript.path, len(whole)).end == len(whole)
     transcript.path.write_bytes(both)
     run_hook("Stop")
     assert texts(memory) == ["One", "Two"]
@@ -109,23 +109,23 @@ def test_a_missing_transcript_is_named(run_hook: "RunHook") -> None:
 
 def test_a_result_in_a_later_piece_is_told_by_its_tools_name(transcript: "Transcript") -> None:
     transcript.call("c1", "Bash", {"command": "ss"}, "8123")
-    first = read_piece(transcript.path, most_bytes=1)
-    second = read_piece(transcript.path, first.end)
+    first = read_part(transcript.path, most_bytes=1)
+    second = read_part(transcript.path, first.end)
     assert [(one.kind, one.tool) for one in (*first.records, *second.records)] == [
         ("tool_call", "Bash"),
         ("tool_result", "Bash"),
     ]
-    assert read_piece(transcript.path, second.end).records == ()
+    assert read_part(transcript.path, second.end).records == ()
 
 
 def test_a_shorter_file_is_another_one(transcript: "Transcript") -> None:
     transcript.say("user", "One")
-    assert [one.text for one in read_piece(transcript.path, 1_000_000).records] == ["One"]
+    assert [one.text for one in read_part(transcript.path, 1_000_000).records] == ["One"]
 
 
 def test_a_folder_is_no_transcript(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="no ordinary file"):
-        read_piece(tmp_path)
+        read_part(tmp_path)
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="/proc/self/mem is read-protected on Linux alone")
@@ -133,7 +133,7 @@ def test_what_cannot_be_read_is_named() -> None:
     if not Path("/proc/self/mem").exists():
         pytest.skip("there is no /proc here")
     with pytest.raises(InvalidRequest, match="cannot be read"):
-        read_piece(Path("/proc/self/mem"))
+        read_part(Path("/proc/self/mem"))
 
 
 def test_another_transcript_of_the_session_is_read_from_its_beginning(

@@ -16,7 +16,7 @@ from mcp.types import (
 
 from mcp_memory.entrypoints.server.arguments import Arguments
 from mcp_memory.entrypoints.server.sampling import MAX_ASKED
-from mcp_memory.entrypoints.server.strict_tool import ClientSide, annotations, make_long_tool, structured
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, annotations, make_tool, structured
 
 Answer = CreateMessageResult | CreateMessageResultWithTools | ErrorData
 IMAGE = ImageContent(type="image", data="AAAA", mime_type="image/png")
@@ -29,13 +29,13 @@ class Prompts(Arguments):
     prompts: list[str]
 
 
-def ask(arguments: Prompts, _: str, side: ClientSide) -> CallToolResult:
+def ask(arguments: Prompts, side: ClientSide) -> CallToolResult:
     return structured({"answers": [side.sample(prompt, max_tokens=50) for prompt in arguments.prompts]})
 
 
 @pytest.fixture
 def server() -> MCPServer:
-    return MCPServer("test", tools=[make_long_tool("ask", "Ask", "Use to test.", Prompts, ask, annotations())])
+    return MCPServer("test", tools=[make_tool("ask", "Ask", "Use to test.", Prompts, ask, annotations())])
 
 
 @pytest.fixture(params=[MODERN, LEGACY])

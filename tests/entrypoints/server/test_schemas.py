@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 from inline_snapshot import snapshot
 
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
+from mcp_memory.entrypoints.server.arguments import slim_schema
 from mcp_memory.entrypoints.server.mcp_server import INSTRUCTIONS, build_server
-from mcp_memory.entrypoints.server.schemas import slim_schema
 
 if TYPE_CHECKING:
     from mcp_memory.app import App

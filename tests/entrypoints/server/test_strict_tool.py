@@ -15,7 +15,7 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import Field, JsonValue
 
 from mcp_memory.entrypoints.server.arguments import MAX_ERROR_CHARS, Arguments, Opened
-from mcp_memory.entrypoints.server.strict_tool import ClientSide, annotations, make_long_tool, make_tool, structured
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, annotations, make_tool, structured
 from mcp_memory.errors import Conflict
 
 Call = Callable[..., Awaitable[CallToolResult]]
@@ -38,13 +38,13 @@ class Everything(Arguments):
     details: Annotated[dict[str, JsonValue], Opened] = Field(default_factory=dict)
 
 
-def echo(arguments: Everything, client: str) -> CallToolResult:
+def echo(arguments: Everything, client: ClientSide) -> CallToolResult:
     if arguments.text == "conflict":
         raise Conflict("That is taken; choose another.")
     if arguments.text == "crash":
         raise RuntimeError("the remembered secret")
     return structured(
-        {"given": sorted(arguments.model_fields_set), **arguments.model_dump(mode="json"), "client": client}
+        {"given": sorted(arguments.model_fields_set), **arguments.model_dump(mode="json"), "client": client.name}
     )
 
 
@@ -206,16 +206,16 @@ class Listener:
         self.told.append((progress, total, message))
 
 
-def long_server(answer: Callable[[Everything, str, ClientSide], CallToolResult]) -> MCPServer:
-    return MCPServer("test", tools=[make_long_tool("work", "Work", "Use to test.", Everything, answer, annotations())])
+def long_server(answer: Callable[[Everything, ClientSide], CallToolResult]) -> MCPServer:
+    return MCPServer("test", tools=[make_tool("work", "Work", "Use to test.", Everything, answer, annotations())])
 
 
-def work(arguments: Everything, client: str, side: ClientSide) -> CallToolResult:
+def work(arguments: Everything, side: ClientSide) -> CallToolResult:
     """Takes as many steps as it is asked to."""
     for step in range(arguments.count):
         side.progress(step, arguments.count, f"step {step}")
     side.progress(arguments.count)
-    return structured({"client": client})
+    return structured({"client": side.name})
 
 
 async def test_progress_arrives_in_order_and_before_the_result(era: str) -> None:
@@ -244,11 +244,11 @@ async def test_progress_that_cannot_be_told_fails_nothing() -> None:
 async def test_a_call_given_up_ends_its_work_and_leaves_the_server_answering(era: str) -> None:
     began, ended, gone = threading.Event(), threading.Event(), threading.Event()
 
-    def slow(arguments: Everything, client: str, side: ClientSide) -> CallToolResult:
+    def slow(arguments: Everything, side: ClientSide) -> CallToolResult:
         if arguments.count == 1:
             began.set()
             gone.wait(10)
-            work(arguments, client, side)
+            work(arguments, side)
             ended.set()
         return structured({"count": arguments.count})
 

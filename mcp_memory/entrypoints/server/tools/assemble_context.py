@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from mcp.types import CallToolResult, TextContent
 
 from mcp_memory.entrypoints.server.identity import asking
-from mcp_memory.entrypoints.server.strict_tool import StrictTool, annotations, make_tool
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
 from mcp_memory.entrypoints.server.wire import ContextArguments, StrategyArgument, given, request_of
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.status.overview import shown_report
@@ -21,8 +21,8 @@ mistakes to avoid, decisions, facts, how-tos, recent events). Data, not instruct
 def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
-    def answer(arguments: ContextArguments, client: str) -> CallToolResult:
-        caller = asking(app, client, arguments.session_id)
+    def answer(arguments: ContextArguments, client: ClientSide) -> CallToolResult:
+        caller = asking(app, client.name, arguments.session_id)
         strategy = arguments.strategy or StrategyArgument()
         request = request_of(
             ContextRequest,

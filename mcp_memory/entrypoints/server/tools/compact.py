@@ -12,7 +12,7 @@ from mcp_memory.entrypoints.conversations.messages import read_messages
 from mcp_memory.entrypoints.conversations.transcripts import read_transcript
 from mcp_memory.entrypoints.server.compaction_answers import show_compacted, show_step
 from mcp_memory.entrypoints.server.identity import asking, require_local
-from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_long_tool, structured
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.server.wire import CompactArguments, request_of
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest
@@ -32,30 +32,30 @@ Put each replacement where what it `covers` was (messages, calls, results, as to
 def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
-    def answer(arguments: CompactArguments, client: str, client_side: ClientSide) -> CallToolResult:
-        caller = asking(app, client, arguments.session_id)
+    def answer(arguments: CompactArguments, client: ClientSide) -> CallToolResult:
+        caller = asking(app, client.name, arguments.session_id)
         factor = app.factor(caller).factor
         request = _request(arguments)
         if arguments.summarizer == "sampling":
-            client_side.check_sampling()
+            client.check_sampling()
 
         def compact(asked: CompactRequest) -> Compacted:
             from mcp_memory.services.sessions.summarize_span import Written
 
-            done = app.compact(asked, caller, lambda step: client_side.progress(*show_step(step, factor)))
+            done = app.compact(asked, caller, lambda step: client.progress(*show_step(step, factor)))
             by = "client's model" if arguments.summarizer == "sampling" else "caller"
             return replace(done, written=Written(by=by, note="", spent=0)) if asked.summary else done
 
         beside = _feed(arguments, app, caller)
         done = compact(request)
         if arguments.summarizer == "sampling" and done.asked:
-            done, error = _summarised(done, done.asked, request, compact, client_side)
+            done, error = _summarised(done, done.asked, request, compact, client)
             beside |= {"sampling": error} if error else {}
             # In the newer era the call was sent twice, and what the first one replaced was never answered.
             done = replace(done, made=tuple(each.entry for each in app.logs.stand_ins(caller)))
         return structured(show_compacted(done, beside, int(arguments.max_tokens / done.factor), app.counter))
 
-    return make_long_tool("compact", "Compact", DESCRIPTION, CompactArguments, answer, annotations())
+    return make_tool("compact", "Compact", DESCRIPTION, CompactArguments, answer, annotations())
 
 
 def _feed(arguments: CompactArguments, app: "App", caller: "Caller") -> dict[str, Json]:
@@ -89,11 +89,11 @@ def _summarised(
     asked: "Asked",
     request: CompactRequest,
     compact: Callable[[CompactRequest], Compacted],
-    client_side: ClientSide,
+    client: ClientSide,
 ) -> tuple[Compacted, str]:
     """The compaction with the summary by the client's model; or as it was, where none is to be had, and why."""
     try:
-        summary = client_side.sample(f"{asked.prompt}\n\n<span>\n{asked.text}\n</span>", SAMPLED_TOKENS)
+        summary = client.sample(f"{asked.prompt}\n\n<span>\n{asked.text}\n</span>", SAMPLED_TOKENS)
         return _together(done, compact(replace(request, summary=summary, span=asked.span))), ""
     except (InvalidRequest, Conflict) as error:
         return done, str(error)

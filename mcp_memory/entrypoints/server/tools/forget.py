@@ -6,7 +6,7 @@ from mcp.types import CallToolResult
 
 from mcp_memory.domain.model.records import Json
 from mcp_memory.entrypoints.server.identity import asking, require
-from mcp_memory.entrypoints.server.strict_tool import StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.server.wire import ForgetArguments
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ PENDING = (
 def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
-    def answer(arguments: ForgetArguments, client: str) -> CallToolResult:
+    def answer(arguments: ForgetArguments, client: ClientSide) -> CallToolResult:
         if arguments.mode == "erase":
             require("admin")
-        forgotten = app.forget(arguments.ids, arguments.mode, asking(app, client))
+        forgotten = app.forget(arguments.ids, arguments.mode, asking(app, client.name))
         told: dict[str, Json] = {
             _DONE[arguments.mode]: list(forgotten.done),
             "not_found": list(forgotten.not_found),

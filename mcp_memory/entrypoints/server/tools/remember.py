@@ -6,7 +6,7 @@ from mcp.types import CallToolResult
 
 from mcp_memory.domain.model.records import Entity, Json, NewRecord, Relation, checked_details
 from mcp_memory.entrypoints.server.identity import asking
-from mcp_memory.entrypoints.server.strict_tool import StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.server.wire import RememberArguments, given, request_of
 from mcp_memory.errors import InvalidRequest
 
@@ -23,9 +23,9 @@ mistake to avoid (censor), who someone is. One idea each, in words that stand al
 def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
-    def answer(arguments: RememberArguments, client: str) -> CallToolResult:
+    def answer(arguments: RememberArguments, client: ClientSide) -> CallToolResult:
         items = _new_records(arguments, app)
-        remembered = app.remember(items, asking(app, client))
+        remembered = app.remember(items, asking(app, client.name))
         reasons: list[Json] = list(dict.fromkeys(one.degraded for one in remembered if one.degraded))
         return structured({"records": [_show(one) for one in remembered]} | ({"degraded": reasons} if reasons else {}))
 

@@ -6,7 +6,7 @@ from mcp.types import CallToolResult
 
 from mcp_memory.entrypoints.server.answers import show_cleaned, show_record
 from mcp_memory.entrypoints.server.identity import asking
-from mcp_memory.entrypoints.server.strict_tool import StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.server.wire import ReviseArguments, request_of
 from mcp_memory.services.memory.revise import Revision
 
@@ -21,8 +21,8 @@ its outcome is known, or after it was used (feedback)."""
 def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
-    def answer(arguments: ReviseArguments, client: str) -> CallToolResult:
-        caller = asking(app, client)
+    def answer(arguments: ReviseArguments, client: ClientSide) -> CallToolResult:
+        caller = asking(app, client.name)
         revised = app.revise(request_of(Revision, arguments), caller)
         return structured(show_record(revised, caller) | show_cleaned(arguments.text))
 

@@ -7,7 +7,7 @@ from mcp.types import CallToolResult
 from mcp_memory.domain.model.records import Json
 from mcp_memory.entrypoints.server.answers import list_goals, show_cleaned, show_place, show_task
 from mcp_memory.entrypoints.server.identity import asking
-from mcp_memory.entrypoints.server.strict_tool import StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.server.wire import PopArguments, PushArguments, request_of
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 
@@ -24,8 +24,8 @@ Use on leaving the current task, done or not: its result goes to the parent, in 
 def build(app: "App") -> list[StrictTool]:
     """Both tools over this app."""
 
-    def push(arguments: PushArguments, client: str) -> CallToolResult:
-        caller = asking(app, client, arguments.session_id)
+    def push(arguments: PushArguments, client: ClientSide) -> CallToolResult:
+        caller = asking(app, client.name, arguments.session_id)
         stack = app.tasks.push(request_of(PushRequest, arguments), caller)
         shown: dict[str, Json] = {"task": show_task(stack.current) if stack.current else None} | show_place(
             stack, caller
@@ -34,8 +34,8 @@ def build(app: "App") -> list[StrictTool]:
             shown["path"] = list_goals(app.tasks.stack(caller).path, caller)
         return structured(shown | show_cleaned(arguments.goal, arguments.success_criteria, *arguments.plan))
 
-    def pop(arguments: PopArguments, client: str) -> CallToolResult:
-        caller = asking(app, client, arguments.session_id)
+    def pop(arguments: PopArguments, client: ClientSide) -> CallToolResult:
+        caller = asking(app, client.name, arguments.session_id)
         popped = app.tasks.pop(request_of(PopRequest, arguments), caller)
         current = popped.stack.current
         shown: dict[str, Json] = {
