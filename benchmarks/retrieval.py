@@ -23,6 +23,7 @@ from tokenizers import Tokenizer
 from benchmarks.groups import DEPTH, Group, packed, spoken, stored_groups
 from mcp_memory.domain.retrieval.fusion import WEIGHTS, Weights, fuse
 from mcp_memory.encoders.embed_minilm import DATA
+from mcp_memory.services.memory.visibility import visible_to
 from mcp_memory.services.retrieval.search import Evidence
 
 CUTS = (1, 5, 10, 20)
@@ -90,7 +91,7 @@ def _ask_group(group: Group, pieces: Tokenizer) -> Iterable[Asked]:
             category=question.category,
             text=question.text,
             gold=question.gold,
-            evidence=group.app.gather_evidence(question.text, group.app.caller(), DEPTH),
+            evidence=group.app.querying.gather(question.text, visible_to(group.app.records, group.app.caller()), DEPTH),
             texts=texts,
             tokens=tokens,
         )

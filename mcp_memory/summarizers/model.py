@@ -3,8 +3,9 @@
 Knows no client library. What is sent was redacted when it was stored; nothing of it is logged or told in an error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 
 from mcp_memory.domain.model.session_log import Entry
 from mcp_memory.domain.sessions.summary import (
@@ -16,11 +17,11 @@ from mcp_memory.domain.sessions.summary import (
     rendered,
     structured,
 )
+from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.domain.text.summary_sections import LISTED, TITLES, Section
 from mcp_memory.errors import SummaryFailed
 from mcp_memory.ports import Summarized, Summarizer, SummaryRequest, TokenCounter
-from mcp_memory.summarizers.chat import ChatModel, Message
-from mcp_memory.summarizers.material import fenced, fitting_parts, shown
+from mcp_memory.summarizers.chat_models import ChatMessage, ChatModel
 
 LEAST_INPUT = 1_000
 """Tokens of a span that are sent at once, however long the prompt and the earlier summary are."""
@@ -29,6 +30,13 @@ THINKING_TOKENS = 2_000
 TAKEN_FROM_THE_LOG: frozenset[Section] = frozenset({"instructions", *LISTED})
 _THOUGHT = "</think>"
 """Local models end with this what they think aloud."""
+
+LONG_OUTPUT = 200
+"""Tokens: where a span does not fit, a longer output gives way to its short form."""
+HEAD_SHARE = 0.7
+"""Of a text that must be cut, this share of what is shown is its beginning, the rest its end."""
+LINE_TOKENS = 12
+"""What the line before each text takes, about."""
 
 
 class ModelSummarizer:
@@ -81,13 +89,13 @@ class _Asking:
     def summary_of(self, entries: Sequence[Entry], earlier: StructuredSummary | None) -> StructuredSummary:
         """The model's summary of these entries. Raises SummaryFailed where two answers in a row have faults."""
         written = "" if earlier is None else rendered(earlier)
-        said = [Message(role="user", text=self._question(entries, written))]
+        said = [ChatMessage(role="user", text=self._question(entries, written))]
         answer = self._answer(said)
         faults = self._faults(answer, written)
         if faults:
             listed = "\n".join(f"- {fault}" for fault in faults)
             again = f"That summary cannot be used:\n{listed}\nWrite the whole summary again without these faults."
-            said += [Message(role="assistant", text=answer), Message(role="user", text=again)]
+            said += [ChatMessage(role="assistant", text=answer), ChatMessage(role="user", text=again)]
             answer = self._answer(said)
             faults = self._faults(answer, written)
         if faults:
@@ -110,7 +118,7 @@ class _Asking:
         )
         return f"{fenced('EARLIER', earlier)}\n\n{log}\n\n{task}"
 
-    def _answer(self, said: Sequence[Message]) -> str:
+    def _answer(self, said: Sequence[ChatMessage]) -> str:
         answer = self.model.answer(self.request.prompt, said, 2 * self.request.max_tokens + THINKING_TOKENS)
         self.spent += answer.spent
         return answer.text.rpartition(_THOUGHT)[2].strip() or "."
@@ -127,3 +135,63 @@ def _own_words(summary: StructuredSummary) -> StructuredSummary:
         section: lines for section, lines in summary.lines.items() if section not in TAKEN_FROM_THE_LOG
     }
     return structured(kept)
+
+
+def fitting_parts(entries: Sequence[Entry], max_tokens: int, counter: TokenCounter) -> list[tuple[Entry, ...]]:
+    """The span in its order, in as few parts of at most `max_tokens` as may be, each with at least one entry.
+
+    Where it is not one part as it stands, long outputs give way to their short forms, and what is longer than half a
+    part loses its middle.
+    """
+    if sum(entry.tokens + LINE_TOKENS for entry in entries) <= max_tokens:
+        return [tuple(entries)] if entries else []
+    return list(_parts([_cut(entry, max_tokens // 2, counter) for entry in entries], max_tokens))
+
+
+def shown(entry: Entry) -> str:
+    """One entry as a model reads it."""
+    return f"[{_who(entry)}]\n{entry.text}\n"
+
+
+def fenced(title: str, text: str) -> str:
+    """Text between two lines that it cannot hold, since they name its digest."""
+    digest = blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return f"<<<{title} {digest}\n{text}\n{title} {digest}>>>"
+
+
+def _parts(entries: Sequence[Entry], max_tokens: int) -> Iterator[tuple[Entry, ...]]:
+    part: list[Entry] = []
+    tokens = 0
+    for entry in entries:
+        if part and tokens + entry.tokens + LINE_TOKENS > max_tokens:
+            yield tuple(part)
+            part, tokens = [], 0
+        part.append(entry)
+        tokens += entry.tokens + LINE_TOKENS
+    yield tuple(part)
+
+
+def _cut(entry: Entry, max_tokens: int, counter: TokenCounter) -> Entry:
+    """The entry in at most about `max_tokens`, or in its short form where it is a long output or a long input."""
+    text = entry.text
+    if entry.kind != "message" and entry.tokens > LONG_OUTPUT:
+        text = entry.summary or entry.micro or _without_middle(entry, LONG_OUTPUT, counter)
+    elif entry.tokens > max_tokens:
+        text = _without_middle(entry, max_tokens, counter)
+    return entry if text is entry.text else replace(entry, text=text, tokens=counter.count(text))
+
+
+def _without_middle(entry: Entry, max_tokens: int, counter: TokenCounter) -> str:
+    head = counter.truncate(entry.text, int(max_tokens * HEAD_SHARE))
+    tail = int(len(entry.text) * max_tokens * (1 - HEAD_SHARE) / entry.tokens)
+    rest = entry.text[max(len(entry.text) - tail, len(head)) :]
+    return f"{head}\n[… about {entry.tokens - max_tokens:,} tokens left out …]\n{rest}"
+
+
+def _who(entry: Entry) -> str:
+    tool = one_line(entry.tool or "a tool")
+    if entry.kind == "tool_call":
+        return f"assistant calls {tool}"
+    if entry.kind == "tool_result":
+        return f"{tool} {'failed' if entry.failed else 'answers'}"
+    return entry.role if entry.form == "original" else f"{entry.role}, compacted earlier"

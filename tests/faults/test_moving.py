@@ -13,8 +13,8 @@ import pytest
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.transfer import write_memory
-from mcp_memory.making import restore_backup
 from mcp_memory.settings import load_settings
+from mcp_memory.wiring import restore_backup
 
 PATIENCE_SECONDS = 60.0
 ACKNOWLEDGED = 5

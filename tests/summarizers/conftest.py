@@ -11,11 +11,9 @@ import pytest
 
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
-from mcp_memory.summarizers.anthropic_model import AnthropicModel
-from mcp_memory.summarizers.chat import ChatModel, ChosenModel
+from mcp_memory.summarizers.chat_models import AnthropicModel, ChatModel, ChosenModel, OpenAIModel
 from mcp_memory.summarizers.extractive import ExtractiveSummarizer
 from mcp_memory.summarizers.model import ModelSummarizer
-from mcp_memory.summarizers.openai_model import OpenAIModel
 from tests.http_service import serving
 
 KEY = "sk-this-key-is-for-tests-1234567890"

@@ -13,10 +13,9 @@ from mcp_memory.domain.sessions.summary import parsed, structured
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.errors import SummaryFailed
 from mcp_memory.ports import Summarized, SummaryRequest
-from mcp_memory.summarizers.chat import ChatModel, Message
+from mcp_memory.summarizers.chat_models import ChatMessage, ChatModel
 from mcp_memory.summarizers.extractive import ExtractiveSummarizer
-from mcp_memory.summarizers.material import fenced, fitting_parts, shown
-from mcp_memory.summarizers.model import ModelSummarizer
+from mcp_memory.summarizers.model import ModelSummarizer, fenced, fitting_parts, shown
 from tests.summarizers.conftest import KEY, Api, ModelService
 from tests.summarizers.spans import DEBUGGING, MIGRATION, entry, span_of
 
@@ -286,7 +285,11 @@ def test_an_empty_span_asks_nobody(service: ModelService, open_summarizer: OpenS
 
 def test_a_conversation_keeps_its_turns(service: ModelService, open_model: Callable[..., ChatModel]) -> None:
     service.answers = ["three"]
-    said = [Message(role="user", text="one"), Message(role="assistant", text="two"), Message(role="user", text="go on")]
+    said = [
+        ChatMessage(role="user", text="one"),
+        ChatMessage(role="assistant", text="two"),
+        ChatMessage(role="user", text="go on"),
+    ]
     answer = open_model().answer("Count.", said, 50)
     assert (answer.text, answer.spent) == ("three", 1_000)
     assert service.asked[0].messages == [("user", "one"), ("assistant", "two"), ("user", "go on")]

@@ -56,8 +56,9 @@ def doctor(
 
 def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
     """What surrounds the memory before the memory itself: opening it makes its files private."""
-    from mcp_memory.making import memory_exists
+
     from mcp_memory.ports import Finding
+    from mcp_memory.wiring import memory_exists
 
     yield from examine_folder(settings.data_dir, mend=mend)
     yield from examine_clients()

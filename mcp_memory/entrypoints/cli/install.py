@@ -124,8 +124,8 @@ def _project_namespace(settings: "Settings", places: "Places", dry_run: bool) ->
         InvalidRequest: the project claims a namespace that it was not given.
         StoreUnavailable: the memory cannot be opened.
     """
-    from mcp_memory.making import memory_exists
     from mcp_memory.projects import read_project
+    from mcp_memory.wiring import memory_exists
 
     project = read_project(places.project)
     if dry_run and not memory_exists(settings):

@@ -113,7 +113,7 @@ def opened(settings: "Settings", *, takes: bool = True) -> Generator["App"]:
 @contextmanager
 def opened_existing(settings: "Settings") -> Generator["App"]:
     """Open a memory to look at, never a new one. Raises NotFound where there is none, StoreUnavailable."""
-    from mcp_memory.making import memory_exists
+    from mcp_memory.wiring import memory_exists
 
     if not memory_exists(settings):
         raise NotFound(f"No memory at {settings.data_dir} yet; a server makes it, or name another with --data-dir.")

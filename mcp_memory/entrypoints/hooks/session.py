@@ -72,7 +72,7 @@ class HookSession:
     @property
     def has_memory(self) -> bool:
         """False where nothing was ever stored here, and reading can be spared."""
-        from mcp_memory.making import memory_exists
+        from mcp_memory.wiring import memory_exists
 
         return memory_exists(self.settings)
 

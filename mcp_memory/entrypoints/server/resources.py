@@ -43,7 +43,7 @@ def add_to(server: MCPServer, app: "App") -> None:
 
     @resource("memory://record/{id}", "Record", "All that is known of one record")
     def record(id: str) -> str:  # noqa: A002 - the name in the template
-        return _answer("record", lambda: dict(app.describe(_checked(id), asking(app))))
+        return _answer("record", lambda: dict(app.inspect.record(_checked(id), asking(app))))
 
     @resource("memory://session/{id}", "Session", "The log of one session")
     def session(id: str) -> str:  # noqa: A002
@@ -51,7 +51,7 @@ def add_to(server: MCPServer, app: "App") -> None:
 
     @resource("memory://context/{id}", "Context", "What went into an assembled context, what did not, and why")
     def context(id: str) -> str:  # noqa: A002
-        return _answer("context", lambda: dict(app.context_report(_checked(id), asking(app))))
+        return _answer("context", lambda: dict(app.inspect.context(_checked(id), asking(app))))
 
 
 def _checked(some_id: str) -> str:

@@ -22,12 +22,12 @@ from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.cli.maintenance import backup_file
 from mcp_memory.entrypoints.cli.transfer import IMPORT_BATCH
 from mcp_memory.errors import EmbedderMismatch, InvalidRequest, StoreUnavailable, TextRefused
-from mcp_memory.making import restore_backup
 from mcp_memory.ports import Vectors
 from mcp_memory.services.memory.reindex import BATCH
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import NOTES_FOLDER, Settings, load_settings
+from mcp_memory.wiring import restore_backup
 from tests.entrypoints.cli.conftest import INTERRUPTIBLE
 
 if TYPE_CHECKING:

@@ -642,7 +642,7 @@ def test_the_account_of_a_context_is_kept_under_its_id(app: App, remember: Remem
     assert [component.text for component in report.components] == [
         line for line in context.text.splitlines() if "5432" in line
     ]
-    kept = app.context_report(report.id, app.caller())
+    kept = app.inspect.context(report.id, app.caller())
     assert "5432" not in repr(kept)
     assert "port" not in repr(kept)
     assert kept["components"] == [

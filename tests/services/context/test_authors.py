@@ -116,7 +116,10 @@ def test_results_and_records_name_another_author_as_data(ann: App, bob: App) -> 
     for request in (RecallRequest(query="port"), RecallRequest(), RecallRequest(ids=(theirs, mine))):
         results = {str(each["id"]): each.get("agent") for each in ann.recall(request, ann.caller()).results}
         assert results == {theirs: "bob", mine: None}
-    assert (ann.describe(theirs, ann.caller())["agent"], ann.describe(mine, ann.caller())["agent"]) == ("bob", "ann")
+    assert (ann.inspect.record(theirs, ann.caller())["agent"], ann.inspect.record(mine, ann.caller())["agent"]) == (
+        "bob",
+        "ann",
+    )
     context = assemble(ann, query="port")
     account = ann.recall(RecallRequest(ids=(context.report.id,)), ann.caller()).results
     assert {str(each["id"]): each.get("agent") for each in account} == {theirs: "bob", mine: None}

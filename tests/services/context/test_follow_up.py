@@ -119,7 +119,7 @@ def test_one_event_more_stands_first_and_the_least_wanted_give_way(app: App, rem
     assert added.report.truncated
     fates = ids(added) + [omission.id for omission in added.report.omitted]
     assert sorted(fates) == sorted({*kept, *(o.id for o in context.report.omitted), event.id})
-    assert app.context_report(added.report.id, app.caller())["components"]
+    assert app.inspect.context(added.report.id, app.caller())["components"]
     twice = app.add_event(added.report.id, event.id, app.caller())
     assert ids(twice) == ids(added)
 
@@ -362,10 +362,10 @@ def test_an_account_stays_when_its_context_is_confirmed(app: App, remember: Reme
     """B1.3: `unchanged` is counted, and takes nothing's place."""
     remember("The port of the database is 5432. " * 8)
     first = assemble(app, query="Which port has the database?")
-    before = app.context_report(first.report.id, app.caller())
+    before = app.inspect.context(first.report.id, app.caller())
     same = assemble(app, query="Which port has the database?", previous=first.report.id)
     assert told(same, "follow_up") == "unchanged"
-    assert app.context_report(first.report.id, app.caller()) == before
+    assert app.inspect.context(first.report.id, app.caller()) == before
 
 
 def test_two_sessions_of_one_agent_do_not_share_what_they_show(app: App, remember: RememberOne) -> None:

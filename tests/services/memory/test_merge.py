@@ -47,7 +47,7 @@ def test_what_both_know_stays_as_it_is_here_and_a_second_run_stores_nothing(app:
     assert merge(app, other) == Merged(stored=1, known=1, logged=0, hidden=0, tasks=0)
     stored = texts(app)
     assert stored["The cat sleeps."] == mine
-    dog = app.describe(stored["The dog barks."], app.caller())
+    dog = app.inspect.record(stored["The dog barks."], app.caller())
     assert (dog["importance"], dog["tags"], dog["agent"]) == (3, ["pets"], "bob")
     before = app.records.revision()
     assert merge(app, other) == Merged(stored=0, known=2, logged=0, hidden=0, tasks=0)
@@ -77,12 +77,12 @@ def test_records_name_each_other_by_their_ids_here(app: App, other: App) -> None
     )
     assert merge(app, other).stored == 4
     here = texts(app)
-    replaced = app.describe(here["Invoices are due in May."], app.caller())
+    replaced = app.inspect.record(here["Invoices are due in May."], app.caller())
     assert replaced["superseded_by"] == here["Invoices are due in June."]
     assert replaced["status"] == "superseded"
-    told_here = app.describe(here["Invoices are due in June."], app.caller())["details"]
+    told_here = app.inspect.record(here["Invoices are due in June."], app.caller())["details"]
     assert told_here == {"source": here["We sat together."]}
-    assert app.describe(here["Lost."], app.caller()).get("details", {}) == {}
+    assert app.inspect.record(here["Lost."], app.caller()).get("details", {}) == {}
     assert merge(app, other).stored == 0
 
 

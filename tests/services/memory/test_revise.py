@@ -44,7 +44,7 @@ def test_a_correction_is_found_by_its_new_words_and_keeps_the_old_ones(
         assert revised.text == text.strip()
     assert found(app, "postgres") == found(app, "sqlite") == [revised.summary]
     assert (revised.micro_tokens <= 20, revised.summary_tokens <= 100, revised.text_tokens > 200) == (True, True, True)
-    assert app.describe(fact.id, app.caller())["earlier"] == [
+    assert app.inspect.record(fact.id, app.caller())["earlier"] == [
         {"until": "2026-11-20T14:00:00Z", "text": "The database is MySQL."},
         {"until": "2026-11-20T13:00:00Z", "text": "The database is Postgres."},
     ]
@@ -54,7 +54,7 @@ def test_the_same_text_again_is_no_correction(app: App, remember: RememberOne) -
     """R8: nothing old is made of it."""
     fact = remember("The port is 5432.")
     revise(app, fact.id, text=" The port is 5432. ", importance=3.0)
-    assert app.describe(fact.id, app.caller())["earlier"] == []
+    assert app.inspect.record(fact.id, app.caller())["earlier"] == []
     assert stored(app, fact.id).importance == 3.0
 
 
@@ -90,7 +90,7 @@ def test_feedback_is_counted(app: App, remember: RememberOne, feedback: Feedback
     """C8.4, A6.6: and changes no status."""
     fact = remember("The port is 5432.")
     revise(app, fact.id, feedback=feedback)
-    counters = app.describe(fact.id, app.caller())["counters"]
+    counters = app.inspect.record(fact.id, app.caller())["counters"]
     assert isinstance(counters, dict)
     assert {name: count for name, count in counters.items() if count} == counted
     assert stored(app, fact.id).status == "new"
@@ -293,7 +293,7 @@ def test_sharing_a_record_does_not_share_what_it_said_before(
     app.revise(Revision(id=record.id, text="Orion ends in March."), app.caller())
     app.revise(Revision(id=record.id, visibility="shared"), app.caller())
     bob = open_memory(agent="bob")
-    assert bob.describe(record.id, bob.caller())["earlier"] == []
+    assert bob.inspect.record(record.id, bob.caller())["earlier"] == []
     assert bob.remember([NewRecord(text="Orion is fired in March.")], bob.caller())[0].status == "superseded"
 
 

@@ -89,7 +89,7 @@ def everything_ann_can_ask(app: App, foreign: tuple[str, ...]) -> Iterator[objec
     for name in (*read_strategies(None), None):
         for query in (questions[0], ""):
             context = app.assemble_context(ContextRequest(query=query, strategy=name, explain=True), ANN)
-            yield [context.text, asdict(context.report), app.context_report(context.report.id, ANN)]
+            yield [context.text, asdict(context.report), app.inspect.context(context.report.id, ANN)]
     yield app.status(ANN)
     yield [asdict(task) for task in app.tasks.tree(ANN)]
     yield app.session_log("ann-session", ANN)
@@ -131,7 +131,7 @@ def test_foreign_ids_are_unknown_to_every_change(item: NewRecord) -> None:
         context_id = app.assemble_context(ContextRequest(query="payment"), BOB).report.id
         for record_id in planted.values():
             with pytest.raises(NotFound):
-                app.describe(record_id, ANN)
+                app.inspect.record(record_id, ANN)
             with pytest.raises(NotFound):
                 app.revise(Revision(id=record_id, importance=1.0), ANN)
             with pytest.raises(NotFound):
@@ -144,8 +144,8 @@ def test_foreign_ids_are_unknown_to_every_change(item: NewRecord) -> None:
             with pytest.raises(NotFound):
                 app.session_log(session, ANN)
         with pytest.raises(NotFound):
-            app.context_report(context_id, ANN)
-        assert app.describe(planted["bobword"], BOB)["id"] == planted["bobword"]
+            app.inspect.context(context_id, ANN)
+        assert app.inspect.record(planted["bobword"], BOB)["id"] == planted["bobword"]
 
 
 @settings(max_examples=4, deadline=None)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from mcp_memory import app as app_module
+from mcp_memory import extensions
 from mcp_memory.app import App
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
 from mcp_memory.domain.model.records import NewRecord
@@ -578,12 +578,12 @@ class TestModel:
     @pytest.fixture
     def costly(self, monkeypatch: pytest.MonkeyPatch) -> Costly:
         costly = Costly()
-        make = app_module.make_summarizers
+        make = extensions.summarizers
 
         def make_with_costly(settings: Settings, embedder: Embedder, counter: TokenCounter) -> Mapping[str, Summarizer]:
             return {**make(settings, embedder, counter), "model": costly}
 
-        monkeypatch.setattr(app_module, "make_summarizers", make_with_costly)
+        monkeypatch.setattr(extensions, "summarizers", make_with_costly)
         return costly
 
     def test_a_configured_model_summarises_by_itself(self, costly: Costly, open_memory: Callable[..., App]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from mcp_memory import app as app_module
+from mcp_memory import extensions
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.sessions.summary import structured
@@ -62,8 +62,8 @@ def test_the_logs_of_others_are_sent_to_no_model(
     def make_with_model(settings: Settings, embedder: Embedder, counter: TokenCounter) -> Mapping[str, Summarizer]:
         return {**make(settings, embedder, counter), "model": Model()}
 
-    make = app_module.make_summarizers
-    monkeypatch.setattr(app_module, "make_summarizers", make_with_model)
+    make = extensions.summarizers
+    monkeypatch.setattr(extensions, "summarizers", make_with_model)
     app = open_memory(compaction_window=4_000)
     others = [open_memory(agent="other"), open_memory(namespace="elsewhere")]
     for each in others:
@@ -139,7 +139,7 @@ def test_what_is_said_during_a_compaction_is_compacted_by_the_next(
     def make_slow(_: Settings, __: Embedder, ___: TokenCounter) -> Mapping[str, Summarizer]:
         return {"extractive": Meanwhile()}
 
-    monkeypatch.setattr(app_module, "make_summarizers", make_slow)
+    monkeypatch.setattr(extensions, "summarizers", make_slow)
     app = open_memory(compaction_window=4_000)
     app.feed(session(80, output_lines=2)[:200], app.caller("work"))
     _kept_up(app)

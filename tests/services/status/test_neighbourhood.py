@@ -23,7 +23,7 @@ def describe(app: App) -> Describe:
     """The resource of a record, loosely typed, as a client has it."""
 
     def of(record: Remembered, caller: Caller | None = None) -> Mapping[str, Any]:
-        return app.describe(record.id, caller or app.caller())
+        return app.inspect.record(record.id, caller or app.caller())
 
     return of
 
@@ -106,7 +106,7 @@ def test_a_task_of_another_project_is_not_named(
     app.tasks.push(PushRequest(goal="Secret plan"), app.caller())
     mine = remember("I like tea.", visibility="user")
     there = open_memory(namespace="there")
-    assert there.describe(mine.id, there.caller())["task"] is None
+    assert there.inspect.record(mine.id, there.caller())["task"] is None
 
 
 def test_a_neighbourhood_is_short(app: App, remember: RememberOne, describe: Describe) -> None:

@@ -150,13 +150,13 @@ def test_a_record_is_shown_in_full_with_what_it_was(app: App, remember: Remember
     """R8: earlier texts, counters, where it came from."""
     fact = remember("The port is 5432.", tags=("net",))
     app.revise(Revision(id=fact.id, text="The port is 6543.", feedback="used"), app.caller())
-    shown = app.describe(fact.id, app.caller())
+    shown = app.inspect.record(fact.id, app.caller())
     assert (shown["text"], shown["status"], shown["tags"]) == ("The port is 6543.", "new", ["net"])
     assert shown["earlier"] == [{"until": "2026-11-20T12:00:00Z", "text": "The port is 5432."}]
     assert isinstance(shown["counters"], dict)
     assert shown["counters"]["used"] == 1
     with pytest.raises(NotFound, match="call `recall`"):
-        app.describe("r00zzzz", app.caller())
+        app.inspect.record("r00zzzz", app.caller())
 
 
 def test_a_record_of_a_branch_is_not_shown_outside(
@@ -166,12 +166,12 @@ def test_a_record_of_a_branch_is_not_shown_outside(
     trial = app.caller("trial")
     app.tasks.push(PushRequest(goal="try", branch=True), trial)
     hidden = remember("Only here.", trial)
-    assert app.describe(hidden.id, trial)["text"] == "Only here."
+    assert app.inspect.record(hidden.id, trial)["text"] == "Only here."
     assert app.session_log("trial", trial)["session_id"] == "trial"
     bob = open_memory(agent="bob")
     for other in (bob.caller(), app.caller("elsewhere")):
         with pytest.raises(NotFound):
-            bob.describe(hidden.id, other)
+            bob.inspect.record(hidden.id, other)
         with pytest.raises(NotFound, match="No session 'trial'"):
             bob.session_log("trial", other)
         assert bob.recall(RecallRequest(ids=(hidden.id,)), other).not_found == (hidden.id,)
@@ -189,11 +189,11 @@ def test_a_session_shows_its_entries_in_their_order(app: App) -> None:
 def test_the_account_of_a_context_that_is_not_kept_is_refused(app: App, open_memory: Callable[..., App]) -> None:
     """B1.3, S4.1: nor one of another agent."""
     report = app.assemble_context(ContextRequest(), app.caller()).report
-    assert app.context_report(report.id, app.caller())["id"] == report.id
+    assert app.inspect.context(report.id, app.caller())["id"] == report.id
     bob = open_memory(agent="bob")
     for who in (bob, open_memory(namespace="other")):
         with pytest.raises(NotFound, match="kept for two weeks"):
-            who.context_report(report.id, who.caller())
+            who.inspect.context(report.id, who.caller())
 
 
 def test_what_was_handed_out_is_remembered_within_bounds(app: App, open_memory: Callable[..., App]) -> None:
@@ -213,7 +213,7 @@ def test_a_record_shows_the_entities_and_relations_given_with_it(app: App, remem
     relation = Relation(source="api", type="uses", target="Postgres", weight=0.5)
     entity = Entity(name="Postgres", type="database", properties={"version": 17})
     record = remember("The API uses Postgres.", entities=(entity,), relations=(relation,))
-    shown = app.describe(record.id, app.caller())
+    shown = app.inspect.record(record.id, app.caller())
     assert isinstance(shown["entities"], list)
     assert {"name": "Postgres", "type": "database", "properties": {"version": 17}} in shown["entities"]
     assert shown["relations"] == [{"source": "api", "type": "uses", "target": "Postgres", "weight": 0.5}]

@@ -1,0 +1,161 @@
+"""Language models that write summaries: what is asked of one, and the two services, each by its client library.
+
+Ollama, vLLM, llama.cpp, LM Studio, OpenRouter and others speak OpenAI's chat API too, gateways Anthropic's messages
+API. A library reads its key from the environment by itself, and is imported when a model is first asked. Failures are
+told by their HTTP status or their kind, never in the service's words, which may repeat the key or the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+from mcp_memory.errors import SummaryFailed
+
+if TYPE_CHECKING:
+    from anthropic.types import MessageParam
+    from openai.types.chat import ChatCompletionMessageParam
+
+ATTEMPTS = 3
+"""The client libraries repeat what may help twice, after pauses of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatMessage:
+    """One message of a conversation with a model."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAnswer:
+    """The text that a model wrote, and the tokens that this took, in and out, as the service counts them."""
+
+    text: str
+    spent: int
+
+
+class ChatModel(Protocol):
+    """One model of one service. Thread-safe."""
+
+    @property
+    def name(self) -> str:
+        """The service's name, as in the settings."""
+        ...
+
+    def answer(self, instructions: str, messages: Sequence[ChatMessage], max_tokens: int) -> ModelAnswer:
+        """The model's next message, of at most `max_tokens` of its own.
+
+        Raises SummaryFailed where there is none, or it broke off; its message is a clause: "timed out after 60 s".
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenModel:
+    """A model by its name at the service. `url` is None where its library knows the address."""
+
+    name: str
+    url: str | None
+    timeout_seconds: float
+
+
+class OpenAIModel:
+    """Asks one model of an OpenAI-compatible endpoint. Thread-safe: each answer has a connection of its own."""
+
+    name = "openai"
+
+    def __init__(self, chosen: ChosenModel) -> None:
+        self._chosen = chosen
+
+    def answer(self, instructions: str, messages: Sequence[ChatMessage], max_tokens: int) -> ModelAnswer:
+        """See `ChatModel`."""
+        chosen = self._chosen
+        sent = [ChatMessage(role="system", text=instructions), *messages]
+        with _failures_told("openai", "OpenAIError", chosen, "OPENAI_API_KEY"):
+            import openai
+
+            with openai.OpenAI(base_url=chosen.url, timeout=chosen.timeout_seconds, max_retries=ATTEMPTS - 1) as client:
+                completion = client.chat.completions.create(
+                    model=chosen.name,
+                    messages=cast("list[ChatCompletionMessageParam]", [_as_sent(each) for each in sent]),
+                    max_completion_tokens=max_tokens,
+                )
+            choice = completion.choices[0]
+            spent = completion.usage.total_tokens if completion.usage else 0
+            return _whole(choice.message.content or "", spent, is_cut=choice.finish_reason == "length")
+
+
+class AnthropicModel:
+    """Asks one model of Anthropic's, or behind a gateway. Thread-safe: each answer has a connection of its own."""
+
+    name = "anthropic"
+
+    def __init__(self, chosen: ChosenModel) -> None:
+        self._chosen = chosen
+
+    def answer(self, instructions: str, messages: Sequence[ChatMessage], max_tokens: int) -> ModelAnswer:
+        """See `ChatModel`."""
+        chosen = self._chosen
+        with _failures_told("anthropic", "AnthropicError", chosen, "ANTHROPIC_API_KEY"):
+            import anthropic
+
+            with anthropic.Anthropic(
+                base_url=chosen.url, timeout=chosen.timeout_seconds, max_retries=ATTEMPTS - 1
+            ) as client:
+                message = client.messages.create(
+                    model=chosen.name,
+                    system=instructions,
+                    messages=cast("list[MessageParam]", [_as_sent(each) for each in messages]),
+                    max_tokens=max_tokens,
+                )
+            text = "".join(block.text for block in message.content if block.type == "text")
+            spent = message.usage.input_tokens + message.usage.output_tokens
+            return _whole(text, spent, is_cut=message.stop_reason == "max_tokens")
+
+
+def _as_sent(message: ChatMessage) -> dict[str, str]:
+    return {"role": message.role, "content": message.text}
+
+
+def _whole(text: str, spent: int, *, is_cut: bool) -> ModelAnswer:
+    if is_cut:
+        raise SummaryFailed("broke off before the summary was complete")
+    return ModelAnswer(text=text, spent=spent)
+
+
+@contextmanager
+def _failures_told(package: str, failure: str, chosen: ChosenModel, key_variable: str) -> Generator[None]:
+    """Turn whatever the library raises into SummaryFailed; `failure` is the class of all its own errors."""
+    try:
+        library: Any = import_module(package)
+    except ImportError:
+        raise SummaryFailed(f"needs the package {package}; install mcp-memory-stack[{package}]") from None
+    logging.getLogger(package).setLevel(logging.INFO)  # At DEBUG it logs what is sent: the memory's texts.
+    try:
+        yield
+    except library.APITimeoutError:
+        raise SummaryFailed(f"timed out after {chosen.timeout_seconds:g} s, {ATTEMPTS} times") from None
+    except library.APIStatusError as error:
+        raise _refused(error.status_code, key_variable) from None
+    except (getattr(library, failure), ValueError, TypeError, AttributeError, LookupError) as error:
+        # The last four are an answer of another shape, which the library hands on as it came, or a key that is missing.
+        raise SummaryFailed(
+            f"could not be used ({type(error).__name__}); check that it runs, summarizer_url and {key_variable}"
+        ) from None
+
+
+def _refused(status: int, key_variable: str) -> SummaryFailed:
+    """Name what an HTTP status of 400 or more asks of the reader."""
+    if status in (401, 403):
+        return SummaryFailed(f"refused the key (HTTP {status}); set the right one in {key_variable}")
+    if status == 404:
+        return SummaryFailed("knows no such model or address (HTTP 404); check summarizer_model and summarizer_url")
+    if status in (400, 413, 422):
+        return SummaryFailed(f"refused the request (HTTP {status}); lower summarizer_max_input_tokens")
+    return SummaryFailed(f"answered HTTP {status}")

@@ -1,0 +1,397 @@
+"""The composition root: from settings to stores to services. With extensions.py the only module that names them.
+
+Nothing but the records' store is made before it is needed, and no module imported: a client waits for the handshake.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from mcp_memory import extensions
+from mcp_memory.services.sessions.priority import GivingWay
+from mcp_memory.settings import NOTES_FOLDER, Settings
+from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore, restore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
+    from mcp_memory.ports import (
+        Clock,
+        DateReader,
+        Embedder,
+        FilterIndex,
+        GraphStore,
+        IndexExaminer,
+        KeywordStore,
+        Redactor,
+    )
+    from mcp_memory.services.context.assemble import AssembleContext
+    from mcp_memory.services.context.remind import Reminding
+    from mcp_memory.services.memory.access_tokens import Tokens
+    from mcp_memory.services.memory.echo_filter import GivenOut
+    from mcp_memory.services.memory.forget import Forget
+    from mcp_memory.services.memory.maintain import Maintain
+    from mcp_memory.services.memory.prepare_record import Drafting
+    from mcp_memory.services.memory.reindex import Reindex
+    from mcp_memory.services.memory.remember import Remember
+    from mcp_memory.services.memory.revise import Revise
+    from mcp_memory.services.memory.task_stack import Tasks
+    from mcp_memory.services.memory.trust import Trust
+    from mcp_memory.services.retrieval.recall import Recall
+    from mcp_memory.services.retrieval.search import Querying
+    from mcp_memory.services.sessions.checkpoint import Checkpointing
+    from mcp_memory.services.sessions.compact import Compact
+    from mcp_memory.services.sessions.feed import Feeding
+    from mcp_memory.services.status.integrity_check import Examining
+    from mcp_memory.services.status.overview import Inspecting
+    from mcp_memory.stores.follower import Follower
+    from mcp_memory.stores.vectors.chroma import ChromaVectorStore, Place
+    from mcp_memory.stores.vectors.exact import ExactVectorStore
+
+SOURCE_THREADS = 4
+INDEX_FOLDER = "index"
+Made = TypeVar("Made")
+
+
+class made_once(Generic[Made]):  # noqa: N801 - reads as the decorator that it is, as `property` does
+    """An attribute that is made when it is first asked for; several threads that ask at once get the same."""
+
+    def __init__(self, make: Callable[[Any], Made]) -> None:
+        self._make = make
+        self._name = make.__name__
+        self.__doc__ = make.__doc__
+
+    @overload
+    def __get__(self, wiring: None, owner: object = None) -> made_once[Made]: ...
+    @overload
+    def __get__(self, wiring: Wiring, owner: object = None) -> Made: ...
+    def __get__(self, wiring: Wiring | None, owner: object = None) -> made_once[Made] | Made:
+        """The attribute; from then on Python finds it in the instance, and does not come here."""
+        if wiring is None:
+            return self
+        with wiring.making:
+            made = vars(wiring)
+            if self._name not in made:
+                made[self._name] = self._make(wiring)
+            return made[self._name]
+
+
+class Wiring:
+    """Stores and services over one database, for one process. Thread-safe."""
+
+    def __init__(self, settings: Settings, clock: Clock, embedder: Embedder | None = None) -> None:
+        """Open the database: a server whose memory cannot be opened does not start. Raises StoreUnavailable."""
+        self.settings = settings
+        self.making = threading.RLock()
+        """Held while an attribute is made."""
+        self.giving_way = GivingWay()
+        self._clock = clock
+        self._embedder = embedder or extensions.embedder(settings)
+        self.records = SqliteRecordStore(settings.data_dir, self._embedder.id, clock)
+        self.logs = self.records.session_logs()
+
+    @made_once
+    def counter(self) -> TiktokenCounter:
+        """Counts tokens as the store does."""
+        return token_counter(self.settings.encoding)
+
+    @made_once
+    def dates(self) -> DateReader:
+        """Reads phrases about time."""
+        from mcp_memory.language.dates_dateparser import DateParserReader
+
+        return DateParserReader()
+
+    @made_once
+    def redactor(self) -> Redactor:
+        """Takes secrets out of texts."""
+        from mcp_memory.language.secrets_re2 import NoRedactor, SecretRedactor
+
+        return SecretRedactor() if self.settings.redact_secrets else NoRedactor()
+
+    @made_once
+    def follower(self) -> Follower:
+        """Holds every request, and every index in memory, at one revision."""
+        from mcp_memory.stores.follower import Follower
+
+        return Follower(self.records)
+
+    @made_once
+    def graph(self) -> GraphStore:
+        """Entities, relations and links, in memory."""
+        from mcp_memory.stores.graph.store import NetworkxGraphStore
+
+        return NetworkxGraphStore(self.follower)
+
+    @made_once
+    def keywords(self) -> KeywordStore:
+        """The index of words, in memory."""
+        from mcp_memory.stores.keywords.index import InformationKeywordStore
+
+        return InformationKeywordStore(self.follower)
+
+    @made_once
+    def filters(self) -> FilterIndex:
+        """The index that resolves filters, in memory."""
+        from mcp_memory.stores.filters import BitmapFilterIndex
+
+        return BitmapFilterIndex(self.follower)
+
+    @made_once
+    def index(self) -> ChromaVectorStore:
+        """Search by meaning, and the index behind it, which `warm` starts."""
+        from mcp_memory.stores.vectors.chroma import ChromaVectorStore
+
+        least = self.settings.chroma_least_vectors
+        return ChromaVectorStore(self._exact(self.follower), self._place(), self.records.identity, least_vectors=least)
+
+    def index_examiner(self) -> IndexExaminer:
+        """Looks at what is kept of indexes, by whichever process; starts none."""
+        from mcp_memory.stores.follower import Follower
+        from mcp_memory.stores.vectors.chroma.integrity import ChromaExaminer
+
+        least = self.settings.chroma_least_vectors
+        exact = self._exact(Follower(self.records))  # One of its own: it looks at every index, and holds no request.
+        return ChromaExaminer(self.records, exact, self._place(), least_vectors=least)
+
+    @made_once
+    def tokens(self) -> Tokens:
+        """Access tokens."""
+        from mcp_memory.services.memory.access_tokens import Tokens
+
+        return Tokens(self.records.tokens(), self._clock)
+
+    @made_once
+    def trust(self) -> Trust:
+        """Trusted folders."""
+        from mcp_memory.services.memory.trust import Trust
+
+        return Trust(self.records.folders(), self._clock)
+
+    @made_once
+    def tasks(self) -> Tasks:
+        """The task tree."""
+        from mcp_memory.services.memory.task_stack import Tasks
+
+        return Tasks(self.records, self.redactor, self._clock)
+
+    @made_once
+    def reindex(self) -> Reindex:
+        """Embeds what was stored without vectors."""
+        from mcp_memory.services.memory.reindex import Reindex
+
+        return Reindex(self.records, self._embedder)
+
+    @made_once
+    def maintain(self) -> Maintain:
+        """Moves on what is due."""
+        from mcp_memory.services.memory.maintain import Maintain
+
+        return Maintain(self.records, self._embedder, self.counter, self._clock, self.tokens.person_of)
+
+    @made_once
+    def revise(self) -> Revise:
+        """Changes a record."""
+        from mcp_memory.services.memory.revise import Revise
+
+        return Revise(self.records, self._embedder, self.counter, self.redactor, self._clock)
+
+    @made_once
+    def inspect(self) -> Inspecting:
+        """Shows what is stored."""
+        from mcp_memory.services.status.overview import Inspecting
+
+        return Inspecting(self.records, self.logs, self.graph, self._clock)
+
+    @made_once
+    def examine(self) -> Examining:
+        """Compares everything that is derived with the truth."""
+        from mcp_memory.services.status.integrity_check import Examining
+
+        return Examining(self.records, self.reindex, self._embedder.id, self.index_examiner)
+
+    @made_once
+    def checkpoints(self) -> Checkpointing:
+        """Drafts what is known of where a session stands."""
+        from mcp_memory.services.sessions.checkpoint import Checkpointing
+
+        return Checkpointing(self.records, self.logs, self.counter)
+
+    @made_once
+    def querying(self) -> Querying:
+        """Ranks records for a query."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        from mcp_memory.services.retrieval.search import Querying
+
+        records, vectors, keywords, filters = self.records, self.index, self.keywords, self.filters
+        pool = self.pool = ThreadPoolExecutor(SOURCE_THREADS, thread_name_prefix="sources")
+        sources = extensions.sources(records, filters, keywords, vectors, self.graph)
+        return Querying(records, vectors, keywords, filters, self._embedder, self.dates, sources, pool, self._clock)
+
+    @made_once
+    def _given_out(self) -> GivenOut:
+        from mcp_memory.services.memory.echo_filter import GivenOut
+
+        return GivenOut()
+
+    @made_once
+    def _drafting(self) -> Drafting:
+        from mcp_memory.services.memory.prepare_record import Drafting
+
+        return Drafting(self._embedder, self.counter, self.redactor)
+
+    @made_once
+    def _remember(self) -> Remember:
+        from mcp_memory.services.memory.remember import Remember
+
+        return Remember(
+            self.records, self.follower, self.index, self._drafting, self.counter, self._given_out, self._clock
+        )
+
+    @made_once
+    def _forget(self) -> Forget:
+        from mcp_memory.services.memory.forget import Forget
+
+        return Forget(self.records, self._erase_derived, self._clock)
+
+    @made_once
+    def _recall(self) -> Recall:
+        from mcp_memory.services.retrieval.recall import Recall
+
+        return Recall(
+            self.records, self.follower, self.logs, self.querying, self.counter, self._given_out, self._clock
+        )
+
+    @made_once
+    def _remind(self) -> Reminding:
+        from mcp_memory.services.context.remind import Reminding
+
+        takes_guidance = self.settings.guidance_from_others
+        return Reminding(
+            self.records, self.follower, self.querying, self.counter, self._clock, takes_guidance=takes_guidance
+        )
+
+    @made_once
+    def _assemble(self) -> AssembleContext:
+        from mcp_memory.services.context.assemble import AssembleContext
+        from mcp_memory.strategies import overridden, read_strategies
+
+        return AssembleContext(
+            self.records,
+            self.follower,
+            self.index,
+            self.querying,
+            self.graph,
+            self.filters,
+            self.counter,
+            self._given_out,
+            self._clock,
+            read_strategies(self.settings.strategies_file),
+            overridden,
+            self.settings.max_tokens,
+            takes_guidance=self.settings.guidance_from_others,
+        )
+
+    @made_once
+    def _feed(self) -> Feeding:
+        from mcp_memory.services.sessions.feed import Feeding
+
+        return Feeding(self.records, self.logs, self._drafting, self._clock, self.giving_way.pause)
+
+    @made_once
+    def _compact(self) -> Compact:
+        from mcp_memory.services.memory.extract import Extracting
+        from mcp_memory.services.sessions.commit_plan import Committing
+        from mcp_memory.services.sessions.compact import Compact
+        from mcp_memory.services.sessions.summarize_span import SummingUp
+
+        settings, counter, pause = self.settings, self.counter, self.giving_way.pause
+        extracting = Extracting(self.records, self._embedder, counter, pause, self.tokens.person_of)
+        summarizers = extensions.summarizers(settings, self._embedder, counter)
+
+        def count_patiently(text: str) -> int:
+            """Tokens of a text, for long work: this is what all of it does again and again."""
+            pause()
+            return counter.count(text)
+
+        return Compact(
+            self.records,
+            self.logs,
+            Committing(self.records, self.logs, self._drafting, extracting, self._clock),
+            SummingUp(self.records, summarizers, counter),
+            lambda write: extensions.passes(count_patiently, pause, write),
+            settings.compaction,
+            settings.compaction_window,
+            settings.compaction_passes,
+            self._clock,
+        )
+
+    def close(self) -> None:
+        """Let go of the database, and of the index where there is one."""
+        made = vars(self)
+        if "querying" in made:
+            self.pool.shutdown(wait=False, cancel_futures=True)
+        if "index" in made:
+            self.index.close()
+        self.records.close()
+
+    def _erase_derived(self, record_ids: Collection[str]) -> None:
+        self.index.erase(record_ids)
+        self._assemble.forget()
+
+    def _exact(self, follower: Follower) -> ExactVectorStore:
+        from mcp_memory.stores.records.transaction import embedder_mismatch
+        from mcp_memory.stores.vectors.exact import ExactVectorStore
+
+        return ExactVectorStore(follower, self._embedder.id, embedder_mismatch)
+
+    def _place(self) -> Place:
+        """Where the settings want the index behind search by meaning."""
+        from mcp_memory.stores.vectors.chroma import Place
+
+        settings, key = self.settings, self.settings.chroma_api_key
+        return Place(
+            mode=settings.chroma,
+            root=str(settings.data_dir.absolute() / INDEX_FOLDER),  # Its process works elsewhere.
+            embedder=self._embedder.id,
+            url=settings.chroma_url,
+            tenant=settings.chroma_tenant,
+            database=settings.chroma_database,
+            headers={name: value.get_secret_value() for name, value in settings.chroma_headers.items()},
+            api_key=key.get_secret_value() if key else "",
+        )
+
+
+def token_counter(encoding: str) -> TiktokenCounter:
+    """Counts tokens of a public encoding; needs no store."""
+    from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
+
+    return TiktokenCounter(encoding)
+
+
+def memory_exists(settings: Settings) -> bool:
+    """True where the data directory holds a memory already."""
+    return (settings.data_dir / FILE_NAME).exists()
+
+
+def restore_backup(settings: Settings, backup: Path, stamp: str) -> Path | None:
+    """Put a backup in the place of the memory; returns where the former database is kept.
+
+    Raises:
+        InvalidRequest: the file is no sound backup.
+        StoreUnavailable: the data directory may not be written.
+    """
+    kept = restore(settings.data_dir, backup, stamp)
+    # What an index says of erasures counts by changes of the former history.
+    from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder
+
+    IndexFolder(settings.data_dir / INDEX_FOLDER).erase(sys.maxsize, 0)
+    # So does what hooks noted of how far a session's transcript is logged.
+    shutil.rmtree(settings.data_dir / NOTES_FOLDER, ignore_errors=True)
+    return kept
