@@ -23,6 +23,10 @@ fix:
 test *args:
     {{ run }} pytest {{ args }}
 
+# Those that the above leaves out: third-party clients, and faults in many processes and rounds
+test-long *args:
+    {{ run }} pytest -m long {{ args }}
+
 # The tests, recording which branches of domain and services theirs take
 cover *args:
     {{ run }} pytest --cov --cov-report= {{ args }}

@@ -17,7 +17,7 @@ from mcp_memory.language import secrets_re2
 from mcp_memory.settings import load_settings
 
 if TYPE_CHECKING:
-    from mcp_memory.ports import Vectors
+    from mcp_memory.ports import Embedder, Vectors
 
 # The same examples on every machine and in every run; `--hypothesis-profile=search` looks for new ones.
 settings.register_profile(
@@ -111,7 +111,7 @@ def embedder() -> MiniLMEmbedder:
 def open_memory(
     tmp_path: Path, clock: Clock, embedder: MiniLMEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., App]]:
-    """Open a real memory: `open_memory(folder="a", agent="b", session="c", …)`, settings by name.
+    """Open a real memory: `open_memory(folder="a", agent="b", session="c", …)`, settings by name, an `embedder`.
 
     Calls with the same folder share one store; `folder=None` makes a fresh one. All of them follow the test's clock.
     """
@@ -119,7 +119,7 @@ def open_memory(
     opened: list[App] = []
     fresh = itertools.count()
 
-    def open_one(folder: str | None = "data", **chosen: object) -> App:
+    def open_one(folder: str | None = "data", embedder: "Embedder" = embedder, **chosen: object) -> App:
         data_dir = tmp_path / (folder or f"fresh-{next(fresh)}")
         opened.append(open_app(load_settings(data_dir=data_dir, **{"namespace": "test", **chosen}), clock, embedder))
         return opened[-1]

@@ -16,6 +16,8 @@ from tests.clients.model_api import Model, ToolUse, serving
 from tests.clients.node_packages import NodePackages
 from tests.clients.programs import memory_in
 
+pytestmark = pytest.mark.long
+
 DECISION = "Invoices are numbered by the database, since two workers once gave out the same number."
 GOAL = "Move the invoices to the new ledger"
 PORT = "The exporter of metrics listens on port 9273."

@@ -9,6 +9,8 @@ import pytest
 from tests.clients.node_packages import NodePackages
 from tests.clients.programs import environment, run
 
+pytestmark = pytest.mark.long
+
 PROVEN = {
     "2025-11-25": {
         "dns-rebinding-protection", "ping", "prompts-list", "resources-list", "server-initialize",

@@ -11,6 +11,8 @@ import pytest
 from tests.clients.node_packages import NodePackages
 from tests.clients.programs import Ran, environment, memory_in, run
 
+pytestmark = pytest.mark.long
+
 TOOLS = "remember recall assemble_context push_task pop_task compact revise forget".split()
 ERAS = ("legacy", "modern")
 REFUSED = 5

@@ -10,6 +10,8 @@ import pytest
 from tests.clients.node_packages import NodePackages
 from tests.clients.programs import environment, run
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 MCPB = "@anthropic-ai/mcpb"
 

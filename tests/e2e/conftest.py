@@ -6,13 +6,14 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
+
+from tests.forked import ForkedProcess
 
 PATIENCE_SECONDS = 30.0
 HANDSHAKE = {
@@ -56,22 +57,25 @@ class ServerProcess:
         self,
         data_dir: Path,
         environment: Mapping[str, str] | None = None,
-        command: Sequence[str] = (sys.executable, "-m", "mcp_memory"),
+        command: Sequence[str] = (),
         handshake: bool = True,
         folder: Path | None = None,
     ) -> None:
-        """`folder` is the one it is started in; by default that of the tests."""
+        """`folder` is the one it is started in; by default that of the tests.
+
+        It is forked with everything imported, unless a command starts it.
+        """
         self._ids = itertools.count(1)
         self._log_path = data_dir.with_suffix(".log")
         with self._log_path.open("wb") as log:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**server_environment(data_dir), **(environment or {})},
-                cwd=folder,
-            )
+            options: dict[str, Any] = {
+                "stdin": subprocess.PIPE,
+                "stdout": subprocess.PIPE,
+                "stderr": log,
+                "env": {**server_environment(data_dir), **(environment or {})},
+                "cwd": folder,
+            }
+            self.process = subprocess.Popen(command, **options) if command else ForkedProcess(**options)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._stdin, self.stdout = self.process.stdin, self.process.stdout

@@ -18,6 +18,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
+from tests.forked import run_forked
 
 PATIENCE_SECONDS = 60.0
 SESSION = "0a1b2c3d-0000-4000-8000-000000000001"
@@ -71,15 +72,8 @@ class Session:
         return self.run(json.dumps(told).encode(), name)
 
     def run(self, raw: bytes, *arguments: str, code: str = "", **environment: str) -> Ran:
-        start = ("-c", code) if code else ("-m", "mcp_memory")
-        done = subprocess.run(
-            [sys.executable, *start, "hook", *arguments],
-            input=raw,
-            capture_output=True,
-            env={**self.environment, **environment},
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
+        variables = {**self.environment, **environment}
+        done = run_forked("hook", *arguments, code=code, input=raw, env=variables, timeout=PATIENCE_SECONDS)
         return Ran(code=done.returncode, out=done.stdout, err=done.stderr)
 
 

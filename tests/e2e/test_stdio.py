@@ -6,9 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -16,15 +15,22 @@ from mcp import Client, StdioServerParameters
 from mcp.types import TextContent
 
 from tests.chroma import until
-
-if TYPE_CHECKING:
-    from tests.e2e.conftest import ServerProcess
+from tests.e2e.conftest import ServerProcess
+from tests.forked import PROGRAM
 
 LEAVING_SECONDS = 20.0  # It takes about one; a test tells ending from staying, not fast from slow.
 LONG_CALL = {"items": [{"text": f"{number} is a number. " + "It goes on and on. " * 400} for number in range(500)]}
 """Takes many seconds to embed."""
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="Windows tells a child nothing of its parent's end")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> "Iterator[ServerProcess]":
+    """A server with an empty memory, really started: these tests are about its start and its end."""
+    started = ServerProcess(tmp_path / "data", command=PROGRAM)
+    yield started
+    started.stop()
 
 
 def start_long_call(server: "ServerProcess") -> None:
@@ -220,7 +226,7 @@ def test_output_is_the_protocol_alone_and_utf_8_whatever_the_console(
 ) -> None:
     """S5.2."""
     console = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "MCP_MEMORY_LOG_LEVEL": "DEBUG"}
-    server = start_server(tmp_path / "data", environment=console)
+    server = start_server(tmp_path / "data", environment=console, command=PROGRAM)
     stored = server.call("remember", text="naïve café 🎓 日本語")["structuredContent"]["records"][0]
     server.send(b"no message \xff\n")
     number = server.send_request("tools/call", {"name": "recall", "arguments": {"ids": [stored["id"]]}})

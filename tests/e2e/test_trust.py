@@ -17,6 +17,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.settings import load_settings
+from tests.forked import run_forked
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import ServerProcess
@@ -96,21 +97,13 @@ class Computer:
 
     def hook(self, folder: Path, name: str, **payload: str) -> str:
         told = {"session_id": f"session in {folder}", "cwd": str(folder), "transcript_path": "", **payload}
-        return self._run(self.folder, "-c", PATIENT, "hook", name, raw=json.dumps(told).encode())
+        return self._run(self.folder, "hook", name, code=PATIENT, raw=json.dumps(told).encode())
 
     def command(self, folder: Path, *arguments: str) -> Any:
-        return json.loads(self._run(folder, "-m", "mcp_memory", *arguments, "--json"))
+        return json.loads(self._run(folder, *arguments, "--json"))
 
-    def _run(self, folder: Path, *arguments: str, raw: bytes = b"") -> str:
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            input=raw,
-            capture_output=True,
-            env=self._environment,
-            cwd=folder,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
+    def _run(self, folder: Path, *arguments: str, code: str = "", raw: bytes = b"") -> str:
+        done = run_forked(*arguments, code=code, input=raw, env=self._environment, cwd=folder, timeout=PATIENCE_SECONDS)
         assert (done.returncode, done.stderr) == (0, b""), done.stderr
         return done.stdout.decode()
 

@@ -9,6 +9,7 @@ from mcp_memory.settings import load_settings
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
+    from mcp_memory.ports import Embedder
 
 
 @pytest.fixture
@@ -17,9 +18,9 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator["App"]:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, embedder: "Embedder") -> Iterator["App"]:
     """A real app over an empty memory."""
     monkeypatch.setenv("MCP_MEMORY_CONFIG", str(tmp_path / "none.toml"))
-    opened = open_app(load_settings(data_dir=tmp_path / "data", namespace="test"))
+    opened = open_app(load_settings(data_dir=tmp_path / "data", namespace="test"), embedder=embedder)
     yield opened
     opened.close()

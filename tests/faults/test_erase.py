@@ -2,7 +2,6 @@
 
 import random
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +21,7 @@ from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
 from mcp_memory.stores.records import SqliteRecordStore, purge
+from tests.forked import ForkedProcess
 
 SECRET = "Quetzalcoatlus Zyzzyva hoards xylophones near Ouagadougou"
 EARLIER = "Quetzalcoatlus Wapentake hoards balalaikas near Ouagadougou"
@@ -127,9 +127,8 @@ def test_it_is_gone_while_another_process_has_the_store_open(app: App, tmp_path:
     me = app.caller()
     record_id = plant(app, me, others=0)
     wanted = needles(app, SECRET, EARLIER)
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path / "data")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    holder = ForkedProcess(str(tmp_path / "data"), code=HOLDER, **pipes, text=True)
     assert holder.stdout is not None
     assert int(holder.stdout.readline()) > 0
     app.forget([record_id], "erase", me)

@@ -16,6 +16,7 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.index import InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
+from tests.forked import ForkedProcess
 
 ROOT = Path(__file__).parents[2]
 WRITERS = 4
@@ -50,8 +51,7 @@ class Writer:
     """Stores pairs of records until it is killed, and says each pair only once it is acknowledged."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        command = [sys.executable, "-c", WRITER, str(folder), name]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = ForkedProcess(str(folder), name, code=WRITER, stdout=subprocess.PIPE, text=True)
         self.acknowledged: dict[str, list[str]] = {}
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
@@ -72,7 +72,7 @@ class Writer:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_writers_killed_at_random_moments_lose_nothing(tmp_path: Path, seed: int) -> None:
     """S2.1, R1: every acknowledged record is there, whole, and found; the next process opens and writes at once."""
     rng = random.Random(seed)
@@ -104,9 +104,10 @@ def test_writers_killed_at_random_moments_lose_nothing(tmp_path: Path, seed: int
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-def test_servers_killed_while_they_write_lose_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("processes", "stores"), [(2, 2), pytest.param(3, 4, marks=pytest.mark.long)])
+def test_servers_killed_while_they_write_lose_nothing(tmp_path: Path, processes: int, stores: int) -> None:
     """S1.1, S2.1, X6.2: the benchmark's rounds, small: real servers, wrong clocks, SIGSTOP, SIGKILL, a fresh server."""
-    command = "-m benchmarks.durability --processes 3 --stores 4 --rounds 1 --seed 3 --data-dir"
+    command = f"-m benchmarks.durability --processes {processes} --stores {stores} --rounds 1 --seed 3 --data-dir"
     run = subprocess.run(
         [sys.executable, *command.split(), str(tmp_path / "data")],
         cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,

@@ -2,10 +2,11 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
-PROCESSES, STORES = 8, 6
+import pytest
+
+from tests.forked import ForkedProcess
 
 WORKER = """
 import json, sys
@@ -43,8 +44,9 @@ app.close()
 
 
 def start(folder: Path, name: str, stores: int) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", WORKER, str(folder), name, str(stores)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    arguments = (str(folder), name, str(stores))
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return ForkedProcess(*arguments, code=WORKER, **pipes, text=True)
 
 
 def line_of(process: "subprocess.Popen[str]") -> str:
@@ -54,13 +56,16 @@ def line_of(process: "subprocess.Popen[str]") -> str:
     return line
 
 
-def test_what_eight_processes_store_at_once_each_of_them_and_a_fresh_one_finds(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("processes", "stores"), [(3, 3), pytest.param(8, 6, marks=pytest.mark.long)])
+def test_what_many_processes_store_at_once_each_of_them_and_a_fresh_one_finds(
+    tmp_path: Path, processes: int, stores: int
+) -> None:
     """S1.1, S1.2, R1: no write is lost, no call fails, whoever asks."""
-    workers = [start(tmp_path / "data", f"agent{number}", STORES) for number in range(PROCESSES)]
+    workers = [start(tmp_path / "data", f"agent{number}", stores) for number in range(processes)]
     acknowledged: dict[str, str] = {}
     for worker in workers:
         acknowledged.update(json.loads(line_of(worker)))
-    assert len(acknowledged) == PROCESSES * STORES
+    assert len(acknowledged) == processes * stores
     workers.append(start(tmp_path / "data", "fresh", 0))
     assert json.loads(line_of(workers[-1])) == {}
     for worker in workers:

@@ -2,11 +2,11 @@
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +15,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.transfer import write_memory
 from mcp_memory.settings import load_settings
 from mcp_memory.wiring import restore_backup
+from tests.forked import ForkedProcess, run_forked
 
 PATIENCE_SECONDS = 60.0
 ACKNOWLEDGED = 5
@@ -36,8 +37,7 @@ for turn in itertools.count():
 @pytest.fixture
 def writer(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
     """A process that never stops writing; it names what was acknowledged, a line for each write."""
-    command = [sys.executable, "-c", WRITER, str(tmp_path / "data")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with ForkedProcess(str(tmp_path / "data"), code=WRITER, stdout=subprocess.PIPE, text=True) as process:
         yield process
         process.kill()
 
@@ -55,13 +55,7 @@ def opened(folder: Path) -> App:
 def run(*arguments: str, data_dir: Path) -> None:
     """The program itself."""
     variables = {**os.environ, "MCP_MEMORY_DATA_DIR": str(data_dir), "MCP_MEMORY_NAMESPACE": "test"}
-    subprocess.run(
-        [sys.executable, "-m", "mcp_memory", *arguments],
-        env=variables,
-        check=True,
-        capture_output=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    run_forked(*arguments, env=variables, check=True, timeout=PATIENCE_SECONDS)
 
 
 def assert_whole(copy: App, ids: set[str]) -> None:
@@ -106,8 +100,8 @@ def test_an_import_that_is_killed_leaves_all_of_it_or_nothing(tmp_path: Path) ->
     written = exported.getvalue()
     target = tmp_path / "copy"
     variables = {**os.environ, "MCP_MEMORY_DATA_DIR": str(target), "MCP_MEMORY_NAMESPACE": "test"}
-    command = [sys.executable, "-m", "mcp_memory", "import", "-"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=variables) as process:
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with ForkedProcess("import", "-", **pipes, env=variables) as process:
         assert process.stdin is not None
         process.stdin.write(written)
         process.stdin.close()
@@ -133,8 +127,8 @@ def test_others_write_while_what_is_imported_still_comes(tmp_path: Path) -> None
     write_memory(source.records.transfer(), written, None, lambda done, total: None)
     target.remember([NewRecord(text="First.")], target.caller())
     lines = written.getvalue().splitlines(keepends=True)
-    command = [sys.executable, "-m", "mcp_memory", "import", "-", "--data-dir", str(tmp_path / "there")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as importing:
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with ForkedProcess("import", "-", "--data-dir", str(tmp_path / "there"), **pipes) as importing:
         assert importing.stdin is not None
         assert importing.stderr is not None
         importing.stdin.write(b"".join(lines[:10]))

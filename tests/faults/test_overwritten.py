@@ -18,6 +18,7 @@ from mcp_memory.stores.records import restore
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.file_errors import note_of
 from tests.faults.documented import documented
+from tests.forked import ForkedProcess, run_forked
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody delete or rename what is open")
 
@@ -58,8 +59,8 @@ class Worker:
     """A process that has the memory open, and writes and reads when told to."""
 
     def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-c", WORKER, str(folder)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self.process = ForkedProcess(str(folder), code=WORKER, **pipes, text=True)
 
     def answer(self) -> str:
         assert self.process.stdout is not None
@@ -243,10 +244,7 @@ def test_a_backup_restored_under_running_processes_takes_none_of_their_writes(
     short.write_bytes((tmp_path / "backup.db").read_bytes())
     for part in (0.5, 0):
         cut(short, part)
-        done = subprocess.run(
-            [sys.executable, "-m", "mcp_memory", "restore", str(short), "--data-dir", str(folder)],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        done = run_forked("restore", str(short), "--data-dir", str(folder), text=True, timeout=60)
         assert done.returncode != 0
         assert "backup" in done.stderr
     assert [worker.ask(f"write still{number}") for number, worker in enumerate(workers)] == ["done"] * PROCESSES

@@ -16,10 +16,10 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import Conflict
 from mcp_memory.services.sessions.compact import CompactRequest
 from mcp_memory.settings import load_settings
+from tests.forked import ForkedProcess
 from tests.services.sessions.conversations import covered, session
 
-ROOT = Path(__file__).parents[2]
-PROCESSES, TURNS = 3, 40
+PROCESSES = 3
 
 WORKER = """
 import itertools, random, sys
@@ -50,9 +50,9 @@ app.close()
 """
 
 
-def start(folder: Path, seed: int) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", WORKER, str(folder), str(seed), str(TURNS)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(folder: Path, seed: int, turns: int) -> "subprocess.Popen[str]":
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return ForkedProcess(str(folder), str(seed), str(turns), code=WORKER, **pipes, text=True)
 
 
 def assert_sound(app: App, me: Caller, told: list[NewRecord]) -> None:
@@ -70,11 +70,14 @@ def assert_sound(app: App, me: Caller, told: list[NewRecord]) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+@pytest.mark.parametrize("turns", [12, pytest.param(40, marks=pytest.mark.long)])
 @pytest.mark.parametrize("are_killed", [False, True])
-def test_processes_that_feed_compact_and_undo_one_log_lose_and_double_nothing(tmp_path: Path, are_killed: bool) -> None:
+def test_processes_that_feed_compact_and_undo_one_log_lose_and_double_nothing(
+    tmp_path: Path, are_killed: bool, turns: int
+) -> None:
     """E2.4, R2, S1.1, S2.1: also where they are killed in the middle of it, and others go on."""
     rng = random.Random(11)
-    workers = [start(tmp_path / "data", seed) for seed in range(PROCESSES)]
+    workers = [start(tmp_path / "data", seed, turns) for seed in range(PROCESSES)]
     for place in range(PROCESSES if are_killed else 0):
         output = workers[place].stdout
         assert output is not None
@@ -82,10 +85,10 @@ def test_processes_that_feed_compact_and_undo_one_log_lose_and_double_nothing(tm
         time.sleep(rng.uniform(0, 0.5))
         workers[place].kill()
         workers[place].communicate()
-        workers[place] = start(tmp_path / "data", PROCESSES + place)
+        workers[place] = start(tmp_path / "data", PROCESSES + place, turns)
     for worker in workers:
         errors = worker.communicate(timeout=240)[1]
         assert (worker.returncode, "Traceback" in errors) == (0, False), errors
     app = open_app(load_settings(data_dir=tmp_path / "data", namespace="test", agent="ann"))
-    assert_sound(app, app.caller("work"), session(TURNS, output_lines=6))
+    assert_sound(app, app.caller("work"), session(turns, output_lines=6))
     app.close()

@@ -15,6 +15,7 @@ from mcp_memory.domain.model.tasks import path_to
 from mcp_memory.language.secrets_re2 import NoRedactor
 from mcp_memory.services.memory.task_stack import PushRequest, Tasks
 from mcp_memory.stores.records import SqliteRecordStore
+from tests.forked import ForkedProcess
 
 PROCESSES, TASKS = 4, 12
 
@@ -63,8 +64,8 @@ def caller_named(agent: str) -> Caller:
 @pytest.fixture
 def start(tmp_path: Path) -> Callable[[str, str], "subprocess.Popen[str]"]:
     def start_it(does: str, agent: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-c", OPENED + does, str(tmp_path), agent]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        return ForkedProcess(str(tmp_path), agent, code=OPENED + does, **pipes, text=True)
 
     return start_it
 

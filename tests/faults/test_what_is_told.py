@@ -25,6 +25,7 @@ from mcp_memory.stores.records.database import Database
 from tests.chroma import until
 from tests.e2e.conftest import ServerProcess, server_environment
 from tests.faults.documented import documented
+from tests.forked import PROGRAM, run_forked
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -85,10 +86,11 @@ def answered(server: ServerProcess, tool: str, **arguments: object) -> dict[str,
 
 def run(data_dir: Path, *arguments: str, through: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     """A command, or a server whose client leaves at once."""
-    command = [*through, sys.executable, "-m", "mcp_memory", *arguments]
-    return subprocess.run(
-        command, input="", env=server_environment(data_dir), capture_output=True, text=True, timeout=60, check=False
-    )
+    environment = server_environment(data_dir)
+    if not through:
+        return run_forked(*arguments, input="", env=environment, text=True, timeout=60)
+    command = [*through, *PROGRAM, *arguments]
+    return subprocess.run(command, input="", env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
 def mounting(script: str, *arguments: object) -> list[str]:
@@ -115,7 +117,7 @@ def test_on_a_full_disk_a_server_goes_on_answering_and_stores_again_once_there_i
     folder = tmp_path / "data"
     folder.mkdir()
     through = mounting('mount -t tmpfs -o size=4m none "$0"', folder)
-    server = start(folder, {"MCP_MEMORY_CHROMA": "off"}, command=[*through, sys.executable, "-m", "mcp_memory"])
+    server = start(folder, command=[*through, *PROGRAM])
     answered(server, "remember", text="The build runs on port 8123.")
     messages = [{"role": "user", "content": f"Please look at part {number}. {WORDS}"} for number in range(40)]
     answered(server, "compact", session_id="long", window=1_000_000, messages=messages)
@@ -124,7 +126,7 @@ def test_on_a_full_disk_a_server_goes_on_answering_and_stores_again_once_there_i
         while file.write(b"x" * 4096):
             pass
     full = documented("full-disk")
-    assert full.fullmatch(refused(server, "remember", text=f"Another fact. {WORDS * 40}"))
+    assert full.fullmatch(refused(server, "remember", text=f"Another fact. {WORDS * 8}"))
     assert full.fullmatch(refused(server, "push_task", goal="Free some space"))
     assert full.fullmatch(refused(server, "compact", session_id="long", window=2_000, force=True))
     assert "8123" in str(answered(server, "recall", query="which port")["structuredContent"])
@@ -201,7 +203,7 @@ def test_a_server_whose_database_is_damaged_under_it_says_so_and_stays_up(
     data_dir: Path, start: Start, how: str, fault: str
 ) -> None:
     """S2.3, X6.2: call after call, and writes nothing more into the file: it would be lost with it."""
-    server = start(data_dir, {"MCP_MEMORY_CHROMA": "off"})
+    server = start(data_dir)
     answered(server, "recall", query="which port")
     damage(data_dir / "memory.db", how)
     asks = (
@@ -218,7 +220,7 @@ def test_a_server_whose_database_is_damaged_under_it_says_so_and_stays_up(
 def test_a_log_without_its_database_is_not_thrown_away(data_dir: Path, start: Start) -> None:
     """S2.3: emptied or deleted, the log may hold all that can be saved; moved away, one can begin anew."""
     database, log = data_dir / "memory.db", data_dir / "memory.db-wal"
-    server = start(data_dir, {"MCP_MEMORY_CHROMA": "off"})
+    server = start(data_dir)
     answered(server, "remember", text="Only in the log yet.")
     server.stop()
     said = log.read_bytes()
@@ -236,7 +238,7 @@ def test_a_log_without_its_database_is_not_thrown_away(data_dir: Path, start: St
 @posix
 def test_a_database_that_was_moved_while_in_use_takes_no_writes(data_dir: Path, start: Start) -> None:
     """S2.3: they would go where nobody looks."""
-    server = start(data_dir, {"MCP_MEMORY_CHROMA": "off"})
+    server = start(data_dir)
     (data_dir / "memory.db").rename(data_dir / "elsewhere.db")
     for _ in range(2):
         assert documented("moved").fullmatch(refused(server, "remember", text="Another fact."))
@@ -279,13 +281,13 @@ def test_a_server_whose_index_process_is_killed_answers_and_has_another(data_dir
 @posix
 def test_a_client_that_goes_in_the_middle_of_a_call_leaves_all_of_it_or_nothing(data_dir: Path, start: Start) -> None:
     """S2.1: a hundred records in one call; the server ends, and the next one finds all of them or none."""
-    server = start(data_dir, {"MCP_MEMORY_CHROMA": "off"})
+    server = start(data_dir)
     items = [{"text": f"Item {number} of the long list."} for number in range(100)]
     server.send_request("tools/call", {"name": "remember", "arguments": {"items": items, "tags": ["list"]}})
     server.close_input()
     server.stdout.close()
     server.process.wait(30)
-    next_one = start(data_dir, {"MCP_MEMORY_CHROMA": "off"})
+    next_one = start(data_dir)
     page = next_one.request("resources/read", {"uri": "memory://status"})["contents"][0]["text"]
     assert json.loads(page)["records"]["fact"] in (20, 120)
 

@@ -1,6 +1,5 @@
 """backup and reindex, while servers go on reading and writing."""
 
-import hashlib
 import os
 import signal
 import sqlite3
@@ -12,12 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.cli.maintenance import backup_file
 from mcp_memory.entrypoints.cli.transfer import IMPORT_BATCH
@@ -28,31 +25,13 @@ from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import NOTES_FOLDER, Settings, load_settings
 from mcp_memory.wiring import restore_backup
+from tests.embedders import HashingEmbedder
 from tests.entrypoints.cli.conftest import INTERRUPTIBLE
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run
 
 OpenMemory = Callable[..., App]
-
-
-class HashingEmbedder:
-    """A small embedder: each word falls into one of 64 dimensions ("the hashing trick")."""
-
-    id = "hashed-words-64"
-    dimensions = 64
-
-    def embed(self, text: str) -> Vectors:
-        return self.embed_query(text)[np.newaxis]
-
-    def embed_many(self, texts: Sequence[str]) -> list[Vectors]:
-        return [self.embed(text) for text in texts]
-
-    def embed_query(self, text: str) -> Vector:
-        counts = np.full(self.dimensions, 1e-6, np.float32)
-        for word in text.lower().split():
-            counts[hashlib.blake2b(word.encode()).digest()[0] % self.dimensions] += 1
-        return (counts / np.linalg.norm(counts)).astype(np.float32)
 
 
 embed_many = MiniLMEmbedder.embed_many

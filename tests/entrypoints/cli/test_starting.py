@@ -19,6 +19,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.cli import app as command_line
 from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.settings import load_settings
+from tests.forked import PROGRAM, run_forked
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run
@@ -34,8 +35,10 @@ def start(tmp_path: Path, *arguments: str, **variables: str) -> "subprocess.Comp
         "MCP_MEMORY_CONFIG": str(tmp_path / "none.toml"),
         "MCP_MEMORY_NAMESPACE": "test",
     }
-    command = [sys.executable, "-m", "mcp_memory", *arguments]
-    return subprocess.run(command, env=QUIET | settings | variables, capture_output=True, check=False)
+    environment = QUIET | settings | variables
+    if not any(name.startswith("PYTHON") for name in variables):
+        return run_forked(*arguments, env=environment)
+    return subprocess.run([*PROGRAM, *arguments], env=environment, capture_output=True, check=False)
 
 
 def store(tmp_path: Path, text: str) -> None:

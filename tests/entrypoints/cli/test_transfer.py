@@ -26,6 +26,7 @@ from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.sessions.compact import CompactRequest
+from tests.forked import run_forked
 from tests.services.sessions.conversations import fed
 
 if TYPE_CHECKING:
@@ -70,8 +71,7 @@ def note(memory: App) -> None:
 def program(*arguments: str, data_dir: Path, stdin: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
     """The program itself, over a memory of its own."""
     variables = {**os.environ, "MCP_MEMORY_DATA_DIR": str(data_dir), "MCP_MEMORY_NAMESPACE": "test"}
-    command = [sys.executable, "-m", "mcp_memory", *arguments]
-    return subprocess.run(command, env=variables, input=stdin, capture_output=True, check=False)
+    return run_forked(*arguments, env=variables, input=stdin)
 
 
 def test_export_import_export_gives_the_same_bytes(run: "Run", open_memory: OpenMemory, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
@@ -21,6 +20,7 @@ from mcp_memory.app import open_app
 from mcp_memory.domain.model.scopes import Grant, Right
 from mcp_memory.services.memory.access_tokens import Tokens
 from mcp_memory.settings import load_settings
+from tests.forked import PROGRAM, ForkedProcess, run_forked
 
 PATIENCE_SECONDS = 60.0
 web = httpx2.Client(timeout=PATIENCE_SECONDS, verify=False)
@@ -43,14 +43,7 @@ def environment_of(data_dir: Path, **chosen: str) -> dict[str, str]:
 
 
 def command_line(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mcp_memory", *arguments],
-        check=False,
-        env=environment_of(data_dir),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=PATIENCE_SECONDS,
-    )
+    return run_forked(*arguments, env=environment_of(data_dir), encoding="utf-8", timeout=PATIENCE_SECONDS)
 
 
 @contextmanager
@@ -83,17 +76,19 @@ class HttpServer:
     def __init__(self, data_dir: Path, *options: str, open_files: int | None = None, **settings: object) -> None:
         """`settings` by their names; `open_files` is how many the process may have."""
         self.data_dir = data_dir
-        command = [sys.executable, "-m", "mcp_memory", "serve", "--http", *(options or ("--port", "0"))]
-        fewer = ["sh", "-c", f'ulimit -n {open_files}; exec "$@"', "sh"] if open_files else []
-        self.process = subprocess.Popen(
-            [*fewer, *command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment_of(
+        arguments = ["serve", "--http", *(options or ("--port", "0"))]
+        fewer = ["sh", "-c", f'ulimit -n {open_files}; exec "$@"', "sh", *PROGRAM]
+        pipes: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "env": environment_of(
                 data_dir, **{f"MCP_MEMORY_{name.upper()}": str(value) for name, value in settings.items()}
             ),
-            encoding="utf-8",
+            "encoding": "utf-8",
+        }
+        self.process = (
+            subprocess.Popen([*fewer, *arguments], **pipes) if open_files else ForkedProcess(*arguments, **pipes)
         )
         self._lines: list[str] = []
         self._is_up = threading.Event()

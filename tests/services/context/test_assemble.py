@@ -23,10 +23,12 @@ from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
+from tests.embedders import HashingEmbedder
 from tests.services.sessions.conversations import fed
 
 if TYPE_CHECKING:
-    from tests.conftest import Clock
+    from tests.embedders import HashingEmbedder
+from tests.conftest import Clock
 
 RememberOne = Callable[..., Remembered]
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
@@ -660,8 +662,9 @@ def test_a_question_about_a_time_is_answered_from_that_time(app: App, remember: 
     assert "We hired Ada." not in assemble(app, query="What did we do last week?").text
 
 
-def test_no_record_is_tokenised_again(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_record_is_tokenised_again(open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch) -> None:
     """A4.1: of 200 candidates only the labels, and the block a bounded number of times, whatever their texts hold."""
+    app = open_memory(embedder=HashingEmbedder())
     app.remember([NewRecord(text=f"Service {n}: " + "it listens on a port. " * 50) for n in range(200)], app.caller())
     counted: list[int] = []
     count = TiktokenCounter.count

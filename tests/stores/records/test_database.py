@@ -20,6 +20,7 @@ from mcp_memory.errors import SchemaTooNew, StoreUnavailable
 from mcp_memory.stores.records.data_folder import network_file_system
 from mcp_memory.stores.records.database import IDLE_READERS, Database
 from mcp_memory.stores.records.statements import migrations
+from tests.forked import ForkedProcess
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions and no setuid")
 
@@ -354,12 +355,8 @@ def test_processes_may_create_the_same_store_at_once(tmp_path: Path) -> None:
             print("done", flush=True)
     """)
     children = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(number)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+        ForkedProcess(
+            str(number), code=script, **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE), text=True
         )
         for number in range(4)
     ]
