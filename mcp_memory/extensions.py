@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from mcp_memory.domain.model.compaction import Count, Pass, PassName, Pause, Span
+    from mcp_memory.domain.model.session_log import Count, Pass, PassName, Pause, Span
     from mcp_memory.ports import (
         Embedder,
         FilterIndex,

@@ -264,9 +264,7 @@ class Wiring:
     def _recall(self) -> Recall:
         from mcp_memory.services.retrieval.recall import Recall
 
-        return Recall(
-            self.records, self.follower, self.logs, self.querying, self.counter, self._given_out, self._clock
-        )
+        return Recall(self.records, self.follower, self.logs, self.querying, self.counter, self._given_out, self._clock)
 
     @made_once
     def _remind(self) -> Reminding:

@@ -56,7 +56,6 @@ def doctor(
 
 def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
     """What surrounds the memory before the memory itself: opening it makes its files private."""
-
     from mcp_memory.ports import Finding
     from mcp_memory.wiring import memory_exists
 
@@ -115,9 +114,9 @@ def _privacy(folder: Path, *, mend: bool) -> "Finding":
 
     A memory may have been put where other things lie, which others may have to reach.
     """
-    from mcp_memory.making import FILE_NAME, INDEX_FOLDER
     from mcp_memory.ports import Finding
     from mcp_memory.settings import NOTES_FOLDER
+    from mcp_memory.wiring import FILE_NAME, INDEX_FOLDER
 
     inside = sorted(folder.iterdir())
     ours = [path for path in inside if path.name.startswith(FILE_NAME) or path.name in (INDEX_FOLDER, NOTES_FOLDER)]

@@ -90,7 +90,7 @@ def restore(
 
     Stop the servers first. The former database is kept beside it.
     """
-    from mcp_memory.making import restore_backup
+    from mcp_memory.wiring import restore_backup
 
     settings = local_settings(context, GlobalOptions(data_dir=data_dir))
     kept = restore_backup(settings, file, f"{datetime.now(UTC):%Y%m%d-%H%M%S}")

@@ -129,7 +129,7 @@ def list_records(
     from mcp_memory.services.retrieval.results import shown_record
 
     caller = memory.caller()
-    begin, end = memory.parse_span(since, until) if since or until else (None, None)
+    begin, end = memory.querying.between(since, until) if since or until else (None, None)
     where = RecordFilter(
         scopes=caller.scopes,
         kinds=frozenset(known_kinds(kind)) if kind or session else frozenset(KINDS) - _LOGGED,
@@ -181,11 +181,11 @@ def show(
 def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
     caller = memory.caller()
     if some_id.startswith(CONTEXT):
-        return memory.context_report(some_id, caller)
+        return memory.inspect.context(some_id, caller)
     if some_id.startswith(REPLACEMENT):
         return _stand_in(memory, some_id)
     if not some_id.startswith(TASK):
-        return memory.describe(some_id, caller)
+        return memory.inspect.record(some_id, caller)
     for task in memory.tasks.tree(caller):
         if task.id == some_id:
             return asdict(task) | {"created_at": iso(task.created_at), "updated_at": iso(task.updated_at)}
@@ -236,7 +236,7 @@ def add(
     fields = given(read_arguments(ItemArgument, asked))
     with opened(local_settings(context, chosen)) as memory:
         if occurred is not None:
-            fields["occurred_at"] = memory.parse_instant(occurred)
+            fields["occurred_at"] = memory.querying.instant(occurred)
         [remembered] = memory.remember([NewRecord(**fields)], memory.caller())
     if remembered.degraded:
         complain(f"It can be found by its words only, for now: {remembered.degraded}")
