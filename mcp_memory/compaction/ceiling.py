@@ -64,7 +64,10 @@ class Ceiling:
         return Plan(reason=reason, replacements=tuple(made))
 
     def _made(self, log: SessionLog, goal: int) -> list[Replacement]:
-        """What brings the log to the goal, or as near as may be. A later step takes the place of an earlier one's."""
+        """Return the plan that brings the log to the goal, or as near as may be.
+
+        A later step takes the place of an earlier one's.
+        """
         made: dict[int, Replacement] = {}
         tokens = [entry.tokens for entry in log.entries]
         left = log.tokens
@@ -83,7 +86,7 @@ class Ceiling:
         return [made[place] for place in sorted(made)]
 
     def _steps(self, log: SessionLog) -> Iterator[_Step]:
-        """What can be made shorter, in the order in which it may go."""
+        """List what can be made shorter, in the order in which it may go."""
         outputs = [
             place for place, entry in enumerate(log.entries) if entry.kind == "tool_result" and entry.form == "original"
         ]
@@ -109,7 +112,10 @@ _OUTPUT, _KEPT, _USERS, _SYSTEMS, _NEWEST = range(1, 6)
 
 
 def _dearness(entry: Entry, is_newest: bool) -> int:
-    """What goes first is lowest. Summaries and batches, which quote the user, go with the user's words."""
+    """Return what entries are sorted by: the first to go is lowest.
+
+    Summaries and batches, which quote the user, go with the user's words.
+    """
     if is_newest:
         return _NEWEST
     if entry.role in ("user", "system"):

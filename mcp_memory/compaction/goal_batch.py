@@ -212,7 +212,7 @@ def _is_answer(entry: Entry) -> bool:
 
 
 def _outcome(answer: Entry, said: Sequence[Telling]) -> str:
-    """What an answer came to: whole sentences where it has some that tell anything, else its short form."""
+    """Return what an answer came to: whole sentences where it has some that tell anything, else its short form."""
     told = said if answer.summary == answer.text else telling(answer.summary)
     return " ".join(_best(told, OUTCOME_CHARACTERS, len)) or _short(answer)
 
@@ -222,7 +222,7 @@ def _short(entry: Entry) -> str:
 
 
 def _errors(entry: Entry) -> Iterator[str]:
-    """What failed, in the words of the output or of the block that tells it."""
+    """Find what failed, in the words of the output or of the block that tells it."""
     if entry.form == "tools" and (entry.failed or _SHOWED in entry.text):
         yield one_line(_BLOCK_FRAME.sub("", entry.text), BLOCK_CHARACTERS)
     elif entry.kind == "tool_result" and entry.form in ("original", "mask"):
@@ -230,7 +230,7 @@ def _errors(entry: Entry) -> Iterator[str]:
 
 
 def _unsaid(ledger: Ledger, said: str) -> Ledger:
-    """What of a ledger is not said already, and stands on one line."""
+    """Return the part of a ledger that is not said already, and stands on one line."""
 
     def left(texts: Iterable[str]) -> tuple[str, ...]:
         return tuple(text for text in texts if "\n" not in text and not is_said(text, [said]))
@@ -282,7 +282,7 @@ def _parsed(text: str) -> Iterator[_BatchTurn]:
 
 
 def _reason(groups: Sequence[_Group]) -> str:
-    """How many turns and batches became how many."""
+    """Say how many turns and batches became how many."""
     said: list[str] = []
     for what, are_batches in (("finished turns", False), ("batches", True)):
         of_these = [group for group in groups if (group[0][0].form == "batch") == are_batches]

@@ -60,7 +60,7 @@ class MaskToolOutput:
 
 
 def mask(log: SessionLog, place: int, count: Count, *, at_most: int, full: bool = False) -> Replacement | None:
-    """What stands for the output at this place: the fullest mask of at most so many tokens, or None.
+    """Return what stands for the output at this place: the fullest mask of at most so many tokens, or None.
 
     Errors are in all of them; point and exact values only where there is room, or always in a `full` one.
     """

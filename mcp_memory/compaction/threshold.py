@@ -55,7 +55,7 @@ class Threshold:
 
 
 def span_of(log: SessionLog, options: Options, at: float) -> Span | str:
-    """What is to be summarised once the log has the share `at` of the window, or a sentence on why nothing is.
+    """Return the span to summarise once the log has the share `at` of the window, or a sentence on why there is none.
 
     The oldest entries that are not preserved, as many as bring the log to the target, or all of them; all of them, too,
     where the log is below the target and `at` asks for a summary all the same. Whole exchanges, and whole turns but for
@@ -101,7 +101,7 @@ def summary_replacement(span: Span, body: str, count: Count) -> Replacement:
 
 
 def body_of(text: str) -> str:
-    """What a summary says, without the lines that say what it is."""
+    """Return what a summary says, without the lines that say what it is."""
     return text.partition("\n\n")[2]
 
 
@@ -143,7 +143,7 @@ def _is_quoted(entry: Entry) -> bool:
 
 
 def _reason(log: SessionLog, options: Options, made: Replacement) -> str:
-    """Why it ran, and where it leaves the log if that is above the target."""
+    """Say why it ran, and where it leaves the log if that is above the target."""
     why = f"{_share(log.tokens, options)}, at or above {_percent(options.threshold)}"
     after = options.share(log.tokens - saved(log, [made]))
     if after <= options.target:

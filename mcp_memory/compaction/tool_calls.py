@@ -37,7 +37,7 @@ _Run: TypeAlias = Sequence[tuple[Places, CallLine]]
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """How one exchange ended, and what came of it."""
+    """One exchange: how it ended, and what came of it."""
 
     ending: _Ending
     came: str
@@ -113,7 +113,7 @@ def _runs(log: SessionLog, options: Options) -> list[_Run]:
 
 
 def _sentences(call: CallLine, attempts: Sequence[_Attempt], why: str, inputs: Sequence[str]) -> str:
-    """What was done with which inputs, why where that was said, and what came of it."""
+    """Say what was done with which inputs, why where that was said, and what came of it."""
     times = "" if len(attempts) == 1 else f" {_times(len(attempts))}"
     by = "" if call.act == "called" else f" with {call.tool}"
     beside = f" ({', '.join(inputs)})" if inputs else ""

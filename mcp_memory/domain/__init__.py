@@ -1,1 +1,1 @@
-"""What memory is, as pure values and functions. Knows no protocol, database, file or clock."""
+"""The memory's model: pure values and functions. Knows no protocol, database, file or clock."""

@@ -1,1 +1,1 @@
-"""Who writes down what a span of a session came to: sentences chosen from it, or a model that is asked."""
+"""Summarizers write down what a span of a session came to: by sentences chosen from it, or by asking a model."""

@@ -172,7 +172,10 @@ class ExtractiveSummarizer:
         return self._counter.count(text)
 
     def _goal(self, request: SummaryRequest) -> str:
-        """What the user wanted last, as far as it was said: the first wish, or one that changed the direction."""
+        """Return what the user wanted last, as far as it was said.
+
+        The first wish, or one that changed the direction.
+        """
         wishes = [wish for entry in request.entries for wish in _wishes(entry)]
         turned = [wish for wish in wishes if changes_direction(wish)][-1:]
         earlier = request.earlier.of("goal") if request.earlier else ()
@@ -183,7 +186,7 @@ class ExtractiveSummarizer:
         return self._begun([segment.text for segment in segments_of(goal)], most)
 
     def _state(self, found: Sequence[_Candidate], max_tokens: int) -> str:
-        """What the assistant's last message that tells anything tells of how things are; else what it tells at all."""
+        """Return how things are by the assistant's last message that says so; else what that message says at all."""
         told = [each for each in found if each.said.speaker == "assistant"]
         last = [each for each in told if each.said.entry == told[-1].said.entry]
         now = [each for each in last if each.section == "in_progress"]
@@ -243,7 +246,7 @@ class ExtractiveSummarizer:
 
 
 def _wishes(entry: Entry) -> tuple[str, ...]:
-    """What the user asks for in an entry, also in one that stands for turns."""
+    """Return what the user asks for in an entry, also in one that stands for turns."""
     is_long = entry.is_users and entry.tokens > INSTRUCTION_TOKENS
     return (entry.summary or entry.text,) if is_long else instructions_in((entry,))
 
@@ -276,7 +279,7 @@ def _most_promising(found: Iterable[_Candidate]) -> list[_Candidate]:
 
 
 def _is_told(section: Section, line: str, known: str) -> bool:
-    """Whether goal or state say it already; what is demanded, chosen or planned is listed all the same."""
+    """True where goal or state say it already; what is demanded, chosen or planned is listed all the same."""
     return section in ("facts", "completed", "in_progress") and line in known
 
 

@@ -1,4 +1,4 @@
-"""What is said in a span, sentence by sentence: by whom, under which label, and what it is worth by itself.
+"""Reads a span sentence by sentence: by whom each is said, under which label, and what it is worth by itself.
 
 Tool output is no speech: of a failed call its error is told, as what the tool said; of the others, where nobody else
 says anything, how the last one went. Knows no sections and no model.
@@ -13,6 +13,7 @@ from typing import Literal
 
 from mcp_memory.domain.model.session_log import Entry, EntryKind
 from mcp_memory.domain.sessions.tool_outputs import kept_line, remains_of
+from mcp_memory.domain.text.lexicon import COLONS
 from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.domain.text.salience import Weighed, weighed
 from mcp_memory.domain.text.segments import Segment, segments_of
@@ -91,7 +92,7 @@ def _of_entry(entry: Entry, number: int, is_last: bool) -> Iterable[Utterance]:
 
 
 def _calls(block: Entry, number: int) -> Iterator[Utterance]:
-    """What a block for calls says was done and came of it, in one; of calls that failed, as what their tools said."""
+    """Read what a block for calls says was done and came of it; of calls that failed, as what their tools said."""
     text = _WHY.sub("", _OPENED_BY.sub("", speech(block)[:MOST_CHARACTERS].strip()), count=1)
     for each in weighed([Segment(text=" ".join(text.split()))], block.kind):
         speaker = "output" if block.failed else "block"
@@ -100,7 +101,7 @@ def _calls(block: Entry, number: int) -> Iterator[Utterance]:
 
 
 def _deeds(entries: Sequence[Entry]) -> Iterator[Utterance]:
-    """Where nobody says what was done: each tool, how often it was called, and how the last time went."""
+    """Describe calls that nobody speaks of: each tool, how often it was called, and how the last time went."""
     times = Counter(entry.tool for entry in entries if entry.kind == "tool_call")
     call, result = ({entry.tool: n for n, entry in enumerate(entries) if entry.kind == kind} for kind in _DEED)
     for tool, count in times.items():
@@ -119,7 +120,7 @@ def _shown(entry: Entry) -> str:
 
 
 def _turns(batch: Entry, number: int) -> Iterator[Utterance]:
-    """What came of a batch's turns in the assistant's words, and what failed; the user's are quoted elsewhere."""
+    """Read what came of a batch's turns in the assistant's words, and what failed; the user's are quoted elsewhere."""
     for line in speech(batch).split("\n"):
         if line.startswith(OUTCOME):
             yield from _sentences(
@@ -155,7 +156,7 @@ def _sentences(segments: Iterable[Weighed], speaker: Speaker, number: int, is_la
 
 
 def _is_label(segment: Segment) -> bool:
-    return segment.role == "heading" or (segment.role in _READABLE and segment.text.endswith((":", "：")))
+    return segment.role == "heading" or (segment.role in _READABLE and segment.text.endswith(COLONS))
 
 
 def _is_readable(text: str) -> bool:
@@ -163,7 +164,7 @@ def _is_readable(text: str) -> bool:
 
 
 def _errors(entry: Entry, number: int) -> Iterator[Utterance]:
-    """What a failed call's output says went wrong, after the tool's name."""
+    """Find what a failed call's output says went wrong, after the tool's name."""
     if entry.form == "mask":
         segments = weighed([Segment(text=error, role="error") for error in remains_of(entry).errors], entry.kind)
     else:

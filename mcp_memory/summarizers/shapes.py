@@ -1,4 +1,4 @@
-"""Which section of a summary a sentence belongs in, by who said it, where, and the shape of its words.
+"""Sorts a sentence into a section of a summary, by who said it, where, and the shape of its words.
 
 English, Chinese and Japanese cues; what shows none is a fact. Only users set constraints, and what a tool's output says
 is never a constraint, a decision or a next step, whatever its words. Knows no embedding and no ranking.
@@ -7,6 +7,7 @@ is never a constraint, a decision or a next step, whatever its words. Knows no e
 import re
 from collections.abc import Mapping
 
+from mcp_memory.domain.text.lexicon import QUESTION_SIGNS
 from mcp_memory.domain.text.statements import dead_end, is_momentary, statement
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.summarizers.sentences import MOST_CHARACTERS, Utterance
@@ -122,7 +123,6 @@ _NARRATION = re.compile(
 """Step by step talk."""
 _WRITTEN = re.compile(r"(?:edited|wrote|created)\b", re.IGNORECASE)
 """How a block for calls begins that changed something."""
-_ASKS = ("?", "？")
 _TURNS = re.compile(
     r"^(?:(?:ok(?:ay)?|actually|right|thanks?|great|good|wait|hmm|no)\b[\s,.!—-]*)*"
     r"(?:forget (?:about |that|it|the)|change of plan|new (?:task|goal|topic|plan)|let['’]s (?:move on|switch|turn) to"
@@ -135,10 +135,10 @@ _TURNS = re.compile(
 
 
 def section_of(said: Utterance) -> Section | None:
-    """Where the sentence belongs; None for what a summary leaves out: steps told, questions, plans since overtaken."""
+    """Return the sentence's section; None for what a summary leaves out: steps told, questions, overtaken plans."""
     if said.speaker == "output":
         return "dead_ends"
-    if said.text.endswith(_ASKS):
+    if said.text.endswith(QUESTION_SIGNS):
         return None
     if said.speaker == "user":
         return _of_user(said.text)

@@ -1,1 +1,4 @@
-"""What assembly computes from its candidates: scores, near-duplicates, the budget, the items and the rendered block."""
+"""Assembly's computations over its candidates.
+
+Scores, near-duplicates, the budget, the items and the rendered block.
+"""

@@ -114,7 +114,7 @@ def place(
 
 
 class _Ledger:
-    """What has been placed and what it costs, section titles included."""
+    """The items placed so far and what they cost, section titles included."""
 
     def __init__(self, budget: int, title_tokens: Mapping[str, int]) -> None:
         self.placed: dict[str, Placed] = {}
@@ -154,12 +154,12 @@ class _Ledger:
         return sum(each.form.tokens for each in self.placed.values() if each.item.share in shares)
 
     def least(self, items: Sequence[Item]) -> int:
-        """What the first of the items that is not there yet costs at its shortest; 0 where there is none."""
+        """Return what the first of the items that is not there yet costs at its shortest; 0 where there is none."""
         waiting = (item for item in items if item.id not in self.placed)
         return next((self._cost(item, item.forms[-1]) for item in waiting), 0)
 
     def _cost(self, item: Item, form: Form) -> int:
-        """What the form costs beyond what is paid already."""
+        """Return what the form costs beyond what is paid already."""
         if item.id in self.placed:
             return form.tokens - self.placed[item.id].form.tokens
         return form.tokens + (0 if item.section in self._opened else self._titles.get(item.section, 0))

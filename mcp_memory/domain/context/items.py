@@ -137,7 +137,10 @@ class _MakeItem(Protocol):
 
 
 def _finished_items(stack: Stack, item: _MakeItem) -> list[Item]:
-    """What ended beside the path, read as it happened: the last dead end first, the last result, then the rest."""
+    """Make items of what ended beside the path, as it happened.
+
+    The last dead end first, the last result, then the rest.
+    """
     dead, done = stack.dead_ends[-DEAD_ENDS_SHOWN:], stack.done[-FINISHED_SHOWN:]
     failed = [
         item(task, f"dead end ({task.status})", "finished", position=100 + place)
@@ -154,7 +157,10 @@ def tasks_beyond(stack: Stack, items: Sequence[Item]) -> list[str]:
 
 
 def entity_item(entity: KnownEntity, measure: Measure) -> Item:
-    """What is known of a thing, in one line; named ones count in full, others by how much they stand out."""
+    """Make an item of what is known of a thing, in one line.
+
+    Named ones count in full, others by how much they stand out.
+    """
     score = 1.0 if entity.named else entity.salience
     return _line_item(
         f"entity:{entity.key}", "entity", "Known Entities", entity_line(entity), measure, "entities", score
@@ -168,12 +174,15 @@ def relation_item(known: KnownRelation, measure: Measure) -> Item:
 
 
 def note_item(note: str, measure: Measure) -> Item:
-    """How well confidence held up; it lives on the episodes' share."""
+    """Make an item of how well confidence held up; it lives on the episodes' share."""
     return _line_item("note", "note", "Note", f"- {note}", measure, "episodes", 0.0)
 
 
 def notice_item(notice: str, short: str, measure: Measure) -> Item:
-    """What the reader has to know of this memory as a whole; never left out, and `short` where space is."""
+    """Make an item of what the reader has to know of this memory as a whole.
+
+    Never left out, and `short` where space is.
+    """
     full, micro = f"- {notice}", f"- {short}"
     forms = (
         Form(detail="full", text=full, tokens=measure.count(full) + 1),
@@ -190,7 +199,10 @@ def _line_item(item_id: str, kind: str, section: str, line: str, measure: Measur
 
 
 def approach_item(strategy: Strategy, measure: Measure) -> Item:
-    """How to go about it: what the strategy is for, and its questions; the description alone where space is short."""
+    """Make an item of how to go about it: what the strategy is for, and its questions.
+
+    The description alone where space is short.
+    """
     brief = f"- {neutralise(strategy.description)}"
     full = "\n".join([brief, *(f"  - {neutralise(question)}" for question in strategy.questions)])
     forms = (

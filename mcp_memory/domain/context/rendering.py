@@ -9,9 +9,10 @@ from functools import lru_cache
 
 from mcp_memory.domain.model.graph import KnownEntity
 from mcp_memory.domain.model.records import LOG_KINDS, Detail, Instant, Json, Kind, Record, Relation
+from mcp_memory.domain.text.lexicon import STOP_WORDS
 from mcp_memory.domain.text.prompt_safety import LINE_CHARACTERS, bold_name, by, neutralise, one_line
 from mcp_memory.domain.text.times import iso_day, iso_minute
-from mcp_memory.domain.text.words import STOP_WORDS, split_words
+from mcp_memory.domain.text.words import split_words
 
 OUTPUT_LINES, OUTPUT_CHARACTERS = 4, 100
 """Of what a command wrote, as many of its last lines are shown, each cut to this."""
@@ -48,14 +49,14 @@ def event_body(record: Record, text: str, detail: Detail) -> str:
 
 
 def says_more(text: str, told: str) -> bool:
-    """Whether a text has a word that tells something and is not told already."""
+    """True where a text has a word that tells something and is not told already."""
     known = told.casefold()
     words = _WORD.findall(text.casefold())
     return any(word not in _SAYS_NOTHING and word not in known for word in words)
 
 
 def _headline(record: Record, detail: Detail) -> tuple[str, bool]:
-    """What happened, in our words, and whether its outcome belongs behind it; empty where the details are."""
+    """Say what happened, in our words, and whether its outcome belongs behind it; empty where the details are."""
     words = _type_words(_detail(record, "type"))
     path, command = one_line(_detail(record, "path")), one_line(_detail(record, "command"))
     if path and words & _READ:
@@ -148,7 +149,7 @@ class Line:
 
 
 def record_frame(record: Record, *, day_only: bool = False, author: str = "") -> tuple[str, str]:
-    """What stands before and after a record's body: `- [id kind date by author] speaker: ` and ` (outcome: …)`.
+    """Return what stands before and after a record's body: `- [id kind date by author] speaker: ` and ` (outcome: …)`.
 
     The author stands in the brackets, where no stored text does; the reader's own records name none. The log's times
     are UTC and to the minute unless the day is enough. An event's body has its outcome in itself.
@@ -159,7 +160,7 @@ def record_frame(record: Record, *, day_only: bool = False, author: str = "") ->
 
 
 def group_title(record: Record) -> str:
-    """What a record of the log has in common with others of its day and kind; empty for any other.
+    """Return the title that a record of the log shares with others of its day and kind; empty for any other.
 
     Turns of one day come by the dozen, and what they have in common would take a third of their tokens.
     """
@@ -167,12 +168,12 @@ def group_title(record: Record) -> str:
 
 
 def frame_in_group(record: Record, author: str = "") -> str:
-    """What stands before a record's body below the title of its group: `- [id by author] speaker: `."""
+    """Return what stands before a record's body below the title of its group: `- [id by author] speaker: `."""
     return f"- [{record.id}{by(author)}] {_opening(record)}"
 
 
 def record_body(record: Record, text: str, detail: Detail = "summary") -> str:
-    """What a record says, in one of its forms: the text, or what its details make of it, safe to be shown."""
+    """Return what a record says, in one of its forms: the text, or what its details make of it, safe to be shown."""
     if shows_text_alone(record):
         # A procedure without a name has none: what stands in bold at its beginning does not become a title.
         return f"\\{neutralise(text)}" if record.kind == "procedure" and text.startswith("**") else neutralise(text)
@@ -258,7 +259,7 @@ def _procedures(texts: Sequence[str]) -> Sequence[str]:
 
 
 def _opening(record: Record) -> str:
-    """How the body begins: what a censor does, a procedure's name, who spoke, the tool."""
+    """Return the body's beginning: what a censor does, a procedure's name, who spoke, the tool."""
     name = record.details.get("name")
     if record.kind == "censor":
         opening = "**BLOCK:** " if record.details.get("action") == "block" else "**WARN:** "
@@ -281,7 +282,7 @@ def _constraint(record: Record, text: str, most: int) -> str:
 
 
 def _decision(record: Record, text: str, detail: Detail) -> str:
-    """What was decided and, where there is room, why, unless the text says so itself."""
+    """Return what was decided and, where there is room, why, unless the text says so itself."""
     given = record.details.get("reasons")
     reasons = given if isinstance(given, str) else "; ".join(map(str, given)) if isinstance(given, Sequence) else ""
     if detail == "micro" or not says_more(reasons, text):
@@ -290,7 +291,7 @@ def _decision(record: Record, text: str, detail: Detail) -> str:
 
 
 def _ending(record: Record) -> str:
-    """What came of it, how sure it was, and that a procedure mostly failed."""
+    """Return what came of it, how sure it was, and that a procedure mostly failed."""
     outcome = f"outcome: {record.outcome}" if record.outcome and record.kind != "event" else ""
     confidence = "" if record.confidence is None else f"confidence: {round(record.confidence * 100)} %"
     flag = "ineffective" if record.kind == "procedure" and record.status == "ineffective" else ""

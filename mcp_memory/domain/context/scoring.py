@@ -80,7 +80,7 @@ def access(accesses: int) -> float:
 
 
 def outcome_value(record: Record) -> float:
-    """How well it went, from failure (0) over pending (a quarter) to success (1); none counts as pending.
+    """Return how well it went, from failure (0) over pending (a quarter) to success (1); none counts as pending.
 
     Of a procedure the share of its applications that succeeded, one half where there was none.
     """
@@ -90,7 +90,7 @@ def outcome_value(record: Record) -> float:
 
 
 def salience(record: Record) -> float:
-    """How much a record stands out whatever is asked: events one half, others by their importance, as learnt."""
+    """Return how much a record stands out whatever is asked: events one half, others by their importance, as learnt."""
     return EVENT_SALIENCE if record.kind == "event" else learned_importance(record) / MAX_LEARNED
 
 

@@ -1,1 +1,4 @@
-"""What every text passes on its way into the memory: control characters, secrets and echoes of our own answers go."""
+"""The gate that every text passes on its way into the memory.
+
+Control characters, secrets and echoes of our own answers go.
+"""

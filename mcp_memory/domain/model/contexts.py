@@ -1,4 +1,4 @@
-"""What an assembled context is made of, and the report of every candidate's fate."""
+"""The components of an assembled context, and the report of every candidate's fate."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -68,7 +68,7 @@ MAX_TOUCHED = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached(Generic[Node]):
-    """How strongly a node is activated, in (0, 1] where the seeds sum to 1, and which node gave it the most."""
+    """The activation of a node, in (0, 1] where the seeds sum to 1, and the node that gave it the most."""
 
     activation: float
     via: Node | None = None

@@ -1,4 +1,4 @@
-"""How well memory serves: figures over what was assembled and kept, each beside the band it should lie in."""
+"""The health of a memory: figures over what was assembled and kept, each beside the band it should lie in."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def calibration(judged: Iterable[Judged]) -> Calibration | None:
 
 
 def calibration_note(judged: Iterable[Judged]) -> str | None:
-    """What a context says of it, in at most about 100 tokens. None below five reviewed decisions."""
+    """Return the note that a context shows, in at most about 100 tokens. None below five reviewed decisions."""
     figures = calibration(judged)
     if figures is None or figures.reviewed < LEAST_REVIEWED:
         return None
@@ -111,7 +111,10 @@ GROWTH_DAYS = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """Where a value should lie. One bound alone is outside of the band; where there are two, both belong to it."""
+    """The band in which a value should lie.
+
+    One bound alone is outside of the band; where there are two, both belong to it.
+    """
 
     low: float | None = None
     high: float | None = None
@@ -122,7 +125,7 @@ class Band:
         return f"> {self.low:g}" if self.low is not None else f"< {self.high:g}"
 
     def verdict(self, value: float) -> Verdict:
-        """Where the value lies."""
+        """Return where the value lies."""
         is_open = self.low is None or self.high is None
         if self.low is not None and (value < self.low or (is_open and value == self.low)):
             return "below"
@@ -146,7 +149,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
-    """What one agent was given. Every answer counts, also one that gives the same context again.
+    """Counts of what one agent was given. Every answer counts, also one that gives the same context again.
 
     `strategies` counts the answers by strategy, `picked` those by `auto` by what it picked. `relevance` and
     `utilisation` are means in [0, 1] over those that tell; `cold_build_ms` is the median of those built anew.

@@ -1,4 +1,4 @@
-"""Where a record is in its life: one table of moves per kind, and what moves it. What is in no table is refused."""
+"""The life of a record: one table of moves per kind, and what moves it. What is in no table is refused."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -296,7 +296,7 @@ def learned_importance(record: Record) -> float:
 
 
 def lifecycle_weight(record: Record) -> float:
-    """How much its stage speaks for a record, in [0, 1].
+    """Return how much its stage speaks for a record, in [0, 1].
 
     1 for core facts, effective procedures and escalated censors; 0.75 for confirmed facts and reviewed decisions; 0.4
     and 0.25 for summarized and archived episodes; 0.1 for what proved ineffective or was superseded; 0 for what is out
@@ -337,7 +337,7 @@ def _next_of_procedure(record: Record) -> Status:
 
 
 def _next_of_censor(record: Record) -> Status:
-    """Who only reports what was false has reported as many triggers."""
+    """A censor reported false as often as it triggered counts all of its triggers as false."""
     counters, stage = record.counters, stage_of(record)
     triggers = max(counters.activated, counters.false_positives)
     if triggers >= LEAST_TRIGGERS and counters.false_positives > TOLERATED_FALSE * triggers:

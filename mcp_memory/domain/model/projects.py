@@ -40,7 +40,7 @@ SHORT_NOTICE = "Not the project's memory; only the user can join it: `mcp-memory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """What a folder says it is; saying so grants nothing.
+    """A folder's own statement of what it is; saying so grants nothing.
 
     `folder` is the real path of the repository's top folder, or of a folder without git. `repository` is the real path
     of git's common directory, "" without git. It is proven where it lies in the folder, or names the folder back.

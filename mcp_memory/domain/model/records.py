@@ -99,7 +99,10 @@ SEARCHED_DETAILS = ("name", "description", "trigger", "reason", "reasons", "alte
 
 
 def searchable_text(text: str, speaker: str | None, details: Details) -> str:
-    """What is indexed of a record: who spoke, for short turns match on the name; the text; the telling details."""
+    """Return the text to index of a record: who spoke, for short turns match on the name; the text.
+
+    The telling details.
+    """
     said = f"{speaker}: {text}" if speaker else text
     lines = [line for name in SEARCHED_DETAILS for line in _texts(details.get(name))]
     return "\n".join([said, *lines])
@@ -114,7 +117,10 @@ def _texts(value: Json) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """How often a record was opened, met again, applied and judged. Opening it does not advance the revision."""
+    """Counts of how often a record was opened, met again, applied and judged.
+
+    Opening it does not advance the revision.
+    """
 
     accessed: int = 0
     confirmed: int = 0

@@ -1,4 +1,4 @@
-"""Who may read a record: scope keys, the reader's view, and the filter every query carries."""
+"""Scopes decide who may read a record: scope keys, the reader's view, and the filter every query carries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scope_key(visibility: Visibility, namespace: str, agent: str, person: str = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks: the namespace and agent of the process or of a token, and the session.
+    """The one who asks: the namespace and agent of the process or of a token, and the session.
 
     `person` is whom the agent works for; "" is the owner of the machine's memory. `named_session` is True where a
     person or a call chose the session's name; a session named by the process itself is only a label on records, and
@@ -56,13 +56,15 @@ class Caller:
         return scope_key(visibility, self.namespace, self.agent, self.person)
 
     def in_session(self, session_id: str | None) -> Caller:
-        """The same caller speaking for a session it names; None or '' keeps the present one."""
+        """Return the same caller speaking for a session it names; None or '' keeps the present one."""
         return replace(self, session_id=session_id, named_session=True) if session_id else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFilter:
-    """What a query may see. Scopes and hidden branches always hold; the rest narrows, an empty set means any.
+    """The records that a query may see.
+
+    Scopes and hidden branches always hold; the rest narrows, an empty set means any.
 
     Of `isolated_tasks` the `ISOLATED_KINDS` do not pass. `own_of` names an agent: what it stored passes, and what is
     its person's own.
@@ -136,7 +138,7 @@ class Grant:
         return wanted or self.namespaces[0]
 
     def caller(self, namespace: str, session_id: str, inherited: Collection[str], client: str = "") -> Caller:
-        """Who asks with this token in one of its namespaces, reading only those of the inherited ones that it holds."""
+        """Return the caller with this token in a namespace; it reads those inherited ones that the token holds."""
         also = tuple(name for name in inherited if name in self.namespaces and name != namespace)
         return Caller(
             namespace=namespace,

@@ -172,7 +172,7 @@ class SessionLog:
 
 
 def role_of(kind: str, role: str | None) -> Role:
-    """Whose entry a record of this kind is, whatever word was used for the role; a message of nobody is the user's."""
+    """Return whose entry a record of this kind is, whatever word names the role; a message of nobody is the user's."""
     if kind != "message":
         return "assistant" if kind == "tool_call" else "tool"
     return "user" if role is None else _ROLES.get(role.lower(), "assistant")
@@ -184,7 +184,7 @@ def in_order(entries: Iterable[Entry]) -> SessionLog:
 
 
 def id_order(entry_id: str) -> tuple[int, str]:
-    """What ids of records sort by: a longer one is later."""
+    """Return the key that ids of records sort by: a longer one is later."""
     return len(entry_id), entry_id
 
 
@@ -208,7 +208,7 @@ INSTRUCTION_TOKENS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a log is compacted. Shares are of the window, which is in tokens as counted.
+    """The options of a compaction. Shares are of the window, which is in tokens as counted.
 
     `old_turns`: so many turns must have begun after a call, or a turn, for it to be old. `least_output`: a shorter tool
     output stays. `fold_material`: the user's long messages may be put away with the rest, their instructions quoted.
@@ -256,7 +256,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a pass would do, and why; no replacements where it would do nothing."""
+    """The replacements that a pass would make, and why; none where it would do nothing."""
 
     reason: str
     replacements: tuple[Replacement, ...] = ()
@@ -264,7 +264,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """What is to be summarised: entries in the log's order, exchanges whole, and the summary to merge them into.
+    """The entries to summarise, in the log's order, exchanges whole, and the summary to merge them into.
 
     The anchor, the one live summary, is not among the entries. `max_tokens` is for the summary's own words, and
     `ledger_tokens` for exact values; the user's instructions come on top.
@@ -288,7 +288,7 @@ class Pass(Protocol):
     def name(self) -> PassName: ...
 
     def plan(self, log: SessionLog, options: Options) -> Plan:
-        """What would replace what; never an entry twice, never part of an exchange alone unless it stays one."""
+        """Return what would replace what; never an entry twice, never part of an exchange alone unless it stays one."""
         ...
 
 
@@ -301,7 +301,7 @@ def replacing(
     role: Role = "assistant",
     kind: EntryKind = "message",
 ) -> Replacement:
-    """What stands for these entries from now on. `text` writes it, given the id that it will have.
+    """Make the entry that stands for these entries from now on. `text` writes it, given the id that it will have.
 
     A mask or an external text says what the entry is, so it keeps its level, its tool and its call.
     """
@@ -338,7 +338,7 @@ def applied(log: SessionLog, replacements: Iterable[Replacement]) -> SessionLog:
 
 
 def saved(log: SessionLog, replacements: Iterable[Replacement]) -> int:
-    """How many tokens shorter the replacements make the log."""
+    """Count the tokens by which the replacements shorten the log."""
     return log.tokens - applied(log, replacements).tokens
 
 
@@ -361,7 +361,7 @@ def preserved(log: SessionLog, options: Options) -> frozenset[int]:
 
 
 def _tail(log: SessionLog, options: Options) -> int:
-    """Where the preserved end begins."""
+    """Return the place at which the preserved end begins."""
     begin, tokens = len(log.entries), 0
     while begin and tokens + log.entries[begin - 1].tokens <= options.tokens(PRESERVED_SHARE):
         begin -= 1

@@ -42,7 +42,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """Where a caller stands. `path` runs from the root to the current task and is empty outside any task.
+    """The caller's place among its tasks. `path` runs from the root to the current task and is empty outside any task.
 
     `siblings` and `children` are those of the current task, `aside` the finished children of the tasks above its
     parent, from the root down, and `ahead` the waiting ones, from the parent up; `buried` are dead ends below what was
@@ -64,12 +64,12 @@ class Stack:
 
     @property
     def root(self) -> Task | None:
-        """What all of it is for; the current task itself where that has no parent."""
+        """Return the task that all of it is for; the current task itself where that has no parent."""
         return self.path[0] if self.path else None
 
     @property
     def ancestors(self) -> tuple[Task, ...]:
-        """What lies between the root and the current task, from the root down."""
+        """Return the tasks between the root and the current task, from the root down."""
         return self.path[1:-1]
 
     @property
@@ -97,7 +97,10 @@ class Stack:
 
     @property
     def planned(self) -> tuple[Task, ...]:
-        """What comes next: planned or blocked subtasks of the current task, its waiting siblings, those further up."""
+        """Return the tasks that come next.
+
+        Planned or blocked subtasks of the current task, its waiting siblings, those further up.
+        """
         near = tuple(task for task in (*self.children, *self.siblings) if task.status in WAITING)
         return (*near, *self.ahead)
 

@@ -1,11 +1,11 @@
-"""How a client's tokens relate to those that are counted."""
+"""The relation of a client's tokens to those that are counted."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFactor:
-    """What counted tokens are multiplied with for one family of models.
+    """The factor that turns counted tokens into those of one family of models.
 
     `known_error` is the largest share by which measured texts were off; None where that was not measured.
     """

@@ -1,1 +1,1 @@
-"""What recall computes from the scores of its sources: fusion, floors, and activation that spreads over the graph."""
+"""Recall's computations over the scores of its sources: fusion, floors, relevance."""

@@ -41,7 +41,7 @@ WEIGHTS = Weights()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
-    """What is usual in the store for this query: the ground that a match has to stand out from.
+    """The background of a query, usual in the store: the ground that a match has to stand out from.
 
     `records` live ones can be seen; cosines have this mean and mean square over them; all of the query's words together
     would tell `information` nats.

@@ -1,4 +1,4 @@
-"""What a query says: its words, its meaning as a vector, and the time it speaks of."""
+"""A query's signals (words, vector, time), and how relevant a text is to it."""
 
 from __future__ import annotations
 

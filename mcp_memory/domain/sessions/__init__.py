@@ -1,1 +1,1 @@
-"""What compaction computes from a session's log: pressure, short tool outputs, the ledger, summaries in sections."""
+"""Compaction's computations over a session's log: pressure, short tool outputs, the ledger, summaries in sections."""

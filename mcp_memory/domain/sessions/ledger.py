@@ -76,7 +76,7 @@ def values_in(text: str, limit: int) -> tuple[str, ...]:
 
 
 def ledger_of(entries: Iterable[Entry]) -> Ledger:
-    """What these entries hold that must not be lost; later ones, and what comes up again, weigh more."""
+    """Collect what these entries hold that must not be lost; later ones, and what comes up again, weigh more."""
     read = tuple(entries)
     found: list[_Weighed] = []
     for place, entry in enumerate(read, 1):
@@ -154,7 +154,7 @@ def _of(entry: Entry) -> Iterator[_Weighed]:
 
 
 def _of_block(text: str) -> Iterator[_Weighed]:
-    """What a block lists, taken as it stands, and what its sentences say."""
+    """Take what a block lists as it stands, and what its sentences say."""
     rest: list[str] = []
     for line in _FRAME.sub("", text).split("\n"):
         label, _, listed = line.partition(": ")

@@ -1,4 +1,4 @@
-"""How full a session's log is, what it is full of, and what both ask of compaction."""
+"""The pressure of a session's log: how full it is, of what, and what both ask of compaction."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ class Pressure:
 
 
 def pressure(tokens: int, options: Options) -> Pressure:
-    """Where a log of so many tokens stands."""
+    """Return the pressure of a log of so many tokens."""
     return Pressure(tokens=tokens, window=options.window, level=_level(options.share(tokens), options))
 
 
@@ -49,7 +49,7 @@ def _level(share: float, options: Options) -> Level:
 
 
 def warnings(at: Pressure, options: Options, compactions: int) -> tuple[str, ...]:
-    """What whoever fills the log should know, and do next."""
+    """List what you should know of a log that you fill, and do next."""
     said: list[str] = []
     full = f"The log fills {at.share:.0%} of its window"
     if at.level == "notice":
@@ -69,7 +69,7 @@ def warnings(at: Pressure, options: Options, compactions: int) -> tuple[str, ...
 
 
 def makeup(log: SessionLog) -> Mapping[Dominant, float]:
-    """What the log is full of: shares of its tokens, in [0, 1], that sum to 1; all 0 for an empty log."""
+    """Return what the log is full of: shares of its tokens, in [0, 1], that sum to 1; all 0 for an empty log."""
     tokens: dict[Dominant, int] = {"tool_output": 0, "user": 0, "assistant": 0, "summaries": 0}
     for entry in log.entries:
         tokens[_makes(entry)] += entry.tokens

@@ -1,4 +1,4 @@
-"""What a summary of a session says, section by section: made, merged, cut to size and checked.
+"""Summaries of a session, section by section: made, merged, cut to size and checked.
 
 Knows no model and no store. The user's instructions are kept to the byte; everything else is a line of its own.
 """
@@ -11,6 +11,7 @@ from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Count, Entry
 from mcp_memory.domain.sessions.ledger import Ledger
 from mcp_memory.domain.sessions.ledger import merged as merged_ledgers
 from mcp_memory.domain.sessions.unsupported_claims import invented
+from mcp_memory.domain.text.lexicon import STOP_WORDS
 from mcp_memory.domain.text.summary_sections import (
     LISTED,
     SECTIONS,
@@ -22,7 +23,7 @@ from mcp_memory.domain.text.summary_sections import (
     stated,
     unticked,
 )
-from mcp_memory.domain.text.words import STOP_WORDS, index_terms, normal_hash
+from mcp_memory.domain.text.words import index_terms, normal_hash
 
 __all__ = [
     "LISTED",
@@ -94,7 +95,7 @@ def rendered(summary: StructuredSummary) -> str:
 
 
 def parsed(text: str) -> StructuredSummary:
-    """What a text in that form says, however its writer marks headings and items; no summary is no error."""
+    """Read a text in that form, however its writer marks headings and items; no summary is no error."""
     return structured(stated(text))
 
 
@@ -137,7 +138,7 @@ def fitted(summary: StructuredSummary, max_tokens: int, count: Count) -> Structu
 
 
 def problems(text: str, sources: Iterable[str], max_tokens: int, count: Count) -> tuple[str, ...]:
-    """What is wrong with a summary that somebody wrote, each with what to do; none where it may be taken.
+    """List what is wrong with a summary that somebody wrote, each with what to do; none where it may be taken.
 
     A required section is missing, something exact occurs in none of the sources, or it is too long.
     """
@@ -236,7 +237,10 @@ def _is_done(step: str, done: Iterable[frozenset[str]]) -> bool:
 
 
 def _droppable(summary: StructuredSummary) -> list[tuple[Section, str]]:
-    """What may go, the first to go first: the oldest of what is done and known, then of the ledger, then the rest."""
+    """List what may go, the first to go first.
+
+    The oldest of what is done and known, then of the ledger, then the rest.
+    """
 
     def part(section: Section, begin: int | None, end: int | None) -> list[tuple[Section, str]]:
         return [(section, line) for line in summary.of(section)[begin:end]]
@@ -288,7 +292,7 @@ What came before it is summarised already. Keep all of that which still holds, a
 
 
 def summary_prompt(instructions: str = "", replaced: str = "", earlier: str = "") -> str:
-    """What to ask for; the messages themselves go behind it, between marks of the caller's.
+    """Write the prompt that asks for a summary; the messages themselves go behind it, between marks of the caller's.
 
     `instructions` are added to the default, `replaced` stands in its place, `earlier` is the summary to go on from.
     """

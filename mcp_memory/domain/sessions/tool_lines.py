@@ -77,7 +77,7 @@ class CallLine:
 
 
 def call_line(call: Entry) -> CallLine:
-    """What a call did, as far as its tool's name and its arguments tell."""
+    """Tell what a call did, as far as its tool's name and its arguments show."""
     given = _fields(call.text)
     fields = given or {}
     act = _act(call.tool or "", fields)
@@ -112,7 +112,7 @@ def arguments_line(call: Entry, most: int) -> str:
 
 
 def announced(log: SessionLog, place: int) -> str:
-    """What the assistant said it was about to do, just before the call at this place; "" where it said no such thing.
+    """Return what the assistant announced just before the call at this place; "" where it announced nothing.
 
     Calls made side by side were announced together.
     """
@@ -145,7 +145,7 @@ def one_line(text: str, most: int) -> str:
 
 
 def _alone(sentences: list[str]) -> list[str]:
-    """What is said before a call and nothing beside it, in whatever language, unless it is a mere word or two."""
+    """Return what is said before a call and nothing beside it, in any language, unless it is a mere word or two."""
     return sentences if len(sentences) == 1 and len(split_words(sentences[0])) > 3 else []
 
 
@@ -167,7 +167,7 @@ def _act(tool: str, fields: Mapping[str, Json]) -> Act:
 
 
 def _act_of(name: str) -> Act | None:
-    """What the words of a name say is done."""
+    """Return the act that the words of a name stand for."""
     words = {word.lower() for word in split_words(name)}
     return next((act for act, known in _ACTS.items() if words & known), None)
 
@@ -190,7 +190,7 @@ def _done(act: Act, subject: str, tool: str, *, is_told: bool) -> str:
 
 
 def _size(fields: Mapping[str, Json]) -> str:
-    """How much was written."""
+    """Return how much was written."""
     edits = fields.get("edits")
     if isinstance(edits, list):
         return f"{len(edits)} edits"

@@ -1,4 +1,4 @@
-"""What must not be lost of a tool's output when it is put away: its errors, what it came to, its exact values.
+"""Finds what must not be lost of a tool's output when it is put away: its errors, what it came to, its exact values.
 
 Knows no tools: lines are known by how they look, in whatever was run.
 """
@@ -51,7 +51,7 @@ _OUTCOME = re.compile(r" → \w{1,20}$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remains:
-    """What is kept of an output, as the output says it: lines with errors, what it came to, exact values."""
+    """The parts that are kept of an output, as the output says it: lines with errors, what it came to, exact values."""
 
     errors: tuple[str, ...]
     point: str
@@ -59,7 +59,7 @@ class Remains:
 
 
 def remains_of(output: Entry) -> Remains:
-    """What to keep of an output, as it was given or masked."""
+    """Find what to keep of an output, as it was given or masked."""
     if output.form == "mask":
         return _remains_of_mask(output)
     text = _COLOUR.sub("", _ends(output.text, MAX_END, MAX_END))
@@ -104,7 +104,7 @@ def first_line(output: Entry, most: int) -> str:
 
 
 def _remains_of_mask(mask: Entry) -> Remains:
-    """What the mask kept: that line of it, else the first line it shows."""
+    """Read what a mask kept: that line of it, else the first line it shows."""
     _, *lines = mask.text.split("\n")
     kept = [line.removeprefix(KEPT) for line in lines if line.startswith(KEPT)] or lines
     said = kept[0].removeprefix(FIRST) if kept else ""
@@ -160,7 +160,7 @@ def _shown(line: str) -> str:
 
 
 def is_said(part: str, said: Iterable[str]) -> bool:
-    """Whether one of the texts holds it: "port 54" is no part of "port 5433", and "por…" is."""
+    """True where one of the texts holds it: "port 54" is no part of "port 5433", and "por…" is."""
     beginning = part.rstrip("….")
     may_go_on = part.endswith("…") or not beginning[-1:].isalnum()
     for text in said:

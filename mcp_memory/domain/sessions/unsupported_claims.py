@@ -1,4 +1,4 @@
-"""What a text states exactly that none of its sources holds. Knows no model; in doubt a statement is no invention."""
+"""Finds exact values in a text that none of its sources holds. Knows no model; in doubt nothing is invented."""
 
 import re
 from collections.abc import Iterable
@@ -74,7 +74,7 @@ class _Sources:
 
 
 def _is_number(part: str) -> bool:
-    """Whether it is an amount, with or without a unit, rather than a version, a hash or a name."""
+    """True for an amount, with or without a unit, rather than a version, a hash or a name."""
     number = _NUMBER.match(part)
     if not number or not _readings(number.group()):
         return False
@@ -83,7 +83,7 @@ def _is_number(part: str) -> bool:
 
 
 def _readings(written: str) -> tuple[float, ...]:
-    """What a number may mean: 4,200 is 4200 here and 4.2 there. Nothing for a version or an address."""
+    """Return what a number may mean: 4,200 is 4200 here and 4.2 there. Nothing for a version or an address."""
     plain = written.rstrip(",.'’_")
     readings: list[float] = []
     if _GROUPED.fullmatch(plain):

@@ -52,7 +52,7 @@ def visible(text: str) -> str:
 
 
 def details_without_controls(details: Details) -> tuple[Details, int]:
-    """The same for every text inside, names included."""
+    """Take control characters out of every text inside, names included."""
     total = 0
 
     def plain(text: str) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from mcp_memory.domain.model.records import Details, Entity, searchable_text
-from mcp_memory.domain.text.words import STOP_WORDS, UNSPACED, normalized
+from mcp_memory.domain.text import lexicon
+from mcp_memory.domain.text.words import normalized
 
 MAX_WORDS = 4
 """A longer run of capitals is a heading."""
@@ -17,59 +18,6 @@ _WORD = re.compile(r"[^\W\d_](?:[^\W_]|['’](?=[^\W\d_])|[-+](?=[^\W_]))*")
 _SUFFIX = re.compile(r"['’](?:s|m|re|ve|ll|d|t)$", re.IGNORECASE)
 _INSIDE_SENTENCE = re.compile(r"\s*+(?:[,;(]\s*+)?|\s++[&/]\s++")
 _INSIDE_RUN = re.compile(r"[^\S\n]|\s&\s")
-
-_CONNECTORS = frozenset("da de del der di du la le of van von".split())
-_TITLES = frozenset("dr mr mrs ms prof".split())
-_NEVER = frozenset(
-    """am apr april aug august dec december false feb february fri friday jan january jul july jun june mar march may
-    mon monday none nov november null oct october pm sat saturday sep sept september sun sunday thu thursday today
-    tomorrow tonight true tue tuesday wed wednesday yesterday""".split()
-)
-_SHOUTED = frozenset(
-    """aka asap debug error eta faq fixme fyi id important info lol nb note ok omg pr ps tbd todo tv url warn warning
-    wip yes""".split()
-)
-_OPENERS = frozenset(
-    """absolutely actually add afterwards again age ah aha alas alone alright always amazing animals another anybody
-    anyone anything anyway apparently art autumn avoid aw awesome aww balance basically basketball beautiful beer
-    besides best better big books bread breakfast bug build bump business bye call cats change check cheers
-    children class clearly coffee come commit compare config congrats congratulations consider contact cooking
-    cool create cute dad dance data database day dear definitely delete deploy despite difficult dinner disable do
-    document dogs don't drop education eh either else enable enjoy enough ensure epic error errors especially even
-    eventually ever every everybody everyday everyone everything exactly example excellent exercise experience
-    fair faith family fantastic fashion father file files finally fine fingers fire first fitness fix follow food
-    football fortunately found friends friendship fun function funny game games gardening generally get give glad
-    glass go god gold good goodbye got gotcha gotta grab grammar great guess guitar haha half happy hard have
-    health hello help hence here here's hey hi history hmm hmmm home hope hopefully house however huge ill imagine
-    implement import incredible indeed injury inside install instead interesting iron issue job keep kids know
-    language last later latest law least less let life like likewise list literature little log long look looks
-    lots love lovely luck luckily lunch made make many math mathematics maybe mean meanwhile meditation men mental
-    merge met method milk mine module mom money mother move movie movies music my myself nah name nature need
-    neither never new next nice night no nobody none nope normally nothing nowadays null number obviously oh ok
-    okay old one only oops open otherwise ouch output outside overall package paint paper parents part patience
-    people per perfect perhaps pets plants plenty plus poetry port pottery practice pretty previously price print
-    probably progress project put quality query quick quite rain rather read really recently refactor regarding
-    release religion remember remove rename replace request research result return returns revert rice right run
-    salt same sand say school science see seems self-care send server set several short shortly show side silver
-    similarly simply since sleep snow so soccer society somebody someone something sometimes somewhere soon sorry
-    sounds spring start stay step still stone stop store stress students stuff such sugar summary summer super
-    sure surely sweet table take task tasks tea teachers technology tell tennis test tests thank thanks that's
-    then there's therefore things think three thus time together too totally tough traffic travel true truly trust
-    try turn two type ugh unfortunately unless unlike update upon use used user users usually value version via
-    visual wait want warning water way weather welcome well whatever whenever whereas wherever whether whoa
-    whoever win wind wine winter without women wonderful wood words work wow write yay yeah yep yes yet yikes yoga
-    yup""".split()
-)
-"""Words that open sentences, and common nouns that stand there without an article: no names in that place."""
-
-_VERBS = frozenset(
-    """bought built came can can't chose could did didn't does doesn't found gave got had has is isn't kept left made
-    may met might must ran said should told took was wasn't went will won't would wrote""".split()
-)
-"""What follows a name that begins a sentence; so do words in -s or -ed ("Postgres listens")."""
-
-_GERMAN = frozenset("auch auf das dem den der die ein eine einen für ich ist mit nicht sich und von wir zu".split())
-"""German capitalises every noun, so that capitals say nothing there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,18 +37,18 @@ class _Word:
     def may_be_name(self) -> bool:
         """True for a capitalised word that is none of those that are capitalised anyway."""
         lower = self.base.lower()
-        if not self.base[0].isupper() or lower in STOP_WORDS or lower in _NEVER or lower in _TITLES:
+        if not self.base[0].isupper() or lower in lexicon.NEVER_NAMES:
             return False
-        if self.opens and (lower in _OPENERS or (lower.endswith(("ing", "ed", "ly")) and len(lower) > 4)):
+        if self.opens and (lower in lexicon.OPENERS or (lower.endswith(("ing", "ed", "ly")) and len(lower) > 4)):
             return False
-        return not (lower in _SHOUTED and self.base.isupper())
+        return not (lower in lexicon.SHOUTED and self.base.isupper())
 
 
 def find_names(text: str) -> Iterator[tuple[int, str]]:
     """(position, name) of each name in a text without code, in order; the same name as often as it occurs."""
     text = "\n".join(" " * len(line) if _is_heading(line) else line for line in text.split("\n"))
     words = list(_words(text))
-    if sum(word.text in _GERMAN for word in words) * 8 > len(words) + 8:
+    if sum(word.text in lexicon.GERMAN for word in words) * 8 > len(words) + 8:
         return
     inside = {word.base for word in words if not word.opens}
     for first, last in _runs(text, words):
@@ -131,7 +79,7 @@ def _words(text: str) -> Iterator[_Word]:
 
 def _is_abbreviated(word: _Word, gap: str) -> bool:
     """True where a full stop ends no sentence: Dr. Smith, J. Smith."""
-    return gap == ". " and (word.text.lower() in _TITLES or len(word.text) == 1)
+    return gap == ". " and (word.text.lower() in lexicon.PERSONAL_TITLES or len(word.text) == 1)
 
 
 def _runs(text: str, words: Sequence[_Word]) -> Iterator[tuple[int, int]]:
@@ -152,20 +100,23 @@ def _next_in_run(text: str, words: Sequence[_Word], last: int) -> int | None:
     if words[last].base != words[last].text:  # A possessive ends the name.
         return None
     following = last + 1
-    if following < len(words) and words[following].text in _CONNECTORS and _touch(text, words, following):
+    if following < len(words) and words[following].text in lexicon.NAME_CONNECTORS and _touch(text, words, following):
         following += 1
     is_next = following < len(words) and words[following].may_be_name and _touch(text, words, following)
     return following if is_next else None
 
 
 def _touch(text: str, words: Sequence[_Word], at: int) -> bool:
-    """Whether nothing that ends a name stands between a word and the one before."""
+    """True where nothing that ends a name stands between a word and the one before."""
     gap = text[words[at - 1].end : words[at].start]
     return bool(_INSIDE_RUN.fullmatch(gap)) or _is_abbreviated(words[at - 1], gap)
 
 
 def _speaks_for_a_name(words: Sequence[_Word], at: int, inside: Set[str]) -> bool:
-    """Whether a capitalised word that begins a sentence is a name: by its shape, its use elsewhere, or what follows."""
+    """True where a capitalised word that begins a sentence is a name.
+
+    By its shape, its use elsewhere, or what follows.
+    """
     word = words[at]
     if len(word.base) == 1 or word.base.lower() in inside:
         return False
@@ -176,7 +127,7 @@ def _speaks_for_a_name(words: Sequence[_Word], at: int, inside: Set[str]) -> boo
         return False
     verb = words[at + 1].text
     is_inflected = len(verb) > 3 and verb.endswith(("s", "ed")) and not verb.endswith(("ss", "us"))
-    return verb in _VERBS or (verb.islower() and is_inflected)
+    return verb in lexicon.VERBS_BEHIND_NAMES or (verb.islower() and is_inflected)
 
 
 def _is_shouted(words: Sequence[_Word], first: int, last: int) -> bool:
@@ -233,12 +184,12 @@ _CODE_LINE = re.compile(
 )
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _MARKED = re.compile(r"\[REDACTED[^\]\n]{0,80}\]")
-_SCRIPTS_MEET = re.compile(rf"(?<=[{UNSPACED}])(?=[A-Za-z0-9_@#~])|(?<=[A-Za-z0-9_])(?=[{UNSPACED}])")
+_SCRIPTS_MEET = re.compile(rf"(?<=[{lexicon.UNSPACED}])(?=[A-Za-z0-9_@#~])|(?<=[A-Za-z0-9_])(?=[{lexicon.UNSPACED}])")
 """Chinese text has no space around what it takes from elsewhere."""
 _MISSING_SPACE = re.compile(r"[a-z]\.[A-Z][a-z]*$")
 _ABBREVIATION = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]")
 _INNER_CAPITAL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
-_PIECE = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
+_PIECE = re.compile(rf"[{lexicon.UNSPACED}]|[^\W{lexicon.UNSPACED}]+|[^\w\s]")
 
 MAX_CODE_LINE = 400
 """Characters; what is longer and looks like code was not written by anybody."""
@@ -248,7 +199,7 @@ MAX_QUERY_PIECES = 256
 
 
 def entity_key(name: str) -> str:
-    """What two spellings of one entity share: Unicode form, case and space do not count."""
+    """Return what two spellings of one entity share: Unicode form, case and space do not count."""
     return " ".join(normalized("NFKC", name).casefold().split())
 
 
@@ -263,7 +214,7 @@ def aliases_of(properties: Details) -> tuple[str, ...]:
 def found_entities(
     text: str, speaker: str | None = None, details: Details | None = None, given: Iterable[Entity] = ()
 ) -> tuple[Entity, ...]:
-    """What a record's speaker, text and telling details mention, in order of appearance; not what was given with it.
+    """Find what a record's speaker, text and telling details mention, in order; not what was given with it.
 
     At most MAX_FOUND entities, their types FoundType, marked as found.
     """

@@ -1,11 +1,11 @@
-"""What exact values look like: patterns, and the words that make or unmake one. Every pattern is linear.
+"""Forms of exact values: patterns, and the words that make or unmake one. Every pattern is linear.
 
 Numbers are looked for by themselves first, because that is fast; what stands before them is looked at afterwards.
 """
 
 import re
 
-from mcp_memory.domain.text.words import UNSPACED
+from mcp_memory.domain.text.lexicon import MONTHS, UNSPACED
 
 _NUMBER = (
     r"[0-9](?:[0-9]{0,2}(?:[,'’][0-9]{3})+(?:\.[0-9]{1,6})?"
@@ -35,19 +35,15 @@ SETTING = re.compile(
     rf"(?P<unit>\s(?:{_UNIT})(?!\w))?",
     re.MULTILINE,
 )
-_MONTH = (
-    r"(?:Jan(?:uar[iy]?|uary)?|Feb(?:ruary?)?|M(?:ar(?:ch)?|ärz)|Apr(?:il)?|Ma[iy]|Jun[ei]?|Jul[iy]?|Aug(?:ust)?"
-    r"|Sep(?:t(?:ember)?)?|O[ck]t(?:ober)?|Nov(?:ember)?|De[cz](?:ember)?)"
-)
 MONEY = re.compile(r"[$€£¥]\s?$")
 DATES = (
     re.compile(
         r"[0-9](?:(?:[0-9]{3}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d{1,6})?(?:Z|\s?[+-]\d\d:?\d\d)?)?"
-        rf"|[0-9]?\.? {_MONTH}\.?(?: \d{{4}})?|[0-9]?\.\d{{1,2}}\.\d{{4}}"
+        rf"|[0-9]?\.? (?:{MONTHS})\.?(?: \d{{4}})?|[0-9]?\.\d{{1,2}}\.\d{{4}}"
         r"|[0-9]?:\d\d(?: ?(?:UTC|CES?T|[ap]m|Uhr)\b|(?=[\s,.;)]|$)))(?![\w:])"
         r"|(?:[0-9]{3}年[0-9]{1,2}|[0-9]?)月\d{1,2}[日号])"
     ),
-    re.compile(rf"[JFMASOND](?<=(?={_MONTH}).)[a-zä]{{2,8}} \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?(?![\w:])"),
+    re.compile(rf"[JFMASOND](?<=(?=(?:{MONTHS})).)[a-zä]{{2,8}} \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?(?![\w:])"),
 )
 _HEX = r"(?=[0-9a-f]{0,39}[a-f])(?=[0-9a-f]{0,39}\d)[0-9a-f]{7,64}"
 _HOST = r"(?:localhost|[a-z][a-z\d-]{0,40}(?:\.[a-z][a-z\d-]{0,40}){1,5})"

@@ -40,7 +40,7 @@ class Exact:
 
 
 class _Label(NamedTuple):
-    """Where the words begin that say what something is, the last of them ("" for none), and how it stands to them."""
+    """The start of the words that name a value, the last of them ("" for none), and how the value stands to them."""
 
     place: int
     word: str
@@ -49,7 +49,7 @@ class _Label(NamedTuple):
 
 
 def exact_in(text: str, *, names: bool = True) -> list[Exact]:
-    """What a text holds that is exact, in order and as often as it says it.
+    """Find what a text holds that is exact, in order and as often as it says it.
 
     Without `names`, only values and files: identifiers and commands in a listing are nobody's words.
     """
@@ -67,19 +67,22 @@ def files_hit(text: str) -> tuple[str, ...]:
 
 
 def subject_of(value: str) -> str:
-    """What a value is of: the same for two that contradict each other, "port 5432" and "Port = 5433"."""
+    """Return what a value is of: the same for two that contradict each other, "port 5432" and "Port = 5433"."""
     named = forms.AMOUNT_PART.split(value, maxsplit=1)[0]
     words = [word for word in named.casefold().split() if word not in forms.LINKS and word not in forms.ARTICLES]
     return " ".join(words).strip("\"'` :=") or value
 
 
 def is_date(value: str) -> bool:
-    """Whether a value tells a day or a time of day."""
+    """True where a value is a day or a time of day."""
     return any(pattern.search(value) for pattern in forms.DATES)
 
 
 def _read(text: str, most: int) -> str:
-    """What is read of a text, at its places: listings, and what lines of output begin with, are blanked."""
+    """Blank what is not read of a text, all else in its place.
+
+    Listings, and what lines of output begin with, are blanked.
+    """
     if len(text) > most:
         text = f"{text[: most * 3 // 4]}\n{text[-most // 4 :]}"
     text = forms.REDACTED.sub(lambda match: " " * len(match.group()), text)
@@ -157,7 +160,7 @@ def _settings(text: str) -> Iterator[Exact]:
 
 
 def _setting_worth(text: str, match: re.Match[str], value: str) -> float:
-    """What a setting tells; 0 where it is a label in a sentence, a loop's variable or the like."""
+    """Return how much a setting tells; 0 where it is a label in a sentence, a loop's variable or the like."""
     key = match["key"]
     is_prose = value.lower() in forms.ARTICLES - forms.SWITCHES
     if is_prose or key.lower() in forms.NOISE or len(key) == 1 or key.endswith(("Error", "Exception", "Warning")):
@@ -173,7 +176,7 @@ def _setting_worth(text: str, match: re.Match[str], value: str) -> float:
 
 
 def _is_known(word: str) -> bool:
-    """Whether it says of what a number is: timeout, DB_PORT, maxRetries."""
+    """True for a word that says of what a number is: timeout, DB_PORT, maxRetries."""
     lower = word.lower()
     return (
         lower in forms.KEYS
@@ -204,7 +207,7 @@ def _coded(text: str, place: int, end: int, form: str) -> Iterator[Exact]:
 
 
 def _goes_on(text: str, place: int) -> bool:
-    """Whether what stands at a place is only the rest of a word."""
+    """True where only the rest of a word stands at a place."""
     before = text[place - 1] if place else " "
     return before in forms.WITHIN or (before.isascii() and before.isalnum())
 
@@ -289,14 +292,14 @@ def _what(text: str, place: int) -> _Label:
 
 
 def _is_number(words: list[re.Match[str]], number: int, bare: str) -> bool:
-    """Whether a word is part of a range: another number, or its unit."""
+    """True where a word is part of a range: another number, or its unit."""
     if forms.NUMERIC.fullmatch(bare):
         return True
     return bool(number and forms.IS_UNIT.fullmatch(bare) and forms.NUMERIC.fullmatch(words[number - 1].group()))
 
 
 def _is_end(word: str, bare: str, is_link: bool, told: int) -> bool:
-    """Whether what says what a number is begins behind this word."""
+    """True where the words that name a number begin behind this word."""
     if told and (is_link or told == MOST_WORDS or word.endswith(":")):
         return True
     is_word = is_link or any(sign.isalnum() for sign in bare)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from mcp_memory.domain.text.lexicon import ABSENCES, DENIALS, EXCEPTIONS, LIMITS_UNSPACED
 from mcp_memory.domain.text.salience import Weighed, overlap
 from mcp_memory.domain.text.segments import EMOJI, PROSE, Role, Segment
 
@@ -35,14 +36,7 @@ _LINE_OPENER = re.compile(
     r"|[\w./\\-]+:\d+(?::\d+)?:?\s+(?:-\s+)?)+"
 )
 # "…, but never to write", "… apart from billing", "… cannot be deleted", "不要 …"
-_DENIAL = re.compile(
-    r"(?<![a-z])(?:not|never|no|without|unless|only|cannot|neither|nor|none|nobody|nothing|[a-z]+n['’]t"
-    r"|(?:do|does|did|ca|could|wo|would|is|are|was|were|should|must|need|has|have|had)nt"
-    r"|except(?:ing|s|ions?)?|exclud(?:es?|ed|ing)|exclusions?|exempt(?:s|ed|ing|ions?)?|barring|besides|minus"
-    r"|skip(?:s|ped|ping)?|save for|(?:apart|aside) from|other than|omit(?:s|ted|ting)?)(?![a-z])"
-    r"|[不没無无非未别勿莫禁]|除了|只|ない|ません|だけ|しか",
-    re.IGNORECASE,
-)
+_DENIAL = re.compile(rf"(?<![a-z])(?:{DENIALS}|{ABSENCES}|{EXCEPTIONS})(?![a-z])|{LIMITS_UNSPACED}", re.IGNORECASE)
 # A reason may deny what it likes: "…, because it is not fast" leaves what is said before it as it is.
 _REASON = re.compile(r"[,;]?\s(?:because|since|due to|so that|in order to|(?:even )?though|although)\s")
 # Where a clause begins, "… on Fridays, | but never …", and where it ends, "… never on Fridays |, as …".
@@ -182,7 +176,7 @@ def _joined(chosen: dict[int, str], ranked: Sequence[Weighed]) -> str:
 
 
 def _glue(segment: Segment) -> str:
-    """What stands between a segment and the next: the break of a line was all that ended an item."""
+    """Return the signs between a segment and the next: the break of a line was all that ended an item."""
     if _CLOSED.search(segment.text):
         return "" if _UNSPACED_STOP.search(segment.text) else " "
     return _GLUE.get(segment.role, "; ")

@@ -1,4 +1,4 @@
-"""What a query wants, told from its words alone: its intent, and the strategy that `auto` picks for it.
+"""Tells from a query's words alone what it wants: its intent, and the strategy that `auto` picks for it.
 
 By rules of English words (`intent_rules`): no model, nothing learnt. Knows nothing of how a strategy works.
 """
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from mcp_memory.domain.text.words import STOP_WORDS, index_terms, query_terms, split_words, stems
+from mcp_memory.domain.text.lexicon import STOP_WORDS
+from mcp_memory.domain.text.words import index_terms, query_terms, split_words, stems
 
 FIX = ("fix", "error", "bug", "bugfix", "debug", "crash", "fail", "failure", "exception", "broken")
 EXPLAIN = (
@@ -35,7 +36,7 @@ TURN_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntentRule:
-    """What speaks for a strategy: one of the cues, or a word of `beside` in the same query as one of `words`.
+    """A rule for a strategy: one of the cues, or a word of `beside` in the same query as one of `words`.
 
     told: it holds only for what tells to do something, not for what asks: "Write a post" against "Who wrote the post?"
     """
@@ -190,7 +191,7 @@ _EVENT_TYPES: Mapping[Intent, tuple[str, ...]] = {
 
 
 def intent_of(query: str) -> Intent:
-    """What is wanted, by whole words in any inflection: fix before explain before question before action.
+    """Return what is wanted, by whole words in any inflection: fix before explain before question before action.
 
     `other` is a query without words.
     """
@@ -236,7 +237,7 @@ def pick_strategy(query: str) -> tuple[str, str]:
 
 
 def _reason(rule: IntentRule, words: Sequence[str]) -> str | None:
-    """Why the rule holds, or None where it does not."""
+    """Return why the rule holds, or None where it does not."""
     if cue := _cue(words, rule.cues):
         return f'{rule.reason} ("{cue.replace("*", "…")}")'
     together = not _stems(rule.words).isdisjoint(words) and not _stems(rule.beside).isdisjoint(words)

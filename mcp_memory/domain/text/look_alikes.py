@@ -101,7 +101,7 @@ _KNOWN_AT_MOST = 20_000
 
 
 class _Folds(dict[int, str]):
-    """What code points fold to, as `str.translate` takes it; found out when first met."""
+    """A map of code points to what they fold to, for `str.translate`; each is found out when first met."""
 
     def __missing__(self, code: int) -> str:
         if len(self) >= _KNOWN_AT_MOST:
@@ -126,7 +126,7 @@ def may_open(text: str) -> bool:
 
 
 def folded(text: str) -> str:
-    """What the text looks like: compatibility forms, look-alikes and capitals folded, marks and unseen signs left out.
+    """Fold a text to what it looks like: look-alikes, capitals and compatibility forms, without marks and unseen signs.
 
     Escapes stay as they are. Takes time linear in the length of the text.
     """

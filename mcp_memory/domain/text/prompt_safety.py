@@ -167,7 +167,7 @@ def _edits(plain: str) -> Iterator[tuple[int, str]]:
 
 
 def _is_escaped(plain: str, place: int) -> bool:
-    """Whether an odd number of backslashes stands before the place: two are one that escapes nothing."""
+    """True where an odd number of backslashes stands before the place: two are one that escapes nothing."""
     start = place
     while start and plain[start - 1] == "\\":  # Runs before different places do not overlap, so all are read once.
         start -= 1
@@ -241,7 +241,7 @@ def author(agent: str, caller: Caller) -> str:
 
 
 def by(name: str) -> str:
-    """What stands behind an id for an author: ` by NAME`; "" for the reader's own."""
+    """Return the words behind an id that name its author: ` by NAME`; "" for the reader's own."""
     return f" by {name}" if name else ""
 
 
@@ -266,5 +266,5 @@ def _taken_shapes() -> frozenset[str]:
 
 
 def _shape(name: str) -> str:
-    """What a name looks like at a glance."""
+    """Return what a name looks like at a glance."""
     return folded(name).translate(str.maketrans("1i|0", "lllo")).replace("rn", "m").replace("vv", "w").strip()

@@ -1,4 +1,4 @@
-"""What each segment of a text is worth to somebody who reads only that one. Knows no tokens and no model.
+"""Weighs each segment of a text: its worth to somebody who reads only that one. Knows no tokens and no model.
 
 A sum of small bonuses and penalties, in the tradition of Luhn (IBM Journal, 1958) and Edmundson (JACM, 1969): place,
 the text's own frequent words, words that announce a point, names and numbers. Values lie in about [-3, 5].
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from mcp_memory.domain.model.records import Kind
+from mcp_memory.domain.text import lexicon
 from mcp_memory.domain.text.segments import PROSE, Role, Segment
-from mcp_memory.domain.text.words import STOP_WORDS, UNSPACED
 
 _BASE: Mapping[Role, float] = {
     "sentence": 1.0, "item": 0.75, "heading": 0.4, "quote": 0.5, "row": 0.3, "pair": 0.7, "file": 1.2, "error": 2.0,
@@ -22,8 +22,8 @@ TITLE, OPENING = 2.1, 1.0
 """What it is worth to stand first: as the title, and as the first sentence that is no greeting."""
 _MAY_OPEN: frozenset[Role] = frozenset({"sentence", "item", "quote", "comment", "signature", "pair", "row"})
 
-_WORD = re.compile(rf"[{UNSPACED}]+|[^\W{UNSPACED}]+(?:['’]t\b)?")
-_UNSPACED = re.compile(rf"[{UNSPACED}]")
+_WORD = re.compile(rf"[{lexicon.UNSPACED}]+|[^\W{lexicon.UNSPACED}]+(?:['’]t\b)?")
+_UNSPACED = re.compile(rf"[{lexicon.UNSPACED}]")
 _POINT = frozenset(
     """decided decision decide agreed chose chosen choose switched moved migrated replaced adopted settled fix fixed
     fixes cause caused because due must never always instead turned turns result resulted results outcome concluded
@@ -54,19 +54,14 @@ _GREETING = re.compile(
     r"|你好|大家好|谢谢|好的|こんにちは|ありがとう|お疲れ|よろしく|お願いします",
     re.IGNORECASE,
 )
-_HEDGES = frozenset(
-    "maybe perhaps guess suppose might possibly probably wonder wondered unclear apparently seems seem".split()
-)
-_HEDGES_UNSPACED = re.compile(r"也许|可能|大概|或许|かもしれ|たぶん|おそらく")
+# "Perhaps it is the cache." → a guess
+_HEDGE = re.compile(rf"\b(?:{lexicon.HEDGES})\b|{lexicon.HEDGES_UNSPACED}", re.IGNORECASE)
 _BOILERPLATE = frozenset(
     """copyright copyrighted licensed unsubscribe cookie cookies confidential lorem warranty mailto noreply authored
     signed-off-by""".split()
 )
-_LEANS = re.compile(
-    r"(?:this|that|these|those|it|he|she|they|there|its|his|her|their|which|and|but|so|also|then|however|otherwise"
-    r"|for example|for instance)\b|这|那|它|他|她|但是|然后|それ|これ|そして|しかし",
-    re.IGNORECASE,
-)
+# "This broke the build." → not to be read alone
+_LEANS = re.compile(rf"(?:{lexicon.LEANING})\b|{lexicon.LEANING_UNSPACED}|然后|それ|これ|そして|しかし", re.IGNORECASE)
 _LEAD_UP = re.compile(
     r"(?:(?:i|we) (?:was|were|looked|discussed|talked|have been|had|tried|started|am|wanted|met)"
     r"|yesterday|today|last (?:week|night)"
@@ -146,7 +141,7 @@ def _words(text: str) -> _Words:
         exact -= len(unspaced)
         runs += [run[n : n + 2] for run in unspaced for n in range(len(run) - 1)]
     found = frozenset(run.lower() for run in runs)
-    return _Words(found, found - STOP_WORDS, exact)
+    return _Words(found, found - lexicon.STOP_WORDS, exact)
 
 
 def _may_open(segment: Segment, words: _Words) -> bool:
@@ -167,12 +162,15 @@ def _place(n: int, opening: int, segments: Sequence[Segment]) -> float:
 
 
 def _common(words: Set[str], gains: Mapping[str, int]) -> float:
-    """How much of it the rest of the text speaks of too; in [0, 0.8]. Each word gains by its other uses, at most 4."""
+    """Return how much of it the rest of the text speaks of too, in [0, 0.8].
+
+    Each word gains by its other uses, at most 4.
+    """
     return min(0.35 * sum(gains[word] for word in words & gains.keys()) / (len(words) + 4), 0.8)
 
 
 def _said(segment: Segment, words: _Words, kind: Kind) -> float:
-    """What its words, its kind and its form speak for or against."""
+    """Add up what its words, its kind and its form speak for or against."""
     text = segment.text
     value = min(0.12 * words.exact, 0.5)
     if segment.role not in PROSE:
@@ -188,7 +186,7 @@ def _said(segment: Segment, words: _Words, kind: Kind) -> float:
 
 
 def _marks(text: str, words: _Words, wanted: Set[str], unspaced: re.Pattern[str]) -> int:
-    """How many of the wanted words a text holds, in any script."""
+    """Count the wanted words that a text holds, in any script."""
     return len(words.all & wanted) + (0 if text.isascii() else len(unspaced.findall(text)))
 
 
@@ -199,17 +197,17 @@ def _of_lines(segment: Segment) -> float:
 
 
 def _against(text: str, words: _Words) -> float:
-    """What makes a sentence a poor one to read alone."""
+    """Add up what makes a sentence a poor one to read alone."""
     end = text.rstrip(_CLOSING)
     length = (len(_UNSPACED.findall(text)) // 2 if not text.isascii() else 0) or text.count(" ") + 1
     faults = (
         (bool(_GREETING.match(text)), 1.5),
         (bool(words.all & _BOILERPLATE), 1.5),
-        (end.endswith(("?", "？")), 0.9),
-        (bool(_marks(text, words, _HEDGES, _HEDGES_UNSPACED)), 0.5),
+        (end.endswith(lexicon.QUESTION_SIGNS), 0.9),
+        (bool(_HEDGE.search(text)), 0.5),
         (bool(_LEANS.match(text)), 0.35),
         (bool(_LEAD_UP.match(text)), 0.6),
-        (end.endswith((":", "：")), 0.6),
+        (end.endswith(lexicon.COLONS), 0.6),
         (length < 5, 0.3),
         (length < 3, 0.4),
         (length > 45, 0.3),

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from mcp_memory.domain.text.lexicon import ABBREVIATIONS, MONTHS
+
 Role: TypeAlias = Literal[
     "sentence", "heading", "item", "quote", "row", "pair", "file", "error", "frame", "command", "output", "signature",
     "comment", "code",
@@ -28,12 +30,19 @@ MOST_UNSPOKEN = 6
 MIN_WRAPPED = 40
 """Characters: a shorter line was ended on purpose, a longer one may be wrapped."""
 
+MIN_COUNTED = 5
+"""Characters: a shorter part that is a number counts what follows it: "1. Run it"."""
+
 EMOJI = "\u23e9-\u23ff\u2600-\u27bf\ufe0f\U0001f300-\U0001faff"
 _END = re.compile(
     rf"(?<=[.!?…])(?=[\"'”’)\]\s])[\"'”’)\]]*\s+|(?<=[。！？])(?![。！？」』）”])|(?<=[{EMOJI}])\s+(?=[A-Z])"
 )
 _ENDED = re.compile(r"[.!?:;。！？：；…][\"'”’)\]*_`]*$")
-_ABBREVIATION = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|cf|vs|ca|approx|Dr|Mr|Mrs|Ms|St|Nr|No|[A-Z]|\d{1,3})\.$")
+# "see e.g. | the log", "J. | Smith"
+_ABBREVIATION = re.compile(rf"(?:^|[\s(])(?:{ABBREVIATIONS}|[A-Z])\.$")
+# "1. | Run it" begins with its number, "on 3. | Mai" and "the 2. | attempt" go on; "limit 3. We chose …" has ended
+_COUNTED = re.compile(r"(?:^|[\s(])\d{1,3}\.$")
+_GOES_ON = re.compile(rf"[^\W\dA-Z]|(?:{MONTHS})\b")
 _LINE = re.compile(
     r"""(?P<blank>\s*$)
     |(?P<fence>\s{0,3}(?:```|~~~))
@@ -196,7 +205,7 @@ def _fence_after(line: str, fence: str) -> str:
 
 
 def _family(look: str, line: str, now: str, fenced: bool) -> str:
-    """Which run a line belongs to, given the one before it."""
+    """Return the run that a line belongs to, given the one before it."""
     if look == "diff" or (now == "diff" and line[:1] in "+- \\"):
         return "diff"
     if look == "json" or (now == "json" and line[:1] in " \t]}"):
@@ -213,7 +222,7 @@ def _family(look: str, line: str, now: str, fenced: bool) -> str:
 
 
 def _is_spoken(line: str) -> bool:
-    """Whether a line is a sentence of some length: output is over."""
+    """True for a line that is a sentence of some length: output is over."""
     if not line[:1].isupper() or not _SPOKEN_END.search(line[-2:]):
         return False
     words = line.split()
@@ -233,7 +242,7 @@ def _read_prose(lines: Sequence[_Line]) -> Iterator[Segment]:
 
 
 def _begins(line: _Line, parts: Sequence[str], role: Role) -> bool:
-    """Whether a line begins something new, rather than going on with what was wrapped."""
+    """True where a line begins something new, rather than going on with what was wrapped."""
     if not parts or line.look != "prose" or role in ("heading", "row"):
         return True
     if role == "item":
@@ -252,8 +261,10 @@ def _sentences(text: str, role: Role) -> Iterator[Segment]:
         return
     begin = 0
     for end in _END.finditer(unquoted(text)):  # A quotation belongs to the sentence that it stands in.
-        if not _ABBREVIATION.search(text[max(begin, end.start() - 12) : end.start()]):
-            yield Segment(text=text[begin : end.start()], role=role)
+        part = text[begin : end.start()]
+        is_counted = _COUNTED.search(part[-12:]) and (len(part) < MIN_COUNTED or _GOES_ON.match(text, end.end()))
+        if not (is_counted or _ABBREVIATION.search(part[-12:])):
+            yield Segment(text=part, role=role)
             begin = end.end()
     yield Segment(text=text[begin:], role=role)
 

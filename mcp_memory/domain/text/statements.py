@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from mcp_memory.domain.text import lexicon
 from mcp_memory.domain.text.salience import weighed
 from mcp_memory.domain.text.segments import PROSE, STATED, segments_of, sentences_of, unquoted
 from mcp_memory.domain.text.words import normal_hash
@@ -40,14 +41,10 @@ _LEANING = re.compile(
 )
 """How a sentence begins that cannot be understood without the one before it, or states nothing."""
 _CONNECTIVE = re.compile(r"^(?:so|and|but|then|also|because)[\s,]+", re.IGNORECASE)
-_UNSAID = ("?", "？", ":", "：", "{", ";")
+_UNSAID = (*lexicon.QUESTION_SIGNS, *lexicon.COLONS, "{", ";")
 """How questions, headings and lines of code end."""
-_HEDGE = re.compile(
-    r"\b(?:maybe|perhaps|might|may be|could be|i think|i guess|i suppose|probably|possibly|not sure|seems?|apparently"
-    r"|would|wonder|hopefully|likely|i (?:believe|suspect|assume)|looks like|as far as (?:i|we) \w+ (?:see|tell))\b"
-    r"|可能|也许|大概",
-    re.IGNORECASE,
-)
+# "The cache would be too slow." → a guess
+_HEDGE = re.compile(rf"\b(?:{lexicon.HEDGES}|would|(?:may|could) be)\b|{lexicon.HEDGES_UNSPACED}", re.IGNORECASE)
 _MOMENTARY = re.compile(
     r"^(?:\S+\s+){1,5}(?:is|are)\s+(?:(?:now|still|again|currently|all|already|not|just|about)\s+)*"
     r"(?:failing|passing|running|working|building|hanging|green|red|broken|done|ready|fixed|stuck|gone|up|down|fine|good"
@@ -57,8 +54,7 @@ _MOMENTARY = re.compile(
 )
 """How it stands just now: "The test is failing." says nothing to whoever reads it later."""
 _UNDECIDED = re.compile(
-    r"\b(?:not|never|yet|no|nobody|none|neither|nothing|cannot|hardly|if|unless|until|whether|used to"
-    r"|(?:have|has|had|do|does|did|is|was)nt)\b|n['’]t\b|[没沒未尚]",
+    rf"\b(?:{lexicon.DENIALS}|{lexicon.ABSENCES}|{lexicon.CONDITIONS}|yet|used to)\b|{lexicon.DENIALS_UNSPACED}",
     re.IGNORECASE,
 )
 """What stands before "decided" where nothing was."""
@@ -96,7 +92,8 @@ _FAILED = re.compile(
     re.IGNORECASE,
 )
 _NOT_SO = re.compile(
-    r"(?:\b(?:not|never|nothing|none|no|nobody|without|zero|0)|n['’]t) (?:\w+ ){0,2}$|[没沒]有?$", re.IGNORECASE
+    rf"\b(?:{lexicon.DENIALS}|{lexicon.ABSENCES}|without|zero|0) (?:\w+ ){{0,2}}$|{lexicon.DENIALS_UNSPACED}有?$",
+    re.IGNORECASE,
 )
 """What stands before "failed" where it did not."""
 _NOWHERE = re.compile(
@@ -122,7 +119,8 @@ _NOWHERE_UNSPACED = re.compile(
 _SOMEBODY = re.compile(r"\b(?:i|we|you|they) $", re.IGNORECASE)
 _BY_US = re.compile(r"(?:^|\b(?:we|i|then|and) )(?:have |had )?$", re.IGNORECASE)
 _UNTOLD = re.compile(
-    r"\b(?:if|unless|until|whether|in case|should|not|never|cannot|hardly|neither)\b|n['’]t\b|如果|是否|もし|[没沒未]",
+    rf"\b(?:{lexicon.DENIALS}|{lexicon.CONDITIONS}|in case|should)\b|{lexicon.DENIALS_UNSPACED}"
+    rf"|{lexicon.CONDITIONS_UNSPACED}",
     re.IGNORECASE,
 )
 """What stands before a dead end that was none, or that was only thought of."""
@@ -142,7 +140,7 @@ class Statement:
 
 
 def statements(text: str) -> list[Statement]:
-    """What the text states, in its order, each once and at most 20: "decided to …", "we use …", "X is …", "must …".
+    """Find what a text states, in order, each once and at most 20: "decided to …", "we use …", "X is …", "must …".
 
     Questions, guesses, quotations, code, what is past, undecided or so for a moment, what tells the reader to do
     something, and what leans on the sentence before it are left out: better a few that hold than all.
@@ -151,7 +149,7 @@ def statements(text: str) -> list[Statement]:
 
 
 def dead_ends(text: str) -> list[Statement]:
-    """What the text says was tried and led nowhere, in its order, each once and at most 20; their kind is episode.
+    """Find what the text says was tried and led nowhere, in its order, each once and at most 20; their kind is episode.
 
     "Tried … but …", "… did not help", "… was a dead end", "reverted …", "ruled out …", in Chinese and Japanese as well.
     What `statements` leaves out is left out, but for what is past. A decision may give a dead end as its reason: it is
@@ -271,9 +269,6 @@ _ANNOUNCEMENT = re.compile(
 )
 
 
-_ASKS = ("?", "？", ":", "：")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
     """A sentence, and how much it tells: about [1, 6]. A dead end is what was tried or thought of, and led nowhere."""
@@ -299,8 +294,8 @@ def telling(text: str) -> list[Telling]:
 
 
 def _may_be_told(sentence: str) -> bool:
-    is_short = len(sentence) <= MOST_CHARACTERS
-    return is_short and not sentence.endswith(_ASKS) and not _ANNOUNCEMENT.match(sentence)
+    is_open = sentence.endswith(lexicon.QUESTION_SIGNS + lexicon.COLONS)
+    return len(sentence) <= MOST_CHARACTERS and not is_open and not _ANNOUNCEMENT.match(sentence)
 
 
 def _shape(sentence: str, kind: StatementKind | None) -> float:

@@ -65,7 +65,7 @@ _QUOTES = frozenset({"“”", "„“", "«»", "「」", '""'})
 
 
 def says_none(line: str) -> bool:
-    """Whether a line only says that there is nothing to say."""
+    """True where a line only says that there is nothing to say."""
     return len(line) < 30 and line.strip("()[]*_.。- ").casefold() in _NOTHING.split("|")
 
 
@@ -84,7 +84,7 @@ def quote(instruction: str) -> str:
 
 
 def quoted_instructions(text: str) -> tuple[str, ...]:
-    """What was quoted in a block, to the byte, in order."""
+    """Return what was quoted in a block, to the byte, in order."""
     return tuple("\n".join(run) for is_quoted, run in _runs(text.split("\n")) if is_quoted)
 
 
@@ -155,7 +155,7 @@ def _items(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _instructions(lines: Sequence[str]) -> Iterator[str]:
-    """What is quoted, to the byte; what is not, as items are read."""
+    """Read what is quoted to the byte, and anything else as items."""
     for is_quoted, run in _runs(lines):
         if is_quoted:
             yield "\n".join(run)
@@ -174,7 +174,10 @@ def _unquoted(item: str) -> str:
 
 
 def _artifacts(lines: Sequence[str]) -> Iterator[tuple[Section, str]]:
-    """What a section of several sorts holds; an item that does not say of which is an identifier, or a file by form."""
+    """Sort the items of a section of several sorts.
+
+    An item that does not say of which is an identifier, or a file by form.
+    """
     now: Section | None = None
     for item in _items([line.strip() for line in lines]):
         title, rest = _heading(item)

@@ -8,12 +8,10 @@ from math import inf
 from typing import Literal
 
 from mcp_memory.domain.model.records import Instant
-from mcp_memory.domain.text.words import STOP_WORDS, query_terms
+from mcp_memory.domain.text.lexicon import MONTHS, STOP_WORDS
+from mcp_memory.domain.text.words import query_terms
 
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
-    r"|nov(?:ember)?|dec(?:ember)?)"
-)
+_MONTH = f"(?:{MONTHS})"
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _NUMBER = r"(?:\d{1,3}|a|an|one|two|three|four|five|six|seven|eight|nine|ten|few)"

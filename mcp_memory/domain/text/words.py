@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Literal
 
-UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
-"""Thai, Lao, Burmese, Khmer, kana and Han: scripts written without spaces between words."""
+from mcp_memory.domain.text.lexicon import STOP_CHARACTERS, STOP_WORDS, UNSPACED
+
 _MARKS = "".join(chr(code) for code in range(0x300, 0xE00) if unicodedata.category(chr(code)).startswith("M"))
 """Accents and vowel signs, which belong to the letter before them, as in Hindi."""
 _TOKEN = re.compile(f"(?P<unspaced>[{UNSPACED}]+)|[^\\W_{UNSPACED}](?:[^\\W_{UNSPACED}]|[{_MARKS}])*")
@@ -38,19 +36,6 @@ MAX_COUNT = 255
 """A word that occurs more often in one text adds only so much to its length."""
 _PACKED_TERM = struct.Struct("<IB")
 _stemming = threading.Lock()
-
-STOP_WORDS = frozenset(
-    """a about after all also am an and any are as at be because been before being between both but by can could did do
-    does doing done during each for from further had has have having he her here hers him his how i if in into is it its
-    just let me might more most much must my no nor not now of off on once only or other our out over own please she
-    should so some such than that the their them then there these they this those through to too under until up us very
-    was we were what when where which while who whom whose why will with would you your
-    aren couldn d didn doesn don isn ll m s shouldn t ve wasn wouldn""".split()
-)
-"""Words that tell nothing of what is asked; the last line is what an apostrophe leaves of I'm, don't and others."""
-
-STOP_CHARACTERS = frozenset("的了是在吗呢吧么什哪谁怎我你他她它们这那就都也很を")
-"""The like of unspaced scripts: pairs of characters that hold one of these are no words of what is asked."""
 
 
 def normalized(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
@@ -106,7 +91,7 @@ def term_number(stem: str) -> int:
 
 
 def packed_terms(text: str) -> bytes:
-    """What the keyword index needs of a text, in 5 bytes a distinct term and in no order of the text.
+    """Pack what the keyword index needs of a text, in 5 bytes a distinct term and in no order of the text.
 
     Ascending term numbers (uint32), each with how often the term occurs (uint8, at most MAX_COUNT); little-endian.
     """

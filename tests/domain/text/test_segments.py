@@ -222,3 +222,17 @@ def test_no_text_takes_long_to_take_apart(unit: str) -> None:
     long = unit * (20_000 // len(unit))
     for text in (long, f"ERROR: x\nThe {long[:7_900]}and so on,", f"// a{long[:7_900]}b"):
         assert len(weighed(segments_of(text), "fact")) <= MAX_SEGMENTS
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("We raise limit 3. We chose it.", ["We raise limit 3.", "We chose it."]),
+        ("On 3. Mai it broke. The 2. attempt failed.", ["On 3. Mai it broke.", "The 2. attempt failed."]),
+        ("Start. 1. Run it. Dr. Smith came.", ["Start.", "1. Run it.", "Dr. Smith came."]),
+        ('They wrote "We stop. Now." and left. It rains.', ['They wrote "We stop. Now." and left.', "It rains."]),
+    ],
+)
+def test_a_sentence_ends_neither_in_a_count_nor_in_a_quotation(text: str, sentences: list[str]) -> None:
+    """C2.1: a number before a new sentence ends the old one."""
+    assert [segment.text for segment in segments_of(text)] == sentences
