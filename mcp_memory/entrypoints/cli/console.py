@@ -75,10 +75,12 @@ def print_json(value: object) -> None:
 
 def output(as_json: bool, value: object, *parts: "RenderableType") -> None:
     """Print a value for programs, or the parts of a screen for people, one below the other."""
+    from rich.text import Text
+
     if as_json:
         print_json(value)
     else:
-        screen().print(*parts, sep="\n", soft_wrap=all(isinstance(part, str) for part in parts))
+        screen().print(*parts, sep="\n", soft_wrap=all(isinstance(part, str | Text) for part in parts))
 
 
 def complain(message: str) -> None:

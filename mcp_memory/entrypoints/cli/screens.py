@@ -25,18 +25,18 @@ STATUS_STYLES: Mapping[str, str] = {
 INDENT = 4
 DAY_CHARS = 10
 """Of an ISO time, its date."""
-_SIGNALS: Mapping[str, str] = {"keyword": "words", "vector": "meaning"}
-_PAST = ("superseded", "inactive", "retired")
-_TELLING = (*_PAST, "ineffective", "escalated", "archived", "summarized")
+_SIGNAL_NAMES: Mapping[str, str] = {"keyword": "words", "vector": "meaning"}
+_PAST_STATUSES = ("superseded", "inactive", "retired")
+_SHOWN_STATUSES = (*_PAST_STATUSES, "ineffective", "escalated", "archived", "summarized")
 """Statuses that are shown beside a record; of those in the past the text is dim as well."""
-_STANDINGS: Mapping[str, str] = {
+_FOLDER_STATES: Mapping[str, str] = {
     "own": "its own memory",
     "joined": "the memory of the project it belongs to",
     "free": "its own memory for now",
     "refused": "its own memory, not that of the project it claims to be",
 }
 _DEAD_ENDS = ("failed", "abandoned")
-_LONG = ("text", "summary", "micro", "earlier", "details", "components", "omitted")
+_LONG_FIELDS = ("text", "summary", "micro", "earlier", "details", "components", "omitted")
 """Fields that are shown by themselves, or not at all, below a record's short ones."""
 
 
@@ -68,7 +68,7 @@ def _folder(folder: Mapping[str, Any]) -> dict[str, str]:
     """The folder and, where it claims a namespace that it does not work in, that one and what to do."""
     if "path" not in folder:
         return {"named by": "you: an option, a variable or the file of settings"}
-    rows = {"Folder": f"{folder['path']} ({_STANDINGS[folder['state']]})"}
+    rows = {"Folder": f"{folder['path']} ({_FOLDER_STATES[folder['state']]})"}
     return rows | ({"claims": f"{folder['claims']}. {folder['next_step']}"} if folder["next_step"] else {})
 
 
@@ -89,21 +89,23 @@ def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
     """A record in two paragraphs that fit any width: what it is, and what it says."""
     score = f"{record['score']:.2f}" if "score" in record else ""
     shares: Mapping[str, float] = record.get("signals", {})
-    why = ", ".join(f"{name} {shares[signal]:.2f}" for signal, name in _SIGNALS.items() if shares.get(signal))
-    status = record["status"] if record.get("status") in _TELLING else ""
+    why = ", ".join(f"{name} {shares[signal]:.2f}" for signal, name in _SIGNAL_NAMES.items() if shares.get(signal))
+    status = record["status"] if record.get("status") in _SHOWN_STATUSES else ""
     heading = Text.assemble((score, "bold"), f" ({why})" if why else "", " " if score else "")
     heading.append(f"{record['id']} {record['kind']} {record['occurred_at'][:10]}", "dim")
     heading.append(f" by {record['agent']}" if record.get("agent") else "")
     heading.append(f" {status}" if status else "", "yellow")
     speaker = f"{record['speaker']}: " if record.get("speaker") else ""
     line = visible(" ".join(f"{speaker}{record['text']}".split()))
-    return [heading, Padding(Text(line, "dim" if status in _PAST else ""), (0, 0, 0, INDENT), expand=False)]
+    return [heading, Padding(Text(line, "dim" if status in _PAST_STATUSES else ""), (0, 0, 0, INDENT), expand=False)]
 
 
 def record_screen(record: Mapping[str, Any]) -> list[Table | Text]:
     """One record, task or context: short fields, then its texts."""
     short = {
-        name: _value(value) for name, value in record.items() if name not in _LONG and value not in (None, [], (), {})
+        name: _value(value)
+        for name, value in record.items()
+        if name not in _LONG_FIELDS and value not in (None, [], (), {})
     }
     details: Mapping[str, Any] = record.get("details") or {}
     short |= {f"details.{name}": _value(value) for name, value in details.items()}

@@ -168,7 +168,7 @@ def _import_foreign(path: Path, server: str, project: str | None, settings: "Set
     if server not in IMPORTERS:
         raise InvalidRequest(f"There is no importer for {server!r}; there are {', '.join(IMPORTERS)}.")
     left_out, became = Counter[str](), Counter[str]()
-    items = fitted(IMPORTERS[server](path, project, left_out), left_out)
+    items = fitted(IMPORTERS[server](path, project, left_out), server, left_out)
     first = next(items, None)  # What is no such server's raises before a memory is made.
     with opened(settings) as memory, progress_bar("Importing") as progress:
         try:

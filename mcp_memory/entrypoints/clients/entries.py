@@ -20,7 +20,7 @@ from mcp_memory.entrypoints.clients.notation import NotEditable, Table, as_table
 from mcp_memory.errors import Conflict
 from mcp_memory.isolated_python import isolation_flags
 
-_SECRET = re.compile(r".*(TOKEN|KEY|SECRET|PASSWORD|HEADERS)", re.IGNORECASE)
+_SECRET_VARIABLE = re.compile(r".*(TOKEN|KEY|SECRET|PASSWORD|HEADERS)", re.IGNORECASE)
 PLUGIN = "memory@mcp-memory"
 """Our plugin and its marketplace, as Claude Code lists what it has installed."""
 DISTRIBUTION = "mcp-memory-stack"
@@ -28,7 +28,7 @@ DISTRIBUTION = "mcp-memory-stack"
 PROGRAMS = ("mcp-memory", DISTRIBUTION)
 _RUNNERS = re.compile(r"py|pyw|python[\d.]*w?|pypy[\d.]*|uv|uvx|pipx")
 """What may start us with our name among its arguments; `npx mcp-memory` would be somebody else's."""
-_OURS = re.compile(r"mcp[-_]memory(?:[-_]stack)?(?:\[[\w,-]*\])?(?:[=@<>~!].*)?")
+_OUR_PACKAGE = re.compile(r"mcp[-_]memory(?:[-_]stack)?(?:\[[\w,-]*\])?(?:[=@<>~!].*)?")
 """`mcp-memory-stack[openai]==0.1.0`, `mcp_memory`; the short name also stands in entries that were written long ago."""
 
 
@@ -150,7 +150,7 @@ def is_ours(entry: object) -> bool:
 
 def _is_our_name(argument: str) -> bool:
     is_path = argument.startswith("/") or argument[1:3] in (":\\", ":/")
-    return _stem(argument) in PROGRAMS if is_path else bool(_OURS.fullmatch(argument))
+    return _stem(argument) in PROGRAMS if is_path else bool(_OUR_PACKAGE.fullmatch(argument))
 
 
 def _stem(path: str) -> str:
@@ -225,7 +225,7 @@ def _chooses_memory(entry: object) -> bool:
 def _holds_secret(entry: object) -> bool:
     """Return True where a variable of it, by its name, is for nobody else to read."""
     variables = as_table((as_table(entry) or {}).get("env")) or {}
-    return any(_SECRET.fullmatch(name) for name in variables)
+    return any(_SECRET_VARIABLE.fullmatch(name) for name in variables)
 
 
 def _not_ours(client: Client, found: Found, name: str) -> Conflict:

@@ -15,7 +15,7 @@ MAX_CONFIGURATION_BYTES = 64 * MB
 """Of a configuration file: Claude Code keeps its history in the same file as its servers, tens of megabytes of it."""
 MAX_COPIES = 10
 """Kept copies that `kept_copies` looks at, the newest first."""
-_MARK = "\ufeff"
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ def read_file(path: Path) -> Found:
         place = path.resolve()
         content = read_regular(place, MAX_CONFIGURATION_BYTES) if place.exists() else None
         mode = place.stat().st_mode & 0o777 if content is not None else None
-        text = (content or b"").decode("utf-8").removeprefix(_MARK)
+        text = (content or b"").decode("utf-8").removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
         raise Conflict(f"{path} is not written in UTF-8; save it so, and try again.") from error
     except (OSError, RuntimeError) as error:  # a circle of links is a RuntimeError
@@ -52,7 +52,7 @@ def kept_copies(found: Found) -> Iterator[str]:
             yield (
                 read_regular(folder / name, MAX_CONFIGURATION_BYTES, follow_link=False)
                 .decode("utf-8")
-                .removeprefix(_MARK)
+                .removeprefix(_BYTE_ORDER_MARK)
             )
 
 
@@ -62,7 +62,7 @@ def replace_file(found: Found, text: str, now: datetime, *, private: bool = Fals
     The mode stays, of the copy too; where the file is to be `private`, without the rights of others. Whoever reads
     meanwhile finds the old file or the new one, never a part. Raises Conflict.
     """
-    mark = _MARK if (found.content or b"").startswith(_MARK.encode()) else ""
+    mark = _BYTE_ORDER_MARK if (found.content or b"").startswith(_BYTE_ORDER_MARK.encode()) else ""
     kept: Path | None = None
     try:
         content = (mark + text).encode("utf-8")

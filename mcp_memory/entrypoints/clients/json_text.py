@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from mcp_memory.entrypoints.clients.notation import NotEditable, Table, as_table, check_edit
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-_SPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_JSON_SPACE = re.compile(r"[ \t\r\n]*")
+_JSON_SPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _END_OF_LINE = re.compile(r"[ \t]*\r?\n")
 _STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
 """So that the slashes in "https://example.org" are no comment. What is not closed goes to the end, once."""
@@ -126,7 +126,7 @@ class JsonNotation:
         return member
 
     def _skip(self, text: str, at: int) -> int:
-        match = (_SPACE_AND_COMMENTS if self.comments else _SPACE).match(text, at)
+        match = (_JSON_SPACE_AND_COMMENTS if self.comments else _JSON_SPACE).match(text, at)
         return match.end() if match else at
 
     def _scan(self, text: str) -> _Value:

@@ -13,13 +13,13 @@ from typing import cast
 from mcp_memory.entrypoints.clients.notation import NotEditable, Table, as_table, check_edit, servers_in
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_TOKEN = re.compile(
+_TOML_TOKEN = re.compile(
     r"""(?P<quoted>"{3}(?:[^\\]|\\.)*?"{3,5}|'{3}.*?'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
     r"|(?P<comment>\#[^\n]*)|(?P<open>[\[{])|(?P<close>[\]}])|(?P<end>\n)|(?P<other>[^\"'\#\[\]{}\n]+)",
     re.DOTALL,
 )
 """Of a text that was read as TOML before. A line that begins with `[` is no header inside of a string or an array."""
-_SAYS_NOTHING = re.compile(r"\s*(#.*)?$")
+_EMPTY_OR_COMMENT = re.compile(r"\s*(#.*)?$")
 
 
 class TomlNotation:
@@ -68,7 +68,7 @@ def _cut(text: str, key: str, name: str) -> tuple[str, list[str]]:
                 kept.pop()
         if not is_ours:
             kept.append(statement)
-        elif _SAYS_NOTHING.match(statement):
+        elif _EMPTY_OR_COMMENT.match(statement):
             held.append(statement)
         else:
             gone += [*held, statement]
@@ -79,7 +79,7 @@ def _cut(text: str, key: str, name: str) -> tuple[str, list[str]]:
 def _statements(text: str) -> Iterator[str]:
     """The text in parts that join to it: a header, a field with its whole value, or a line that says nothing."""
     start = depth = 0
-    for token in _TOKEN.finditer(text):
+    for token in _TOML_TOKEN.finditer(text):
         depth += bool(token["open"]) - bool(token["close"])
         if token["end"] and not depth:
             yield text[start : token.end()]
@@ -95,7 +95,7 @@ def _is_table_of(header: str, key: str, name: str) -> bool:
 
 
 def _comments(text: str) -> list[str]:
-    return [token["comment"].rstrip() for token in _TOKEN.finditer(text) if token["comment"]]
+    return [token["comment"].rstrip() for token in _TOML_TOKEN.finditer(text) if token["comment"]]
 
 
 def _name(name: str) -> str:

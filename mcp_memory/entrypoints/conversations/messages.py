@@ -19,7 +19,7 @@ from mcp_memory.errors import InvalidRequest
 NO_OUTPUT: Final = "(no output)"
 """Stands for the empty output of a tool: its call was answered all the same."""
 
-_ROLES: Final[Mapping[str, Role]] = {
+_ROLE_NAMES: Final[Mapping[str, Role]] = {
     "system": "system",
     "developer": "system",
     "user": "user",
@@ -33,7 +33,7 @@ EXPECTED: Final = (
     "Each message is {role: system|user|assistant|tool, content: a text or a list of parts}, or an item such as "
     "{type: function_call, …}. Correct it and call again."
 )
-_UNSAID: Final = frozenset(
+_UNSAID_PARTS: Final = frozenset(
     {"thinking", "redacted_thinking", "reasoning", "item_reference", "compaction"}
     | {"mcp_list_tools", "mcp_approval_request", "mcp_approval_response"}
 )
@@ -154,8 +154,8 @@ def _check_lengths(record: NewRecord, where: str) -> None:
 
 def _role(message: ClientMessage, where: str) -> Role:
     role = message.get("role")
-    if isinstance(role, str) and role.lower() in _ROLES:
-        return _ROLES[role.lower()]
+    if isinstance(role, str) and role.lower() in _ROLE_NAMES:
+        return _ROLE_NAMES[role.lower()]
     if role is not None:
         raise InvalidRequest(f"{where} has an unknown role. {EXPECTED}")
     if not _is_item(message):
@@ -189,7 +189,7 @@ def _named(records: list[NewRecord], message_id: str | None) -> list[NewRecord]:
 def _is_item(message: ClientMessage) -> bool:
     """Return True for what stands in a conversation without a role: calls, their results, and reasoning."""
     kind = _kind(message)
-    return kind in _UNSAID or kind.endswith(("_call", "_call_output", "tool_use", "tool_result"))
+    return kind in _UNSAID_PARTS or kind.endswith(("_call", "_call_output", "tool_use", "tool_result"))
 
 
 def _parts_of(message: ClientMessage, where: str) -> Iterator[MessagePart]:
@@ -256,7 +256,7 @@ def _part(part: JsonValue | ClientMessage, where: str) -> Iterator[MessagePart]:
     if not isinstance(part, Mapping):
         raise InvalidRequest(f"{where} must be a text or an object with a type. {EXPECTED}")
     kind = _kind(part)
-    if kind in _UNSAID:
+    if kind in _UNSAID_PARTS:
         return
     if kind.endswith(("tool_result", "_call_output")):
         output = part.get("output") if kind.endswith("_call_output") else part.get("content")

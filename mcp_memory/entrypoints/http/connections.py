@@ -144,7 +144,7 @@ class Crowd:
         return True
 
 
-class Connection(H11Protocol):
+class ClientConnection(H11Protocol):
     """uvicorn's connection with a time limit for each stage in which it waits for its client."""
 
     def __init__(self, crowd: Crowd, address: str, **of_uvicorn: Any) -> None:
@@ -338,8 +338,8 @@ class Server(uvicorn.Server):
             with suppress(OSError):
                 await loop.connect_accepted_socket(lambda to=address: self._connection(crowd, to), client)
 
-    def _connection(self, crowd: Crowd, address: str) -> Connection:
-        return Connection(
+    def _connection(self, crowd: Crowd, address: str) -> ClientConnection:
+        return ClientConnection(
             crowd, address, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
 

@@ -61,8 +61,10 @@ _CLOSING_STATUSES: Final = frozenset({401, 403, 408, 413, 503})
 """Whoever is refused like this has no further business with the connection, or gets no further on it."""
 _TOO_LARGE: Final = "The request is larger than 4 MiB; send less at once, a long conversation in several calls."
 _TOO_SLOW: Final = "The request did not arrive in {seconds:g} seconds; send it again, or less at once."
-_HOST: Final = "This server does not answer to that Host; who runs it can allow it with --allowed-host."
-_ORIGIN: Final = "Pages of that Origin may not call this server; who runs it can allow its name with --allowed-host."
+_HOST_REFUSED: Final = "This server does not answer to that Host; who runs it can allow it with --allowed-host."
+_ORIGIN_REFUSED: Final = (
+    "Pages of that Origin may not call this server; who runs it can allow its name with --allowed-host."
+)
 _UNREADABLE: Final = "The memory cannot be read at present; why is in the log of the server, for who runs it."
 _STOPPING: Final = "The server is stopping; call again in a few seconds."
 
@@ -309,7 +311,7 @@ class RequestGate:
         refusal = await self._security.validate_request(request)
         if refusal is not None:
             logger.info("Turned away: host %.100a, origin %.100a.", *map(request.headers.get, ("host", "origin")))
-            raise Refused(refusal.status_code, _ORIGIN if refusal.status_code == 403 else _HOST)
+            raise Refused(refusal.status_code, _ORIGIN_REFUSED if refusal.status_code == 403 else _HOST_REFUSED)
         for name in SAID_ONCE:
             if len(request.headers.getlist(name)) > 1:
                 raise Refused(400, f"The header {name} came more than once; send it once.")

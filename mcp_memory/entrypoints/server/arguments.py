@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from mcp_memory.entrypoints.server.json_lines import HALF_PAIR, MAX_DEPTH, UNREADABLE
+from mcp_memory.entrypoints.server.json_lines import HALF_PAIR, MAX_JSON_DEPTH, UNREADABLE
 from mcp_memory.errors import InvalidRequest
 
 MAX_ERROR_CHARS: Final = 300
@@ -20,7 +20,7 @@ _BAD = re.compile(f"[\ud800-\udfff{HALF_PAIR}{UNREADABLE}]")
 """What no text can hold. Control characters are no such thing: the services take them out."""
 _FIELD_NAME = re.compile(r"\w{1,40}", re.ASCII)
 
-_WRONG: Final = {
+_PROBLEMS: Final = {
     "missing": "is required",
     "string_type": "must be a string",
     "int_type": "must be a whole number",
@@ -46,7 +46,7 @@ _WRONG: Final = {
 }
 """What a caller reads for each kind of error; the rest is 'is not valid'. Never the value itself."""
 
-_SAYS_NOTHING = frozenset(
+_IDLE_KEYWORDS = frozenset(
     {"title", "additionalProperties", "minLength", "maxLength", "minItems", "maxItems", "exclusiveMinimum"}
 )
 """What is checked anyway and answered with a clear error."""
@@ -98,7 +98,7 @@ def check_texts(value: object, path: str = "", depth: int = 0) -> None:
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidRequest(f"{where} must be a finite number. Correct it and call again.")
-    elif depth > MAX_DEPTH:
+    elif depth > MAX_JSON_DEPTH:
         raise InvalidRequest(f"{where.partition('.')[0].strip('`')} is nested too deep. Flatten it and call again.")
     elif isinstance(value, Mapping):
         for key, part in cast("Mapping[str, object]", value).items():
@@ -144,7 +144,7 @@ def _explain(errors: Sequence[ErrorDetails], model: type[Arguments]) -> str:
 
 def problem_of(error: ErrorDetails) -> str:
     """Return the words for an error, to stand behind the name of its field."""
-    return _WRONG.get(error["type"], "is not valid").format(**error.get("ctx", {}))
+    return _PROBLEMS.get(error["type"], "is not valid").format(**error.get("ctx", {}))
 
 
 def _unknown_field(location: Sequence[int | str], model: type[Arguments]) -> str:
@@ -228,4 +228,4 @@ def _is_idle(key: str, value: object, schema: Mapping[str, Any]) -> bool:
         return "properties" in schema  # the docstring of a model, meant for the reader of its code
     if key in ("maximum", "minimum"):
         return value == 0 or abs(cast("float", value)) >= _NO_REAL_LIMIT
-    return key in _SAYS_NOTHING or key == "$defs" or (key == "default" and value in _PLAIN_DEFAULTS)
+    return key in _IDLE_KEYWORDS or key == "$defs" or (key == "default" and value in _PLAIN_DEFAULTS)

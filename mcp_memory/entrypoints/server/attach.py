@@ -46,12 +46,12 @@ READ_SECONDS: Final = 660.0
 """A little more than a person may take to allow what a tool asks of the client's model."""
 _NAMED_BY: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Parameters that a header repeats, for proxies to go by."""
-_PLAIN = re.compile(r"[\x20-\x7e]*")
-_ENCODED = re.compile(r"=\?base64\?.*\?=", re.IGNORECASE)
+_PLAIN_HEADER = re.compile(r"[\x20-\x7e]*")
+_ENCODED_HEADER = re.compile(r"=\?base64\?.*\?=", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class ClientLine:
     """A message of the client: the line as it came, and what tells where it goes.
 
     A notification has no id; an answer of the client no method. `version` is set in the era without sessions.
@@ -135,9 +135,9 @@ class Bridge:
         self._client = client
         self._write = write
         self._session = _Session()
-        self._hello: Message | None = None
+        self._hello: ClientLine | None = None
         self._renewing = anyio.Lock()
-        self._in_flight: dict[int | str, tuple[anyio.CancelScope, Message]] = {}
+        self._in_flight: dict[int | str, tuple[anyio.CancelScope, ClientLine]] = {}
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
         """Requests run side by side; whatever is no request keeps its place in the order."""
@@ -154,7 +154,7 @@ class Bridge:
             tasks.cancel_scope.deadline = anyio.current_time() + GRACE_SECONDS
         await self._end_session()
 
-    def _cancelled(self, message: Message) -> bool:
+    def _cancelled(self, message: ClientLine) -> bool:
         """In the era without sessions a call is cancelled by closing its connection, not by a message."""
         cancelled = None if message.cancels is None else self._in_flight.get(message.cancels)
         if cancelled is None or not cancelled[1].version:
@@ -162,14 +162,14 @@ class Bridge:
         cancelled[0].cancel()
         return True
 
-    async def _request(self, message: Message, scope: anyio.CancelScope) -> None:
+    async def _request(self, message: ClientLine, scope: anyio.CancelScope) -> None:
         try:
             with scope:
                 await self._pass(message)
         finally:
             self._in_flight.pop(cast("int | str", message.id), None)
 
-    async def _pass(self, message: Message) -> None:
+    async def _pass(self, message: ClientLine) -> None:
         """Send a message and write whatever comes back; an error in its place where nothing does."""
         try:
             await self._send(message, self._write)
@@ -181,7 +181,7 @@ class Bridge:
                 body = {"jsonrpc": "2.0", "id": message.id, "error": {"code": CONNECTION_CLOSED, "message": told}}
                 await self._write(json.dumps(body).encode())
 
-    async def _send(self, message: Message, write: Write) -> None:
+    async def _send(self, message: ClientLine, write: Write) -> None:
         session = self._session if message.method != "initialize" else _Session()
         async with self._open(message, session) as response:
             if response.status_code != 404 or not session.id:
@@ -190,7 +190,7 @@ class Bridge:
         async with self._open(message, self._session) as response:
             return await self._deliver(response, message, write)
 
-    def _open(self, message: Message, session: _Session) -> AbstractAsyncContextManager[httpx2.Response]:
+    def _open(self, message: ClientLine, session: _Session) -> AbstractAsyncContextManager[httpx2.Response]:
         headers = _headers_of(message, session)
         return self._client.stream("POST", self._url, content=message.line, headers=headers)
 
@@ -202,7 +202,7 @@ class Bridge:
             await self._send(self._hello, _nowhere)
             await self._send(read_message(b'{"jsonrpc":"2.0","method":"notifications/initialized"}'), _nowhere)
 
-    async def _deliver(self, response: httpx2.Response, message: Message, write: Write) -> None:
+    async def _deliver(self, response: httpx2.Response, message: ClientLine, write: Write) -> None:
         """Write what the server answers. Raises _Unanswered where that is not what was due."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
@@ -216,7 +216,7 @@ class Bridge:
         if message.is_request:
             raise _Unanswered(f"gave no answer (status {response.status_code})")
 
-    async def _give(self, text: str, response: httpx2.Response, message: Message, write: Write) -> bool:
+    async def _give(self, text: str, response: httpx2.Response, message: ClientLine, write: Write) -> bool:
         """Write a message of the server; True where it is the answer. One without an id answers what was sent."""
         said = _object(text)
         is_answer = "method" not in said and ("result" in said or "error" in said)
@@ -259,7 +259,7 @@ class _Wire:
             leave()
 
 
-def read_message(line: bytes) -> Message:
+def read_message(line: bytes) -> ClientLine:
     """What a line of JSON-RPC is; it has been checked before."""
     said = _object(line)
     params = _mapping(said.get("params"))
@@ -267,7 +267,7 @@ def read_message(line: bytes) -> Message:
     method = str(said.get("method", ""))
     name = params.get(_NAMED_BY.get(method, ""))
     cancels = params.get("requestId") if method == "notifications/cancelled" else None
-    return Message(
+    return ClientLine(
         line=line.strip(),
         method=method,
         id=said.get("id"),
@@ -299,7 +299,7 @@ def _headers(settings: "Settings") -> dict[str, str]:
     return headers
 
 
-def _headers_of(message: Message, session: _Session) -> dict[str, str]:
+def _headers_of(message: ClientLine, session: _Session) -> dict[str, str]:
     headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
     if message.version:
         headers["mcp-protocol-version"] = _header_value(message.version)
@@ -312,7 +312,7 @@ def _headers_of(message: Message, session: _Session) -> dict[str, str]:
 
 def _header_value(text: str) -> str:
     """As the protocol encodes what a header cannot hold as it is."""
-    if _PLAIN.fullmatch(text) and text == text.strip() and not _ENCODED.fullmatch(text):
+    if _PLAIN_HEADER.fullmatch(text) and text == text.strip() and not _ENCODED_HEADER.fullmatch(text):
         return text
     return f"=?base64?{base64.b64encode(text.encode('utf-8', 'replace')).decode('ascii')}?="
 

@@ -25,7 +25,7 @@ REST_TOKENS = 100
 _CUT = "\n… [cut: max_tokens holds no more; recall opens the rest]"
 
 
-class _Answer:
+class _BudgetedAnswer:
     """An answer that is added to as long as it keeps its budget, counted as the JSON that is sent."""
 
     def __init__(self, shown: dict[str, Json], max_tokens: int, kept: int, counter: TokenCounter) -> None:
@@ -74,7 +74,7 @@ def show_compacted(
     Other tokens are the client's. Replacements come oldest first, each whole; what is left out is counted or named.
     """
     left_out = _left_out(len(done.made), done.session_id, ["extracted", "warnings", "adapted", "passes"])
-    answer = _Answer({**beside, **_show_outcome(done)}, max_tokens, tokens_of(left_out, counter), counter)
+    answer = _BudgetedAnswer({**beside, **_show_outcome(done)}, max_tokens, tokens_of(left_out, counter), counter)
     asked = done.asked if done.asked and _add_asked(answer, done.asked, done.factor) else None
     parts: tuple[tuple[str, Json], ...] = (
         ("warnings", list(done.warnings)),
@@ -126,7 +126,7 @@ def _left_out(replacements: int, session_id: str, omitted: Sequence[str]) -> dic
     }
 
 
-def _add_asked(answer: _Answer, asked: "Asked", factor: float) -> bool:
+def _add_asked(answer: _BudgetedAnswer, asked: "Asked", factor: float) -> bool:
     """Add what the client is to summarise, but for the text; else what it takes to be told."""
     shown: dict[str, Json] = {"span": asked.span, "entries": asked.entries, "tokens": _theirs(asked.tokens, factor)}
     whole = shown | {"prompt": asked.prompt, "text": ""}
@@ -139,7 +139,7 @@ def _add_asked(answer: _Answer, asked: "Asked", factor: float) -> bool:
     return False
 
 
-def _add_made(answer: _Answer, done: Compacted, budget: int) -> int:
+def _add_made(answer: _BudgetedAnswer, done: Compacted, budget: int) -> int:
     """Add what the budget holds of the replacements, and say how many."""
     made: list[Json] = []
     left = budget - tokens_of({"replacements": []}, answer.counter)
@@ -155,7 +155,7 @@ def _add_made(answer: _Answer, done: Compacted, budget: int) -> int:
     return len(made)
 
 
-def _add_text(answer: _Answer, text: str) -> None:
+def _add_text(answer: _BudgetedAnswer, text: str) -> None:
     """Give what is left of the answer to the span's text, in the place kept for it."""
     asked = answer.shown["summarize"]
     assert isinstance(asked, dict)

@@ -24,7 +24,7 @@ HALF_PAIR: Final = "\ufffe"
 """Stands for half of a surrogate pair: no character, so no text can hold it."""
 UNREADABLE: Final = "\uffff"
 """Stands for a value the parser refuses: one nested too deep, or a number of too many digits."""
-MAX_DEPTH: Final = 64
+MAX_JSON_DEPTH: Final = 64
 MAX_ECHO_CHARS: Final = 200
 """The most that an answer repeats of a request, its id included."""
 HEAD_BYTES: Final = 65_536
@@ -42,9 +42,11 @@ _ESCAPE = re.compile(
     r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
-_TOKEN = re.compile(rf'{_STRING}\\?"?|(?P<number>-?\d{{400,}}[\d.eE+-]*)|(?P<open>[\[{{])|(?P<close>[\]}}])', re.DOTALL)
+_JSON_TOKEN = re.compile(
+    rf'{_STRING}\\?"?|(?P<number>-?\d{{400,}}[\d.eE+-]*)|(?P<open>[\[{{])|(?P<close>[\]}}])', re.DOTALL
+)
 _ID_VALUE = rf'(?P<id>-?\d{{1,200}}(?![\d.eE])|{_STRING}")'
-_ID = re.compile(rf'"id"\s*:\s*{_ID_VALUE}', re.DOTALL)
+_ID_FIELD = re.compile(rf'"id"\s*:\s*{_ID_VALUE}', re.DOTALL)
 _LAST_ID = re.compile(  # …},"jsonrpc":"2.0","id":7} as some clients write it, the parameters first
     rf'[,{{]\s*"id"\s*:\s*{_ID_VALUE}\s*(?:,\s*"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*)*\}}\s*$', re.DOTALL
 )
@@ -53,7 +55,7 @@ RequestId: TypeAlias = int | str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class JsonRpcMessage:
     """A message that the library can take, on one line, and the method of the request that it is ("" for others)."""
 
     line: bytes
@@ -79,7 +81,7 @@ class Refusal:
         return json.dumps({"jsonrpc": "2.0", "id": self.id, "error": error}).encode() + b"\n"
 
 
-def parse_message(line: bytes) -> Message | Refusal:
+def parse_message(line: bytes) -> JsonRpcMessage | Refusal:
     """Read one message of JSON-RPC, mending what can be mended."""
     text = line.decode("utf-8", "replace").removeprefix(_BOM).strip()
     if "\\ud" in text or "\\uD" in text:
@@ -99,7 +101,7 @@ def parse_message(line: bytes) -> Message | Refusal:
     fields = cast("dict[str, object]", said)
     # Only white space between values can hold a bare carriage return here, and a reader of lines would break at it.
     mended = text.replace("\r", " ").encode("utf-8", "replace") + b"\n"
-    return _refusal(fields) or Message(line=mended, method=_method_of_request(fields))
+    return _refusal(fields) or JsonRpcMessage(line=mended, method=_method_of_request(fields))
 
 
 def refuse_long_line(head: bytes, tail: bytes, max_bytes: int) -> Refusal:
@@ -186,11 +188,11 @@ def _id_in(text: str) -> RequestId:
     """The id of the object that a text starts with, which may be no sound JSON; None where it cannot be read."""
     found: RequestId = None
     depth = 0
-    for match in _TOKEN.finditer(text) if text.startswith("{") else ():
+    for match in _JSON_TOKEN.finditer(text) if text.startswith("{") else ():
         depth += bool(match["open"]) - bool(match["close"])
         if depth == 0:
             break
-        if depth == 1 and (named := _ID.match(text, match.start())):
+        if depth == 1 and (named := _ID_FIELD.match(text, match.start())):
             found = _read_id(named["id"])
     return found
 
@@ -203,15 +205,15 @@ def _read_id(value: str) -> RequestId:
 
 
 def _without_unreadable(text: str) -> str:
-    """Replace values nested deeper than MAX_DEPTH, and numbers too long to be read, by a marker string."""
+    """Replace values nested deeper than MAX_JSON_DEPTH, and numbers too long to be read, by a marker string."""
     kept: list[str] = []
     depth = end = 0
-    for match in _TOKEN.finditer(text):
+    for match in _JSON_TOKEN.finditer(text):
         if match["open"]:
             depth += 1
-        if depth <= MAX_DEPTH:
+        if depth <= MAX_JSON_DEPTH:
             kept += text[end : match.start()], f'"{UNREADABLE}"' if match["number"] else match[0]
-        elif depth == MAX_DEPTH + 1 and match["open"]:
+        elif depth == MAX_JSON_DEPTH + 1 and match["open"]:
             kept += text[end : match.start()], f'"{UNREADABLE}"'
         end = match.end()
         if match["close"]:

@@ -13,14 +13,20 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from mcp_memory.entrypoints.server.json_lines import TAIL_BYTES, Message, Refusal, parse_message, refuse_long_line
+from mcp_memory.entrypoints.server.json_lines import (
+    TAIL_BYTES,
+    JsonRpcMessage,
+    Refusal,
+    parse_message,
+    refuse_long_line,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 logger = logging.getLogger(__name__)
 
-MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 
 
 class GuardedInput(io.RawIOBase):
@@ -37,7 +43,7 @@ class GuardedInput(io.RawIOBase):
         on_request: Callable[[str], None],
         refuse: Callable[[Refusal], None],
         at_end: Callable[[], None],
-        max_line_bytes: int = MAX_LINE_BYTES,
+        max_line_bytes: int = MAX_MESSAGE_BYTES,
     ) -> None:
         self._source = source
         self._on_request = on_request
@@ -72,7 +78,7 @@ class GuardedInput(io.RawIOBase):
         if not line.strip():
             return None
         read = parse_message(line)
-        if isinstance(read, Message):
+        if isinstance(read, JsonRpcMessage):
             if read.method:
                 self._on_request(read.method)
             return read.line

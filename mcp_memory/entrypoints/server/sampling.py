@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from mcp_memory.errors import InvalidRequest
 
-PATIENCE_SECONDS: Final = 600.0
+SAMPLING_SECONDS: Final = 600.0
 """A person may have to allow the request first."""
 MAX_ASKED: Final = 8
 """Texts one call may ask for; clients of the newer era give up after 10 rounds."""
@@ -62,7 +62,7 @@ async def sample(context: Context[Any, Any], prompt: str, max_tokens: int) -> st
 async def _ask_now(context: Context[Any, Any], request: CreateMessageRequest) -> str:
     metadata = ServerMessageMetadata(related_request_id=context.request_id)
     try:
-        result = await context.session.send_request(request, CreateMessageResultWithTools, PATIENCE_SECONDS, metadata)
+        result = await context.session.send_request(request, CreateMessageResultWithTools, SAMPLING_SECONDS, metadata)
     except (MCPError, ValidationError) as error:
         raise InvalidRequest(f"The client's model gave no answer. {_OTHERWISE}") from error
     return _text(result)

@@ -50,20 +50,20 @@ Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS), AfterValidat
 LongText = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS)]
 Words = Annotated[str, StringConstraints(max_length=100_000)]
 Goal = Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_not_blank)]
-Line = Annotated[str, StringConstraints(max_length=2_000)]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS)]
+ShortText = Annotated[str, StringConstraints(max_length=2_000)]
+NameText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS)]
 OptionalName = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARS)]
 SessionName = Annotated[OptionalName, AfterValidator(_no_controls)]
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TAG_CHARS), AfterValidator(_no_controls)]
-Id = Annotated[str, StringConstraints(min_length=1, max_length=32), AfterValidator(_no_controls)]
-OptionalId = Annotated[str, StringConstraints(max_length=32), AfterValidator(_no_controls)]
+ShortId = Annotated[str, StringConstraints(min_length=1, max_length=32), AfterValidator(_no_controls)]
+OptionalShortId = Annotated[str, StringConstraints(max_length=32), AfterValidator(_no_controls)]
 When = Annotated[str, StringConstraints(max_length=100)]
 
-Tags = Annotated[tuple[Tag, ...], Field(max_length=MAX_TAGS, strict=False), Opened]
-Ids = Annotated[tuple[Id, ...], Field(max_length=MAX_ITEMS, strict=False), Opened]
-Names = Annotated[tuple[Name, ...], Field(strict=False, max_length=100), Opened]
+TagTexts = Annotated[tuple[Tag, ...], Field(max_length=MAX_TAGS, strict=False), Opened]
+ShortIds = Annotated[tuple[ShortId, ...], Field(max_length=MAX_ITEMS, strict=False), Opened]
+Names = Annotated[tuple[NameText, ...], Field(strict=False, max_length=100), Opened]
 # The eleven kinds are listed where records are made; a filter's error names them.
-Kinds = Annotated[
+KindNames = Annotated[
     tuple[Annotated[Kind, WithJsonSchema({"type": "string"})], ...], Field(strict=False, max_length=20), Opened
 ]
 Properties = Annotated[dict[str, JsonValue], Field(max_length=100), Opened, WithJsonSchema({"type": "object"})]
@@ -72,7 +72,7 @@ Properties = Annotated[dict[str, JsonValue], Field(max_length=100), Opened, With
 class EntityArgument(Arguments):
     """A thing the record mentions."""
 
-    name: Name
+    name: NameText
     type: OptionalName = ""
     properties: Properties = Field(default_factory=dict)
 
@@ -80,9 +80,9 @@ class EntityArgument(Arguments):
 class RelationArgument(Arguments):
     """`source --[type]--> target`, between names of entities."""
 
-    source: Name
-    type: Name
-    target: Name
+    source: NameText
+    type: NameText
+    target: NameText
     weight: Annotated[float, Field(gt=0, le=1)] = 1.0
 
 
@@ -93,7 +93,7 @@ class ItemArgument(Arguments):
     kind: Kind = "fact"
     importance: Annotated[float, Field(ge=0, le=10)] = 1.0
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
-    tags: Tags = ()
+    tags: TagTexts = ()
     entities: Annotated[tuple[EntityArgument, ...], Field(strict=False, max_length=100), Opened] = ()
     relations: Annotated[tuple[RelationArgument, ...], Field(strict=False, max_length=100), Opened] = ()
     outcome: Outcome | None = None
@@ -107,9 +107,9 @@ class ItemArgument(Arguments):
             }
         ),
     ] = Field(default_factory=dict)
-    supersedes: Annotated[Ids, Field(description="Records this one replaces")] = ()
+    supersedes: Annotated[ShortIds, Field(description="Records this one replaces")] = ()
     reassert: Annotated[bool, Field(description="Store though a newer record superseded this text")] = False
-    task_id: OptionalId = ""
+    task_id: OptionalShortId = ""
     session_id: SessionName = ""
     occurred_at: Annotated[When, Field(description="ISO time, date or phrase; now where not given")] = ""
     pinned: Annotated[bool, Field(description="Always part of contexts")] = False
@@ -144,15 +144,15 @@ class RecallArguments(Arguments):
     """A query, or ids to open."""
 
     query: Words = ""
-    ids: Annotated[Ids, Field(description="Open these records, or a context's account, instead")] = ()
+    ids: Annotated[ShortIds, Field(description="Open these records, or a context's account, instead")] = ()
     limit: Annotated[int, Field(ge=1, le=100)] = 10
     detail: Detail = "summary"
-    kinds: Kinds = ()
-    tags: Tags = ()
+    kinds: KindNames = ()
+    tags: TagTexts = ()
     entities: Names = ()
     since: Annotated[When, Field(description='Date, ISO time or phrase ("last week")')] = ""
     until: When = ""
-    task_id: OptionalId = ""
+    task_id: OptionalShortId = ""
     session_id: SessionName = ""
     include_inactive: bool = False
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
@@ -201,18 +201,18 @@ class ContextArguments(Arguments):
         ),
     ] = None
     session_id: SessionName = ""
-    task_id: OptionalId = ""
-    kinds: Kinds = ()
-    tags: Tags = ()
+    task_id: OptionalShortId = ""
+    kinds: KindNames = ()
+    tags: TagTexts = ()
     entity_types: Names = ()
     since: When = ""
     until: When = ""
-    exclude: Ids = ()
+    exclude: ShortIds = ()
     additional_context: Annotated[LongText, Field(description="Text to include, such as the files at hand")] = ""
     order: Order | None = None
     decay_hours: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     previous: Annotated[
-        OptionalId, Field(description="Your last context's id: answers 'unchanged', or what is new")
+        OptionalShortId, Field(description="Your last context's id: answers 'unchanged', or what is new")
     ] = ""
     compress: bool = False
     explain: bool = False
@@ -222,13 +222,13 @@ class PushArguments(Arguments):
     """A new task, a plan of subtasks, or an existing task to enter."""
 
     goal: Annotated[str, StringConstraints(max_length=2_000)] = ""
-    task_id: Annotated[OptionalId, Field(description="Enter this planned or blocked task instead")] = ""
-    parent_id: Annotated[OptionalId, Field(description="Where goal or plan goes, if not here")] = ""
+    task_id: Annotated[OptionalShortId, Field(description="Enter this planned or blocked task instead")] = ""
+    parent_id: Annotated[OptionalShortId, Field(description="Where goal or plan goes, if not here")] = ""
     plan: Annotated[
         tuple[Goal, ...], Field(strict=False, max_length=100, description="Goals of the steps ahead"), Opened
     ] = ()
     success_criteria: Words = ""
-    inherit: Annotated[Ids, Field(description="Records the task should see")] = ()
+    inherit: Annotated[ShortIds, Field(description="Records the task should see")] = ()
     branch: Annotated[bool, Field(description="Keep what is stored here out of the trunk until popped")] = False
     session_id: SessionName = ""
 
@@ -238,8 +238,10 @@ class PopArguments(Arguments):
 
     result: Annotated[Text, Field(description="What came of it, in words the parent needs")]
     status: FinalStatus = "complete"
-    artifacts: Annotated[tuple[Line, ...], Field(strict=False, max_length=100, description="Paths, links"), Opened] = ()
-    task_id: Annotated[OptionalId, Field(description="If not the current; planned too")] = ""
+    artifacts: Annotated[
+        tuple[ShortText, ...], Field(strict=False, max_length=100, description="Paths, links"), Opened
+    ] = ()
+    task_id: Annotated[OptionalShortId, Field(description="If not the current; planned too")] = ""
     cascade: Annotated[bool, Field(description="End its open subtasks too")] = False
     session_id: SessionName = ""
 
@@ -287,15 +289,15 @@ class CompactArguments(Arguments):
 class ReviseArguments(Arguments):
     """What changes about a record."""
 
-    id: Id
+    id: ShortId
     text: LongText = ""
     importance: Annotated[float, Field(ge=0, le=10)] | None = None
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
-    tags: Tags | None = None
+    tags: TagTexts | None = None
     outcome: Outcome | None = None
     status: Status | None = None
     feedback: Feedback | None = None
-    supersedes: Annotated[Ids, Field(description="Records this one replaces")] = ()
+    supersedes: Annotated[ShortIds, Field(description="Records this one replaces")] = ()
     pinned: bool | None = None
     visibility: Visibility | None = None
 
@@ -303,7 +305,7 @@ class ReviseArguments(Arguments):
 class ForgetArguments(Arguments):
     """Records to put away, to destroy, or to bring back."""
 
-    ids: Annotated[tuple[Id, ...], Field(strict=False, min_length=1, max_length=MAX_ITEMS), Opened]
+    ids: Annotated[tuple[ShortId, ...], Field(strict=False, min_length=1, max_length=MAX_ITEMS), Opened]
     mode: Mode = "retire"
 
 

@@ -34,7 +34,7 @@ FORMAT = 1
 """Raised whenever a reader of the earlier form would misread a line."""
 MAX_KEPT_CHARS = 4_000_000
 """Four times what a call may store: cleaning may have made a text longer, by what stands in the place of secrets."""
-_MEMORY = "memory"
+_FIRST_FIELD = "memory"
 _SHAPES: Mapping[str, type[Piece]] = {
     "task": Task,
     "session": KnownSession,
@@ -54,7 +54,7 @@ _StoredInt = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
 
 def origin_line(origin: Origin) -> bytes:
     """Return the first line, which says what follows."""
-    return _line({_MEMORY: {"format": FORMAT, **asdict(origin)}})
+    return _line({_FIRST_FIELD: {"format": FORMAT, **asdict(origin)}})
 
 
 def piece_line(piece: Piece) -> bytes:
@@ -65,13 +65,13 @@ def piece_line(piece: Piece) -> bytes:
 
 def read_origin(line: bytes) -> Origin:
     """Read the first line. Raises InvalidRequest where this version cannot read the memory that it begins."""
-    given = _object(line).get(_MEMORY)
+    given = _object(line).get(_FIRST_FIELD)
     if not isinstance(given, dict) or "format" not in given:
         raise InvalidRequest('This is no exported memory: its first line must begin with `{"memory": {"format": `.')
     told = dict(cast("dict[str, object]", given))
     if (number := told.pop("format")) != FORMAT:
         raise InvalidRequest(f"It is of format {number}, and this version reads format {FORMAT}; update mcp-memory.")
-    return cast("Origin", _read(Origin, _MEMORY, told))
+    return cast("Origin", _read(Origin, _FIRST_FIELD, told))
 
 
 def read_piece(line: bytes) -> Piece:

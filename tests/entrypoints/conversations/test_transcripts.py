@@ -188,7 +188,7 @@ def test_a_text_too_long_is_cut_and_says_so(path: Path) -> None:
 
 
 def test_a_line_too_long_is_passed_over_without_being_held(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcripts, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(transcripts, "MAX_TRANSCRIPT_LINE_BYTES", 1000)
     records, skipped = read(path, line("user", "a", "u1"), line("user", "x" * 5000, "u2"), line("user", "b", "u3"))
     assert [record.text for record in records] == ["a", "b"]
     assert skipped == {"too long": 1}

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from mcp_memory.entrypoints.server.json_lines import (
     HALF_PAIR,
-    MAX_DEPTH,
     MAX_ECHO_CHARS,
+    MAX_JSON_DEPTH,
     UNREADABLE,
-    Message,
+    JsonRpcMessage,
     Refusal,
     parse_message,
     refuse_long_line,
@@ -29,7 +29,7 @@ def line_with(value: str) -> bytes:
 
 def read(line: bytes) -> Any:
     mended = parse_message(line)
-    assert isinstance(mended, Message)
+    assert isinstance(mended, JsonRpcMessage)
     assert mended.method == "m"
     assert mended.line.endswith(b"\n")
     assert mended.line.count(b"\n") == 1
@@ -63,7 +63,7 @@ def test_what_is_nested_too_deep_is_replaced_where_it_stands() -> None:
     deep = "[" * 300 + "]" * 300
     value = read(line_with(f'["a", {deep}, "]", {{"b": {deep}}}, 3]'))
     assert [value[0], value[2], value[4]] == ["a", "]", 3]
-    levels = MAX_DEPTH - 3  # the list is inside the message, its parameters, and the list around it
+    levels = MAX_JSON_DEPTH - 3  # the list is inside the message, its parameters, and the list around it
     assert value[1] == json.loads("[" * levels + f'"{UNREADABLE}"' + "]" * levels)
 
 
@@ -151,13 +151,13 @@ def test_an_id_that_cannot_come_back_as_it_was_sent_is_refused(some_id: str) -> 
 @pytest.mark.parametrize("some_id", [0, -1, "", 2**63, int("9" * MAX_ECHO_CHARS), "i" * MAX_ECHO_CHARS])
 def test_any_other_id_is_taken(some_id: int | str) -> None:
     line = json.dumps({"jsonrpc": "2.0", "id": some_id, "method": "m"}).encode()
-    assert isinstance(parse_message(line), Message)
+    assert isinstance(parse_message(line), JsonRpcMessage)
     assert refused(line + b"}").id == some_id
 
 
 def test_of_two_ids_the_last_counts_as_everywhere() -> None:
     """X3.2."""
-    assert isinstance(parse_message(b'{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}'), Message)
+    assert isinstance(parse_message(b'{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}'), JsonRpcMessage)
     assert refused(b'{"jsonrpc":"2.0","id":1,"id":2,"method":7}').id == 2
     assert refused(b'{"jsonrpc":"2.0","id":1,"id":2,"method":"m"},').id == 2
 
@@ -228,6 +228,6 @@ def test_a_hostile_line_takes_steps_in_proportion_to_its_length(start: str) -> N
 def test_only_requests_are_known_by_their_method() -> None:
     notification = parse_message(b'{"jsonrpc":"2.0","method":"m"}')
     answer = parse_message(b'{"jsonrpc":"2.0","id":1,"result":{}}')
-    assert isinstance(notification, Message)
-    assert isinstance(answer, Message)
+    assert isinstance(notification, JsonRpcMessage)
+    assert isinstance(answer, JsonRpcMessage)
     assert (notification.method, answer.method) == ("", "")

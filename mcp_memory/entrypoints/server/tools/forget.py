@@ -16,7 +16,7 @@ DESCRIPTION = """\
 Use when asked to forget, or for what should never have been stored. retire hides records (restore brings them back); \
 erase destroys them everywhere, for good."""
 
-_DONE = {"retire": "retired", "erase": "erased", "restore": "restored"}
+_DONE_BY_MODE = {"retire": "retired", "erase": "erased", "restore": "restored"}
 PENDING = (
     "Erased: no answer shows it any more. Other processes keep the memory's files in use; a server takes the bytes out "
     "of them once they pause, by itself."
@@ -31,7 +31,7 @@ def build(app: "App") -> StrictTool:
             require("admin")
         forgotten = app.forget(arguments.ids, arguments.mode, asking(app, client.name))
         told: dict[str, Json] = {
-            _DONE[arguments.mode]: list(forgotten.done),
+            _DONE_BY_MODE[arguments.mode]: list(forgotten.done),
             "not_found": list(forgotten.not_found),
         }
         if forgotten.extracted:

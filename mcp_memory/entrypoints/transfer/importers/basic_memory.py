@@ -19,22 +19,21 @@ from mcp_memory.domain.text.times import is_datable
 from mcp_memory.entrypoints.transfer.importers.fitting import few_tags, short_name
 from mcp_memory.errors import InvalidRequest
 
-SESSION = "import-basic-memory"
 MAX_NOTE_BYTES = 16 * MB
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _FIELD = re.compile(r"([\w-]+):[ \t]*(.*)")
 _HEADING = re.compile(r"#{1,6}\s+(.+)")
-_FENCE = re.compile(r"\s*(?:```|~~~)")
-_ITEM = re.compile(r"\s*[-*+]\s+(.+)")
+_CODE_FENCE = re.compile(r"\s*(?:```|~~~)")
+_LIST_ITEM = re.compile(r"\s*[-*+]\s+(.+)")
 _CATEGORY = re.compile(r"\[([^\[\]()]+)\]\s+(.+)")
 _NO_CATEGORY = re.compile(r"\W?|[xX]|\d{1,3}:\d{2}.*")
 """A task's box, or the time in a transcript."""
 _TAG = re.compile(r"(?:^|(?<=\s))#([^\s#]+)")
-_SPACE = re.compile(r"(\s+)")
+_SPACES = re.compile(r"(\s+)")
 _ONLY_TAG = re.compile(r"#[^\s#]+")
 _CONTEXT = re.compile(r"(.*\S)\s*\(([^()]+)\)")
 _RELATION = re.compile(r"""(?:"([^"]+)"|'([^']+)'|([^\s\[]+))\s*\[\[([^\[\]]+)\]\]\s*(?:\((.*)\))?""")
-_LINK = re.compile(r"\[\[([^\[\]]+)\]\]")
+_WIKI_LINK = re.compile(r"\[\[([^\[\]]+)\]\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +129,7 @@ def _front_matter(lines: Iterable[str]) -> dict[str, list[str]]:
             name, value = found[1], found[2].strip()
             inner = value[1:-1].split(",") if value.startswith("[") and value.endswith("]") else [value]
             told[name] = [part for each in inner if (part := each.strip().strip("'\""))]
-        elif name and (item := _ITEM.fullmatch(line)):
+        elif name and (item := _LIST_ITEM.fullmatch(line)):
             told[name].append(item[1].strip().strip("'\""))
     return told
 
@@ -147,12 +146,12 @@ def _instant(created: Iterable[str], file: Path) -> float:
 def _records(body: str, note: _Note) -> Iterator[NewRecord]:
     section, in_code = _Section(), False
     for line in body.splitlines():
-        in_code ^= bool(_FENCE.match(line))
+        in_code ^= bool(_CODE_FENCE.match(line))
         heading = None if in_code else _HEADING.fullmatch(line.strip())
         if heading:
             yield from _prose(section, note)
             section = _Section(heading=heading[1].strip())
-        elif (item := None if in_code else _ITEM.fullmatch(line)) and (found := _item(item[1].strip(), note)):
+        elif (item := None if in_code else _LIST_ITEM.fullmatch(line)) and (found := _item(item[1].strip(), note)):
             yield found
         else:
             section.lines.append(line)
@@ -185,7 +184,7 @@ def _observation(text: str, category: str, note: _Note) -> NewRecord:
 
 def _without_last_tags(said: str) -> str:
     """What is said before the tags at its end: "Reads #well in storms #weather #sea" keeps its first tag alone."""
-    words = _SPACE.split(said)  # words, and between them what parts them
+    words = _SPACES.split(said)  # words, and between them what parts them
     while len(words) > 2 and (not words[-1] or _ONLY_TAG.fullmatch(words[-1])):
         del words[-2:]
     return "".join(words)
@@ -195,7 +194,7 @@ def _prose(section: _Section, note: _Note) -> Iterator[NewRecord]:
     text = "\n".join(section.lines).strip()
     if text:
         heading = f" — {section.heading}" if section.heading not in ("", note.title) else ""
-        yield _record(f"{note.title}{heading}\n{text}", note, [("links_to", name) for name in _LINK.findall(text)])
+        yield _record(f"{note.title}{heading}\n{text}", note, [("links_to", name) for name in _WIKI_LINK.findall(text)])
 
 
 def _record(text: str, note: _Note, links: Iterable[tuple[str, str]] = (), tags: Iterable[str] = ()) -> NewRecord:
@@ -207,7 +206,6 @@ def _record(text: str, note: _Note, links: Iterable[tuple[str, str]] = (), tags:
         relations=tuple(dict.fromkeys(related)),
         details={"file": note.file},
         occurred_at=note.occurred_at,
-        session_id=SESSION,
     )
 
 

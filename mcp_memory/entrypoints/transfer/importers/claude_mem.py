@@ -20,7 +20,6 @@ from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.domain.text.times import is_datable
 from mcp_memory.errors import InvalidRequest
 
-SESSION = "import-claude-mem"
 _KINDS: dict[str, Kind] = {"decision": "decision", "discovery": "fact"}
 """Whatever else an observation is, it tells what was done."""
 _OBSERVED = (
@@ -171,7 +170,6 @@ def _observation(row: dict[str, object], left_out: Counter[str]) -> Iterator[New
         tags=tags,
         details={"files": list(files)} if files else {},
         occurred_at=_instant(row),
-        session_id=SESSION,
     )
     facts = _list(row, "facts")
     if not text and not facts:
@@ -180,14 +178,14 @@ def _observation(row: dict[str, object], left_out: Counter[str]) -> Iterator[New
     if text:
         yield whole
     for fact in facts:
-        yield NewRecord(text=fact, tags=tags, occurred_at=_instant(row), session_id=SESSION)
+        yield NewRecord(text=fact, tags=tags, occurred_at=_instant(row))
 
 
 def _summary(row: dict[str, object], left_out: Counter[str]) -> Iterator[NewRecord]:
     parts = [(name, _text(row, name)) for name in _SUMMED_UP if name != "created_at_epoch"]
     text = "\n".join(f"{name.replace('_', ' ').capitalize()}: {said}" for name, said in parts if said)
     if text:
-        yield NewRecord(text=text, kind="episode", occurred_at=_instant(row), session_id=SESSION)
+        yield NewRecord(text=text, kind="episode", occurred_at=_instant(row))
     else:
         left_out["summaries that say nothing"] += 1
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from mcp_memory.domain.model.records import MAX_NAME_CHARS, MAX_TAG_CHARS, MAX_TAGS, MAX_TEXT_CHARS, Json, NewRecord
 
-MAX_LINKS: Final = 100
+MAX_IMPORTED_LINKS: Final = 100
 CUT: Final = "… [cut]"
 SHORTENED: Final = "ends of records that were too long"
 SHORT_NAMES: Final = "ends of names that were too long"
@@ -34,12 +34,15 @@ def few_tags(tags: Iterable[str], left_out: Counter[str]) -> tuple[str, ...]:
     return few
 
 
-def fitted(items: Iterator[NewRecord], left_out: Counter[str]) -> Iterator[NewRecord]:
-    """The items, none of them holding more than a call could store; those that were shortened are counted."""
+def fitted(items: Iterator[NewRecord], server: str, left_out: Counter[str]) -> Iterator[NewRecord]:
+    """Yield the items, none of them holding more than a call could store; those that were shortened are counted.
+
+    Each names its importer as its session, so that a second run finds every text known and confirms none.
+    """
     for item in items:
         fit = _fit(item)
         left_out.update([SHORTENED] if fit != item else [])
-        yield fit
+        yield replace(fit, session_id=f"import-{server}")
 
 
 def _fit(item: NewRecord) -> NewRecord:
@@ -50,7 +53,7 @@ def _fit(item: NewRecord) -> NewRecord:
         tags=tuple(dict.fromkeys(tag[:MAX_TAG_CHARS] for tag in item.tags[:MAX_TAGS])),
         entities=tuple(
             replace(each, name=each.name[:MAX_NAME_CHARS], type=each.type[:MAX_NAME_CHARS])
-            for each in item.entities[:MAX_LINKS]
+            for each in item.entities[:MAX_IMPORTED_LINKS]
         ),
         relations=tuple(
             replace(
@@ -59,7 +62,7 @@ def _fit(item: NewRecord) -> NewRecord:
                 type=each.type[:MAX_NAME_CHARS],
                 target=each.target[:MAX_NAME_CHARS],
             )
-            for each in item.relations[:MAX_LINKS]
+            for each in item.relations[:MAX_IMPORTED_LINKS]
         ),
         details={name: _short(value) for name, value in item.details.items()},
     )
@@ -68,5 +71,5 @@ def _fit(item: NewRecord) -> NewRecord:
 def _short(value: Json) -> Json:
     """A detail of an importer's: a text, or a list of texts."""
     if isinstance(value, list):
-        return [_short(each) for each in value[:MAX_LINKS]]
+        return [_short(each) for each in value[:MAX_IMPORTED_LINKS]]
     return value[:MAX_TEXT_CHARS] if isinstance(value, str) else value

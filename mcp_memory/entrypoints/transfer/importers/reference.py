@@ -12,12 +12,11 @@ from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.entrypoints.transfer.importers.fitting import short_name
 from mcp_memory.errors import InvalidRequest
 
-SESSION = "import-reference"
 MAX_FILE_BYTES = 4096 * MB
-MAX_LINE_BYTES = 16 * MB
+MAX_ENTITY_BYTES = 16 * MB
 """An entity stands in one line, with all that was ever observed of it."""
 _UNKNOWN_LINE = "lines that are neither an entity nor a relation"
-_LONG_LINE = f"lines of more than {MAX_LINE_BYTES // MB} MB"
+_LONG_LINE = f"lines of more than {MAX_ENTITY_BYTES // MB} MB"
 
 
 def read_reference(path: Path, project: str | None, left_out: Counter[str]) -> Iterator[NewRecord]:
@@ -44,7 +43,7 @@ def _entity_facts(line: Mapping[str, Json], left_out: Counter[str]) -> Iterator[
     entity = Entity(name=name, type=kind or "thing")
     for text in observations or [f"is known as {kind or 'a thing'}"]:
         whole = text if name.casefold() in text.casefold() else f"{name}: {text}"
-        yield NewRecord(text=whole, entities=(entity,), session_id=SESSION)
+        yield NewRecord(text=whole, entities=(entity,))
 
 
 def _relation_fact(line: Mapping[str, Json], types: Mapping[str, str], left_out: Counter[str]) -> NewRecord:
@@ -53,7 +52,6 @@ def _relation_fact(line: Mapping[str, Json], types: Mapping[str, str], left_out:
         text=f"{source} {kind.replace('_', ' ')} {target}",
         entities=tuple(Entity(name=end, type=types.get(end) or "thing") for end in dict.fromkeys((source, target))),
         relations=(Relation(source=source, type=kind, target=target),),
-        session_id=SESSION,
     )
 
 
@@ -61,7 +59,7 @@ def _lines(path: Path, left_out: Counter[str]) -> Iterator[Mapping[str, Json]]:
     """The objects in the file; a line that is none is counted. Raises InvalidRequest where it cannot be read."""
     try:
         with open_regular(path, MAX_FILE_BYTES) as file:
-            for line in bounded_lines(file, MAX_LINE_BYTES):
+            for line in bounded_lines(file, MAX_ENTITY_BYTES):
                 if line is None:
                     left_out[_LONG_LINE] += 1
                 elif not line.strip():

@@ -3,6 +3,7 @@
 import json
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -10,7 +11,7 @@ import pytest
 
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.entrypoints.transfer.importers import SHORTENED, fitted
-from mcp_memory.entrypoints.transfer.importers.reference import MAX_LINE_BYTES, read_reference
+from mcp_memory.entrypoints.transfer.importers.reference import MAX_ENTITY_BYTES, read_reference
 from mcp_memory.errors import InvalidRequest
 
 
@@ -81,7 +82,7 @@ def test_a_line_that_is_too_long_or_too_deep_is_counted_and_the_next_is_read(tmp
     deep = "[" * 900 + "]" * 900
     path = written(
         tmp_path,
-        '{"type": "entity", "name": "A", "x": "' + "y" * MAX_LINE_BYTES + '"}',
+        '{"type": "entity", "name": "A", "x": "' + "y" * MAX_ENTITY_BYTES + '"}',
         '{"type": "entity", "name": "B", "observations": ["b"], "x": ' + deep + "}",
         "[" * 200_000,
         "\0\0\x07",
@@ -135,8 +136,8 @@ def test_an_item_holds_no_more_than_a_call_could_store() -> None:
     )
     small = NewRecord(text="small", tags=("a",), entities=entities[:1][:0], details={"n": 1})
     left_out = Counter[str]()
-    fit, same = fitted(iter([large, small]), left_out)
-    assert same == small
+    fit, same = fitted(iter([large, small]), "reference", left_out)
+    assert same == replace(small, session_id="import-reference")
     assert len(fit.text) == 1_000_000
     assert fit.text.endswith("… [cut]")
     assert (len(fit.tags), max(map(len, fit.tags))) == (50, 100)
