@@ -33,18 +33,18 @@ _STATE_WIDTH = max(map(len, _STATE_STYLES))
 @errors_in_one_line()
 def doctor(
     context: typer.Context,
-    mend: Annotated[
-        bool, typer.Option("--mend", help="Put right what can be put right without losing anything.")
+    repair: Annotated[
+        bool, typer.Option("--repair", "--mend", help="Repair what can be repaired without losing anything.")
     ] = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Look for what is wrong: folder, clients, database, words, vectors, links, indexes.
 
-    For all projects; servers may keep running. Ends with 1 where something is wrong and was not mended.
+    For all projects; servers may keep running. Ends with 1 where something is wrong and was not repaired.
     """
     findings: list[Finding] = []
-    for finding in _examine(local_settings(context, GlobalOptions(data_dir=data_dir)), mend=mend):
+    for finding in _examine(local_settings(context, GlobalOptions(data_dir=data_dir)), mend=repair):
         findings.append(finding)
         if not as_json:
             screen().print(_line(finding), soft_wrap=True)
@@ -126,7 +126,7 @@ def _privacy(folder: Path, *, mend: bool) -> "Finding":
     names = ", ".join(path.name for path in open_to_others[:3])
     says = f"others may read {len(open_to_others)} in it ({names}{', …' if len(open_to_others) > 3 else ''})"
     if not mend:
-        remedy = "They should be their owner's alone: `mcp-memory doctor --mend` does it."
+        remedy = "They should be their owner's alone: `mcp-memory doctor --repair` does it."
         return Finding(part="folder", state="wrong", says=says, remedy=remedy)
     try:
         for path in open_to_others:

@@ -50,7 +50,7 @@ _WHAT_BECAME: dict[str, str] = {
 
 @over_memory(with_caller=True)
 def status(memory: "App", as_json: AsJson = False) -> None:
-    """Show what is stored and where the work stands."""
+    """Show what is stored, and the current task."""
     from mcp_memory.entrypoints.cli import screens
     from mcp_memory.entrypoints.server.answers import list_goals, task_tree
 
@@ -149,7 +149,7 @@ def list_records(
 
 @over_memory(with_caller=True)
 def tasks(memory: "App", as_json: AsJson = False) -> None:
-    """Show the tree of goals, and where the work stands.
+    """Show the tree of goals, and the current task.
 
     Agents push and pop them.
     """
@@ -171,7 +171,7 @@ def show(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Show all of one record, task or context, or of what stands in a session's log for a part of it."""
+    """Show all of one record, task or context, or of a summary in a session's log."""
     from mcp_memory.entrypoints.cli.screens import record_screen
 
     shown = _describe(memory, record_id)

@@ -52,7 +52,7 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         "Records": _counts(status["records"]),
         "of which": _counts(status["statuses"]),
         "Tasks": _counts(status["tasks"]),
-        "You stand at": " > ".join(goal["goal"] for goal in status["path"]) or "no task",
+        "Current task": " > ".join(goal["goal"] for goal in status["path"]) or "none in this session",
         "Sessions": str(status["sessions"]),
         "Store": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB, schema {store['schema']})",
         "Embedder": (store["embedder"] or "none yet") + waiting,
@@ -136,8 +136,9 @@ def task_screen(tasks: Sequence[Any]) -> Tree:
 
 
 def place_line(place: Mapping[str, Any]) -> Text:
-    """Where the work stands, from the root down."""
-    return Text(f"You stand at {visible(' > '.join(goal['goal'] for goal in place['path'])) or 'no task'}.", "dim")
+    """Return the line that names the current task, from the root down."""
+    path = visible(" > ".join(goal["goal"] for goal in place["path"]))
+    return Text(f"Current task: {path}." if path else "No current task in this session.", "dim")
 
 
 def token_lines(tokens: Sequence[Mapping[str, Any]]) -> list[Text]:

@@ -190,18 +190,22 @@ def fit_text(text: str) -> str:
 def _opened(path: Path) -> Generator[BinaryIO]:
     """Open a transcript. Raises InvalidRequest where there is no ordinary file, or it cannot be read."""
     try:
-        place = path.expanduser()
-    except RuntimeError:  # There is no such user's home.
-        raise InvalidRequest(f"The path names no ordinary file. {_INSTEAD}") from None
-    try:
-        with open_regular(place) as file:
-            yield file
+        file = open_regular(path.expanduser())
     except FileNotFoundError:
         raise InvalidRequest(f"There is no file at this path. {_INSTEAD}") from None
-    except OSError as error:
-        is_no_file = error.errno in (errno.EINVAL, errno.EISDIR)
-        why = "The path names no ordinary file" if is_no_file else f"The transcript cannot be read ({error.strerror})"
-        raise InvalidRequest(f"{why}. {_INSTEAD}") from error
+    except (OSError, RuntimeError) as error:  # A home of no such user is a RuntimeError.
+        if isinstance(error, OSError) and error.errno not in (errno.EINVAL, errno.EISDIR):
+            raise _unreadable(error) from error
+        raise InvalidRequest(f"The path names no ordinary file. {_INSTEAD}") from None
+    with file:
+        try:
+            yield file
+        except OSError as error:
+            raise _unreadable(error) from error
+
+
+def _unreadable(error: OSError) -> InvalidRequest:
+    return InvalidRequest(f"The transcript cannot be read ({error.strerror}). {_INSTEAD}")
 
 
 def _why_left_out(line: TranscriptLine) -> str:

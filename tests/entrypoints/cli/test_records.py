@@ -310,4 +310,4 @@ def test_tasks_shows_the_tree_and_where_the_work_stands(run: "Run", memory: App)
     assert [task["goal"] for task in shown["tasks"][0]["subtasks"]] == ["Buy food"]
     screen = run("tasks").out
     assert "[planned] Buy food" in screen
-    assert "You stand at Feed the cat." in screen
+    assert "Current task: Feed the cat." in screen
