@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from mcp_memory.domain.model.session_log import Entry
-from mcp_memory.domain.sessions.summary import StructuredSummary
+if TYPE_CHECKING:
+    from mcp_memory.domain.model.session_log import Entry
+    from mcp_memory.domain.sessions.summary import StructuredSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
