@@ -30,7 +30,7 @@ from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE
 from mcp_memory.settings import load_settings
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records.transaction import embedder_mismatch
-from mcp_memory.stores.vectors.chroma import ChromaVectorStore, Place
+from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def main() -> None:
         settings = load_settings(data_dir=Path(folder), namespace="benchmark", chroma="off")
         with closing(open_app(settings, embedder=embedder)) as app:
             exact = ExactVectorStore(Follower(app.records), embedder.id, embedder_mismatch)
-            place = Place(mode="embedded", root=str(Path(folder) / "index"), embedder=embedder.id)
+            place = IndexPlace(mode="embedded", root=str(Path(folder) / "index"), embedder=embedder.id)
             with closing(ChromaVectorStore(exact, place, app.records.identity)) as indexed:
                 indexed.start()
                 present = 0

@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 from rich.console import Console
@@ -46,6 +47,7 @@ RECALL = {
     "method": "tools/call",
     "params": {"name": "recall", "arguments": {"query": "who moved the billing job?"}},
 }
+LIST_TOOLS = {"jsonrpc": "2.0", "id": 3, "method": "tools/list"}
 BATCH = 500
 
 
@@ -63,16 +65,24 @@ def main() -> None:
 
 
 def measure_start(table: Table, data_dir: Path, starts: int) -> None:
-    """Spawn to the answer of `initialize`, beside an empty server of the SDK; both started in turn."""
-    ours: list[float] = []
-    empty: list[float] = []
-    for _ in range(starts + 1):
-        ours.append(seconds_to_initialize([sys.executable, "-m", "mcp_memory"], data_dir))
-        empty.append(seconds_to_initialize([sys.executable, "-c", EMPTY_SERVER], data_dir))
-    mine, theirs = statistics.median(ours[1:]), statistics.median(empty[1:])
-    table.add_row(
-        "spawn to initialize answered", ms(mine), f"empty MCPServer {ms(theirs)}", f"{mine / theirs:.2f} x (<= 1.5)"
-    )
+    """Spawn to the answer of `initialize`, and of `tools/list`, beside an empty server of the SDK; all in turn."""
+    commands = ([sys.executable, "-m", "mcp_memory"], [sys.executable, "-c", EMPTY_SERVER])
+    for requests, bound in (((INITIALIZE,), "(<= 1.25)"), ((INITIALIZE, LIST_TOOLS), "")):
+        taken: tuple[list[Start], list[Start]] = ([], [])
+        for _ in range(starts + 1):
+            for command, starts_of in zip(commands, taken, strict=True):
+                starts_of.append(start_of(command, data_dir, requests))
+        mine, theirs = (
+            Start(*(statistics.median(figures) for figures in zip(*starts_of[1:], strict=True))) for starts_of in taken
+        )
+        what = f"spawn to {requests[-1]['method']} answered"
+        beside = f"empty MCPServer {ms(theirs.wall)}, {ms(theirs.processor)}, {theirs.mib:.0f} MiB"
+        table.add_row(
+            f"{what}: wall, processor, memory",
+            f"{ms(mine.wall)}, {ms(mine.processor)}, {mine.mib:.0f} MiB",
+            beside,
+            f"processor {mine.processor / theirs.processor:.2f} x {bound}",
+        )
 
 
 def measure_services(table: Table, data_dir: Path, size: int) -> None:
@@ -108,12 +118,23 @@ def measure_store(table: Table, app: App, embedder: MiniLMEmbedder, texts: Seque
     table.add_row("acknowledged store", ms(mine), f"embedding its text {ms(alone)}", f"{mine / alone:.2f} x (<= 3)")
 
 
-def seconds_to_initialize(command: list[str], data_dir: Path) -> float:
-    """Start a server, ask for `initialize`, wait for the answer, and end it."""
+class Start(NamedTuple):
+    """The cost of a server's start: seconds by the clock and of the processor, and resident memory."""
+
+    wall: float
+    processor: float
+    mib: float
+
+
+def start_of(command: list[str], data_dir: Path, requests: Sequence[Mapping[str, object]]) -> Start:
+    """Start a server, wait for the answer of each request, and end it."""
     begin = time.perf_counter()
     with server(command, data_dir) as process:
-        ask(process, INITIALIZE)
-        return time.perf_counter() - begin
+        for request in requests:
+            ask(process, request)
+        wall, figures = time.perf_counter() - begin, psutil.Process(process.pid)
+        times = figures.cpu_times()
+        return Start(wall, times.user + times.system, figures.memory_info().rss / 2**20)
 
 
 def memory_of_server(data_dir: Path, calls: int) -> str:

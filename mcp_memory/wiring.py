@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.feed import Feeding
     from mcp_memory.services.status.integrity_check import Examining
     from mcp_memory.services.status.overview import Inspecting
-    from mcp_memory.stores.follower import Follower
-    from mcp_memory.stores.vectors.chroma import ChromaVectorStore, Place
+
     from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 SOURCE_THREADS = 4
@@ -349,12 +348,12 @@ class Wiring:
 
         return ExactVectorStore(follower, self._embedder.id, embedder_mismatch)
 
-    def _place(self) -> Place:
+    def _place(self) -> IndexPlace:
         """Where the settings want the index behind search by meaning."""
-        from mcp_memory.stores.vectors.chroma import Place
+        from mcp_memory.stores.vectors.chroma import IndexPlace
 
         settings, key = self.settings, self.settings.chroma_api_key
-        return Place(
+        return IndexPlace(
             mode=settings.chroma,
             root=str(settings.data_dir.absolute() / INDEX_FOLDER),  # Its process works elsewhere.
             embedder=self._embedder.id,

@@ -23,8 +23,8 @@ from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.ports import Vectors
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
-from mcp_memory.stores.vectors.chroma import ChromaVectorStore, Place, store, sync_thread
-from mcp_memory.stores.vectors.chroma.failure import IndexFailure
+from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace, store, sync_thread
+from mcp_memory.stores.vectors.chroma.location import IndexFailure
 from mcp_memory.stores.vectors.chroma.worker import Worker
 from mcp_memory.stores.vectors.chroma.worker_process import ChromaProcess, Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -112,7 +112,7 @@ class Memory:
         self.records = SqliteRecordStore(folder, embedder, lambda: 1000.0)
         self.exact = ExactVectorStore(Follower(self.records), embedder, mismatch)
         given: dict[str, Any] = {"mode": "embedded", "root": str(self.index_folder), "embedder": embedder, **place}
-        where = Place(**given)
+        where = IndexPlace(**given)
         self.store = ChromaVectorStore(self.exact, where, self.records.identity, connecting, least_vectors)
 
     def add(self, *vectors: Vectors, scope: str = SCOPE) -> list[str]:

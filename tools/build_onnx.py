@@ -23,7 +23,7 @@ from onnx import ModelProto
 from quantisation import Floats
 from tokenizers import Tokenizer
 
-from mcp_memory.encoders.onnx_session import open_session
+from mcp_memory.encoders.embed_minilm import open_session
 
 OFFICIAL_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # the file's published LFS id
 CALIBRATION = Path(__file__).with_name("calibration.txt")

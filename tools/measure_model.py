@@ -24,7 +24,7 @@ from build_onnx import build_float32, load_tokenizer
 from numpy.typing import NDArray
 
 from mcp_memory.encoders import embed_minilm
-from mcp_memory.encoders.onnx_session import open_session
+from mcp_memory.encoders.embed_minilm import open_session
 
 Vector = NDArray[np.float32]
 Encode = Callable[[str], Vector]

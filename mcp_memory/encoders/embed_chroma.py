@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from mcp_memory.encoders.chroma_functions import ChosenFunction, EmbeddingFunction, make_function
-from mcp_memory.encoders.remote_calls import Clock, RemoteCalls
+from mcp_memory.encoders.remote_calls import MonotonicClock, RemoteCalls
 from mcp_memory.encoders.windows import window_bounds
 from mcp_memory.errors import StoreUnavailable
 
@@ -50,7 +50,7 @@ class ChromaEmbedder:
         timeout_seconds: float,
         batch: int,
         window_characters: int,
-        clock: Clock = time.monotonic,
+        clock: MonotonicClock = time.monotonic,
     ) -> None:
         """`timeout_seconds` bounds one request with its repetitions; `batch` is the most windows of one request."""
         self._chosen = function

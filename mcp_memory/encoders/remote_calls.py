@@ -20,13 +20,13 @@ _WORTH_REPEATING = frozenset({408, 409, 425, 429})
 _REFUSALS_OF_THE_INPUT = frozenset({400, 413, 422})
 
 _Answer = TypeVar("_Answer")
-Clock = Callable[[], float]
+MonotonicClock = Callable[[], float]
 
 
 class RemoteCalls:
     """Calls of one service, which `name` and `key_variable` describe in errors. Thread-safe."""
 
-    def __init__(self, name: str, timeout_seconds: float, clock: Clock = time.monotonic) -> None:
+    def __init__(self, name: str, timeout_seconds: float, clock: MonotonicClock = time.monotonic) -> None:
         self._name = name
         self._timeout_seconds = timeout_seconds
         self._clock = clock

@@ -21,7 +21,7 @@ _READ = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class SecretCandidate:
     """A value, the name that it is assigned to where there is one ("DB_PASSWORD"), and the character that follows."""
 
     value: str
@@ -104,15 +104,15 @@ def is_placeholder(value: str) -> bool:
     return steps > _REGULAR * len(letters) or (len(letters) >= _SHORTEST_RANDOM_KEY and len(set(letters)) <= _FEW)
 
 
-def _is_issued(found: Candidate) -> bool:
+def _is_issued(found: SecretCandidate) -> bool:
     return not is_placeholder(found.value)
 
 
-def _is_any(found: Candidate) -> bool:
+def _is_any(found: SecretCandidate) -> bool:
     return not (is_placeholder(found.value) or _REFERENCE.match(found.value) or found.value.lower() in _STANDING_IN)
 
 
-def _is_password(found: Candidate) -> bool:
+def _is_password(found: SecretCandidate) -> bool:
     """Short ones count only where a password is named: `edge_key="attr1"` is none."""
     if not _is_value(found):
         return False
@@ -121,27 +121,27 @@ def _is_password(found: Candidate) -> bool:
     return _is_mixed(found.value) or _is_unreadable(found.value)
 
 
-def _is_spoken(found: Candidate) -> bool:
+def _is_spoken(found: SecretCandidate) -> bool:
     """What a sentence calls a password: "p4ss-word!" and not "at-least-12-chars", "required." or "2026-11-22"."""
     value = found.value.rstrip(".,;:!?")
-    return len(value) >= _SHORTEST_SPOKEN and _is_password(Candidate(value=value, after=found.after))
+    return len(value) >= _SHORTEST_SPOKEN and _is_password(SecretCandidate(value=value, after=found.after))
 
 
-def _is_random(found: Candidate) -> bool:
+def _is_random(found: SecretCandidate) -> bool:
     return _is_spoken(found) and _is_unreadable(found.value)
 
 
-def _is_key(found: Candidate) -> bool:
+def _is_key(found: SecretCandidate) -> bool:
     if len(found.value) < _SHORTEST_RANDOM_KEY or not _is_value(found):
         return False
     return _is_unreadable(found.value) or bool(_UUID.fullmatch(found.value))
 
 
-def _is_numbered(found: Candidate) -> bool:
+def _is_numbered(found: SecretCandidate) -> bool:
     return any(map(str.isdigit, found.value)) and not is_placeholder(found.value)
 
 
-JUDGES: Mapping[str, Callable[[Candidate], bool]] = {
+JUDGES: Mapping[str, Callable[[SecretCandidate], bool]] = {
     "issued": _is_issued,
     "any": _is_any,
     "numbered": _is_numbered,
@@ -153,7 +153,7 @@ JUDGES: Mapping[str, Callable[[Candidate], bool]] = {
 """By the words that rules use; `secret_rules.toml` says what each means. A value is cut to `LONGEST` beforehand."""
 
 
-def _is_value(found: Candidate) -> bool:
+def _is_value(found: SecretCandidate) -> bool:
     """Nothing that code, configurations and sentences hold where others hold a secret."""
     return (
         _is_any(found)

@@ -12,7 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from mcp_memory.language.secret_values import JUDGES, LONGEST, Candidate
+from mcp_memory.language.secret_values import JUDGES, LONGEST, SecretCandidate
 
 RULES = Path(__file__).with_name("secret_rules.toml")
 _EDGE = r"(?:^|\W|\\[abfnrtv]|%[0-9A-Fa-f]{2})"
@@ -55,12 +55,12 @@ class _Library(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class SecretRule:
     """What a kind of secret looks like. The last group of the form that takes part is the secret."""
 
     kind: str
     form: str
-    judge: Callable[[Candidate], bool]
+    judge: Callable[[SecretCandidate], bool]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -70,16 +70,16 @@ class _Cut:
     rule: int
 
 
-def read_rules(path: Path = RULES) -> Sequence[Rule]:
+def read_rules(path: Path = RULES) -> Sequence[SecretRule]:
     """The rules of a file, those of issuers first: where two find the same, the kind of the first is shown."""
     tables = tomllib.loads(path.read_text("utf-8"))
     issued = [
-        Rule(kind=each["kind"], form=f"{_EDGE}({form})", judge=JUDGES[each.get("value", "issued")])
+        SecretRule(kind=each["kind"], form=f"{_EDGE}({form})", judge=JUDGES[each.get("value", "issued")])
         for each in tables["issued"]
         for form in each["forms"]
     ]
     placed = [
-        Rule(kind=each["kind"], form=form, judge=JUDGES[each["value"]])
+        SecretRule(kind=each["kind"], form=form, judge=JUDGES[each["value"]])
         for each in tables["placed"]
         for form in each["forms"]
     ]
@@ -112,7 +112,7 @@ class SecretRedactor:
 
 
 class _Finder:
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[SecretRule]) -> None:
         library = cast("_Library", import_module("re2"))
         options = library.Options()
         options.max_mem = _MEMORY
@@ -150,8 +150,8 @@ class _Finder:
                     yield _Cut(start, end, index)
 
 
-def _candidate(data: bytes, start: int, end: int, named: tuple[int, int]) -> Candidate:
-    return Candidate(
+def _candidate(data: bytes, start: int, end: int, named: tuple[int, int]) -> SecretCandidate:
+    return SecretCandidate(
         value=data[start : min(end, start + LONGEST)].decode("utf-8", "ignore"),
         name=data[slice(*named)][-LONGEST:].decode("utf-8", "ignore"),
         after=data[end : end + 1].decode("latin-1"),

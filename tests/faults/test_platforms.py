@@ -14,8 +14,8 @@ import pytest
 
 from mcp_memory.stores.records.data_folder import network_file_system
 from mcp_memory.stores.records.database import Database
-from mcp_memory.stores.vectors.chroma.failure import IndexFailure
 from mcp_memory.stores.vectors.chroma.index_folder import read_json, translated_system_errors, write_json
+from mcp_memory.stores.vectors.chroma.location import IndexFailure
 
 
 @dataclass(frozen=True)

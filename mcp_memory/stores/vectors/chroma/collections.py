@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mcp_memory.shielded_chroma import import_chromadb
-from mcp_memory.stores.vectors.chroma.failure import IndexFailure
-from mcp_memory.stores.vectors.chroma.location import SERVER_BATCH, Place, record_of
+from mcp_memory.stores.vectors.chroma.location import SERVER_BATCH, IndexFailure, IndexPlace, record_of
 
 if TYPE_CHECKING:
     from chromadb.api.client import Client
@@ -35,7 +34,7 @@ def chroma_version() -> str:
 class ChromaCollections:
     """The collections whose names begin with the place's prefix. Not thread-safe."""
 
-    def __init__(self, place: Place, directory: str) -> None:
+    def __init__(self, place: IndexPlace, directory: str) -> None:
         """Open the store. Raises IndexFailure where it cannot be opened or reached."""
         self._place = place
         self._known: dict[str, Collection] = {}
@@ -128,7 +127,7 @@ class ChromaCollections:
         return self._known[name]
 
 
-def _client(place: Place, directory: str) -> Client:
+def _client(place: IndexPlace, directory: str) -> Client:
     chromadb = import_chromadb()
     settings: Any = chromadb.Settings()
     if place.mode == "embedded":
@@ -144,7 +143,7 @@ def _client(place: Place, directory: str) -> Client:
     return chromadb.HttpClient(url.hostname or "", port, is_secure, headers, settings, **scope)
 
 
-def _configuration(place: Place) -> CreateCollectionConfiguration:
+def _configuration(place: IndexPlace) -> CreateCollectionConfiguration:
     if place.mode == "cloud":
         return {"spann": {"space": "cosine"}}
     return {
@@ -159,7 +158,7 @@ def _configuration(place: Place) -> CreateCollectionConfiguration:
 
 
 @contextmanager
-def _translated(place: Place) -> Generator[None]:
+def _translated(place: IndexPlace) -> Generator[None]:
     """Turn whatever Chroma raises into IndexFailure.
 
     Chroma raises its own errors, its HTTP client's, the system's, plain ValueErrors, and a BaseException when its Rust

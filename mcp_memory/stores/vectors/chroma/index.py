@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mcp_memory.stores.vectors.chroma.failure import IndexFailure
-from mcp_memory.stores.vectors.chroma.location import Place
+from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 from mcp_memory.stores.vectors.chroma.open_index import Standing
-from mcp_memory.stores.vectors.chroma.pipe_frames import Fields
-from mcp_memory.stores.vectors.chroma.worker_process import Link
+from mcp_memory.stores.vectors.chroma.worker_process import Fields, Link
 
 if TYPE_CHECKING:
     from mcp_memory.domain.retrieval.queries import Vector
@@ -23,13 +21,13 @@ CALL_SECONDS = 30.0
 """For anything but a query: after this the process counts as hung."""
 
 
-class Index:
+class IndexClient:
     """One opened index. Raises IndexFailure from any method; thread-safe."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    def open(self, place: Place, *, fresh: bool, erased: int = 0) -> Standing:
+    def open(self, place: IndexPlace, *, fresh: bool, erased: int = 0) -> Standing:
         """Open it. What is begun anew, as where it is `fresh`, holds nothing of what was erased up to that change."""
         fields = {"do": "open", "place": asdict(place), "fresh": fresh, "erased": erased}
         return Standing(**self._call(fields, seconds=OPEN_SECONDS))

@@ -1,10 +1,13 @@
-"""Index directories: which is whose, whether one can be trusted, and that nothing erased stays. Knows no Chroma.
+"""Index directories: their owners, whether one can be trusted, and that nothing erased stays. Knows no Chroma.
 
 Each process has a directory for itself, guarded by a kernel lock that falls with the process. The lock file lies
 beside the directory, which can so be deleted whole. What a directory holds is on trust only while its state says
 `clean` and its files are as they were then: Chroma killed while it writes may leave files that it cannot open.
+
+On a Chroma server a lease says which of a memory's processes writes.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -18,8 +21,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from mcp_memory.bounded_files import file_identity
-from mcp_memory.stores.vectors.chroma.failure import IndexFailure
-from mcp_memory.stores.vectors.chroma.location import FORMAT
+from mcp_memory.stores.vectors.chroma.location import FORMAT, IndexFailure, IndexPlace
 
 SLOTS = 32
 UNUSED_SECONDS = 14 * 86_400
@@ -255,3 +257,41 @@ def translated_system_errors() -> Generator[None]:
         yield
     except OSError as error:
         raise IndexFailure(f"Index directories cannot be written: {error.strerror}.", keep=True) from error
+
+
+class Lease:
+    """The right to write, for as long as the process lives; whoever has it says how far the others can trust."""
+
+    def __init__(self, place: IndexPlace) -> None:
+        parts = (str(FORMAT), place.mode, place.url, place.tenant, place.database, place.prefix, place.embedder)
+        content = "\0".join(part or "" for part in parts)
+        name = f"server-{hashlib.blake2b(content.encode(), digest_size=8).hexdigest()}"
+        self._lock_file = lock_beside(Path(place.root) / name)
+        self._state_file = Path(place.root) / f"{name}.json"
+        self._lock: FileLock | None = None
+
+    def take(self) -> bool:
+        """True where this process writes, from now on or since before. Raises IndexFailure where locks do not work."""
+        if self._lock is None:
+            with translated_system_errors():
+                self._lock_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = try_lock(self._lock_file)
+        return self._lock is not None
+
+    @property
+    def applied(self) -> int:
+        """The newest change that the server is known to hold; 0 where nothing is known."""
+        read: Any = read_json(self._state_file)
+        try:
+            return int(read["applied"])
+        except (TypeError, KeyError, ValueError):
+            return 0
+
+    def publish(self, applied: int) -> None:
+        with translated_system_errors():
+            write_json(self._state_file, {"applied": applied})
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None

@@ -15,8 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from mcp_memory.ports import Finding, IndexDifference, IndexDirectory, RecordStore
-from mcp_memory.stores.vectors.chroma.failure import IndexFailure
-from mcp_memory.stores.vectors.chroma.index import Index
+from mcp_memory.stores.vectors.chroma.index import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import (
     SlotState,
     Stamp,
@@ -27,7 +26,7 @@ from mcp_memory.stores.vectors.chroma.index_folder import (
     translated_system_errors,
     try_lock,
 )
-from mcp_memory.stores.vectors.chroma.location import Place, key_of, record_of
+from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace, key_of, record_of
 from mcp_memory.stores.vectors.chroma.store import unneeded
 from mcp_memory.stores.vectors.chroma.worker_process import Link, process_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -44,7 +43,7 @@ class ChromaExaminer:
         self,
         records: RecordStore,
         exact: ExactVectorStore,
-        place: Place,
+        place: IndexPlace,
         connect: Callable[[], Link] | None = None,
         least_vectors: int = 0,
     ) -> None:
@@ -126,7 +125,7 @@ class ChromaExaminer:
         if not state.applied:
             return ""  # It does not claim to hold anything.
         try:
-            with self._copied(path) as root, closing(Index(self._connect())) as index:
+            with self._copied(path) as root, closing(IndexClient(self._connect())) as index:
                 place = replace(self._place, mode="embedded", root=str(root))
                 if index.open(place, fresh=False).applied != state.applied:
                     return _DAMAGED  # That it was, shows in that it was emptied.
@@ -162,7 +161,7 @@ class ChromaExaminer:
         part = f"Chroma {'Cloud' if self._place.mode == 'cloud' else 'server'}"
         place = self._place.of_memory(self._records.identity)
         try:
-            with closing(Index(self._connect())) as index:
+            with closing(IndexClient(self._connect())) as index:
                 standing = index.open(place, fresh=False)
                 wrong = _told(self._difference(index, place, standing.applied))
                 if not wrong:
@@ -178,7 +177,7 @@ class ChromaExaminer:
             return Finding(part=part, state="wrong", says=str(failure), remedy=remedy)
         return Finding(part=part, state="mended", says=f"{wrong}; emptied, and the next server fills it anew")
 
-    def _difference(self, index: Index, place: Place, applied: int) -> IndexDifference:
+    def _difference(self, index: IndexClient, place: IndexPlace, applied: int) -> IndexDifference:
         """How it differs from the truth as it was at that change; what changed since is left out."""
         everything = [(name, key) for name in index.names() for key in index.keys(name)]
         self._exact.catch_up()  # A server may have written meanwhile what was stored meanwhile.

@@ -1,4 +1,4 @@
-"""Where an index lies, and what its collections and keys are called. Knows neither Chroma nor the truth."""
+"""The place of an index, the names of its collections and keys, and its failure. Knows neither Chroma nor the truth."""
 
 from __future__ import annotations
 
@@ -7,9 +7,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from mcp_memory.errors import StoreUnavailable
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+class IndexFailure(StoreUnavailable):
+    """The index cannot be asked at present: it is broken, gone, or does not answer.
+
+    With `keep`, what it holds is not in doubt, as where no directory could be had or a server could not be reached.
+    """
+
+    def __init__(self, reason: str, *, keep: bool = False) -> None:
+        super().__init__(reason)
+        self.keep = keep
+
 
 Mode = Literal["off", "embedded", "http", "cloud"]
 FORMAT = 1
@@ -20,7 +34,7 @@ _DIGEST_BYTES = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class IndexPlace:
     """An index: none, in a directory of this process's own, or on a server.
 
     `root` holds the directories and the locks. Where no tenant or database is named, Chroma's own defaults hold.
@@ -44,7 +58,7 @@ class Place:
         """True for a server, which other processes and other memories use too."""
         return self.mode in ("http", "cloud")
 
-    def of_memory(self, identity: Callable[[], str]) -> Place:
+    def of_memory(self, identity: Callable[[], str]) -> IndexPlace:
         """Where a server may hold several memories, the collections are named after this one; else nothing changes."""
         return replace(self, prefix=f"{self.prefix}{identity()}-") if self.is_shared else self
 

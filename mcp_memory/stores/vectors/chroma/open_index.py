@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from mcp_memory.stores.vectors.chroma.collections import ChromaCollections, chroma_version
-from mcp_memory.stores.vectors.chroma.failure import IndexFailure
-from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, Stamp
-from mcp_memory.stores.vectors.chroma.lease import Lease
-from mcp_memory.stores.vectors.chroma.location import Place
+from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, Lease, Stamp
+from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +50,7 @@ class Holding(Protocol):
     def close(self) -> None: ...
 
 
-def hold(place: Place, *, fresh: bool, erased: int) -> Holding:
+def hold(place: IndexPlace, *, fresh: bool, erased: int) -> Holding:
     """Open the place, emptied where it is `fresh`. Raises IndexFailure."""
     return ServerPart(place) if place.is_shared else OwnDirectory(place, fresh=fresh, erased=erased)
 
@@ -60,7 +58,7 @@ def hold(place: Place, *, fresh: bool, erased: int) -> Holding:
 class OwnDirectory:
     """Chroma embedded, in the first directory that nobody else has."""
 
-    def __init__(self, place: Place, *, fresh: bool, erased: int) -> None:
+    def __init__(self, place: IndexPlace, *, fresh: bool, erased: int) -> None:
         folder = IndexFolder(Path(place.root))
         self._place = place
         self._slot = folder.take()
@@ -120,7 +118,7 @@ def _undone_by(undo: Callable[[], None]) -> Generator[None]:
 class ServerPart:
     """A Chroma server, which one process of each memory writes and all of them ask."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: IndexPlace) -> None:
         self._lease = Lease(place)
         self.collections = ChromaCollections(place, "")
 

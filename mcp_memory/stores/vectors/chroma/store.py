@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Literal
 
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports import IndexDifference, IndexState, UsualCosine
-from mcp_memory.stores.vectors.chroma.failure import IndexFailure
-from mcp_memory.stores.vectors.chroma.index import Index
+from mcp_memory.stores.vectors.chroma.index import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, size_of
-from mcp_memory.stores.vectors.chroma.location import SERVER_BATCH, Place, record_of
+from mcp_memory.stores.vectors.chroma.location import SERVER_BATCH, IndexFailure, IndexPlace, record_of
 from mcp_memory.stores.vectors.chroma.sync_thread import Follower, View
 from mcp_memory.stores.vectors.chroma.worker_process import Link, process_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore, best_first
@@ -49,7 +48,7 @@ class ChromaVectorStore:
     def __init__(
         self,
         exact: ExactVectorStore,
-        place: Place,
+        place: IndexPlace,
         identity: Callable[[], str],
         connect: Callable[[], Link] | None = None,
         least_vectors: int = 0,
@@ -163,7 +162,7 @@ class ChromaVectorStore:
             return "not needed" if self._is_wanted else "off"
         return "failed" if self._follower.failure and self._follower.filler is None else "building"
 
-    def _own_place(self) -> Place:
+    def _own_place(self) -> IndexPlace:
         return self._place.of_memory(self._identity)
 
     def _ask(
@@ -217,7 +216,7 @@ class ChromaVectorStore:
             if view is not None:
                 view.index.erase(record_ids)
                 return
-            with closing(Index(self._connect())) as index:
+            with closing(IndexClient(self._connect())) as index:
                 index.open(self._own_place(), fresh=False)
                 index.erase(record_ids)
         except IndexFailure as failure:

@@ -1,18 +1,68 @@
-"""Brings one opened index to what the truth holds: compares it once, then applies what changes. Knows no thread."""
+"""Brings one opened index to what the truth holds: compares its keys once, then applies what changes. No threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mcp_memory.ports import IndexDifference
-from mcp_memory.stores.vectors.chroma.index import Index
-from mcp_memory.stores.vectors.chroma.key_diff import Ledger
-from mcp_memory.stores.vectors.chroma.location import Place, key_of
+from mcp_memory.stores.vectors.chroma.index import IndexClient
+from mcp_memory.stores.vectors.chroma.location import IndexPlace, key_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 if TYPE_CHECKING:
     from mcp_memory.domain.retrieval.queries import Vector
+    from mcp_memory.ports import Vectors
+    from mcp_memory.stores.vectors.exact import LastChange
+
+
+@dataclass(slots=True)
+class KeyChanges:
+    """Changes to collections, by name. What is put goes first: a record that moves is never nowhere."""
+
+    put: dict[str, dict[str, Vector]] = field(default_factory=dict[str, "dict[str, Vector]"])
+    delete: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+    @property
+    def touched(self) -> set[str]:
+        return self.put.keys() | self.delete.keys()
+
+
+class HeldKeys:
+    """Not thread-safe. Collections are named by `collection`, given a scope."""
+
+    def __init__(self, collection: Callable[[str], str]) -> None:
+        self._collection = collection
+        self._held: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+    def __len__(self) -> int:
+        """How many records the index holds."""
+        return len(self._held)
+
+    def note(self, name: str, record_id: str, vectors: Vectors) -> dict[str, Vector]:
+        """Hold a record in that collection; what it holds there, by key."""
+        keyed = {key_of(record_id, vector): vector for vector in vectors}
+        self._held[record_id] = (name, tuple(keyed))
+        return keyed
+
+    def step(self, changes: Iterable[LastChange]) -> KeyChanges:
+        """What brings the index from what it holds to what became of these records; held from now on."""
+        step = KeyChanges()
+        for change in changes:
+            old_name, old_keys = self._held.pop(change.id, ("", ()))
+            new: Mapping[str, Vector] = {}
+            name = ""
+            if change.scope is not None and change.vectors is not None:
+                name = self._collection(change.scope)
+                new = self.note(name, change.id, change.vectors)
+            known = old_keys if name == old_name else ()
+            if added := {key: vector for key, vector in new.items() if key not in known}:
+                step.put.setdefault(name, {}).update(added)
+            if gone := [key for key in old_keys if name != old_name or key not in new]:
+                step.delete.setdefault(old_name, []).extend(gone)
+        return step
+
 
 BATCH = 300
 """Records a write: what Chroma Cloud takes where each has one vector. An erasure waits for one write to end."""
@@ -24,12 +74,14 @@ class Filler:
     `is_interrupted` is asked between writes: where it is true, they stop.
     """
 
-    def __init__(self, exact: ExactVectorStore, place: Place, index: Index, is_interrupted: Callable[[], bool]) -> None:
+    def __init__(
+        self, exact: ExactVectorStore, place: IndexPlace, index: IndexClient, is_interrupted: Callable[[], bool]
+    ) -> None:
         self._exact = exact
         self._place = place
         self._index = index
         self._is_interrupted = is_interrupted
-        self._ledger: Ledger | None = None
+        self._held_keys: HeldKeys | None = None
         self._applied = 0
         self.standing = index.standing()
 
@@ -41,7 +93,7 @@ class Filler:
     @property
     def records(self) -> int:
         """How many records are known to be in it; 0 where another process writes it."""
-        return 0 if self._ledger is None else len(self._ledger)
+        return 0 if self._held_keys is None else len(self._held_keys)
 
     @property
     def must_clear(self) -> bool:
@@ -55,7 +107,7 @@ class Filler:
         """Empty the index, where this process is the one that writes it."""
         if self.standing.writes:
             self._index.clear()
-            self._ledger = None
+            self._held_keys = None
             self.standing = self._index.standing()
 
     def catch_up(self) -> bool:
@@ -65,9 +117,9 @@ class Filler:
         if self.must_clear:
             return False
         if not self.standing.writes:
-            self._ledger = None
+            self._held_keys = None
             return True
-        return self._compare(revision) if self._ledger is None else self._apply(self._ledger, revision)
+        return self._compare(revision) if self._held_keys is None else self._apply(self._held_keys, revision)
 
     def differences(self) -> Mapping[str, IndexDifference]:
         """By scope, how the index differs from the truth; scopes without a difference are left out."""
@@ -82,7 +134,7 @@ class Filler:
 
     def _compare(self, revision: int) -> bool:
         """Look at every key there is: nothing has to be believed of an index that was written at another time."""
-        ledger = Ledger(self._place.collection)
+        ledger = HeldKeys(self._place.collection)
         scopes = {self._place.collection(scope): (scope, ids) for scope, ids in self._exact.live_ids().items() if ids}
         if foreign := set(self._index.names()) - scopes.keys():
             self._index.drop(foreign)
@@ -90,10 +142,10 @@ class Filler:
             if not self._fill(ledger, name, scope, record_ids):
                 return False
         self._rest(revision, scopes.keys())
-        self._ledger = ledger
+        self._held_keys = ledger
         return True
 
-    def _fill(self, ledger: Ledger, name: str, scope: str, record_ids: Sequence[str]) -> bool:
+    def _fill(self, ledger: HeldKeys, name: str, scope: str, record_ids: Sequence[str]) -> bool:
         """Put into a collection what it lacks, and take out what it should not hold. False where interrupted."""
         extra = set(self._index.keys(name))
         for start in range(0, len(record_ids), BATCH):
@@ -110,7 +162,7 @@ class Filler:
             self._index.delete(name, extra)
         return True
 
-    def _apply(self, ledger: Ledger, revision: int) -> bool:
+    def _apply(self, ledger: HeldKeys, revision: int) -> bool:
         """Apply what changed, oldest first. False where interrupted."""
         touched: set[str] = set()
         while changes := self._exact.changes(self._applied, BATCH):

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.stores.vectors.chroma.failure import IndexFailure
-from mcp_memory.stores.vectors.chroma.index import Index
-from mcp_memory.stores.vectors.chroma.location import Place
+from mcp_memory.stores.vectors.chroma.index import IndexClient
+from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 from mcp_memory.stores.vectors.chroma.sync import Filler
 from mcp_memory.stores.vectors.chroma.worker_process import Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -30,8 +29,8 @@ _log = logging.getLogger(__name__)
 class View:
     """An index that may be asked: it holds everything up to `applied`. Another `generation` is another index."""
 
-    index: Index
-    place: Place
+    index: IndexClient
+    place: IndexPlace
     applied: int
     generation: object
     turn: int
@@ -41,7 +40,7 @@ class View:
 class Follower:
     """Thread-safe. Nothing happens before `start`."""
 
-    def __init__(self, exact: ExactVectorStore, place: Callable[[], Place], connect: Callable[[], Link]) -> None:
+    def __init__(self, exact: ExactVectorStore, place: Callable[[], IndexPlace], connect: Callable[[], Link]) -> None:
         self._exact = exact
         self._place = place
         self._connect = connect
@@ -50,7 +49,7 @@ class Follower:
         self._wake, self._closing, self._rebuild_asked = threading.Event(), threading.Event(), threading.Event()
         self._turn = 0
         self._up_since = float("inf")
-        self._index: Index | None = None
+        self._index: IndexClient | None = None
         self._doubt: IndexFailure | None = None
         self._is_distrusted = False
         self.view: View | None = None
@@ -134,7 +133,7 @@ class Follower:
         """Serve one index until it has to make room for a new one or this is closed. Raises StoreUnavailable."""
         place = self._place()
         self._exact.catch_up()
-        index = Index(self._connect())
+        index = IndexClient(self._connect())
         with self._changed:
             self._index = index  # From here on, `close` ends it.
         index.open(place, fresh=self._is_distrusted, erased=self._exact.newest_erasure)

@@ -18,10 +18,9 @@ from typing import IO, Any, NoReturn
 import numpy as np
 import psutil
 
-from mcp_memory.stores.vectors.chroma.failure import IndexFailure
-from mcp_memory.stores.vectors.chroma.location import Place
+from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 from mcp_memory.stores.vectors.chroma.open_index import Holding, hold
-from mcp_memory.stores.vectors.chroma.pipe_frames import Fields, read_frame, write_frame
+from mcp_memory.stores.vectors.chroma.worker_process import Fields, read_frame, write_frame
 
 _URGENT, _USUAL = 0, 1
 _NICENESS = 10
@@ -41,7 +40,7 @@ class Worker:
         """The answer to a message. Raises IndexFailure."""
         if fields["do"] == "open":
             self.close()
-            self._held = hold(Place(**fields["place"]), fresh=fields["fresh"], erased=fields["erased"])
+            self._held = hold(IndexPlace(**fields["place"]), fresh=fields["fresh"], erased=fields["erased"])
         if self._held is None:
             raise IndexFailure("The index is not open.")
         self._held.check()

@@ -1,8 +1,13 @@
-"""The index process seen from the server: started, asked with deadlines, ended. Knows no operation."""
+"""The index process seen from the server: started, asked with deadlines, ended. Knows no operation.
+
+Messages are frames of named values and raw bytes, over a pair of pipes; the worker reads and writes the same.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
+import struct
 import subprocess
 import sys
 import threading
@@ -15,9 +20,30 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from mcp_memory.isolated_python import environment_for_child, isolated_command
-from mcp_memory.stores.vectors.chroma.failure import IndexFailure
-from mcp_memory.stores.vectors.chroma.location import Place
-from mcp_memory.stores.vectors.chroma.pipe_frames import Fields, read_frame, write_frame
+from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
+
+Fields = Mapping[str, Any]
+_LENGTHS = struct.Struct("<II")
+
+
+def write_frame(stream: IO[bytes], fields: Fields, body: bytes = b"") -> None:
+    """Write a message and flush it. Raises OSError or ValueError where nobody reads any more."""
+    head = json.dumps(fields).encode()
+    stream.write(_LENGTHS.pack(len(head), len(body)) + head + body)
+    stream.flush()
+
+
+def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
+    """The next message, or None at the end, also where it comes in the middle of one."""
+    lengths = stream.read(_LENGTHS.size)
+    if len(lengths) < _LENGTHS.size:
+        return None
+    head_size, body_size = _LENGTHS.unpack(lengths)
+    rest = stream.read(head_size + body_size)
+    if len(rest) < head_size + body_size:
+        return None
+    return json.loads(rest[:head_size]), rest[head_size:]
+
 
 _WORKER = "mcp_memory.stores.vectors.chroma.worker"
 _LEAVING_SECONDS = 2.0
@@ -38,7 +64,7 @@ class Link(Protocol):
     def close(self) -> None: ...
 
 
-def process_of(place: Place) -> Callable[[], Link]:
+def process_of(place: IndexPlace) -> Callable[[], Link]:
     """Starts an index process for this place, in the folder of the memory that the index belongs to."""
     return partial(ChromaProcess, Path(place.root).parent)
 

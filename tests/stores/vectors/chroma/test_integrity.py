@@ -12,7 +12,7 @@ import pytest
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports import Finding
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.vectors.chroma import Place
+from mcp_memory.stores.vectors.chroma import IndexPlace
 from mcp_memory.stores.vectors.chroma.index_folder import SLOTS, try_lock, write_json
 from mcp_memory.stores.vectors.chroma.integrity import ChromaExaminer
 from mcp_memory.stores.vectors.chroma.worker_process import Link
@@ -52,7 +52,7 @@ def examiner(
     memory: Memory, connect: Callable[[], Link] | None = DirectLink, least_vectors: int = 0, **place: Any
 ) -> ChromaExaminer:
     exact = ExactVectorStore(Follower(memory.records), EMBEDDER, mismatch)
-    own = Place(mode="embedded", root=str(memory.index_folder), embedder=EMBEDDER)
+    own = IndexPlace(mode="embedded", root=str(memory.index_folder), embedder=EMBEDDER)
     return ChromaExaminer(memory.records, exact, replace(own, **place), connect, least_vectors)
 
 
@@ -206,7 +206,7 @@ def test_what_cannot_be_told_is_no_verdict(left: Memory) -> None:
     for lock in locks:
         lock.release()
     exact = ExactVectorStore(Follower(left.records), "another", mismatch)
-    place = Place(mode="embedded", root=str(left.index_folder), embedder="another")
+    place = IndexPlace(mode="embedded", root=str(left.index_folder), embedder="another")
     with pytest.raises(EmbedderMismatch):
         list(ChromaExaminer(left.records, exact, place, DirectLink).examine(mend=True))
     assert examined(left)[0][1] == "ok"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.stores.vectors.chroma.failure import IndexFailure
+from mcp_memory.stores.vectors.chroma.location import IndexFailure
 from mcp_memory.stores.vectors.chroma.worker_process import ChromaProcess
 
 if sys.platform == "win32":
