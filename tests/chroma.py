@@ -29,6 +29,7 @@ from mcp_memory.stores.vectors.chroma.worker import Worker
 from mcp_memory.stores.vectors.chroma.worker_process import ChromaProcess, Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 from tests.contract.conftest import BLANK
+from tests.forked import ForkedProcess
 
 ROOT = Path(__file__).parents[1]
 EMBEDDER = "test-embedder"
@@ -300,11 +301,13 @@ class Peer:
 
     def __init__(self, folder: Path, *, cwd: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
         code = "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from tests.chroma import peer; peer()"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", code, str(folder), json.dumps([str(ROOT), *sys.path])],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=cwd,
-            env={**os.environ, **(environment or {})},
-        )  # fmt: skip
+        arguments = (str(folder), json.dumps([str(ROOT), *sys.path]))
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        if cwd is None and environment is None:
+            self.process = ForkedProcess(*arguments, code=code, **pipes)
+        else:
+            command = [sys.executable, "-c", code, *arguments]
+            self.process = subprocess.Popen(command, cwd=cwd, env={**os.environ, **(environment or {})}, **pipes)
 
     def tell(self, command: str, *arguments: Any) -> None:
         assert self.process.stdin is not None

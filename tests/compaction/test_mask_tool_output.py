@@ -161,9 +161,9 @@ def test_where_there_is_little_room_only_the_errors_are_kept() -> None:
 def test_a_megabyte_takes_milliseconds(output: str) -> None:
     arguments = json.dumps({"path": "y" * 1_000_000})
     log = a_session(output, failed=True, arguments=arguments)
-    began = time.perf_counter()
+    began = time.process_time()
     assert the_mask(log).tokens < 300
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 @given(random_logs(), random_options)

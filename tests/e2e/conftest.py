@@ -15,7 +15,7 @@ import pytest
 
 from tests.forked import ForkedProcess
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 HANDSHAKE = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},

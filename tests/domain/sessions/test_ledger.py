@@ -110,10 +110,10 @@ def test_any_text_is_read(text: str) -> None:
 )
 def test_a_million_characters_of_anything_are_read_in_no_time(part: str) -> None:
     """D6.1: no pattern backtracks, whatever a tool prints."""
-    began = time.perf_counter()
+    began = time.process_time()
     exact_in((part * 1_000_000)[:1_000_000])
     values_in((part * 1_000_000)[:1_000_000], 5)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_the_beginning_and_the_end_of_a_long_text_are_read() -> None:

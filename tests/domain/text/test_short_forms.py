@@ -169,9 +169,9 @@ def test_a_text_that_is_long_by_its_blanks_alone_keeps_all_its_words() -> None:
 def test_of_a_text_of_megabytes_only_the_ends_are_read() -> None:
     """C2.1: the first and the last sentences are, and it takes no longer than for a hundredth of it."""
     text = "The import began at nine. " + "And so on and so forth it went. " * 160_000 + "It failed because of row 7."
-    started = time.perf_counter()
+    started = time.process_time()
     forms = short_forms(text, COUNTER.count, COUNTER.truncate)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert forms.summary.startswith("The import began at nine. ")
     assert forms.summary.endswith("It failed because of row 7.")
 

@@ -172,7 +172,7 @@ def full(request: pytest.FixtureRequest, open_memory: Callable[..., App]) -> Seq
 
 
 @given(wanted=REQUESTS, which=st.integers(0, 1))
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_the_whole_block_never_exceeds_the_budget(
     full: Sequence[tuple[App, float]], wanted: ContextRequest, which: int
 ) -> None:

@@ -210,7 +210,7 @@ def built(app: App, wanted: ContextRequest, caller: Caller) -> tuple[Context, in
 
 
 @given(drawn=REQUESTS, which=st.integers(0, 1))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_no_context_overruns_its_budget_or_shows_what_is_hidden(
     planted: Planted, drawn: Mapping[str, Any], which: int
 ) -> None:
@@ -230,7 +230,7 @@ def test_no_context_overruns_its_budget_or_shows_what_is_hidden(
 
 
 @given(drawn=REQUESTS)
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_every_candidate_is_placed_or_has_a_reason(planted: Planted, drawn: Mapping[str, Any]) -> None:
     """B1.3: all that a recall with the same words and filters finds, as far as the task lets it in."""
     wanted = replace(asked(drawn, planted), overrides={**drawn.get("overrides", {}), "weights": {"relevance": 1.0}})
@@ -249,7 +249,7 @@ def test_every_candidate_is_placed_or_has_a_reason(planted: Planted, drawn: Mapp
 
 
 @given(drawn=REQUESTS, which=st.integers(0, 1), news=st.integers(0, 3))
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_what_a_follow_up_adds_fits_beside_what_is_shown(
     planted: Planted, drawn: Mapping[str, Any], which: int, news: int
 ) -> None:
@@ -291,7 +291,7 @@ STORES = st.lists(
 @given(
     items=STORES, drawn=REQUESTS, factor=st.sampled_from([1.0, 1.13, 1.53]), goal=st.sampled_from(["", "ab", "数" * 90])
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_fresh_process_builds_the_same_bytes_from_any_store(
     open_memory: Callable[..., App], items: list[NewRecord], drawn: Mapping[str, Any], factor: float, goal: str
 ) -> None:
