@@ -7,6 +7,7 @@ from typing import Any
 from mcp_memory.domain.model.records import Entity, Record, Relation
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.text.words import packed_terms
 from mcp_memory.ports import RecordChange, RecordStore, TaskLink, Vectors
 
 Add = Callable[..., Record]
@@ -156,7 +157,10 @@ def test_changes_of_links_tell_what_a_record_is_joined_to_now(store: RecordStore
     )  # fmt: skip
     first = changes(store)
     assert list(first) == [plain.id, rich.id]
-    bare = RecordChange(change=first[plain.id].change, id=plain.id, scope="shared/here", is_live=True)
+    bare = RecordChange(
+        change=first[plain.id].change, id=plain.id, scope="shared/here", is_live=True, kind="fact", occurred_at=100.0,
+        session_id="s1", terms=packed_terms("plain"),
+    )  # fmt: skip
     assert first[plain.id] == bare
     told = first[rich.id]
     assert (told.task_id, told.branch_id, told.superseded_by) == ("t1", "t1", plain.id)

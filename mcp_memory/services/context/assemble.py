@@ -159,7 +159,7 @@ class AssembleContext:
                 if not built.metadata["degraded"]:  # What could not be asked may be back at once.
                     self._following.keep(key, revision, built)
             block, told = self._following.follow(request.previous, built, caller, measure)
-        metadata = {**built.metadata, **self._told(factor, started), **told, "cached": is_cached}
+        metadata = {**built.metadata, **self._told(factor, started, revision), **told, "cached": is_cached}
         report = replace(block.report, metadata=metadata)
         self._given_out.note(caller, ((component.id, component.text) for component in report.components))
         # The query stays with the caller: an erased text may have been asked for in its own words.
@@ -331,13 +331,13 @@ class AssembleContext:
     def _measure(self, factor: ModelFactor) -> Measure:
         return Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor.factor)
 
-    def _told(self, factor: ModelFactor, started: float) -> dict[str, Json]:
+    def _told(self, factor: ModelFactor, started: float, revision: int) -> dict[str, Json]:
         return {
             "encoding": self._counter.name,
             "token_family": factor.family,
             "token_factor": factor.factor,
             "token_known_error": factor.known_error,
-            "revision": self._records.revision(),
+            "revision": revision,
             "assembly_ms": round((time.perf_counter() - started) * 1000, 2),
         }
 

@@ -1,0 +1,157 @@
+"""Indexes move between requests, all at once, and nobody waits twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Barrier, Event
+
+import numpy as np
+import pytest
+
+from mcp_memory.domain.model.ids import RECORD
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.ports import RecordChange, TaskLink
+from mcp_memory.stores.follower import Follower
+from mcp_memory.stores.records import SqliteRecordStore
+from tests.contract.conftest import BLANK
+
+SECONDS = 60.0
+"""For whoever waits for what has to come."""
+
+
+@dataclass(eq=False)
+class Ids:
+    """An index of nothing but ids; `fails` as often as it says."""
+
+    ids: list[str] = field(default_factory=list[str])
+    fails: int = 0
+    then: Callable[[], object] = int
+
+    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+        self.fails -= 1
+        if self.fails >= 0:
+            raise StoreUnavailable("The index is full.")
+        self.ids += [change.id for change in changes]
+        self.then()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SqliteRecordStore:
+    return SqliteRecordStore(tmp_path, "embedder", lambda: 1000.0)
+
+
+def add(store: SqliteRecordStore) -> str:
+    with store.write() as transaction:
+        record = replace(BLANK, id=transaction.next_id(RECORD))
+        transaction.insert(record, np.ones((1, 2), np.float32), (), ())
+    return record.id
+
+
+def held(follower: Follower, pool: ThreadPoolExecutor, until: Event) -> Future[tuple[int, int]]:
+    """A request that lasts until something has happened; its revision at the beginning and at the end."""
+    is_begun = Event()
+
+    def request() -> tuple[int, int]:
+        with follower.snapshot() as revision:
+            is_begun.set()
+            assert until.wait(SECONDS)
+            return revision, follower.records.revision()
+
+    asked = pool.submit(request)
+    assert is_begun.wait(SECONDS)
+    return asked
+
+
+def test_a_request_inside_another_is_of_its_revision(store: SqliteRecordStore, tmp_path: Path) -> None:
+    """R9: whatever was written in between; the next one sees it."""
+    follower, index, other = Follower(store), Ids(), SqliteRecordStore(tmp_path, "embedder")
+    follower.attach(index)
+    first = add(store)
+    with follower.snapshot() as outer:
+        second = add(other)
+        with follower.snapshot() as inner, store.snapshot() as innermost:
+            assert outer == inner == innermost == store.revision()
+            assert (index.ids, store.count_all()) == ([first], 1)
+    with follower.snapshot() as later:
+        assert (later, index.ids, store.count_all()) == (store.revision(), [first, second], 2)
+        assert later > outer
+
+
+def test_nothing_is_written_inside_a_snapshot(store: SqliteRecordStore) -> None:
+    """R9: a write waits for others, who might wait for the end of the snapshot."""
+    with store.snapshot(), pytest.raises(AssertionError, match="inside a snapshot"):
+        add(store)
+    add(store)
+
+
+def test_requests_that_wait_for_an_earlier_one_share_what_comes_next(store: SqliteRecordStore) -> None:
+    """R9: the indexes stay until it has ended, and then go on once for all who wait, whatever is written meanwhile."""
+    follower, index = Follower(store), Ids()
+    follower.attach(index)
+    first, may_end, all_there = add(store), Event(), Barrier(3)
+
+    def ask() -> tuple[int, list[str]]:
+        with follower.snapshot():
+            all_there.wait(SECONDS)
+            return store.count_all(), list(index.ids)
+
+    with ThreadPoolExecutor(4) as pool, ThreadPoolExecutor(1) as elsewhere:
+        earlier = held(follower, pool, may_end)
+        second = add(store)
+        waiting = [pool.submit(ask) for _ in range(3)]
+        assert not any(each.done() for each in waiting)
+        assert index.ids == [first]
+        index.then = lambda: elsewhere.submit(add, store).result()
+        may_end.set()
+        began, ended = earlier.result()
+        assert began == ended
+        assert [each.result() for each in waiting] == [(2, [first, second])] * 3
+
+
+def test_requests_of_the_present_revision_do_not_wait(store: SqliteRecordStore) -> None:
+    follower, may_end = Follower(store), Event()
+    follower.attach(Ids())
+    add(store)
+    with ThreadPoolExecutor(1) as pool:
+        earlier = held(follower, pool, may_end)
+        with follower.snapshot() as revision:
+            assert not earlier.done()
+        may_end.set()
+        assert earlier.result() == (revision, revision)
+
+
+def test_an_index_that_fails_fails_the_request_and_is_told_again(store: SqliteRecordStore) -> None:
+    follower, index, sound = Follower(store), Ids(fails=1), Ids()
+    follower.attach(sound)
+    follower.attach(index)
+    first = add(store)
+    with pytest.raises(StoreUnavailable, match="index is full"), follower.snapshot():
+        pytest.fail("The request began.")
+    with follower.snapshot():
+        assert index.ids == [first]
+    assert set(sound.ids) == {first}
+
+
+def test_an_index_that_joins_late_is_told_everything(store: SqliteRecordStore) -> None:
+    follower, early, late = Follower(store), Ids(), Ids()
+    follower.attach(early)
+    first = add(store)
+    with follower.snapshot():
+        follower.attach(late)
+    second = add(store)
+    with follower.snapshot():
+        assert early.ids == late.ids == [first, second]
+
+
+def test_a_snapshot_holds_no_writer_up_and_the_log_is_begun_anew_afterwards(store: SqliteRecordStore) -> None:
+    """S2.2: what was written meanwhile reaches the database once it has ended."""
+    with store.snapshot():
+        before = store.count_all()
+        with ThreadPoolExecutor(1) as elsewhere:
+            elsewhere.submit(add, store).result()
+        assert store.count_all() == before
+    assert store.count_all() == before + 1
+    store.purge()
