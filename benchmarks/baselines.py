@@ -14,7 +14,7 @@ from mcp_memory.shielded_chroma import import_chromadb
 if TYPE_CHECKING:
     from mcp_memory.domain.model.records import NewRecord
     from mcp_memory.domain.retrieval.queries import Vector
-    from mcp_memory.ports import Vectors
+    from mcp_memory.ports.text import Vectors
 
 RESULTS = 10
 _BATCH = 1_000

@@ -37,13 +37,13 @@ from mcp_memory.domain.model.session_log import PassName, SessionLog
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS
-from mcp_memory.ports import PassRun
+from mcp_memory.ports.session_logs import PassRun
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest
 from mcp_memory.settings import load_settings
 
 if TYPE_CHECKING:
-    from mcp_memory.ports import Vectors
+    from mcp_memory.ports.text import Vectors
 
 ENCODING = "o200k_base"
 SEED = 5

@@ -17,7 +17,7 @@ from benchmarks.groups import DEPTH, Group, Question, packed, spoken
 from mcp_memory.domain.context.rendering import render
 from mcp_memory.domain.model.records import Json, NewRecord
 from mcp_memory.domain.text.prompt_safety import neutralise
-from mcp_memory.ports import TokenCounter
+from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.retrieval.recall import ENVELOPE_TOKENS, RecallRequest
 from mcp_memory.services.retrieval.results import fit, tokens_of

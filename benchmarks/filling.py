@@ -19,10 +19,11 @@ from mcp_memory.domain.model.records import NewRecord, Record, searchable_text
 from mcp_memory.domain.model.scopes import Caller, scope_key
 from mcp_memory.domain.text.entity_extraction import found_entities
 from mcp_memory.domain.text.short_forms import measured
-from mcp_memory.ports import Embedder, RecordStore, TokenCounter
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Embedder, TokenCounter
 
 if TYPE_CHECKING:
-    from mcp_memory.ports import Vectors
+    from mcp_memory.ports.text import Vectors
 
 BATCH = 500
 NEARNESS = 0.8

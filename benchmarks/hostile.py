@@ -54,7 +54,7 @@ from mcp_memory.entrypoints.transfer.importers import IMPORTERS
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.language.dates_dateparser import DateParserReader
 from mcp_memory.language.secrets_re2 import SecretRedactor
-from mcp_memory.ports import Vectors
+from mcp_memory.ports.text import Vectors
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.sessions.compact import CompactRequest
 from mcp_memory.settings import load_settings

@@ -38,7 +38,7 @@ from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
 
 if TYPE_CHECKING:
-    from mcp_memory.ports import Vectors
+    from mcp_memory.ports.text import Vectors
 
 REAL = 2_000
 """Texts of a store that are really embedded."""

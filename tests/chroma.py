@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from mcp_memory.domain.model.ids import RECORD
-from mcp_memory.ports import Vectors
+from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace, store, sync_thread

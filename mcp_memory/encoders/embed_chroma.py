@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mcp_memory.domain.retrieval.queries import Vector
-    from mcp_memory.ports import Vectors
+    from mcp_memory.ports.text import Vectors
 
 MAX_WINDOWS = 64
 OVERLAP_SHARE = 10

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from mcp_memory.domain.retrieval.queries import Vector
-    from mcp_memory.ports import Vectors
+    from mcp_memory.ports.text import Vectors
 
 DATA = Path(__file__).parent / "data" / "minilm"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.model.records import Instant
-from mcp_memory.ports.encoders import Vectors
+from mcp_memory.ports.text import Vectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

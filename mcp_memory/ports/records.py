@@ -13,7 +13,7 @@ from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Reco
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.ports.changes import RecordChange, TaskLink
-from mcp_memory.ports.encoders import Vectors
+from mcp_memory.ports.text import Vectors
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.ports.transfer import Transfer
 

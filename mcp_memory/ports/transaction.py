@@ -9,8 +9,8 @@ from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, V
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import PassName, Replacement
 from mcp_memory.domain.model.tasks import Task
-from mcp_memory.ports.encoders import Vectors
 from mcp_memory.ports.session_logs import Said, Trigger, Undone
+from mcp_memory.ports.text import Vectors
 
 
 class Transaction(Protocol):

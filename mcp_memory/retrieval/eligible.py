@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.ports import FilterIndex, RecordStore
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.retrieval import FilterIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.domain.text.words import query_terms
-from mcp_memory.ports import FilterIndex, GraphStore, KeywordStore, RecordStore
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore
 from mcp_memory.retrieval.eligible import eligible
 
 MAX_REACHED = 10_000

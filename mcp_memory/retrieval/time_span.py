@@ -6,7 +6,7 @@ from math import log
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.retrieval.queries import Query
-from mcp_memory.ports import FilterIndex
+from mcp_memory.ports.retrieval import FilterIndex
 
 
 class TimeSpanSource:

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping
 
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.queries import Query
-from mcp_memory.ports import FilterIndex, RecordStore, VectorStore
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.retrieval import FilterIndex, VectorStore
 from mcp_memory.retrieval.eligible import eligible
 
 

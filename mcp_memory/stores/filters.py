@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
-from mcp_memory.ports import RecordChange, TaskLink
+from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.stores.follower import Follower
 
 _FIRST_CAPACITY = 1_024

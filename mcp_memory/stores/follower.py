@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
-from mcp_memory.ports import RecordChange, RecordStore, Snapshot, TaskLink
+from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.records import RecordStore, Snapshot
 
 AT_ONCE = 5_000
 """Changes applied together; with their vectors some 10 MB."""

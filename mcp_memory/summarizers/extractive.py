@@ -21,6 +21,9 @@ from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports import Embedder, Summarized, SummaryRequest, TokenCounter
 from mcp_memory.summarizers.sentences import Utterance, said_in, shape
+from mcp_memory.ports.text import Embedder, Summarized, SummaryRequest, TokenCounter
+from mcp_memory.summarizers.ranking import by_meaning, by_words, ranks, says_nothing_new
+from mcp_memory.summarizers.sentences import Said, said_in, shape
 from mcp_memory.summarizers.shapes import changes_direction, section_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import pytest
 
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import Entity, Record, Relation
-from mcp_memory.ports import Clock, RecordStore, Vectors
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.stores.records import SqliteRecordStore
 
 EMBEDDER = "contract-embedder"

@@ -9,7 +9,7 @@ from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.health import Assembled, Tally
 from mcp_memory.domain.model.records import Counters, Json, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
-from mcp_memory.ports import RecordStore
+from mcp_memory.ports.records import RecordStore
 
 Add = Callable[..., Record]
 DAY = 86_400.0

@@ -21,7 +21,9 @@ from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Details, Entity, Json, Record, Relation
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
-from mcp_memory.ports import Connection, GraphStore, GraphSummary, RecordChange, RecordStore
+from mcp_memory.ports.changes import RecordChange
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.retrieval import Connection, GraphStore, GraphSummary
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.facts import CONTENDERS, MAX_LINKS
 from mcp_memory.stores.graph.scope import MAX_ALIASES

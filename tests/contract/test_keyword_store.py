@@ -21,7 +21,8 @@ from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Record, Status
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
 from mcp_memory.domain.text.words import MAX_QUERY_TERMS, index_terms, query_terms, stems
-from mcp_memory.ports import KeywordStore, Rarity, RecordStore
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.retrieval import KeywordStore, Rarity
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.index import MOST_RELATIVE, READ_ON, InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore

@@ -8,7 +8,8 @@ import pytest
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.records import Record
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.ports import RecordStore, Vectors
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Vectors
 from tests.contract.conftest import BLANK, EMBEDDER
 
 VectorsOf = Callable[..., Vectors]

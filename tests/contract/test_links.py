@@ -8,7 +8,9 @@ from mcp_memory.domain.model.records import Entity, Record, Relation
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.words import packed_terms
-from mcp_memory.ports import RecordChange, RecordStore, TaskLink, Vectors
+from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Vectors
 
 Add = Callable[..., Record]
 HERE = RecordFilter(scopes=("shared/here",))

@@ -18,7 +18,8 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.words import content_hash, normal_hash, packed_terms
 from mcp_memory.errors import EmbedderMismatch, StoreBusy, StoreUnavailable
-from mcp_memory.ports import Outline, RecordStore, Vectors
+from mcp_memory.ports.records import Outline, RecordStore
+from mcp_memory.ports.text import Vectors
 
 Add = Callable[..., Record]
 Open = Callable[..., RecordStore]

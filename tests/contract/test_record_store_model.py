@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.text.words import content_hash, packed_terms
-from mcp_memory.ports import Transaction
+from mcp_memory.ports.transaction import Transaction
 from mcp_memory.stores.records import SqliteRecordStore
 
 SCOPES = ("shared/here", "private/ann/here")

@@ -16,7 +16,8 @@ from mcp_memory.domain.model.records import Json, Kind, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Form, Replacement, SessionLog, applied, replacing
 from mcp_memory.errors import Conflict
-from mcp_memory.ports import Compaction, LogSize, PassRun, PassTally, RecordStore, SessionLogStore, StandIn
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.session_logs import Compaction, LogSize, PassRun, PassTally, SessionLogStore, StandIn
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.contract.conftest import BLANK
 

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict
-from mcp_memory.ports import Token, TokenStore
+from mcp_memory.ports.access import Token, TokenStore
 from mcp_memory.stores.records import SqliteRecordStore
 
 ANN = Token(

@@ -20,7 +20,9 @@ from mcp_memory.domain.model.scopes import Caller, scope_key
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.entrypoints.transfer import MemoryFile, write_memory
 from mcp_memory.errors import Conflict, InvalidRequest
-from mcp_memory.ports import KnownPlace, KnownSession, Origin, Piece, RecordStore, Transaction, WholeRecord
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.transaction import Transaction
+from mcp_memory.ports.transfer import KnownPlace, KnownSession, Origin, Piece, WholeRecord
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.contract.conftest import BLANK, unit_vectors
 from tests.contract.test_session_log_store import ANN, compact, logs_of, say, undo

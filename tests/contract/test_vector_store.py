@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Record, Status
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.ports import RecordStore, UsualCosine, Vectors, VectorStore
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.retrieval import UsualCosine, VectorStore
+from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma import ChromaVectorStore, Place

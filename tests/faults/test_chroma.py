@@ -21,7 +21,7 @@ import pytest
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.ports import Vectors
+from mcp_memory.ports.text import Vectors
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
 from mcp_memory.stores.vectors.chroma import store

@@ -11,7 +11,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.ports import Source
+from mcp_memory.ports.retrieval import Source
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource

@@ -13,7 +13,7 @@ import pytest
 
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.ports import RecordChange, TaskLink
+from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.contract.conftest import BLANK

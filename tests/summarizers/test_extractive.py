@@ -19,7 +19,7 @@ from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.ports import SummaryRequest, Vectors
+from mcp_memory.ports.text import SummaryRequest, Vectors
 from mcp_memory.summarizers.extractive import MOST_RANKED, ExtractiveSummarizer
 from tests.summarizers.spans import CHINESE, MIGRATION, PLANTED, TURNED, Line, Planted, entry, span_of
 

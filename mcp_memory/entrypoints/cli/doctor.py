@@ -19,8 +19,7 @@ from mcp_memory.errors import StoreUnavailable
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from mcp_memory.domain.model.projects import TrustedFolder
-    from mcp_memory.ports import Finding
+
     from mcp_memory.settings import Settings
 
 LEAST_FREE_BYTES = 100_000_000
@@ -56,8 +55,7 @@ def doctor(
 
 def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
     """What surrounds the memory before the memory itself: opening it makes its files private."""
-    from mcp_memory.ports import Finding
-    from mcp_memory.wiring import memory_exists
+
 
     yield from examine_folder(settings.data_dir, mend=mend)
     yield from examine_clients()

@@ -9,7 +9,8 @@ from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.session_log import Entry
 from mcp_memory.domain.sessions.pressure import Pressure
 from mcp_memory.domain.text.times import iso
-from mcp_memory.ports import PassRun, TokenCounter
+from mcp_memory.ports.session_logs import PassRun
+from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.retrieval.results import shown_stand_in, tokens_of
 from mcp_memory.services.sessions.compact import Compacted
 from mcp_memory.services.sessions.run_passes import Step

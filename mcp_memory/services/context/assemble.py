@@ -38,7 +38,9 @@ from mcp_memory.domain.model.tokens import EXACT, ModelFactor
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.prompt_safety import author, is_own
 from mcp_memory.errors import NotFound, StoreUnavailable
-from mcp_memory.ports import Clock, FilterIndex, GraphStore, RecordStore, Snapshots, TokenCounter, VectorStore
+from mcp_memory.ports.records import RecordStore, Snapshots
+from mcp_memory.ports.retrieval import FilterIndex, GraphStore, VectorStore
+from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.context.candidates import Gathered, Gathering, Question
 from mcp_memory.services.context.choose_strategy import Choosing
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, Draft, Order, compose

@@ -17,7 +17,8 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.errors import BudgetTooSmall
-from mcp_memory.ports import Clock, RecordStore
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Clock
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, Draft, compose, unchanged
 
 CACHED_SECONDS = 30.0

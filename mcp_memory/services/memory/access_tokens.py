@@ -12,7 +12,8 @@ from dataclasses import replace
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
-from mcp_memory.ports import Clock, Token, TokenStore
+from mcp_memory.ports.access import Token, TokenStore
+from mcp_memory.ports.text import Clock
 
 PREFIX = "mcpm_"
 """Tells people, and scanners for leaked secrets, what it is."""

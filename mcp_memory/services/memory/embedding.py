@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_memory.errors import StoreUnavailable, TextRefused
 
 if TYPE_CHECKING:
-    from mcp_memory.ports import Embedder, Vectors
+    from mcp_memory.ports.text import Embedder, Vectors
 
 
 def embedded_each(embedder: Embedder, texts: Sequence[str]) -> list[Vectors | StoreUnavailable]:

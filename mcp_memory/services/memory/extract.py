@@ -20,7 +20,9 @@ from mcp_memory.domain.text.short_forms import MeasuredText, measured
 from mcp_memory.domain.text.statements import Statement, dead_ends, statements
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.ports import Embedder, RecordStore, TokenCounter, Transaction, Vectors
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Embedder, TokenCounter, Vectors
+from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.embedding import embedded_each
 
 _NOBODYS = frozenset({"system", "developer", "tool", "function"})

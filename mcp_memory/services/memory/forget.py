@@ -8,7 +8,9 @@ from mcp_memory.domain.model.lifecycle import moved_to, restored
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import NotFound, StoreUnavailable
-from mcp_memory.ports import Clock, RecordStore, Transaction
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Clock
+from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.supersede import reinstate
 from mcp_memory.services.memory.visibility import require_own
 

@@ -11,7 +11,9 @@ from itertools import islice
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS, SUMMARIZED_DAYS, aged, judged, stages
 from mcp_memory.domain.model.records import Instant, Kind, Record, Status
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.ports import Clock, Embedder, RecordStore, TokenCounter, Transaction
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Clock, Embedder, TokenCounter
+from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.extract import Extracting, Said, StatementDraft
 
 STEP_RECORDS = 10

@@ -8,7 +8,9 @@ from mcp_memory.domain.model.records import LOG_KINDS, Entity, Record, Relation
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.ports import Piece, RecordStore, Transaction, WholeRecord
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.transaction import Transaction
+from mcp_memory.ports.transfer import Piece, WholeRecord
 
 _SOURCE = "source"
 """The detail that names the record which another was extracted from."""

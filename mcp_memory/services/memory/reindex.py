@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mcp_memory.errors import StoreUnavailable, TextRefused
-from mcp_memory.ports import Embedder, RecordStore
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Embedder
 from mcp_memory.services.memory.embedding import embedded_each
 
 if TYPE_CHECKING:
-    from mcp_memory.ports import Vectors
+    from mcp_memory.ports.text import Vectors
 
 BATCH = 32
 EVERYTHING = 2**31

@@ -13,7 +13,10 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.text.short_forms import remeasured
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
-from mcp_memory.ports import Clock, RecordStore, Snapshots, TokenCounter, Transaction, VectorStore
+from mcp_memory.ports.records import RecordStore, Snapshots
+from mcp_memory.ports.retrieval import VectorStore
+from mcp_memory.ports.text import Clock, TokenCounter
+from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.echo_filter import GivenOut
 from mcp_memory.services.memory.prepare_record import Draft, Drafting, record_of
 from mcp_memory.services.memory.supersede import successors, supersede

@@ -13,7 +13,9 @@ from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.short_forms import remeasured
 from mcp_memory.domain.text.words import content_hash
 from mcp_memory.errors import Conflict, InvalidRequest
-from mcp_memory.ports import Clock, Embedder, RecordStore, Redactor, TokenCounter, Transaction, Vectors
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Clock, Embedder, Redactor, TokenCounter, Vectors
+from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.supersede import reinstate, supersede
 from mcp_memory.services.memory.visibility import require_own
 

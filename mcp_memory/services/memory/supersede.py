@@ -7,7 +7,7 @@ from mcp_memory.domain.model.lifecycle import after_succession, refuse_hidden_su
 from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import Conflict
-from mcp_memory.ports import Transaction
+from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.visibility import require_own
 
 

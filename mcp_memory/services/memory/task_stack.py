@@ -21,7 +21,9 @@ from mcp_memory.domain.model.tasks import (
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
-from mcp_memory.ports import Clock, RecordStore, Redactor, Transaction
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Clock, Redactor
+from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.visibility import hidden_branches, place_of, recorded_place, require_task, stack_of
 
 NAMED = 5

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from mcp_memory.domain.model.projects import Membership, Project, TrustedFolder
 from mcp_memory.errors import InvalidRequest, NotFound, StoreBusy, StoreUnavailable
-from mcp_memory.ports import Clock, FolderStore
+from mcp_memory.ports.access import FolderStore
+from mcp_memory.ports.text import Clock
 
 
 class Trust:

@@ -8,7 +8,8 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.session_log import Entry
 from mcp_memory.domain.model.tasks import Stack, Task, branches_beside, nearest_open, path_to, stack_at
 from mcp_memory.errors import Conflict, NotFound
-from mcp_memory.ports import RecordStore, Transaction
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.transaction import Transaction
 
 
 def recorded_place(places: Mapping[str, str], caller: Caller) -> str | None:

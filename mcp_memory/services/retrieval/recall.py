@@ -12,7 +12,9 @@ from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tokens import EXACT, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.ports import Clock, RecordStore, SessionLogStore, Snapshots, TokenCounter
+from mcp_memory.ports.records import RecordStore, Snapshots
+from mcp_memory.ports.session_logs import SessionLogStore
+from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.memory.echo_filter import GivenOut
 from mcp_memory.services.memory.visibility import hidden_branches, readable, visible_to
 from mcp_memory.services.retrieval.results import cut, fit, shown_record, shown_stand_in, shown_task

@@ -9,7 +9,7 @@ from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
-from mcp_memory.ports import TokenCounter
+from mcp_memory.ports.text import TokenCounter
 
 _ESSENTIAL = ("id", "kind", "text", "occurred_at", "status", "superseded_by", "agent", "score", "omitted")
 """What a result keeps where the whole of it is larger than the budget."""

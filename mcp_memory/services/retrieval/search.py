@@ -15,7 +15,9 @@ from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.times import asks_only_when, time_phrase
 from mcp_memory.domain.text.words import query_terms
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
-from mcp_memory.ports import Clock, DateReader, Embedder, FilterIndex, KeywordStore, RecordStore, Source, VectorStore
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Source, VectorStore
+from mcp_memory.ports.text import Clock, DateReader, Embedder
 
 CANDIDATES_PER_SOURCE = 60
 """R@20 and evidence in 1,000 tokens are those of 100 and 400 (benchmarks/retrieval.py), at less work."""

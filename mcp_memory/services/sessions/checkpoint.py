@@ -10,7 +10,9 @@ from mcp_memory.domain.model.session_log import SessionLog
 from mcp_memory.domain.model.tasks import Stack, Task
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.summary import Section, instructions_in, rendered, structured, with_ledger
-from mcp_memory.ports import RecordStore, SessionLogStore, TokenCounter
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.session_logs import SessionLogStore
+from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.memory.visibility import stack_of, visible_to
 
 TAG = "checkpoint"

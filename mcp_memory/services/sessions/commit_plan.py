@@ -12,7 +12,10 @@ from mcp_memory.domain.model.session_log import Entry, PassName, Plan, Replaceme
 from mcp_memory.domain.model.tasks import path_to
 from mcp_memory.domain.text.short_forms import MeasuredText
 from mcp_memory.domain.text.times import iso
-from mcp_memory.ports import Clock, RecordStore, SessionLogStore, Transaction, Trigger, Undone
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.session_logs import SessionLogStore, Trigger, Undone
+from mcp_memory.ports.text import Clock
+from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.extract import Extracting, StatementDraft
 from mcp_memory.services.memory.prepare_record import Draft, Drafting, record_of
 from mcp_memory.services.memory.supersede import reinstate

@@ -12,7 +12,9 @@ from mcp_memory.domain.model.session_log import PRESETS, Entry, Options, Pass, P
 from mcp_memory.domain.model.tokens import EXACT, ModelFactor
 from mcp_memory.domain.sessions.pressure import Pressure, adapted, makeup, pressure
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.ports import Clock, PassRun, RecordStore, SessionLogStore, Trigger
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.session_logs import PassRun, SessionLogStore, Trigger
+from mcp_memory.ports.text import Clock
 from mcp_memory.services.memory.visibility import visible_to
 from mcp_memory.services.sessions.commit_plan import Begun, Committing
 from mcp_memory.services.sessions.fullness import fullness

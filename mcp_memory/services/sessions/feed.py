@@ -11,7 +11,10 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import role_of
 from mcp_memory.domain.sessions.log_dedup import LogLine, new_places, unmatched
 from mcp_memory.domain.text.words import content_hash
-from mcp_memory.ports import Clock, RecordStore, Said, SessionLogStore, Transaction
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.session_logs import Said, SessionLogStore
+from mcp_memory.ports.text import Clock
+from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.prepare_record import Draft, Drafting, Made, record_of
 
 BATCH = 100

@@ -13,7 +13,7 @@ from mcp_memory.domain.model.records import Instant, Json
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Options
 from mcp_memory.domain.sessions.pressure import Pressure, pressure, warnings
-from mcp_memory.ports import PassTally, SessionLogStore
+from mcp_memory.ports.session_logs import PassTally, SessionLogStore
 
 _NUMBER = re.compile(r"\d[\d,.]*")
 

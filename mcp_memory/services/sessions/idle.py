@@ -8,7 +8,8 @@ from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tokens import ModelFactor
 from mcp_memory.domain.sessions.pressure import pressure
-from mcp_memory.ports import Clock, LogSize, SessionLogStore, Trigger
+from mcp_memory.ports.session_logs import LogSize, SessionLogStore, Trigger
+from mcp_memory.ports.text import Clock
 from mcp_memory.services.sessions.compact import Compact, Compacted, CompactRequest
 
 LOOK_BACK_DAYS = 2

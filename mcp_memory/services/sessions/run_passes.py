@@ -16,7 +16,8 @@ from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Options, Pass, PassName, Plan, SessionLog, applied
 from mcp_memory.errors import Conflict, McpMemoryError, StoreUnavailable
-from mcp_memory.ports import Clock, PassRun, SessionLogStore
+from mcp_memory.ports.session_logs import PassRun, SessionLogStore
+from mcp_memory.ports.text import Clock
 from mcp_memory.services.sessions.commit_plan import Begun, Committing
 
 if TYPE_CHECKING:

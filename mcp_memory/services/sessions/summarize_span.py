@@ -26,7 +26,8 @@ from mcp_memory.domain.sessions.summary import (
     with_ledger,
 )
 from mcp_memory.errors import Conflict, InvalidRequest
-from mcp_memory.ports import RecordStore, Summarizer, SummaryRequest, TokenCounter
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Summarizer, SummaryRequest, TokenCounter
 
 ASKED_TOKENS = 6_000
 """What of a span is shown to who is to summarise it: a caller has seen it, and opens the rest by id."""

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 
 from mcp_memory.errors import StoreBusy, StoreUnavailable
-from mcp_memory.ports import Finding, IndexExaminer, RecordStore
+from mcp_memory.ports.indexes import Finding, IndexExaminer
+from mcp_memory.ports.records import RecordStore
 from mcp_memory.services.memory.reindex import Reindex
 
 TERMS_BATCH = 500

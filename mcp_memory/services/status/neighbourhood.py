@@ -6,7 +6,8 @@ from dataclasses import asdict
 from mcp_memory.domain.model.records import Entity, Json, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.text.entity_extraction import entity_key
-from mcp_memory.ports import Connection, GraphStore, RecordStore
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.retrieval import Connection, GraphStore
 
 NEAR_SHOWN = 5
 NEAR_LOOKED_AT = 20

@@ -12,7 +12,10 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
 from mcp_memory.errors import NotFound
-from mcp_memory.ports import Clock, GraphStore, RecordStore, SessionLogStore
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.retrieval import GraphStore
+from mcp_memory.ports.session_logs import SessionLogStore
+from mcp_memory.ports.text import Clock
 from mcp_memory.services.memory.visibility import hidden_branches, readable, visible_to
 from mcp_memory.services.retrieval.results import shown_record, shown_stand_in
 from mcp_memory.services.status.neighbourhood import neighbourhood

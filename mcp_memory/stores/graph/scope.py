@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 
 from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
-from mcp_memory.ports import GraphNode, RecordChange
+from mcp_memory.ports.changes import RecordChange
+from mcp_memory.ports.retrieval import GraphNode
 
 ALIAS_WEIGHT = 1.0
 MAX_ALIASES = 20

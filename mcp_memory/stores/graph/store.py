@@ -11,6 +11,8 @@ from mcp_memory.domain.model.graph import KnownEntity, KnownRelation, Reached, s
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports import Connection, GraphNode, GraphSummary, RecordChange, TaskLink
+from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.retrieval import Connection, GraphNode, GraphSummary
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.facts import described, known_things, related
 from mcp_memory.stores.graph.view import GraphView, Place

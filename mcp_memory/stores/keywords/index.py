@@ -16,7 +16,8 @@ import numpy as np
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
 from mcp_memory.domain.text.words import stems, term_number
-from mcp_memory.ports import Rarity, RecordChange, TaskLink
+from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.retrieval import Rarity
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.postings import Scores, Shelf
 

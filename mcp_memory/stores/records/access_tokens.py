@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict
-from mcp_memory.ports import Token
+from mcp_memory.ports.access import Token
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.statements import statement
 

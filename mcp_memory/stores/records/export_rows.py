@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from mcp_memory.domain.model.records import Json
-from mcp_memory.ports import (
+from mcp_memory.ports.transfer import (
     EarlierText,
     EntityMentioned,
     ErasedRecord,

@@ -12,7 +12,7 @@ from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.entity_extraction import entity_key
 from mcp_memory.domain.text.words import packed_terms
 from mcp_memory.errors import Conflict, InvalidRequest
-from mcp_memory.ports import (
+from mcp_memory.ports.transfer import (
     EntityMentioned,
     ErasedRecord,
     KnownEntity,

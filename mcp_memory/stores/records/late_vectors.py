@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.ports import Vectors
+from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.records.rows import record_from_row
 from mcp_memory.stores.records.statements import statement
 from mcp_memory.stores.records.transaction import UNEMBEDDED, advance, refuse_other_dimensions

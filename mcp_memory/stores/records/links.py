@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from mcp_memory.domain.model.records import Entity, Relation
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.ports import Mention, Statement
+from mcp_memory.ports.records import Mention, Statement
 from mcp_memory.stores.records.filters import Parameter, where_clause
 from mcp_memory.stores.records.statements import statement
 

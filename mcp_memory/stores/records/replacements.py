@@ -11,7 +11,7 @@ from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, PassName, Replacement
 from mcp_memory.errors import Conflict
-from mcp_memory.ports import Trigger, Undone
+from mcp_memory.ports.session_logs import Trigger, Undone
 from mcp_memory.stores.records.statements import statement
 
 _ENTRY_COLUMNS = tuple(f.name for f in fields(Entry) if f.name not in ("covers", "summary", "micro"))

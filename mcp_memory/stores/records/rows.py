@@ -10,7 +10,8 @@ from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Counters, Record
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.words import content_hash, normal_hash
-from mcp_memory.ports import RecordChange, Vectors
+from mcp_memory.ports.changes import RecordChange
+from mcp_memory.ports.text import Vectors
 
 Column = str | int | float | bytes | None
 

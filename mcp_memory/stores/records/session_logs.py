@@ -14,7 +14,7 @@ from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, PassName, SessionLog, in_order, role_of
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.ports import Compaction, LogSize, PassRun, PassTally, Said, StandIn
+from mcp_memory.ports.session_logs import Compaction, LogSize, PassRun, PassTally, Said, StandIn
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.replacements import of_session
 from mcp_memory.stores.records.statements import statement

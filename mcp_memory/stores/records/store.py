@@ -21,17 +21,9 @@ from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Reco
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.errors import StoreBusy, StoreUnavailable
-from mcp_memory.ports import (
-    Clock,
-    Mention,
-    Outline,
-    RecordChange,
-    RecordOrder,
-    Statement,
-    StoreSummary,
-    TaskLink,
-    Vectors,
-)
+from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.records import Mention, Outline, RecordOrder, Statement, StoreSummary
+from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.stores.records import assemblies, backup, integrity, late_vectors, links, purge
 from mcp_memory.stores.records.access_tokens import SqliteTokens
 from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, Snapshot

@@ -14,7 +14,8 @@ from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.entity_extraction import aliases_of, entity_key
 from mcp_memory.domain.text.words import packed_terms
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.ports import Clock, Said, Trigger, Undone, Vectors
+from mcp_memory.ports.session_logs import Said, Trigger, Undone
+from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.stores.records import replacements as replacement_rows
 from mcp_memory.stores.records import session_logs
 from mcp_memory.stores.records.rows import record_from_row, record_to_columns, task_from_row, task_to_columns

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from mcp_memory.ports import Origin, Piece
+from mcp_memory.ports.transfer import Origin, Piece
 from mcp_memory.stores.records import export_rows, import_rows
 from mcp_memory.stores.records.database import Database
 

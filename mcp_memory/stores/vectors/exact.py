@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.ports import RecordChange, TaskLink, UsualCosine, Vectors
+from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.retrieval import UsualCosine
+from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.filters import held_against
 from mcp_memory.stores.follower import Follower
 

@@ -21,7 +21,7 @@ from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.cli import app as command_line
 from mcp_memory.entrypoints.cli.transfer import IMPORT_BATCH
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.ports import Vectors
+from mcp_memory.ports.text import Vectors
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest

@@ -12,7 +12,7 @@ from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.session_log import PRESETS, Entry
 from mcp_memory.domain.sessions.pressure import pressure
 from mcp_memory.entrypoints.server.compaction_answers import EXTRACTED_SHOWN, show_compacted, show_step
-from mcp_memory.ports import PassRun
+from mcp_memory.ports.session_logs import PassRun
 from mcp_memory.services.sessions.compact import Compacted
 from mcp_memory.services.sessions.run_passes import Step
 from mcp_memory.services.sessions.summarize_span import Asked, Written

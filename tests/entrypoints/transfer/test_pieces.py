@@ -13,7 +13,15 @@ from mcp_memory.entrypoints.transfer import MemoryFile
 from mcp_memory.entrypoints.transfer.memory_file import MAX_PIECE_BYTES
 from mcp_memory.entrypoints.transfer.pieces import origin_line, piece_line, read_piece
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.ports import EarlierText, EntityMentioned, KnownSession, Origin, Piece, RelationSaid, WholeRecord
+from mcp_memory.ports.transfer import (
+    EarlierText,
+    EntityMentioned,
+    KnownSession,
+    Origin,
+    Piece,
+    RelationSaid,
+    WholeRecord,
+)
 from tests.contract.conftest import BLANK
 
 SESSION = KnownSession(namespace="here", id="s1", agent="ann", started_at=1.0, last_at=2.5)

@@ -17,7 +17,7 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.model.tasks import FinalStatus
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreBusy, StoreUnavailable
-from mcp_memory.ports import Vectors
+from mcp_memory.ports.text import Vectors
 from mcp_memory.services.memory.maintain import STEP_RECORDS, Maintained
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision

@@ -7,7 +7,7 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.ports import Origin, Piece
+from mcp_memory.ports.transfer import Origin, Piece
 from mcp_memory.services.memory.merge import Merged, Merging
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest

@@ -13,7 +13,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable, TextRefused
-from mcp_memory.ports import Vectors
+from mcp_memory.ports.text import Vectors
 from mcp_memory.services.memory.reindex import BATCH, Reindex
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision

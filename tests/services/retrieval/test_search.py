@@ -10,7 +10,7 @@ from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.language.dates_dateparser import DateParserReader
-from mcp_memory.ports import FilterIndex, KeywordStore, Rarity, Source, VectorStore
+from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Rarity, Source, VectorStore
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.memory.remember import Remembered

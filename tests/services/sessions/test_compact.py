@@ -13,7 +13,7 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import PRESETS, Options, PassName, Plan, SessionLog, applied
 from mcp_memory.domain.sessions.summary import parsed, structured
 from mcp_memory.errors import Conflict, InvalidRequest, StoreBusy
-from mcp_memory.ports import Embedder, Summarized, Summarizer, SummaryRequest, TokenCounter
+from mcp_memory.ports.text import Embedder, Summarized, Summarizer, SummaryRequest, TokenCounter
 from mcp_memory.services.memory.forget import Forgotten
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest

@@ -8,7 +8,7 @@ from mcp_memory import extensions
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.sessions.summary import structured
-from mcp_memory.ports import Embedder, Summarized, Summarizer, SummaryRequest, TokenCounter
+from mcp_memory.ports.text import Embedder, Summarized, Summarizer, SummaryRequest, TokenCounter
 from mcp_memory.settings import Settings
 from tests.conftest import Clock
 from tests.services.sessions.conversations import fed, session

@@ -13,7 +13,8 @@ from mcp_memory.domain.model.records import Entity, NewRecord
 from mcp_memory.domain.text.words import packed_terms
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable, TextRefused
-from mcp_memory.ports import Finding, Vectors
+from mcp_memory.ports.indexes import Finding
+from mcp_memory.ports.text import Vectors
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateCollectionConfiguration
     from chromadb.api.models.Collection import Collection
 
-    from mcp_memory.ports import Vectors
+    from mcp_memory.ports.text import Vectors
 
 LOCAL_PAGE = 5_000
 _ERASE_BATCH = 100

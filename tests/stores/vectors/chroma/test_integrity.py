@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.ports import Finding
+from mcp_memory.ports.indexes import Finding
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.vectors.chroma import IndexPlace
 from mcp_memory.stores.vectors.chroma.index_folder import SLOTS, try_lock, write_json
