@@ -12,18 +12,6 @@ from typing import TYPE_CHECKING
 from mcp_memory.domain.model.projects import NOTICE, SHORT_NOTICE, Membership
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import McpMemoryError, StoreUnavailable
-from mcp_memory.language.dates_dateparser import DateParserReader
-from mcp_memory.language.secrets_re2 import NoRedactor, SecretRedactor
-from mcp_memory.making import (
-    make_embedder,
-    make_index_place,
-    make_passes,
-    make_stores,
-    make_summarizers,
-)
-from mcp_memory.ports.indexes import IndexExaminer, VectorIndex
-from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore, VectorStore
-from mcp_memory.ports.text import Clock, Embedder, TokenCounter
 from mcp_memory.projects import read_project
 from mcp_memory.wiring import Wiring, made_once, token_counter
 
@@ -33,7 +21,7 @@ if TYPE_CHECKING:
 
     from mcp_memory.domain.model.records import Json, NewRecord
     from mcp_memory.domain.model.tokens import ModelFactor
-    from mcp_memory.ports import Clock, Embedder
+    from mcp_memory.ports.text import Clock, Embedder
     from mcp_memory.services.context.assemble import Context, ContextRequest
     from mcp_memory.services.context.remind import Reminder
     from mcp_memory.services.memory.forget import Forgotten, Mode

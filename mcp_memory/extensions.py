@@ -13,17 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mcp_memory.domain.model.session_log import Count, Pass, PassName, Pause, Span
-    from mcp_memory.ports import (
-        Embedder,
-        FilterIndex,
-        GraphStore,
-        KeywordStore,
-        RecordStore,
-        Source,
-        Summarizer,
-        TokenCounter,
-        VectorStore,
-    )
+    from mcp_memory.ports.records import RecordStore
+    from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore, Source, VectorStore
+    from mcp_memory.ports.text import Embedder, Summarizer, TokenCounter
     from mcp_memory.settings import Settings
 
 

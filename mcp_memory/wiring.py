@@ -20,16 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
-    from mcp_memory.ports import (
-        Clock,
-        DateReader,
-        Embedder,
-        FilterIndex,
-        GraphStore,
-        IndexExaminer,
-        KeywordStore,
-        Redactor,
-    )
+    from mcp_memory.ports.indexes import IndexExaminer
+    from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore
+    from mcp_memory.ports.text import Clock, DateReader, Embedder, Redactor
     from mcp_memory.services.context.assemble import AssembleContext
     from mcp_memory.services.context.remind import Reminding
     from mcp_memory.services.memory.access_tokens import Tokens
@@ -49,7 +42,8 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.feed import Feeding
     from mcp_memory.services.status.integrity_check import Examining
     from mcp_memory.services.status.overview import Inspecting
-
+    from mcp_memory.stores.follower import Follower
+    from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
     from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 SOURCE_THREADS = 4

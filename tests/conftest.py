@@ -17,7 +17,7 @@ from mcp_memory.language import secrets_re2
 from mcp_memory.settings import load_settings
 
 if TYPE_CHECKING:
-    from mcp_memory.ports import Embedder, Vectors
+    from mcp_memory.ports.text import Embedder, Vectors
 
 # The same examples on every machine and in every run; `--hypothesis-profile=search` looks for new ones.
 settings.register_profile(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mcp_memory.domain.retrieval.queries import Vector
-from mcp_memory.ports import Vectors
+from mcp_memory.ports.text import Vectors
 
 
 class HashingEmbedder:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from mcp_memory.domain.model.graph_facts import KnownEntity, KnownRelation
-from mcp_memory.domain.model.record_sets import RecordSet
+from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
+from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.queries import Query, Vector
 
@@ -185,7 +185,7 @@ class GraphStore(Protocol):
         hidden: Collection[str] = (),
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
-    ) -> Sequence[KnownEntity]:
+    ) -> Sequence[EntityFacts]:
         """Those of the entities (by key) that are known, in the order given, and at most `more` others by salience.
 
         Names of one thing come as one. Nothing comes of records that are superseded, not in `only` or in `exclude`, as
@@ -203,7 +203,7 @@ class GraphStore(Protocol):
         hidden: Collection[str] = (),
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
-    ) -> Sequence[KnownRelation]:
+    ) -> Sequence[RelationFacts]:
         """Relations between entities, breadth first from these (by key, any of their names) to `depth` steps.
 
         Either way round; each entity is visited once, and each relation comes once, by the record that gives it the

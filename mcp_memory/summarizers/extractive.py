@@ -19,21 +19,15 @@ from mcp_memory.domain.text.excerpts import Room
 from mcp_memory.domain.text.segments import Segment, segments_of
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.ports import Embedder, Summarized, SummaryRequest, TokenCounter
+from mcp_memory.ports.text import Summarized, SummaryRequest, TokenCounter
 from mcp_memory.summarizers.sentences import Utterance, said_in, shape
-from mcp_memory.ports.text import Embedder, Summarized, SummaryRequest, TokenCounter
-from mcp_memory.summarizers.ranking import by_meaning, by_words, ranks, says_nothing_new
-from mcp_memory.summarizers.sentences import Said, said_in, shape
 from mcp_memory.summarizers.shapes import changes_direction, section_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
-    from mcp_memory.ports import Embedder
+    from mcp_memory.ports.text import Embedder
 
 LEAST_SIMILAR = 0.3
 """Below, with the built-in embedder, two sentences have nothing to do with each other."""

@@ -20,10 +20,8 @@ from mcp_memory.domain.sessions.summary import (
 from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.domain.text.summary_sections import LISTED, TITLES, Section
 from mcp_memory.errors import SummaryFailed
-from mcp_memory.ports import Summarized, Summarizer, SummaryRequest, TokenCounter
-from mcp_memory.summarizers.chat_models import ChatMessage, ChatModel
 from mcp_memory.ports.text import Summarized, Summarizer, SummaryRequest, TokenCounter
-from mcp_memory.summarizers.material import fenced, fitting_parts, shown
+from mcp_memory.summarizers.chat_models import ChatMessage, ChatModel
 
 LEAST_INPUT = 1_000
 """Tokens of a span that are sent at once, however long the prompt and the earlier summary are."""

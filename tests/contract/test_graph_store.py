@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.graph import KnownEntity, entity_salience
+from mcp_memory.domain.model.graph import EntityFacts, entity_salience
 from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Details, Entity, Json, Record, Relation
 from mcp_memory.domain.model.tasks import Task
@@ -404,7 +404,7 @@ def test_a_relation_outlives_one_of_several_who_state_it(graph: GraphStore, stor
     assert graph.check() == []
 
 
-def known(graph: GraphStore, *keys: str, more: int = 0, **narrowing: Any) -> list[KnownEntity]:
+def known(graph: GraphStore, *keys: str, more: int = 0, **narrowing: Any) -> list[EntityFacts]:
     return list(graph.entities(keys, HERE, more, **narrowing))
 
 

@@ -22,7 +22,7 @@ from mcp_memory.ports.retrieval import UsualCosine, VectorStore
 from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
-from mcp_memory.stores.vectors.chroma import ChromaVectorStore, Place
+from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 from tests.chroma import PATIENCE_SECONDS, SharedProcess, chroma_server, free_port, quick_to_act
 
@@ -65,7 +65,7 @@ def make(request: pytest.FixtureRequest, index_process: SharedProcess) -> Iterat
             yield exact
             return
         with tempfile.TemporaryDirectory() as folder:
-            place = Place(mode="http" if url else "embedded", root=folder, embedder=embedder, url=url)
+            place = IndexPlace(mode="http" if url else "embedded", root=folder, embedder=embedder, url=url)
             store = ChromaVectorStore(exact, place, records.identity, index_process.connect)
             store.start()
             try:

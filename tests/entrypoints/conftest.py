@@ -9,7 +9,7 @@ from mcp_memory.settings import load_settings
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
-    from mcp_memory.ports import Embedder
+    from mcp_memory.ports.text import Embedder
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ import pytest
 from mcp_memory.domain.sessions.summary import parsed, structured
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.errors import SummaryFailed
-from mcp_memory.ports import Summarized, SummaryRequest
-from mcp_memory.summarizers.chat_models import ChatMessage, ChatModel
 from mcp_memory.ports.text import Summarized, SummaryRequest
+from mcp_memory.summarizers.chat_models import ChatMessage, ChatModel
 from mcp_memory.summarizers.extractive import ExtractiveSummarizer
 from mcp_memory.summarizers.model import ModelSummarizer, fenced, fitting_parts, shown
 from tests.summarizers.conftest import KEY, Api, ModelService

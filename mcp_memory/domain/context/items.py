@@ -17,7 +17,7 @@ from mcp_memory.domain.context.rendering import (
     shows_text_alone,
 )
 from mcp_memory.domain.context.scoring import Scored
-from mcp_memory.domain.model.graph import KnownEntity, KnownRelation
+from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.lifecycle import deepest_detail
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack, Task
@@ -156,7 +156,7 @@ def tasks_beyond(stack: Stack, items: Sequence[Item]) -> list[str]:
     return [task.id for task in (*stack.done, *stack.dead_ends, *stack.planned) if task.id not in shown]
 
 
-def entity_item(entity: KnownEntity, measure: Measure) -> Item:
+def entity_item(entity: EntityFacts, measure: Measure) -> Item:
     """Make an item of what is known of a thing, in one line.
 
     Named ones count in full, others by how much they stand out.
@@ -167,7 +167,7 @@ def entity_item(entity: KnownEntity, measure: Measure) -> Item:
     )
 
 
-def relation_item(known: KnownRelation, measure: Measure) -> Item:
+def relation_item(known: RelationFacts, measure: Measure) -> Item:
     """A relation in one line, by its weight and how far away it is."""
     line = relation_line(known.relation)
     return _line_item(f"relation:{line[2:]}", "relation", "Relationships", line, measure, "relations", known.score)

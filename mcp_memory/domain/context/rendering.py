@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mcp_memory.domain.model.graph import KnownEntity
+from mcp_memory.domain.model.graph import EntityFacts
 from mcp_memory.domain.model.records import LOG_KINDS, Detail, Instant, Json, Kind, Record, Relation
 from mcp_memory.domain.text.lexicon import STOP_WORDS
 from mcp_memory.domain.text.prompt_safety import LINE_CHARACTERS, bold_name, by, neutralise, one_line
@@ -199,7 +199,7 @@ def shows_text_alone(record: Record) -> bool:
     return record.kind != "event" or not (record.details or record.outcome)
 
 
-def entity_line(entity: KnownEntity) -> str:
+def entity_line(entity: EntityFacts) -> str:
     """`- **type**: name (key: value, …)`, without the brackets where nothing is said of it."""
     said = [f"{one_line(key, NAME_CHARACTERS)}: {_value(value)}" for key, value in entity.properties.items()]
     shown = [*said[:PROPERTIES_SHOWN], "…"] if len(said) > PROPERTIES_SHOWN else said

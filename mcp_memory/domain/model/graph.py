@@ -12,7 +12,7 @@ DAMPING = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownEntity:
+class EntityFacts:
     """A thing under the name that most records use for it, with what they say of it, the newest word on each property.
 
     `keys` are all its names' keys, its own first. `salience` is in (0, 1]; `named` says that it was asked for.
@@ -30,7 +30,7 @@ class KnownEntity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownRelation:
+class RelationFacts:
     """A relation `depth` steps from where the walk began, 1 for those of the entities themselves.
 
     `score` is its weight, halved for each step beyond the first, in (0, 1]; `record_id` is the record that says so.

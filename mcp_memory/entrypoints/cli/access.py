@@ -28,7 +28,7 @@ from mcp_memory.projects import folder_exists, read_project
 if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.domain.model.projects import TrustedFolder
-    from mcp_memory.ports import Token
+    from mcp_memory.ports.access import Token
     from mcp_memory.settings import Settings
 
 DAY_SECONDS = 86_400.0

@@ -19,7 +19,8 @@ from mcp_memory.errors import StoreUnavailable
 if TYPE_CHECKING:
     from rich.text import Text
 
-
+    from mcp_memory.domain.model.projects import TrustedFolder
+    from mcp_memory.ports.indexes import Finding
     from mcp_memory.settings import Settings
 
 LEAST_FREE_BYTES = 100_000_000
@@ -55,7 +56,8 @@ def doctor(
 
 def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
     """What surrounds the memory before the memory itself: opening it makes its files private."""
-
+    from mcp_memory.ports.indexes import Finding
+    from mcp_memory.wiring import memory_exists
 
     yield from examine_folder(settings.data_dir, mend=mend)
     yield from examine_clients()
@@ -81,7 +83,7 @@ def examine_folder(folder: Path, *, mend: bool) -> "Iterator[Finding]":
 def examine_clients() -> "Iterator[Finding]":
     """What keeps clients, whose configuration names us, from starting the server."""
     from mcp_memory.entrypoints.clients import installations
-    from mcp_memory.ports import Finding
+    from mcp_memory.ports.indexes import Finding
 
     ours = [each for each in installations() if each.names or each.problem]
     for each in ours:
@@ -97,7 +99,7 @@ def examine_clients() -> "Iterator[Finding]":
 
 def examine_trust(folders: "Sequence[TrustedFolder]") -> "Iterator[Finding]":
     """Names the trusted folders that are gone: an aside, since a disk may be away, or a folder be made again."""
-    from mcp_memory.ports import Finding
+    from mcp_memory.ports.indexes import Finding
     from mcp_memory.projects import folder_exists
 
     if gone := [each.folder for each in folders if not folder_exists(Path(each.folder))]:
@@ -112,7 +114,7 @@ def _privacy(folder: Path, *, mend: bool) -> "Finding":
 
     A memory may have been put where other things lie, which others may have to reach.
     """
-    from mcp_memory.ports import Finding
+    from mcp_memory.ports.indexes import Finding
     from mcp_memory.settings import NOTES_FOLDER
     from mcp_memory.wiring import FILE_NAME, INDEX_FOLDER
 
@@ -145,7 +147,7 @@ def _is_open(path: Path) -> bool:
 
 
 def _room(folder: Path) -> "Finding":
-    from mcp_memory.ports import Finding
+    from mcp_memory.ports.indexes import Finding
 
     free = shutil.disk_usage(folder).free
     says = f"{free / 1e9:.1f} GB free"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from mcp_memory.entrypoints.server.json_lines import RequestId
-    from mcp_memory.ports import Token
+    from mcp_memory.ports.access import Token
     from mcp_memory.services.memory.access_tokens import Tokens
 
 logger = logging.getLogger(__name__)

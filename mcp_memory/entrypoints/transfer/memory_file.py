@@ -7,8 +7,7 @@ from typing import BinaryIO, Final
 from mcp_memory.bounded_files import MB, bounded_lines
 from mcp_memory.entrypoints.transfer.pieces import origin_line, piece_line, read_origin, read_piece
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.ports import Origin, Piece, Transfer
-from mcp_memory.ports.transfer import Piece
+from mcp_memory.ports.transfer import Origin, Piece, Transfer
 from mcp_memory.services.memory.reindex import Progress
 
 MAX_PIECE_BYTES: Final = 64 * MB

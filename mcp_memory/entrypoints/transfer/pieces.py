@@ -17,7 +17,7 @@ from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.times import is_datable
 from mcp_memory.entrypoints.server.arguments import path_of, problem_of
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.ports import (
+from mcp_memory.ports.transfer import (
     ErasedRecord,
     KnownEntity,
     KnownPlace,

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.contexts import Omission
-from mcp_memory.domain.model.graph import KnownEntity, KnownRelation
+from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.health import calibration_note
 from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
@@ -17,7 +17,6 @@ from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.retrieval.queries import coverage, is_above_floor, is_active
 from mcp_memory.domain.text.prompt_safety import is_own
-from mcp_memory.ports import FilterIndex, GraphStore, RecordOrder, RecordStore
 from mcp_memory.ports.records import RecordOrder, RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying, Ranking, Read
@@ -85,8 +84,8 @@ class Gathered:
     candidates: list[Candidate]
     always: list[Candidate] = field(default_factory=list[Candidate])
     focus: list[Candidate] = field(default_factory=list[Candidate])
-    entities: Sequence[KnownEntity] = ()
-    relations: Sequence[KnownRelation] = ()
+    entities: Sequence[EntityFacts] = ()
+    relations: Sequence[RelationFacts] = ()
     note: str = ""
     omitted: list[Omission] = field(default_factory=list[Omission])
     found: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -148,7 +147,7 @@ class Gathering:
             found={**gathered.found, "entities": len(entities), "relations": len(relations)},
         )
 
-    def _known(self, question: Question) -> tuple[Sequence[KnownEntity], Sequence[KnownRelation]]:
+    def _known(self, question: Question) -> tuple[Sequence[EntityFacts], Sequence[RelationFacts]]:
         """What is known of the things that the query names, and of how they are related.
 
         A strategy that gives entities a share of the budget looks at those that stand out most as well. Of a thing

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappush, heappushpop, merge
 
-from mcp_memory.domain.model.graph import KnownEntity, KnownRelation, damped, entity_salience
+from mcp_memory.domain.model.graph import EntityFacts, RelationFacts, damped, entity_salience
 from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.model.records import Entity, Json
 from mcp_memory.domain.model.scopes import RecordFilter
@@ -63,7 +63,7 @@ def known_things(view: GraphView, keys: Collection[str], more: int) -> Sequence[
 
 def described(
     things: Sequence[tuple[Thing, float]], records: RecordStore, where: RecordFilter, only: RecordSet | None
-) -> Sequence[KnownEntity]:
+) -> Sequence[EntityFacts]:
     """The things under their names, with their types and properties. One that is gone from the truth is left out."""
     thing_of = {key: place for place, (thing, _) in enumerate(things) for key in thing.names}
     spelled_by = {record_id for thing, _ in things for record_id in thing.spelled_by}
@@ -76,9 +76,9 @@ def described(
 
 def related(
     view: GraphView, records: RecordStore, where: RecordFilter, keys: Collection[str], depth: int, limit: int
-) -> Sequence[KnownRelation]:
+) -> Sequence[RelationFacts]:
     """Relations breadth first; see `GraphStore.relations`."""
-    found: dict[tuple[str, str, str], KnownRelation] = {}
+    found: dict[tuple[str, str, str], RelationFacts] = {}
     visited: dict[str, None] = {}
     latest = _all_names(view, keys)
     for step in range(1, depth + 1):
@@ -91,7 +91,7 @@ def related(
             source, target = entity_key(relation.source), entity_key(relation.target)
             is_new = (source, relation.type, target) not in found and len(found) < limit
             if is_new and view.sees(("record", stated.record_id)):
-                found[source, relation.type, target] = KnownRelation(
+                found[source, relation.type, target] = RelationFacts(
                     relation=relation, depth=step, score=damped(relation.weight, step), record_id=stated.record_id
                 )
                 ends |= {source: None, target: None}
@@ -170,7 +170,7 @@ def _newest_first(record_ids: Iterable[str]) -> list[str]:
     return sorted(sorted(set(record_ids), reverse=True), key=len, reverse=True)
 
 
-def _described(thing: Thing, salience: float, mentions: Sequence[Mention]) -> KnownEntity:
+def _described(thing: Thing, salience: float, mentions: Sequence[Mention]) -> EntityFacts:
     """`mentions` are of any of its names, the newest last."""
     key = next(name for name in thing.names if any(mention.key == name for mention in mentions))
     own = [mention.entity for mention in mentions if mention.key == key]
@@ -178,7 +178,7 @@ def _described(thing: Thing, salience: float, mentions: Sequence[Mention]) -> Kn
     properties: dict[str, Json] = {}
     for mention in mentions:
         properties |= mention.entity.properties
-    return KnownEntity(
+    return EntityFacts(
         key=key,
         keys=thing.names,
         name=(given or own)[-1].name,

@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import fsum
 from typing import TYPE_CHECKING
 
-from mcp_memory.domain.model.graph import KnownEntity, KnownRelation, Reached, spread
+from mcp_memory.domain.model.graph import EntityFacts, Reached, RelationFacts, spread
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.ports import Connection, GraphNode, GraphSummary, RecordChange, TaskLink
 from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.ports.retrieval import Connection, GraphNode, GraphSummary
 from mcp_memory.stores.follower import Follower
@@ -63,7 +62,7 @@ class NetworkxGraphStore:
         hidden: Collection[str] = (),
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
-    ) -> Sequence[KnownEntity]:
+    ) -> Sequence[EntityFacts]:
         with self._follower.snapshot():
             view = self._view(scopes, hidden).narrowed(only, exclude)
             things = known_things(view, keys, more)
@@ -78,7 +77,7 @@ class NetworkxGraphStore:
         hidden: Collection[str] = (),
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
-    ) -> Sequence[KnownRelation]:
+    ) -> Sequence[RelationFacts]:
         with self._follower.snapshot():
             view = self._view(scopes, hidden).narrowed(only, exclude)
             return related(view, self._records, _truth_of(scopes, hidden, exclude), keys, depth, limit)

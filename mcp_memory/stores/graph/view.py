@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.text.entity_extraction import name_candidates
 from mcp_memory.domain.text.lexicon import STOP_WORDS
-from mcp_memory.ports import GraphNode, GraphSummary
-from mcp_memory.domain.text.words import STOP_WORDS
 from mcp_memory.ports.retrieval import GraphNode, GraphSummary
 
 if TYPE_CHECKING:

@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcp_memory.domain.model.ids import RecordSet, number_of
-from mcp_memory.ports import RecordChange
-from mcp_memory.domain.model.ids import number_of
 from mcp_memory.ports.changes import RecordChange
 from mcp_memory.stores.filters import held_against
 

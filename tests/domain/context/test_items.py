@@ -19,7 +19,7 @@ from mcp_memory.domain.context.items import (
     text_item,
 )
 from mcp_memory.domain.context.scoring import Candidate, Scored
-from mcp_memory.domain.model.graph import KnownEntity, KnownRelation
+from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.records import Record, Relation
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack, Task, stack_at
@@ -202,7 +202,7 @@ def test_an_approach_is_its_description_and_its_questions() -> None:
 def test_known_things_and_relations_are_lines_with_scores() -> None:
     """B4.3, B4.5: named ones count in full, others by how much they stand out; relations by weight and distance."""
     known = [
-        KnownEntity(key=name, keys=(name,), name=name, type="service", named=named, salience=0.3, records=())
+        EntityFacts(key=name, keys=(name,), name=name, type="service", named=named, salience=0.3, records=())
         for name, named in (("billing", True), ("mail", False))
     ]
     items = [entity_item(each, MEASURE) for each in known]
@@ -210,7 +210,7 @@ def test_known_things_and_relations_are_lines_with_scores() -> None:
         ("entity:billing", "entities", 1.0, "Known Entities"), ("entity:mail", "entities", 0.3, "Known Entities"),
     ]  # fmt: skip
     relation = Relation(source="billing", type="uses", target="mail")
-    item = relation_item(KnownRelation(relation=relation, depth=2, score=0.5, record_id="r000001"), MEASURE)
+    item = relation_item(RelationFacts(relation=relation, depth=2, score=0.5, record_id="r000001"), MEASURE)
     assert (item.forms[0].text, item.score, item.share) == ("- billing --[uses]--> mail", 0.5, "relations")
     note = note_item("Sure things held.", MEASURE)
     assert (note.section, note.share, note.forms[0].text) == ("Note", "episodes", "- Sure things held.")

@@ -21,7 +21,7 @@ from mcp_memory.domain.context.rendering import (
     render,
     shows_text_alone,
 )
-from mcp_memory.domain.model.graph import KnownEntity
+from mcp_memory.domain.model.graph import EntityFacts
 from mcp_memory.domain.model.records import KINDS, Detail, Kind, Record, Relation
 from mcp_memory.domain.text.prompt_safety import neutralise, one_line
 
@@ -174,11 +174,11 @@ def test_one_procedure_gives_its_section_the_name(make_record: Callable[..., Rec
     assert lines() == []
 
 
-def known(**fields: Any) -> KnownEntity:
+def known(**fields: Any) -> EntityFacts:
     harmless: dict[str, Any] = {
         "key": "k", "keys": ("k",), "name": "Kafka", "type": "queue", "salience": 0.5, "named": True, "records": (),
     }  # fmt: skip
-    return KnownEntity(**{**harmless, **fields})
+    return EntityFacts(**{**harmless, **fields})
 
 
 def test_an_entity_is_shown_with_what_is_said_of_it() -> None:

@@ -14,11 +14,9 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from mcp_memory.ports import Finding, IndexDifference, IndexDirectory, RecordStore
-from mcp_memory.stores.vectors.chroma.index import IndexClient
 from mcp_memory.ports.indexes import Finding, IndexDifference, IndexDirectory
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.stores.vectors.chroma.index import Index
+from mcp_memory.stores.vectors.chroma.index import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import (
     SlotState,
     Stamp,

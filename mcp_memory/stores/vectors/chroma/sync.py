@@ -6,18 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mcp_memory.ports import IndexDifference
+from mcp_memory.ports.indexes import IndexDifference
 from mcp_memory.stores.vectors.chroma.index import IndexClient
 from mcp_memory.stores.vectors.chroma.location import IndexPlace, key_of
-from mcp_memory.ports.indexes import IndexDifference
-from mcp_memory.stores.vectors.chroma.index import Index
-from mcp_memory.stores.vectors.chroma.key_diff import Ledger
-from mcp_memory.stores.vectors.chroma.location import Place, key_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 if TYPE_CHECKING:
     from mcp_memory.domain.retrieval.queries import Vector
-    from mcp_memory.ports import Vectors
+    from mcp_memory.ports.text import Vectors
     from mcp_memory.stores.vectors.exact import LastChange
 
 
