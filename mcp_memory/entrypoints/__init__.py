@@ -1,1 +1,1 @@
-"""Who calls us: MCP over stdio, and the command line. Turns their words into requests to the app, and back."""
+"""Entry points: MCP over stdio and HTTP, hooks, the command line. They turn words into requests, and back."""

@@ -1,4 +1,4 @@
-"""What every command shares: streams that fail on no character, JSON, progress, one-line errors. Knows no command."""
+"""Output of all commands: streams that fail on no character, JSON, progress, one-line errors. Knows no command."""
 
 import io
 import json
@@ -27,7 +27,7 @@ _FOR_PEOPLE: Mapping[str, str] = {
     "call `recall` to find ids": "`mcp-memory search` finds ids",
     "Correct the call and send it again.": "Correct it, and run the command again.",
 }
-"""What messages ask of agents, and what that means to whoever runs a command."""
+"""Next steps that messages name for agents, and the same for people who run a command."""
 
 
 def prepare_streams() -> None:
@@ -39,7 +39,7 @@ def prepare_streams() -> None:
 
 
 def screen(*, on_stderr: bool = False) -> "Console":
-    """Where people read. Stored text is never taken for markup; into a file or a pipe no line ends in spaces."""
+    """Return the console for people. Stored text is never taken for markup; into a file or a pipe no line ends in spaces."""
     from rich.console import Console
 
     stream = sys.stderr if on_stderr else sys.stdout

@@ -46,7 +46,7 @@ SHORT_CHARS = 180
 _SUPERSEDED = re.compile("^superseded by .*")  # "superseded by r000012" → "superseded"
 Answer: TypeAlias = dict[str, Any]
 Shown: TypeAlias = tuple[Answer, Sequence[RenderableType]]
-"""What a scene came to, for programs and for people."""
+"""The result of a scene, for programs and for people."""
 
 
 class DemoFailed(McpMemoryError):

@@ -55,7 +55,7 @@ def doctor(
 
 
 def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
-    """What surrounds the memory before the memory itself: opening it makes its files private."""
+    """Examine the surroundings of the memory before the memory itself: opening it makes its files private."""
     from mcp_memory.ports.indexes import Finding
     from mcp_memory.wiring import memory_exists
 
@@ -74,14 +74,14 @@ def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
 
 
 def examine_folder(folder: Path, *, mend: bool) -> "Iterator[Finding]":
-    """Whether it is its owner's alone, and has room. Yields nothing of a folder that is not there."""
+    """Check that the folder is its owner's alone, and has room. Yields nothing for a folder that is not there."""
     if folder.is_dir():
         yield _privacy(folder, mend=mend)
         yield _room(folder)
 
 
 def examine_clients() -> "Iterator[Finding]":
-    """What keeps clients, whose configuration names us, from starting the server."""
+    """Find what keeps clients, whose configuration names us, from starting the server."""
     from mcp_memory.entrypoints.clients import installations
     from mcp_memory.ports.indexes import Finding
 

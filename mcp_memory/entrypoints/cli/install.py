@@ -168,7 +168,7 @@ def _checked(name: str) -> str:
 
 
 def _next_steps(change: "Change", start: "Start", project: bool, has_plugin: bool) -> tuple[str, ...]:
-    """What a person does or knows now."""
+    """List what a person should do or know now."""
     client, written = change.client, str((change.entry or {}).get("env"))
     steps = [client.restart]
     if "MCP_MEMORY_URL" in written:

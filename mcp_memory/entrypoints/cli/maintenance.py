@@ -19,7 +19,7 @@ _MAINTAINED: Mapping[str, str] = {
     "summarized": "episodes summarized",
     "archived": "episodes archived",
     "extracted": "facts and decisions extracted from them",
-    "judged": "procedures and censors judged anew",
+    "judged": "procedures and guardrails (censors) judged anew",
     "compacted": "session logs compacted",
 }
 
@@ -48,7 +48,7 @@ def maintain(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is due.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Move on what is due: old episodes, how-tos and constraints by how they did, session logs near their window.
+    """Age what is due: old episodes, procedures and guardrails by how they did, session logs near their window.
 
     For all projects. Servers do it by themselves, a little at a time, and may keep running; interrupted, it goes on
     where it stopped.

@@ -41,7 +41,7 @@ UNLIMITED_TOKENS = 10_000_000
 STDIN = "-"
 _MAX_BYTES_OF_A_CHAR = 4
 _LOGGED: frozenset[Kind] = frozenset({"event", "message", "tool_call", "tool_result"})
-"""What a session's log is made of."""
+"""The kinds that a session's log is made of."""
 _WHAT_BECAME: dict[str, str] = {
     "confirmed": "This is known already, as the record named above.",
     "superseded": "This was corrected, and is not stored again.",

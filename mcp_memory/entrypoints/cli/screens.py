@@ -1,4 +1,4 @@
-"""How people see what the memory holds: counts, lists, one record, the tree of tasks. Knows no command."""
+"""Screens for people: counts, lists, one record, the tree of tasks. Knows no command."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -190,7 +190,7 @@ def _fields(rows: Mapping[str, str]) -> Table:
 
 
 def _index(mode: str, directories: Sequence[Mapping[str, Any]], revision: int) -> str:
-    """What servers keep of indexes in the data directory, and how far the newest has come; a command keeps none."""
+    """Describe the indexes in the data directory, and how far the newest has come; a command keeps none."""
     if not directories:
         return f"{mode}, no directory"
     size = sum(each["bytes"] for each in directories) / 1e6
@@ -199,7 +199,7 @@ def _index(mode: str, directories: Sequence[Mapping[str, Any]], revision: int) -
 
 
 def _contexts(contexts: Mapping[str, Any]) -> str:
-    """How many were given lately, and by which strategies."""
+    """Count the contexts given lately, by strategy."""
     if not contexts["given"]:
         return f"none in {contexts['days']} days"
     picked = f"; auto picked {listed(contexts['picked'])}" if contexts["picked"] else ""

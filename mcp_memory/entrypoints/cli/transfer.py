@@ -162,7 +162,7 @@ def _embed(memory: "App") -> int:
 
 
 def _import_foreign(path: Path, server: str, project: str | None, settings: "Settings") -> "Mapping[str, Json]":
-    """What another server keeps, batch by batch."""
+    """Import what another server keeps, batch by batch."""
     from mcp_memory.entrypoints.transfer.importers import IMPORTERS, fitted
 
     if server not in IMPORTERS:
@@ -182,7 +182,10 @@ def _import_foreign(path: Path, server: str, project: str | None, settings: "Set
 
 
 def _statuses(memory: "App", batch: "list[NewRecord]", left_out: Counter[str]) -> list[str]:
-    """What became of a batch. An item that no memory takes (nothing but recalled context, say) hinders no other."""
+    """Store a batch, and return what became of it. An item that no memory takes hinders no other.
+
+    Such an item is nothing but recalled context, say.
+    """
     try:
         return [each.status for each in memory.remember(batch, memory.caller(), advise=False)]
     except InvalidRequest:
@@ -233,7 +236,7 @@ def _new_file(target: str) -> Generator[BinaryIO]:
 
 @contextmanager
 def _lines(source: str) -> Generator[BinaryIO]:
-    """What is to be read. Raises InvalidRequest."""
+    """Open the source. Raises InvalidRequest."""
     if source == STREAM:
         with _kept_aside(sys.stdin.buffer) as file:
             yield file

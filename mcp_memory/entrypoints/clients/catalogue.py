@@ -41,20 +41,20 @@ class Client:
     title: str
     user: Mapping[Platform, tuple[str, ...]] | tuple[str, ...]
     restart: str
-    """What makes it read the file again."""
+    """The step that makes it read the file again."""
     project: str | None = None
     """The file inside a project, where it has one."""
     key: str = "mcpServers"
-    """Where the servers stand in the file."""
+    """The field of the file that holds the servers."""
     notation: Notation = JSON
     names_transport: bool = False
-    """Whether an entry says that it is reached over stdio."""
+    """True where an entry says that it is reached over stdio."""
     project_cwd: str | None = None
-    """What stands for the project's folder, where servers would start elsewhere."""
+    """The client's name for the project's folder, where servers would start elsewhere."""
     starts_in_project: bool = False
-    """Whether servers of its own file start in the folder of the project at hand."""
+    """True where servers of its own file start in the folder of the project at hand."""
     note: str = ""
-    """What a person should know besides, in either file and in a project's."""
+    """A further remark for either file; `project_note` is for a project's."""
     project_note: str = ""
     plugins: str = ""
     """The file in which it notes the plugins that are installed, where there is one of ours."""

@@ -27,7 +27,7 @@ DISTRIBUTION = "mcp-memory-stack"
 """The name on the package index, where `mcp-memory` is somebody else's; and a second name of the program."""
 PROGRAMS = ("mcp-memory", DISTRIBUTION)
 _RUNNERS = re.compile(r"py|pyw|python[\d.]*w?|pypy[\d.]*|uv|uvx|pipx")
-"""What may start us with our name among its arguments; `npx mcp-memory` would be somebody else's."""
+"""Programs that start us with our name among their arguments; `npx mcp-memory` would be somebody else's."""
 _OUR_PACKAGE = re.compile(r"mcp[-_]memory(?:[-_]stack)?(?:\[[\w,-]*\])?(?:[=@<>~!].*)?")
 """`mcp-memory-stack[openai]==0.1.0`, `mcp_memory`; the short name also stands in entries that were written long ago."""
 
@@ -96,9 +96,9 @@ class Installation:
     found: bool
     names: tuple[str, ...] = ()
     command: str | None = None
-    """What the first of them starts."""
+    """The command of the first of them."""
     problem: str = ""
-    """What keeps the client from starting us, with its remedy."""
+    """The reason why the client cannot start us, with its remedy."""
 
 
 def running_command() -> Start:

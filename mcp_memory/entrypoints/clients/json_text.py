@@ -183,7 +183,7 @@ class JsonNotation:
         return _Value(start=start, end=at + 1, plain=plain)
 
     def _comma(self, text: str, end: int, closing: str) -> tuple[int | None, int]:
-        """Where the comma behind a value stands, if one does, and where the next thing begins."""
+        """Find the comma behind a value, if there is one, and the beginning of the next thing."""
         at = self._skip(text, end)
         if text[at : at + 1] == closing:
             return None, at
@@ -236,7 +236,7 @@ def _cut(text: str, holder: _Value, member: _Member) -> str:
 
 
 def _widened(text: str, start: int, end: int) -> int:
-    """Where to cut from: from the end of the line before, if nothing else stands on the line."""
+    """Return where to cut from: the end of the line before, if nothing else stands on the line."""
     left = start
     while text[left - 1] in " \t":
         left -= 1
@@ -252,7 +252,7 @@ def _own_line(text: str, at: int) -> bool:
 
 
 def _indent(text: str, at: int) -> str:
-    """What the line of this position begins with."""
+    """Return the space that the line of this position begins with."""
     line = text[text.rfind("\n", 0, at) + 1 :]
     return line[: len(line) - len(line.lstrip(" \t"))]
 

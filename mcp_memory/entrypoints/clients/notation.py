@@ -27,7 +27,7 @@ class Notation(Protocol):
         ...
 
     def snippet(self, key: str, name: str, entry: Table) -> str:
-        """What a person may paste into the file."""
+        """Return the text that a person may paste into the file."""
         ...
 
 
@@ -58,6 +58,6 @@ def check_edit(read: Callable[[str], Table], before: str, after: str, key: str, 
 
 
 def _others(document: Table, key: str, name: str) -> tuple[Table, Table]:
-    """What an edit must not touch: the rest of the file, and the other servers."""
+    """Return what an edit must not touch: the rest of the file, and the other servers."""
     servers = {server: value for server, value in servers_in(document, key).items() if server != name}
     return {field: value for field, value in document.items() if field != key}, servers

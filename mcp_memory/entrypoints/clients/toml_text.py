@@ -89,7 +89,7 @@ def _statements(text: str) -> Iterator[str]:
 
 
 def _is_table_of(header: str, key: str, name: str) -> bool:
-    """Whether `[mcp_servers.memory]` or a table inside it is opened here, however the names are quoted."""
+    """Return True for the header `[mcp_servers.memory]` or of a table inside it, however the names are quoted."""
     servers = as_table(tomllib.loads(header).get(key))
     return servers is not None and name in servers
 

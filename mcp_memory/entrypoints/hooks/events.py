@@ -33,7 +33,7 @@ CLIENT_SUMMARY_TAG = "client-summary"
 CLIENT_SUMMARY_IMPORTANCE = 3.0
 GOAL_CHARACTERS = 500
 _SUMMARY_BEGINS, _SUMMARY_ENDS = "<summary>", "</summary>"
-"""What the client's summary stands between: its model thinks aloud before."""
+"""The marks around the client's summary: its model thinks aloud before."""
 KEEP = (
     "Keep word for word: what the user asked last and every rule the user set, decisions with their reasons, dead ends"
     " with theirs, file paths, commands, names, numbers, and ids in brackets like [r000001]."

@@ -24,7 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 logger = logging.getLogger(__name__)
 
 LINGER_SECONDS: Final = 5.0
-"""How long what still comes of a request that was refused is read, lest its sender miss the answer."""
+"""Time for which the rest of a refused request is read, lest its sender miss the answer."""
 LINGER_BYTES: Final = 8 * 1024 * 1024
 LINGER_PAUSE_SECONDS: Final = 0.02
 """Between two reads of at most 256 KiB."""
@@ -43,7 +43,7 @@ _FULL: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How many connections there may be, in all, from this machine and from another address; how long each stage takes.
+    """Limits of connections: how many in all, from this machine and from another address; how long each stage takes.
 
     `head_seconds` is for a request's line and headers, from the first byte or from the connection's start;
     `transfer_seconds` for its body to arrive, and for an answer to be taken; `idle_seconds` for what lies between.
@@ -67,7 +67,7 @@ class Guest(Protocol):
 
     @property
     def since(self) -> float:
-        """When it came, or its latest answer ended, by the event loop's clock."""
+        """The time when it came, or its latest answer ended, by the event loop's clock."""
         ...
 
     @property
@@ -345,7 +345,7 @@ class Server(uvicorn.Server):
 
 
 def address_of(host: str) -> str:
-    """Whom a connection counts for: this machine, an IPv4 address, or the network of an IPv6 address.
+    """Name the party that a connection counts for: this machine, an IPv4 address, or the network of an IPv6 address.
 
     A household has all 2**64 addresses of its network, such as 2001:db8:1:2::/64.
     """

@@ -43,10 +43,10 @@ PATH: Final = "/mcp"
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 HEALTH_PATH: Final = "/healthz"
 WELL_KNOWN: Final = "/.well-known/"
-"""Where clients look for OAuth. A 401 there would tell them that there is some."""
+"""The path where clients look for OAuth. A 401 there would tell them that there is some."""
 VERSION_HEADER: Final = "mcp-protocol-version"
 VISITOR: Final = "mcp_memory.visitor"
-"""Where the scope of a request says who sent it."""
+"""The field of a request's scope that names its sender."""
 NAMESPACE_HEADER: Final = "mcp-memory-namespace"
 SESSION_HEADER: Final = "mcp-session-id"
 LABEL_DIGITS: Final = 12
@@ -58,7 +58,7 @@ _SCHEME: Final = "bearer "
 READERS: Final = 8
 """Threads that look tokens up: apart from those of the tools, which may all be busy."""
 _CLOSING_STATUSES: Final = frozenset({401, 403, 408, 413, 503})
-"""Whoever is refused like this has no further business with the connection, or gets no further on it."""
+"""Refusals after which the connection is of no further use."""
 _TOO_LARGE: Final = "The request is larger than 4 MiB; send less at once, a long conversation in several calls."
 _TOO_SLOW: Final = "The request did not arrive in {seconds:g} seconds; send it again, or less at once."
 _HOST_REFUSED: Final = "This server does not answer to that Host; who runs it can allow it with --allowed-host."

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CALLS_END_SECONDS: Final = 5.0
-"""How long calls in flight may still run once the server is told to stop."""
+"""Time that calls in flight may still take once the server is told to stop."""
 STREAMS_END_SECONDS: Final = 1
 """After that, for open streams, which nobody waits for."""
 LOOK_SECONDS: Final = 0.5
@@ -40,13 +40,13 @@ LEAST_CONNECTIONS: Final = 4
 KEPT_FREE: Final = 128
 """Descriptors that connections leave to the store, its index and the models; of few that are left, half."""
 DESCRIPTORS_A_CALL: Final = 3
-"""What a call may hold at once: a connection to the database is two files, its log among them."""
+"""Descriptors that a call may hold at once: a connection to the database is two files, its log among them."""
 USUAL_THREADS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """Where to listen, for whom: `allowed_hosts` are names under which a proxy is reached.
+    """The address to listen at, and for whom: `allowed_hosts` are names under which a proxy is reached.
 
     `anonymous` lets this machine in without a token also where there are tokens.
     """

@@ -1,4 +1,4 @@
-"""What results show of tasks and records. Knows no tool."""
+"""Tasks and records as results show them. Knows no tool."""
 
 from collections.abc import Iterable, Sequence
 
@@ -40,7 +40,7 @@ def list_goals(tasks: Sequence[Task], caller: Caller) -> list[Json]:
 
 
 def show_place(stack: Stack, caller: Caller) -> dict[str, Json]:
-    """Where a caller stands, from the root down, and what comes next there."""
+    """Show the caller's current task, from the root down, and what comes next there."""
     return {"path": list_goals(stack.path, caller), "planned": list_goals(stack.planned, caller)}
 
 
@@ -78,13 +78,13 @@ def show_record(record: Record, caller: Caller) -> dict[str, Json]:
 
 
 def show_cleaned(*texts: str) -> dict[str, Json]:
-    """How many control characters were taken out of the given texts, where there were any."""
+    """Count the control characters that were taken out of the given texts, where there were any."""
     cleaned = sum(without_controls(text)[1] for text in texts)
     return {"cleaned": cleaned} if cleaned else {}
 
 
 def _optional(task: Task) -> dict[str, Json]:
-    """What only some tasks have."""
+    """Return the fields that only some tasks have."""
     optional: dict[str, Json] = {
         "success_criteria": task.success_criteria,
         "artifacts": list(task.artifacts),

@@ -17,7 +17,7 @@ from mcp_memory.errors import InvalidRequest
 
 MAX_ERROR_CHARS: Final = 300
 _BAD = re.compile(f"[\ud800-\udfff{HALF_PAIR}{UNREADABLE}]")
-"""What no text can hold. Control characters are no such thing: the services take them out."""
+"""Characters that no text can hold. Control characters are no such thing: the services take them out."""
 _FIELD_NAME = re.compile(r"\w{1,40}", re.ASCII)
 
 _PROBLEMS: Final = {
@@ -44,12 +44,12 @@ _PROBLEMS: Final = {
     "value_error": "{error}",
     "extra_forbidden": "is no known field",
 }
-"""What a caller reads for each kind of error; the rest is 'is not valid'. Never the value itself."""
+"""Words for each kind of error; the rest is 'is not valid'. Never the value itself."""
 
 _IDLE_KEYWORDS = frozenset(
     {"title", "additionalProperties", "minLength", "maxLength", "minItems", "maxItems", "exclusiveMinimum"}
 )
-"""What is checked anyway and answered with a clear error."""
+"""Keywords that are checked anyway and answered with a clear error."""
 _NO_REAL_LIMIT = 1_000_000
 _PLAIN_DEFAULTS: tuple[object, ...] = (None, "", False, [], {})
 

@@ -41,7 +41,7 @@ Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 CONNECT_SECONDS: Final = 10.0
 NOTICE_SECONDS: Final = 10.0
-"""How long what no answer is due to may hold up the messages behind it, when the server does not take it."""
+"""Time for which a notice that the server does not take may hold up the messages behind it."""
 READ_SECONDS: Final = 660.0
 """A little more than a person may take to allow what a tool asks of the client's model."""
 _NAMED_BY: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -72,7 +72,7 @@ class ClientLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Session:
-    """What the server gave the client at the handshake; all empty in the era without sessions, and before."""
+    """The session that the server gave at the handshake; all empty in the era without sessions, and before."""
 
     id: str = ""
     version: str = ""
@@ -105,7 +105,7 @@ def attach(settings: "Settings") -> NoReturn:
 
 
 def endpoint(url: str) -> str:
-    """Where messages go: the address as it is, or its /mcp where it names a server alone."""
+    """Return the address that messages go to: the address as it is, or its /mcp where it names a server alone."""
     return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/mcp"
 
 
@@ -260,7 +260,7 @@ class _Wire:
 
 
 def read_message(line: bytes) -> ClientLine:
-    """What a line of JSON-RPC is; it has been checked before."""
+    """Read a line of JSON-RPC, which has been checked before."""
     said = _object(line)
     params = _mapping(said.get("params"))
     version = _mapping(params.get("_meta")).get(PROTOCOL_VERSION_META_KEY)
@@ -290,7 +290,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _headers(settings: "Settings") -> dict[str, str]:
-    """What every request says: by which token it comes, and the namespace where one was chosen."""
+    """Return the headers of every request: its token, and the namespace where one was chosen."""
     headers: dict[str, str] = {}
     if settings.token and (secret := settings.token.get_secret_value().strip()):
         headers["authorization"] = f"Bearer {secret}"

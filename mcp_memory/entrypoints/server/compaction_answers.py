@@ -1,4 +1,4 @@
-"""What the `compact` tool answers, and what it tells on the way. Knows no tool and no store."""
+"""Answers of the `compact` tool, and its progress on the way. Knows no tool and no store."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EXTRACTED_SHOWN = 50
 LEAST_SPAN_TOKENS = 500
-"""What an answer holds of a span's text at least; where it would not, a larger one is asked for."""
+"""Tokens of a span's text that an answer holds at least; where it would not, a larger one is asked for."""
 REST_TOKENS = 100
 """Kept for what differs between the answers of a call and of its repetition."""
 _CUT = "\n… [cut: max_tokens holds no more; recall opens the rest]"
@@ -37,7 +37,7 @@ class _BudgetedAnswer:
         self.left = max_tokens - kept - tokens_of(shown, counter)
 
     def add(self, name: str, value: Json) -> bool:
-        """Whether the value is part of the answer now, or says nothing."""
+        """Add a value; False where the budget does not hold it."""
         if not value:
             return True
         tokens = tokens_of({name: value}, self.counter)
@@ -49,7 +49,7 @@ class _BudgetedAnswer:
 
 
 def show_step(step: Step, factor: float) -> tuple[float, float, str]:
-    """How far a compaction is: passes done of all, half of one that has begun, and what is happening.
+    """Describe how far a compaction is: passes done of all, half of one that has begun, and what is happening.
 
     Tokens are the client's, `factor` times as many as counted.
     """
@@ -92,7 +92,7 @@ def show_compacted(
 
 
 def _show_outcome(done: Compacted) -> dict[str, Json]:
-    """What every answer says, however small."""
+    """Return the fields of every answer, however small."""
     shown: dict[str, Json] = {
         "session_id": done.session_id,
         "log": _show_pressure(done.after, done.factor) | {"entries": done.entries},
@@ -117,7 +117,7 @@ def _show_outcome(done: Compacted) -> dict[str, Json]:
 
 
 def _left_out(replacements: int, session_id: str, omitted: Sequence[str]) -> dict[str, Json]:
-    """What the answer does not hold, and where all of the replacements are."""
+    """Name the parts that the answer does not hold, and where all of the replacements are."""
     shown: dict[str, Json] = {"omitted": list(omitted)} if omitted else {}
     if not replacements:
         return shown

@@ -1,4 +1,4 @@
-"""Who sent the present message: in a local process its own agent, over HTTP whoever the token names. Knows no token.
+"""The sender of the present message: in a local process its own agent, over HTTP the one whom the token names.
 
 It is told for each message anew, and carried into the threads that work on it.
 """
@@ -24,7 +24,7 @@ _UNAVAILABLE: Final = "The memory is not available at present; why is in the log
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor:
-    """Who sent a message over HTTP, in which namespace it works, and the label of its session.
+    """The sender of a message over HTTP, the namespace it works in, and the label of its session.
 
     Without a grant it is the process's own agent: the server listens to its own machine and asks for no token. An empty
     `namespace` or `session` is the process's own; an empty `client` gave itself no name.
@@ -55,7 +55,7 @@ def is_local() -> bool:
 
 
 def asking(app: "App", client: str = "", session_id: str | None = None) -> "Caller":
-    """Who asks: the only way from a message to a `Caller`. `session_id` is the session that the call names, if any."""
+    """Return who asks: the only way from a message to a `Caller`. `session_id` is the session named in the call."""
     visitor = _visitor.get()
     if visitor is None:
         return app.caller(session_id, client)
@@ -84,7 +84,7 @@ def require(right: Right) -> None:
 
 
 def told(error: McpMemoryError) -> str:
-    """What the sender is told of an error: with a token nothing of the server's files, which its own log names."""
+    """Return an error's words for the sender: with a token nothing of the server's files, which its own log names."""
     visitor = _visitor.get()
     if visitor is None or visitor.grant is None or type(error) is not StoreUnavailable:
         return str(error)

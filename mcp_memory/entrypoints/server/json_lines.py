@@ -28,12 +28,12 @@ MAX_JSON_DEPTH: Final = 64
 MAX_ECHO_CHARS: Final = 200
 """The most that an answer repeats of a request, its id included."""
 HEAD_BYTES: Final = 65_536
-"""Where the id of a line that is too long is looked for: so much of its start, and TAIL_BYTES of its end."""
+"""Bytes of a too long line in which its id is looked for: so much of its start, and TAIL_BYTES of its end."""
 TAIL_BYTES: Final = 1_000
 _BOM: Final = "\ufeff"
 _HUGE: Final = 10**MAX_ECHO_CHARS
 _LOST = re.compile("[\ufffd-\uffff]")
-"""What stands for something else in a text that was mended: an id that holds it is not the one that was sent."""
+"""Characters that stand for something else in a repaired text: an id that holds it is not the one that was sent."""
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+'
 """A string without its closing quote, which a line that was cut off lacks."""

@@ -22,7 +22,7 @@ _OF_FILES: Final[Mapping[str, frozenset[str]]] = {
     "store": frozenset({"path", "bytes", "engine"}),
     "index": frozenset({"reason"}),
 }
-"""What the status says of the server's files, which an index that failed may name."""
+"""Fields of the status about the server's files, which an index that failed may name."""
 
 
 def add_to(server: MCPServer, app: "App") -> None:
@@ -62,7 +62,7 @@ def _checked(some_id: str) -> str:
 
 
 def _status(app: "App") -> dict[str, Json]:
-    """Whoever comes over HTTP is told nothing of the server's files, which hold what belongs to others too."""
+    """Show the status; over HTTP without the server's files, which hold what belongs to others too."""
     shown = app.status(asking(app))
     if is_local():
         return shown

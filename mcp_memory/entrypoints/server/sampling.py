@@ -44,7 +44,7 @@ def check_offered(context: Context[Any, Any]) -> None:
 
 
 async def sample(context: Context[Any, Any], prompt: str, max_tokens: int) -> str:
-    """What the client's model answers, in at most `max_tokens` of its tokens.
+    """Ask the client's model for its answer, in at most `max_tokens` of its tokens.
 
     Raises:
         InvalidRequest: the client offers no sampling, denies it, or answers with anything but a text.

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 GRACE_SECONDS: Final = 1.0
-"""How long calls in flight may still run after the input has ended."""
+"""Time that calls in flight may still take after the input has ended."""
 WRITING_SECONDS: Final = 0.05
-"""How long an answer may take from its handler to the client."""
+"""Time that an answer may take from its handler to the client."""
 WATCH_SECONDS: Final = 0.5
 SWITCH_SECONDS: Final = 0.0005
 

@@ -1,4 +1,4 @@
-"""What the tools' arguments look like: the one place that knows the protocol's words and their limits.
+"""Arguments of the tools: the one place that knows the protocol's words and their limits.
 
 Free text is a plain string, "" where it was not given; ids and times too, so that a schema has no 'or null' in it.
 """

@@ -73,7 +73,7 @@ def _feed(arguments: CompactArguments, app: "App", caller: "Caller") -> dict[str
 
 
 def _told(fed: Fed) -> dict[str, Json]:
-    """What became of a conversation; that nothing had to be cleaned is not worth telling."""
+    """Return what became of a conversation; that nothing had to be cleaned is not worth telling."""
     return {name: value for name, value in asdict(fed).items() if value or name != "cleaned"}
 
 

@@ -1,4 +1,4 @@
-"""What other memory servers keep, as items to remember: one server per file. What has no place here is counted.
+"""Importers of what other memory servers keep: one server per file. What has no place here is counted.
 
 Nothing is ever written to what is read, and no link leads out of it. Each item names its importer as its session, so
 that a second run finds every text known and confirms none. To add one: a module with a function of this shape that

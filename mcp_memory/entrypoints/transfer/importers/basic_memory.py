@@ -38,7 +38,7 @@ _WIKI_LINK = re.compile(r"\[\[([^\[\]]+)\]\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Note:
-    """What all records of one file have in common."""
+    """Fields that all records of one file have in common."""
 
     title: str
     type: str
@@ -97,7 +97,7 @@ def _files(root: Path, left_out: Counter[str]) -> Iterator[Path]:
 
 
 def _entries(folder: Path, left_out: Counter[str]) -> list[os.DirEntry[str]]:
-    """What is in a folder and not hidden, by name."""
+    """List what is in a folder and not hidden, by name."""
     try:
         with os.scandir(folder) as found:
             return sorted((entry for entry in found if not entry.name.startswith(".")), key=attrgetter("name"))
@@ -135,7 +135,7 @@ def _front_matter(lines: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _instant(created: Iterable[str], file: Path) -> float:
-    """When the note says that it was made, by this machine's clock where it names no zone; else its file's time."""
+    """Return the time the note names, by this machine's clock where it names no zone; else its file's time."""
     try:
         instant = datetime.fromisoformat("".join(created)).timestamp()
     except (ValueError, OverflowError, OSError):
@@ -159,7 +159,7 @@ def _records(body: str, note: _Note) -> Iterator[NewRecord]:
 
 
 def _item(text: str, note: _Note) -> NewRecord | None:
-    """What a list item says, where it is an observation or a relation."""
+    """Read a list item that is an observation or a relation."""
     if found := _RELATION.fullmatch(text):
         kind = found[1] or found[2] or found[3]
         said = f"{note.title} {kind.replace('_', ' ')} {_target(found[4])}"
@@ -183,7 +183,7 @@ def _observation(text: str, category: str, note: _Note) -> NewRecord:
 
 
 def _without_last_tags(said: str) -> str:
-    """What is said before the tags at its end: "Reads #well in storms #weather #sea" keeps its first tag alone."""
+    """Cut off the tags at the end: "Reads #well in storms #weather #sea" keeps its first tag alone."""
     words = _SPACES.split(said)  # words, and between them what parts them
     while len(words) > 2 and (not words[-1] or _ONLY_TAG.fullmatch(words[-1])):
         del words[-2:]

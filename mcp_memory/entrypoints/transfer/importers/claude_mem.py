@@ -207,7 +207,7 @@ def _list(row: dict[str, object], name: str) -> list[str]:
 
 
 def _instant(row: dict[str, object]) -> float | None:
-    """When it was; None where its row says nothing that is a date."""
+    """Return the time of a row; None where it holds none."""
     value = row["created_at_epoch"]
     instant = value / _MILLISECONDS if isinstance(value, int | float) else None
     return instant if instant is not None and is_datable(instant) else None
