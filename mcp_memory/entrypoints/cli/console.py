@@ -39,7 +39,7 @@ def prepare_streams() -> None:
 
 
 def screen(*, on_stderr: bool = False) -> "Console":
-    """Return the console for people. Stored text is never taken for markup; into a file or a pipe no line ends in spaces."""
+    """Return the console for people. Stored text is never taken for markup; no line in a file ends in spaces."""
     from rich.console import Console
 
     stream = sys.stderr if on_stderr else sys.stdout
