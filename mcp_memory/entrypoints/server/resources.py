@@ -8,7 +8,6 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from mcp_memory.domain.model.records import Json
-from mcp_memory.entrypoints.server.answers import show_tasks
 from mcp_memory.entrypoints.server.identity import asking, is_local, require, told
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS
 from mcp_memory.entrypoints.server.strict_tool import log_defect
@@ -38,6 +37,8 @@ def add_to(server: MCPServer, app: "App") -> None:
 
     @resource("memory://tasks", "Tasks", "The tree of tasks, where you stand in it, and what comes next")
     def tasks() -> str:
+        from mcp_memory.entrypoints.server.answers import show_tasks  # Slow to load: after the handshake.
+
         caller = asking(app)
         return _answer("tasks", lambda: show_tasks(app.tasks.tree(caller), app.tasks.stack(caller), caller))
 
