@@ -56,7 +56,6 @@ class App(Wiring):
         super().__init__(settings, clock, embedder)
         self._folder = folder
         self._takes = takes
-        self._joining = threading.Lock()
         self._membership: Membership | None = None
         self._client = ""
         self._session = settings.session or f"s{uuid.uuid4().hex[:12]}"
@@ -74,7 +73,7 @@ class App(Wiring):
             InvalidRequest: the working directory is gone.
             StoreUnavailable: nobody knows whom the folder belongs to.
         """
-        with self._joining:
+        with self.making:  # No lock of its own: what is made under that one may ask for the namespace.
             decided = self._membership or self._decide()
             if decided.state != "free" or not self._takes:
                 self._membership = decided
