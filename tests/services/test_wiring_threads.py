@@ -1,26 +1,27 @@
 """Services are made at their first use, by whichever thread comes first."""
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 
 from mcp_memory.app import App
 
 
-def test_threads_that_ask_at_once_get_the_same_services_and_none_waits_for_ever(
+def test_a_service_that_asks_for_the_namespace_while_it_is_made_waits_for_none_that_decides_it(
     open_memory: Callable[..., App],
 ) -> None:
-    """S5.1: one service is made with the namespace, which is decided with another service."""
-    for _ in range(20):
-        app = open_memory(namespace=None)
-        start = Barrier(4)
+    """S5.1: idle compaction is made with the namespace, which is decided with the service of trust."""
+    app = open_memory(namespace=None)
+    deciding = threading.Thread(target=app.caller, daemon=True)
 
-        def ask(number: int, app: App = app, start: Barrier = start) -> object:
-            start.wait(10)
-            return (app.idle_compaction, app.caller())[number % 2]
+    def make() -> None:
+        with app.making:
+            deciding.start()
+            deciding.join(0.3)
+            _ = app.idle_compaction
 
-        with ThreadPoolExecutor(4) as pool:
-            made = [asked.result(30) for asked in [pool.submit(ask, number) for number in range(4)]]
-        assert made[0] is made[2]
-        assert made[1] == made[3]
-        app.close()
+    making = threading.Thread(target=make, daemon=True)
+    making.start()
+    making.join(20)
+    deciding.join(20)
+    assert not making.is_alive()
+    assert not deciding.is_alive()
