@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.ports.text import Vectors
@@ -46,3 +48,62 @@ class TaskLink:
     id: str
     scope: str
     parent_id: str | None
+
+
+class Snapshot(Protocol):
+    """The truth as of one moment, for one request and the threads that work for it."""
+
+    @property
+    def revision(self) -> int: ...
+
+    def reading(self) -> AbstractContextManager[int]:
+        """Every read in this context, and in copies of it, is as of the snapshot.
+
+        Raises StoreUnavailable, at the end, where the files were not sound: what was read is not to be used.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class Snapshots(Protocol):
+    """Gives each request one revision of the truth and of every index that is made from it."""
+
+    def snapshot(self) -> AbstractContextManager[int]:
+        """Read truth and indexes as of the newest revision in this context, and in copies of it; yields the revision.
+
+        Inside another snapshot it is that one. Nothing is written inside. Raises StoreUnavailable, at the end too.
+        """
+        ...
+
+
+class ChangeFeed(Protocol):
+    """Reads the truth as of one moment, and what changed since another."""
+
+    def pin(self) -> Snapshot:
+        """The truth as it is now, to be read until it is closed. Raises StoreUnavailable."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[int]:
+        """Read the truth as of one moment in this context, and in copies of it; yields its revision.
+
+        Inside another snapshot it is that one. Nothing is written inside. Raises StoreUnavailable, at the end too,
+        where the files were not sound: what was read is not to be used.
+        """
+        ...
+
+    def revision(self) -> int:
+        """The newest change number. Counters and other telemetry do not advance it."""
+        ...
+
+    def changes(self, since: int, embedder: str = "") -> Iterator[RecordChange]:
+        """Every record that changed after `since`, in order of change, with its vectors by the embedder."""
+        ...
+
+    def task_links(self, since: int) -> Sequence[TaskLink]:
+        """Tasks that changed after `since`, in the order they were made."""
+        ...
+
+    def embedder_id(self) -> str | None:
+        """The embedder whose vectors the store holds; None before the first vector."""
+        ...

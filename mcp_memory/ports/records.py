@@ -11,10 +11,9 @@ from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.health import Assembled, Tally
 from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
-from mcp_memory.domain.model.tasks import Task
-from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.ports.text import Vectors
-from mcp_memory.ports.transaction import Transaction
+from mcp_memory.ports.transaction import TaskReader, Transaction
 from mcp_memory.ports.transfer import Transfer
 
 RecordOrder = Literal["created", "occurred", "accessed", "important"]
@@ -62,92 +61,11 @@ class Statement:
     record_id: str
 
 
-class Snapshot(Protocol):
-    """The truth as of one moment, for one request and the threads that work for it."""
-
-    @property
-    def revision(self) -> int: ...
-
-    def reading(self) -> AbstractContextManager[int]:
-        """Every read in this context, and in copies of it, is as of the snapshot.
-
-        Raises StoreUnavailable, at the end, where the files were not sound: what was read is not to be used.
-        """
-        ...
-
-    def close(self) -> None: ...
-
-
-class Snapshots(Protocol):
-    """Gives each request one revision of the truth and of every index that is made from it."""
-
-    def snapshot(self) -> AbstractContextManager[int]:
-        """Read truth and indexes as of the newest revision in this context, and in copies of it; yields the revision.
-
-        Inside another snapshot it is that one. Nothing is written inside. Raises StoreUnavailable, at the end too.
-        """
-        ...
-
-
-class RecordStore(Protocol):
-    """The truth. A write is acknowledged only after it is on disk, with its vectors, links and change number.
-
-    Reads see everything committed by any process before the call. Raises StoreUnavailable (busy, full, read-only,
-    damaged, of a newer schema) from any method. Filters apply before ranking and limits.
-    """
-
-    def write(self, *, patiently: bool = True) -> AbstractContextManager[Transaction]:
-        """Begin an atomic write, waiting a bounded time for other processes; commit at exit, roll back on error.
-
-        Not patiently, it raises StoreBusy at once where anybody else is writing.
-        """
-        ...
-
-    def pin(self) -> Snapshot:
-        """The truth as it is now, to be read until it is closed. Raises StoreUnavailable."""
-        ...
-
-    def snapshot(self) -> AbstractContextManager[int]:
-        """Read the truth as of one moment in this context, and in copies of it; yields its revision.
-
-        Inside another snapshot it is that one. Nothing is written inside. Raises StoreUnavailable, at the end too,
-        where the files were not sound: what was read is not to be used.
-        """
-        ...
-
-    def revision(self) -> int:
-        """The newest change number. Counters and other telemetry do not advance it."""
-        ...
+class RecordReader(Protocol):
+    """Reads records. Filters apply before ranking and limits."""
 
     def get(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Record]:
         """Those of the records that exist in these scopes, whatever their status."""
-        ...
-
-    def find_texts(self, texts: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Which (scope, text digest) pairs are stored at present."""
-        ...
-
-    def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
-        """Which (scope, normalised text digest) pairs are known outside the log and the episodes, whatever the status.
-
-        Each with the branches it is known in; None is the trunk.
-        """
-        ...
-
-    def matching_ids(self, where: RecordFilter) -> frozenset[str]:
-        """Ids of every record that passes the filter."""
-        ...
-
-    def count(self, where: RecordFilter) -> int:
-        """How many records pass the filter."""
-        ...
-
-    def count_all(self) -> int:
-        """How many records there are, of everybody."""
-        ...
-
-    def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
-        """Ids of the records that these branches hold."""
         ...
 
     def list(self, where: RecordFilter, order: RecordOrder, limit: int, offset: int = 0) -> Sequence[Record]:
@@ -169,6 +87,30 @@ class RecordStore(Protocol):
         """
         ...
 
+    def count(self, where: RecordFilter) -> int:
+        """How many records pass the filter."""
+        ...
+
+    def count_all(self) -> int:
+        """How many records there are, of everybody."""
+        ...
+
+    def matching_ids(self, where: RecordFilter) -> frozenset[str]:
+        """Ids of every record that passes the filter."""
+        ...
+
+    def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
+        """Ids of the records that these branches hold."""
+        ...
+
+    def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
+        """What ranking needs to know of those of the records that exist in these scopes, whatever their status."""
+        ...
+
+    def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:
+        """For each superseded record, the id of the last record in its chain of successors."""
+        ...
+
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
         """The sessions that the newest records that pass were stored in, the latest first; a bounded look back.
 
@@ -180,23 +122,27 @@ class RecordStore(Protocol):
         """Of each of the sessions its newest summary or, where it has none, its most important records that pass."""
         ...
 
-    def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
-        """What ranking needs to know of those of the records that exist in these scopes, whatever their status."""
-        ...
-
-    def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:
-        """For each superseded record, the id of the last record in its chain of successors."""
-        ...
-
     def to_maintain(self, kind: Kind, statuses: Collection[Status], until: Instant) -> Iterator[Record]:
         """Records of all scopes, of this kind and one of these statuses, that occurred by then; in no order."""
         ...
 
-    def judged_confidences(self, where: RecordFilter) -> Sequence[tuple[float, Outcome]]:
-        """How sure of its newest decisions somebody was, in [0, 1], and what came of them; at most a thousand.
 
-        Of those that pass the filter, where both is known; an outcome that is pending is none.
+class StatementReader(Protocol):
+    """Reads the statements of records: texts, entities, relations, confidences."""
+
+    def find_texts(self, texts: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Which (scope, text digest) pairs are stored at present."""
+        ...
+
+    def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
+        """Which (scope, normalised text digest) pairs are known outside the log and the episodes, whatever the status.
+
+        Each with the branches it is known in; None is the trunk.
         """
+        ...
+
+    def old_texts(self, record_id: str) -> Sequence[tuple[Instant, str]]:
+        """Earlier texts of a record with the time each was replaced, newest first."""
         ...
 
     def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
@@ -217,29 +163,16 @@ class RecordStore(Protocol):
         """
         ...
 
-    def old_texts(self, record_id: str) -> Sequence[tuple[Instant, str]]:
-        """Earlier texts of a record with the time each was replaced, newest first."""
+    def judged_confidences(self, where: RecordFilter) -> Sequence[tuple[float, Outcome]]:
+        """How sure of its newest decisions somebody was, in [0, 1], and what came of them; at most a thousand.
+
+        Of those that pass the filter, where both is known; an outcome that is pending is none.
+        """
         ...
 
-    def changes(self, since: int, embedder: str = "") -> Iterator[RecordChange]:
-        """Every record that changed after `since`, in order of change, with its vectors by the embedder."""
-        ...
 
-    def task_links(self, since: int) -> Sequence[TaskLink]:
-        """Tasks that changed after `since`, in the order they were made."""
-        ...
-
-    def tasks(self, namespace: str) -> Sequence[Task]:
-        """The namespace's tasks in the order they were made."""
-        ...
-
-    def open_branches(self) -> frozenset[str]:
-        """Branches of any namespace that hide their records from the trunk: they, or one they lie in, are open."""
-        ...
-
-    def places(self, caller: Caller) -> Mapping[str, str]:
-        """Where the caller's agent stands: session name ('' for the agent's own) to task id."""
-        ...
+class Telemetry(Protocol):
+    """Keeps accesses and accounts of contexts, which may be lost and advance no revision; and counts."""
 
     def touch(self, record_ids: Collection[str], at: Instant) -> None:
         """Note that records were opened. Telemetry: may be lost, never waits, never advances the revision."""
@@ -272,28 +205,12 @@ class RecordStore(Protocol):
 
     def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary: ...
 
-    def identity(self) -> str:
-        """A random name that this store keeps for ever, so that what is derived from it elsewhere can be told apart."""
-        ...
+
+class EmbeddingQueue(Protocol):
+    """Holds the records that wait for vectors."""
 
     def embedder_id(self) -> str | None:
         """The embedder whose vectors the store holds; None before the first vector."""
-        ...
-
-    def purge(self, *, patiently: bool = True) -> None:
-        """Make erased text unrecoverable from the store's files; nothing to do where nothing was erased.
-
-        Raises StoreBusy where others never paused, or, not patiently, do not pause now; what was not purged then is
-        purged by the next call, of any process.
-        """
-        ...
-
-    def is_purge_pending(self) -> bool:
-        """True where something was erased whose text may still be in the store's files."""
-        ...
-
-    def backup(self, target: str) -> None:
-        """A consistent copy into a new file, while others write."""
         ...
 
     def unembedded(self, embedder: str, limit: int, after: str = "") -> Sequence[tuple[str, int, str]]:
@@ -336,6 +253,26 @@ class RecordStore(Protocol):
         """Make this embedder the store's, atomically, once no record is unembedded. False where some still are."""
         ...
 
+
+class Upkeep(Protocol):
+    """Keeps the store's files sound."""
+
+    def purge(self, *, patiently: bool = True) -> None:
+        """Make erased text unrecoverable from the store's files; nothing to do where nothing was erased.
+
+        Raises StoreBusy where others never paused, or, not patiently, do not pause now; what was not purged then is
+        purged by the next call, of any process.
+        """
+        ...
+
+    def is_purge_pending(self) -> bool:
+        """True where something was erased whose text may still be in the store's files."""
+        ...
+
+    def backup(self, target: str) -> None:
+        """A consistent copy into a new file, while others write."""
+        ...
+
     def defects(self) -> Sequence[str]:
         """What is wrong with the store's files themselves, a few words each; empty where they are sound."""
         ...
@@ -360,6 +297,29 @@ class RecordStore(Protocol):
         ...
 
     def drop_orphans(self) -> None: ...
+
+
+class MemoryReader(RecordReader, StatementReader, TaskReader, ChangeFeed, Protocol):
+    """Reads records, their statements, tasks and changes."""
+
+
+class RecordStore(MemoryReader, Telemetry, EmbeddingQueue, Upkeep, Protocol):
+    """The truth. A write is acknowledged only after it is on disk, with its vectors, links and change number.
+
+    Reads see everything committed by any process before the call; inside a snapshot, before its beginning. Raises
+    StoreUnavailable (busy, full, read-only, damaged, of a newer schema) from any method.
+    """
+
+    def write(self, *, patiently: bool = True) -> AbstractContextManager[Transaction]:
+        """Begin an atomic write, waiting a bounded time for other processes; commit at exit, roll back on error.
+
+        Not patiently, it raises StoreBusy at once where anybody else is writing.
+        """
+        ...
+
+    def identity(self) -> str:
+        """A random name that this store keeps for ever, so that what is derived from it elsewhere can be told apart."""
+        ...
 
     def transfer(self) -> Transfer:
         """The way out and in for the whole of it."""

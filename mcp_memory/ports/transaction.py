@@ -13,14 +13,24 @@ from mcp_memory.ports.session_logs import Said, Trigger, Undone
 from mcp_memory.ports.text import Vectors
 
 
-class Transaction(Protocol):
-    """One atomic write: each change takes the next number of the sequence, and nothing is visible before the exit."""
+class TaskReader(Protocol):
+    """Reads tasks."""
 
-    def next_id(self, prefix: str) -> str:
-        """A new id: short, never used again, and sorting after every earlier one of that prefix."""
+    def tasks(self, namespace: str) -> Sequence[Task]:
+        """The namespace's tasks in the order they were made."""
         ...
 
-    def get(self, record_id: str) -> Record | None: ...
+    def open_branches(self) -> frozenset[str]:
+        """Branches of any namespace that hide their records from the trunk: they, or one they lie in, are open."""
+        ...
+
+    def places(self, caller: Caller) -> Mapping[str, str]:
+        """Where the caller's agent stands: session name ('' for the agent's own) to task id."""
+        ...
+
+
+class DuplicateFinder(Protocol):
+    """Finds the records that say a thing already, said it once, or have the words of others."""
 
     def find_text(self, scope: str, digest: str) -> Record | None:
         """The record of this scope, outside the log, that has exactly this text now."""
@@ -37,12 +47,12 @@ class Transaction(Protocol):
         """Ids of live records equal after normalising case, space and punctuation."""
         ...
 
-    def replaced_by(self, record_id: str) -> Sequence[Record]:
-        """The records that this one superseded directly."""
-        ...
-
     def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
         """As `RecordStore.find_learnt`."""
+        ...
+
+    def replaced_by(self, record_id: str) -> Sequence[Record]:
+        """The records that this one superseded directly."""
         ...
 
     def reach(self, record_ids: Collection[str]) -> Collection[tuple[Visibility, str | None]]:
@@ -56,6 +66,16 @@ class Transaction(Protocol):
         of what any of these says, also of compactions undone since.
         """
         ...
+
+
+class RecordWriter(Protocol):
+    """Writes records and tasks."""
+
+    def next_id(self, prefix: str) -> str:
+        """A new id: short, never used again, and sorting after every earlier one of that prefix."""
+        ...
+
+    def get(self, record_id: str) -> Record | None: ...
 
     def insert(
         self,
@@ -95,6 +115,18 @@ class Transaction(Protocol):
         that are records go where `extracted_from` of these is erased with them.
         """
         ...
+
+    def add_task(self, task: Task) -> None: ...
+
+    def update_task(self, task: Task) -> None: ...
+
+    def set_place(self, caller: Caller, task_id: str | None) -> None:
+        """Move the caller to a task, or out of the tree."""
+        ...
+
+
+class LogWriter(Protocol):
+    """Writes the logs of sessions."""
 
     def said_since(self, entry_id: str | None, caller: Caller) -> Sequence[Said]:
         """The originals of the caller's log that were stored after that one, in their order; after None all of them.
@@ -138,22 +170,6 @@ class Transaction(Protocol):
         """
         ...
 
-    def add_task(self, task: Task) -> None: ...
 
-    def update_task(self, task: Task) -> None: ...
-
-    def set_place(self, caller: Caller, task_id: str | None) -> None:
-        """Move the caller to a task, or out of the tree."""
-        ...
-
-    def tasks(self, namespace: str) -> Sequence[Task]:
-        """The namespace's tasks in the order they were made."""
-        ...
-
-    def open_branches(self) -> frozenset[str]:
-        """Branches of any namespace that hide their records from the trunk: they, or one they lie in, are open."""
-        ...
-
-    def places(self, caller: Caller) -> Mapping[str, str]:
-        """Where the caller's agent stands: session name ('' for the agent's own) to task id."""
-        ...
+class Transaction(RecordWriter, DuplicateFinder, LogWriter, TaskReader, Protocol):
+    """One atomic write: each change takes the next number of the sequence, and nothing is visible before the exit."""

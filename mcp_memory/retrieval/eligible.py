@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.retrieval import FilterIndex
 
 
@@ -19,7 +19,7 @@ class Eligible:
     exclude: frozenset[str]
 
 
-def eligible(where: RecordFilter, records: RecordStore, filters: FilterIndex) -> Eligible:
+def eligible(where: RecordFilter, records: RecordReader, filters: FilterIndex) -> Eligible:
     """Resolve a selective filter to the records that pass; any other leaves the choice to the store's own scopes."""
     # Open branches hold few records: leaving those out is cheaper than naming all others.
     hidden = records.ids_in_branches(where.hidden_branches) if where.hidden_branches else frozenset[str]()

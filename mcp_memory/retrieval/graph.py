@@ -8,7 +8,7 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.domain.text.words import query_terms
-from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore
 from mcp_memory.retrieval.eligible import eligible
 
@@ -25,7 +25,7 @@ class GraphSource:
 
     name = "graph"
 
-    def __init__(self, records: RecordStore, filters: FilterIndex, graph: GraphStore, keywords: KeywordStore) -> None:
+    def __init__(self, records: MemoryReader, filters: FilterIndex, graph: GraphStore, keywords: KeywordStore) -> None:
         self._records = records
         self._filters = filters
         self._graph = graph

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.queries import Query
-from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.retrieval import FilterIndex, VectorStore
 from mcp_memory.retrieval.eligible import eligible
 
@@ -14,7 +14,7 @@ class VectorSource:
 
     name = "vector"
 
-    def __init__(self, records: RecordStore, filters: FilterIndex, vectors: VectorStore) -> None:
+    def __init__(self, records: RecordReader, filters: FilterIndex, vectors: VectorStore) -> None:
         self._records = records
         self._filters = filters
         self._vectors = vectors

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
-from mcp_memory.ports.changes import RecordChange, TaskLink
-from mcp_memory.ports.records import RecordStore, Snapshot
+from mcp_memory.ports.changes import RecordChange, Snapshot, TaskLink
+from mcp_memory.ports.records import MemoryReader
 
 AT_ONCE = 5_000
 """Changes applied together; with their vectors some 10 MB."""
@@ -42,7 +42,7 @@ class Follower:
     waits twice, however much is written.
     """
 
-    def __init__(self, records: RecordStore) -> None:
+    def __init__(self, records: MemoryReader) -> None:
         self.records = records
         self._embedder = ""
         self.stored_embedder: str | None = None

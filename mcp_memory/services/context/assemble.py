@@ -38,7 +38,8 @@ from mcp_memory.domain.model.tokens import EXACT, ModelFactor
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.prompt_safety import author, is_own
 from mcp_memory.errors import NotFound, StoreUnavailable
-from mcp_memory.ports.records import RecordStore, Snapshots
+from mcp_memory.ports.changes import Snapshots
+from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore, VectorStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.context.candidates import Gathered, Gathering, Question

@@ -18,6 +18,7 @@ from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.retrieval.queries import coverage, is_above_floor, is_active
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import RecordOrder, RecordStore
+from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying, Ranking, Read
 
@@ -97,7 +98,7 @@ class Gathering:
 
     def __init__(
         self,
-        records: RecordStore,
+        records: MemoryReader,
         querying: Querying,
         graph: GraphStore,
         filters: FilterIndex,

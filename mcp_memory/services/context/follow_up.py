@@ -17,7 +17,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.errors import BudgetTooSmall
-from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, Draft, compose, unchanged
 
@@ -61,7 +61,7 @@ class _Shown:
 class FollowingUp:
     """Remembers blocks for a while, in this process alone. Thread-safe."""
 
-    def __init__(self, records: RecordStore, clock: Clock) -> None:
+    def __init__(self, records: RecordReader, clock: Clock) -> None:
         self._records = records
         self._clock = clock
         self._cached: OrderedDict[Hashable, tuple[float, int, Built]] = OrderedDict()

@@ -20,7 +20,7 @@ from mcp_memory.domain.text.short_forms import MeasuredText, measured
 from mcp_memory.domain.text.statements import Statement, dead_ends, statements
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.text import Embedder, TokenCounter, Vectors
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.embedding import embedded_each
@@ -55,7 +55,7 @@ class Extracting:
 
     def __init__(
         self,
-        records: RecordStore,
+        records: MemoryReader,
         embedder: Embedder,
         counter: TokenCounter,
         pause: Pause = bool,
@@ -160,7 +160,7 @@ def _led_nowhere(source: Record, tasks: Sequence[Task]) -> bool:
     return source.outcome == "failure" or any(task.status in DEAD_ENDS for task in path_to(source.task_id, tasks))
 
 
-def _hidden(source: Record, reader: RecordStore | Transaction) -> frozenset[str | None]:
+def _hidden(source: Record, reader: MemoryReader | Transaction) -> frozenset[str | None]:
     """Branches whose records are not seen by who sees the source."""
     tasks = reader.tasks(source.namespace)
     beside = branches_beside(tasks, path_to(source.branch_id, tasks))
@@ -168,7 +168,7 @@ def _hidden(source: Record, reader: RecordStore | Transaction) -> frozenset[str 
 
 
 def _known(
-    stated: Collection[Said], hidden: frozenset[str | None], reader: RecordStore | Transaction
+    stated: Collection[Said], hidden: frozenset[str | None], reader: MemoryReader | Transaction
 ) -> Collection[Said]:
     """What of it is known, not only in branches that are hidden."""
     return [key for key, branches in reader.find_learnt(stated).items() if not hidden.issuperset(branches)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mcp_memory.errors import StoreUnavailable, TextRefused
-from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.records import EmbeddingQueue
 from mcp_memory.ports.text import Embedder
 from mcp_memory.services.memory.embedding import embedded_each
 
@@ -29,7 +29,7 @@ class Reindex:
     words alone. It is tried again where everything is embedded anew, or the text or the embedder changes.
     """
 
-    def __init__(self, records: RecordStore, embedder: Embedder) -> None:
+    def __init__(self, records: EmbeddingQueue, embedder: Embedder) -> None:
         self._records = records
         self._embedder = embedder
         self._after = ""

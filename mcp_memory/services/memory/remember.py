@@ -13,7 +13,8 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.text.short_forms import remeasured
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
-from mcp_memory.ports.records import RecordStore, Snapshots
+from mcp_memory.ports.changes import Snapshots
+from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import VectorStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction

@@ -8,8 +8,8 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.session_log import Entry
 from mcp_memory.domain.model.tasks import Stack, Task, branches_beside, nearest_open, path_to, stack_at
 from mcp_memory.errors import Conflict, NotFound
-from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.transaction import Transaction
+from mcp_memory.ports.records import MemoryReader
+from mcp_memory.ports.transaction import TaskReader, Transaction
 
 
 def recorded_place(places: Mapping[str, str], caller: Caller) -> str | None:
@@ -29,7 +29,7 @@ def storing_place(places: Mapping[str, str], caller: Caller, tasks: Sequence[Tas
     return own or place_of(places, replace(caller, named_session=False), tasks)
 
 
-def stack_of(records: RecordStore | Transaction, caller: Caller, task_id: str | None = None) -> Stack:
+def stack_of(records: TaskReader, caller: Caller, task_id: str | None = None) -> Stack:
     """The caller's stack, or the one of a task it names. Raises NotFound for an unknown task."""
     tasks = records.tasks(caller.namespace)
     if task_id is not None:
@@ -37,7 +37,7 @@ def stack_of(records: RecordStore | Transaction, caller: Caller, task_id: str | 
     return stack_at(task_id or place_of(records.places(caller), caller, tasks), tasks)
 
 
-def hidden_branches(records: RecordStore | Transaction, caller: Caller) -> frozenset[str]:
+def hidden_branches(records: TaskReader, caller: Caller) -> frozenset[str]:
     """Branches, also of namespaces it inherits, whose records this caller does not see: it stands in none of them.
 
     A call that names no session sees what any session of its agent stands in, for an agent opens by id what it stored;
@@ -52,12 +52,12 @@ def hidden_branches(records: RecordStore | Transaction, caller: Caller) -> froze
     return (branches - {task.id for task in tasks}) | frozenset[str].intersection(*hidden)
 
 
-def visible_to(records: RecordStore, caller: Caller) -> RecordFilter:
+def visible_to(records: TaskReader, caller: Caller) -> RecordFilter:
     """The filter under which a caller sees everything it may; callers of this narrow it."""
     return RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches(records, caller))
 
 
-def readable(entries: Mapping[str, Entry], records: RecordStore, caller: Caller) -> Mapping[str, Entry]:
+def readable(entries: Mapping[str, Entry], records: MemoryReader, caller: Caller) -> Mapping[str, Entry]:
     """Those of the entries of logs that say nothing of a record that the caller does not see, by their ids."""
     covered = frozenset(record_id for entry in entries.values() for record_id in entry.covers)
     if not covered:

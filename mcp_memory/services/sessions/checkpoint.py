@@ -10,7 +10,7 @@ from mcp_memory.domain.model.session_log import SessionLog
 from mcp_memory.domain.model.tasks import Stack, Task
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.summary import Section, instructions_in, rendered, structured, with_ledger
-from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.memory.visibility import stack_of, visible_to
@@ -27,7 +27,7 @@ TASKS_SHOWN = 8
 class Checkpointing:
     """Thread-safe. Mechanical, as the ledger is: nothing is put in other words, and no model is asked."""
 
-    def __init__(self, records: RecordStore, logs: SessionLogStore, counter: TokenCounter) -> None:
+    def __init__(self, records: MemoryReader, logs: SessionLogStore, counter: TokenCounter) -> None:
         self._records = records
         self._logs = logs
         self._counter = counter

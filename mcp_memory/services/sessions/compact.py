@@ -12,7 +12,7 @@ from mcp_memory.domain.model.session_log import PRESETS, Entry, Options, Pass, P
 from mcp_memory.domain.model.tokens import EXACT, ModelFactor
 from mcp_memory.domain.sessions.pressure import Pressure, adapted, makeup, pressure
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.session_logs import PassRun, SessionLogStore, Trigger
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.memory.visibility import visible_to
@@ -93,7 +93,7 @@ class Compact:
 
     def __init__(
         self,
-        records: RecordStore,
+        records: MemoryReader,
         logs: SessionLogStore,
         committing: Committing,
         summing_up: SummingUp,

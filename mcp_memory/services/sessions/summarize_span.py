@@ -26,7 +26,7 @@ from mcp_memory.domain.sessions.summary import (
     with_ledger,
 )
 from mcp_memory.errors import Conflict, InvalidRequest
-from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Summarizer, SummaryRequest, TokenCounter
 
 ASKED_TOKENS = 6_000
@@ -59,7 +59,7 @@ class Asked:
 class SummingUp:
     """Thread-safe, and changes nothing."""
 
-    def __init__(self, records: RecordStore, summarizers: Mapping[str, Summarizer], counter: TokenCounter) -> None:
+    def __init__(self, records: RecordReader, summarizers: Mapping[str, Summarizer], counter: TokenCounter) -> None:
         """`summarizers` by "extractive" and, where one is configured, "model", which is then the usual one."""
         self._records = records
         self._summarizers = summarizers

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from mcp_memory.domain.model.records import Entity, Json, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.text.entity_extraction import entity_key
-from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.retrieval import Connection, GraphStore
 
 NEAR_SHOWN = 5
@@ -17,7 +17,7 @@ LINKS_SHOWN = 20
 
 
 def neighbourhood(
-    record: Record, caller: Caller, hidden: frozenset[str], records: RecordStore, graph: GraphStore
+    record: Record, caller: Caller, hidden: frozenset[str], records: MemoryReader, graph: GraphStore
 ) -> dict[str, Json]:
     """The links of a record that the caller sees, and through them other records that it sees; some 500 tokens."""
     entities, relations = records.links(record.id)
@@ -53,7 +53,7 @@ def _shown_connection(connection: Connection, record: Record, names: Mapping[str
     return {"id": record.id, "kind": record.kind, "text": record.micro, "via": via}
 
 
-def _task(record: Record, caller: Caller, records: RecordStore) -> Json:
+def _task(record: Record, caller: Caller, records: MemoryReader) -> Json:
     """The task in which the record was made, where it is one of the caller's namespace."""
     tasks = {task.id: task for task in records.tasks(caller.namespace)} if record.task_id else {}
     task = tasks.get(record.task_id or "")

@@ -11,7 +11,7 @@ from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.model.records import Entity, Json
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.text.entity_extraction import entity_key
-from mcp_memory.ports.records import Mention, RecordStore
+from mcp_memory.ports.records import Mention, StatementReader
 from mcp_memory.ports.retrieval import GraphNode
 from mcp_memory.stores.graph.view import MAX_FAN, MAX_LOOKED_AT, GraphView
 
@@ -62,7 +62,7 @@ def known_things(view: GraphView, keys: Collection[str], more: int) -> Sequence[
 
 
 def described(
-    things: Sequence[tuple[Thing, float]], records: RecordStore, where: RecordFilter, only: RecordSet | None
+    things: Sequence[tuple[Thing, float]], records: StatementReader, where: RecordFilter, only: RecordSet | None
 ) -> Sequence[EntityFacts]:
     """The things under their names, with their types and properties. One that is gone from the truth is left out."""
     thing_of = {key: place for place, (thing, _) in enumerate(things) for key in thing.names}
@@ -75,7 +75,7 @@ def described(
 
 
 def related(
-    view: GraphView, records: RecordStore, where: RecordFilter, keys: Collection[str], depth: int, limit: int
+    view: GraphView, records: StatementReader, where: RecordFilter, keys: Collection[str], depth: int, limit: int
 ) -> Sequence[RelationFacts]:
     """Relations breadth first; see `GraphStore.relations`."""
     found: dict[tuple[str, str, str], RelationFacts] = {}
