@@ -17,7 +17,6 @@ from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.retrieval.queries import coverage, is_above_floor, is_active
 from mcp_memory.domain.text.prompt_safety import is_own
-from mcp_memory.ports.records import RecordOrder, RecordStore
 from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying, Ranking, Read
