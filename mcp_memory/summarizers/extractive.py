@@ -107,7 +107,7 @@ MOST_READ = 1_500
 MOST_RANKED = 250
 """Sentences that are embedded, about two milliseconds each."""
 LINE_TOKENS = 60
-LINE_CHARACTERS = 2_000
+MATERIAL_CHARACTERS = 2_000
 """What may become a line: more is never looked at."""
 STATE_TOKENS = 80
 LEAST_PROMISE = 1.0
@@ -178,7 +178,7 @@ class ExtractiveSummarizer:
         earlier = request.earlier.of("goal") if request.earlier else ()
         if earlier and not turned:
             return earlier[-1]
-        goal = next(iter(turned or wishes), "")[:LINE_CHARACTERS]
+        goal = next(iter(turned or wishes), "")[:MATERIAL_CHARACTERS]
         most = min(LINE_TOKENS, request.max_tokens // 5)
         return self._begun([segment.text for segment in segments_of(goal)], most)
 

@@ -27,7 +27,9 @@ _LABELS: Mapping[Section, re.Pattern[str]] = {
 }
 """What an item is for that stands under a heading or a "…:"."""
 
+# "If it fails, restart" constrains nothing
 _CONDITION = re.compile(r"^(?:if|when|whenever|unless|in case|should)\b|^(?:如果|若|もし)", re.IGNORECASE)
+# "tried X but it failed", "rolled it back", "red herring", "没用"
 _DEAD_END = re.compile(
     r"\b(?:tried|attempted|attempt(?:s|ing)? to)\b.{0,200}?"
     r"\b(?:but|did ?n[o']t|didn['’]t|failed|without success|no luck"
@@ -43,6 +45,7 @@ _DEAD_END = re.compile(
     r"|うまく(?:いか|行か|いきませ|行きませ)|効果(?:が|は)?な|失敗し|ダメだ|駄目だ|断念|元に戻し|取り消し",
     re.IGNORECASE,
 )
+# "I went with Redis because it is there", "Use X instead"
 _CHOSEN = re.compile(
     r"^(?:(?:i|we|so|ok(?:ay)?|then)\b[\s,]*)*(?:(?:have|'ve|'ll|will|am|are|'m|'re) )?"
     r"(?:chose|picked|opted for|going with|go with|went with|settled on|switch(?:ed|ing) to|using|use)\b"
@@ -52,12 +55,14 @@ _CHOSEN = re.compile(
     r"|改用|选择了|选用|ことにした|ことにしました|ことにします|を採用",
     re.IGNORECASE,
 )
-_UNDECIDED = re.compile(
+# "not sure whether to use Redis"
+_UNCHOSEN = re.compile(
     r"\b(?:not|yet|whether|maybe|perhaps|might|could|would|should)\b.{0,40}\b(?:decid|choos|chose|switch|use|go)"
     r"|\b(?:if|whether)\b|可能|也许|是否|还没|かもしれ|まだ",
     re.IGNORECASE,
 )
-_RULE = re.compile(
+# "Please never touch prod", "must stay under 2 s", "no more than 3"
+_CONSTRAINT = re.compile(
     r"(?:^|[,;:.!?—–-]\s*|\b(?:please|and|but|so|you|we|should|then)\s+)"
     r"(?:never|always|do not|don['’]t|avoid|only|make sure|under no circumstances)\s+"
     r"(?!know|think|see|understand|remember|care|worry|mind|get it)"
@@ -71,6 +76,7 @@ _RULE = re.compile(
     r"|必ず|しないで|使わないで|避けて|てはいけ|てはなら|なければなら|以内に|ないこと",
     re.IGNORECASE,
 )
+# "Next: the index", "I'll add the tests", "still needs a lock"
 _NEXT = re.compile(
     r"^(?:next|todo|to do|to-do|remaining|still to do|left to do|outstanding|follow[- ]?ups?|pending)\b"
     r"|\bnext (?:steps?|up|comes?|is|i|we)\b|\b(?:todo|still (?:need|needs|have|has|missing|open|to)|remains? (?:to|is)"
@@ -80,6 +86,7 @@ _NEXT = re.compile(
     r"|接下来|下一步|待办|还需要|还要|尚未|剩下|次に|次は|残り|これから|未着手|まだ",
     re.IGNORECASE,
 )
+# "working on the export", "half done"
 _GOING_ON = re.compile(
     r"\bworking on\b|\bin progress\b|\bcurrently\b|\bhalf(?:way)?(?:[ -]done)?\b|\bpart(?:ly|ially)\b|\bwip\b"
     r"|\bunder ?way\b"
@@ -87,6 +94,7 @@ _GOING_ON = re.compile(
     r"|正在|进行中|一半|作業中|対応中|途中|取り組|進行中",
     re.IGNORECASE,
 )
+# "Currently I am moving the tests"
 _OF_SELF = re.compile(r"(?:(?:currently|so far|right now),? )?(?:i|we)\b|我|正在", re.IGNORECASE)
 _DID = (
     r"(?:done|fixed|added|implemented|created|updated|removed|deleted|renamed|wrote|written|moved|migrated|refactored"
@@ -95,6 +103,7 @@ _DID = (
     r"|converted|changed|built|set up|put|made|cut|sent|published|tested|copied|cleaned|introduced|restored|reduced)"
 )
 _LOOKED = r"(?:look|check|notic|tri|want|need|expect|assum|wonder|guess|suspect|start|search|open|decid|learn)\w*"
+# "Fixed the lock", "I have added a test", "12 passed"
 _DONE = re.compile(
     rf"^(?:(?:ok(?:ay)?|all|and|also|so|then|now|great|both)\b[\s,:.!]*)*{_DID}\b"
     rf"|\b(?:i|we)(?:['’]ve| have)?(?: (?:also|now|just|already|then|have))* (?:{_DID}|(?!{_LOOKED})\w{{2,}}ed)\b"
@@ -105,12 +114,14 @@ _DONE = re.compile(
     r"|完成|已经?[修加改删更部实创移]|修复了|添加了|更新了|实现了|删除了|通过了|完了|しました|済み|通りました",
     re.IGNORECASE,
 )
+# "will be | fixed", "not yet | added"
 _NOT_DONE = re.compile(
     r"(?:\b(?:not|never|will|should|would|could|must|can|cannot|needs?|to be|yet|if|once|until|after|before|when|get"
     r"|be)\b|n['’]t\b)[^.;]{0,16}$",
     re.IGNORECASE,
 )
 """What stands before a word of doing where nothing was done."""
+# "Let me check the logs", "Great, now I run it"
 _NARRATION = re.compile(
     r"^(?:let me|let['’]s (?:look|check|see|try|start|run)"
     r"|i(?:['’]ll| will| am going to|['’]m going to| need to| should) "
@@ -121,8 +132,10 @@ _NARRATION = re.compile(
     re.IGNORECASE,
 )
 """Step by step talk."""
+# "Edited src/app.py"
 _WRITTEN = re.compile(r"(?:edited|wrote|created)\b", re.IGNORECASE)
 """How a block for calls begins that changed something."""
+# "Change of plan: …", "Actually, drop that"
 _TURNS = re.compile(
     r"^(?:(?:ok(?:ay)?|actually|right|thanks?|great|good|wait|hmm|no)\b[\s,.!—-]*)*"
     r"(?:forget (?:about |that|it|the)|change of plan|new (?:task|goal|topic|plan)|let['’]s (?:move on|switch|turn) to"
@@ -159,7 +172,7 @@ def decides(text: str) -> bool:
     stated = statement(text)
     if stated and stated.kind == "decision":
         return True
-    return bool(_CHOSEN.search(text)) and not _UNDECIDED.search(text)
+    return bool(_CHOSEN.search(text)) and not _UNCHOSEN.search(text)
 
 
 def _labelled(said: Utterance) -> Section | None:
@@ -170,7 +183,7 @@ def _labelled(said: Utterance) -> Section | None:
 def _of_user(text: str) -> Section | None:
     if decides(text):
         return "decisions"
-    if _RULE.search(text) and not _CONDITION.match(text):
+    if _CONSTRAINT.search(text) and not _CONDITION.match(text):
         return "constraints"
     if _is_dead_end(text):
         return "dead_ends"

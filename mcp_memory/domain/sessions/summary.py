@@ -64,7 +64,7 @@ _ASSENTS = frozenset(
 _ASSENTS_UNSPACED = re.compile(
     r"(?:好的?|继续|谢谢|是的?|可以|行|嗯|对|没问题|はい|続けて|ください|ありがとう|ございます|お願いします|了解|です|いいね)+"
 )
-_SIGNS = re.compile(r"[^\w\s']+")
+_PUNCTUATION = re.compile(r"[^\w\s']+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ def _instructions(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _is_assent(text: str) -> bool:
-    words = _SIGNS.sub(" ", text).casefold().split()
+    words = _PUNCTUATION.sub(" ", text).casefold().split()
     if not words:
         return not any(sign.isalnum() for sign in text)
     return len(words) <= MOST_ASSENTS and all(word in _ASSENTS or _ASSENTS_UNSPACED.fullmatch(word) for word in words)

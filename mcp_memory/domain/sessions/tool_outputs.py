@@ -23,7 +23,9 @@ MAX_ERRORS, MAX_VALUES = 3, 8
 FIRST, KEPT = "First line: ", "Kept: "
 """How the lines of a mask begin that show an output's first line, and what else was kept of it."""
 
+# "\x1b[31m" begins red
 _COLOUR = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+# "ValueError: no", "FAILED tests/x.py", "npm ERR! missing"
 _ERROR = re.compile(
     r"""\s{0,40}(?:
         E\ {3,8}[^\s+]
@@ -36,16 +38,20 @@ _ERROR = re.compile(
         |:\ (?:command\ not\ found|No\ such\ file|[Pp]ermission\ denied|[Cc]onnection\ refused))""",
     re.VERBOSE,
 )
-_ERROR_WORD = re.compile(
+# "permission denied", "could not … unexpected"
+_TROUBLE_WORD = re.compile(
     r"\b(?:errors?|fail(?:ed|ure|s)?|fatal|exception|panic|denied|refused|not found|cannot|can't|timed? ?out|no such"
     r"|invalid|undefined|unable|unexpected|conflict|killed|abort(?:ed)?|fehler|erreur)\b|失败|错误|无法|エラー|失敗",
     re.IGNORECASE,
 )
+# "E   assert …", "=== 3 passed ==="
 _MARKS = re.compile(r"^(?:E {3,8}|[=_~*#]{2,80}\s)\s*|\s[=_~*#]{2,80}$")
+# "3 passed, 1 failed", "exit code 2"
 _TALLY = re.compile(
     r"\b\d{1,9} (?:passed|failed|passing|failing|failures?|errors?)\b|\bexit(?:ed with)? (?:code|status) \d"
     r"|\btest result: |\bBUILD (?:SUCCESS|FAIL)"
 )
+# "… → failure"
 _OUTCOME = re.compile(r" → \w{1,20}$")
 
 
@@ -129,7 +135,7 @@ def _errors(lines: Sequence[str], failed: bool) -> tuple[str, ...]:
     """The first error and the last two; of an output that failed, in any case a line that may say why."""
     found = [line for line in lines if _ERROR.match(line[: 2 * LINE_CHARACTERS])]
     if failed and not found:
-        found = [line for line in lines if _ERROR_WORD.search(line[: 2 * LINE_CHARACTERS])] or list(lines[-1:])
+        found = [line for line in lines if _TROUBLE_WORD.search(line[: 2 * LINE_CHARACTERS])] or list(lines[-1:])
     distinct = _distinct(_shown(line) for line in [*found[:20], *found[20:][-40:]])
     return (*distinct[:1], *distinct[1:][1 - MAX_ERRORS :])
 

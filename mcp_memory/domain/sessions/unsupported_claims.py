@@ -8,10 +8,10 @@ from mcp_memory.domain.text.exact_values import Exact, exact_in, is_date
 
 SMALL = 12
 """A number up to this may count what the text itself lists."""
-_NUMBER = re.compile(r"\d[\d,.'’_]{0,30}")
+_DIGITS = re.compile(r"\d[\d,.'’_]{0,30}")
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’_]\d{3})+")
 _PART = re.compile(r"(?<![\w.:/-])[\w.:/-]*\d(?:[\w.:/-]|[,'’](?=\d))*|\b[A-Z][A-Z0-9_]{3,}\b")
-_WORD = re.compile(r"[\w.-]{3,}")
+_TERM = re.compile(r"[\w.-]{3,}")
 _FACTORS = (1.0, 1000.0, 1024.0, 60.0, 3600.0, 24.0, 7.0, 100.0)
 """Between units that tell the same: seconds and minutes, megabytes and gigabytes, shares and percent."""
 
@@ -34,7 +34,7 @@ class _Sources:
 
     @cached_property
     def _numbers(self) -> frozenset[float]:
-        return frozenset(number for match in _NUMBER.finditer(self._text) for number in _readings(match.group()))
+        return frozenset(number for match in _DIGITS.finditer(self._text) for number in _readings(match.group()))
 
     @cached_property
     def _rounded(self) -> frozenset[int]:
@@ -54,7 +54,7 @@ class _Sources:
         return words.casefold() in self._text
 
     def _holds_parts(self, value: str) -> bool:
-        parts = [part.strip(".:-/") for part in _PART.findall(value) or _WORD.findall(value)]
+        parts = [part.strip(".:-/") for part in _PART.findall(value) or _TERM.findall(value)]
         return all(self._knows(part) for part in parts)
 
     def _knows(self, part: str) -> bool:
@@ -64,7 +64,7 @@ class _Sources:
         return self._has(part) or (len(pieces) > 1 and all(self._knows(piece) for piece in pieces))
 
     def _has_number(self, part: str) -> bool:
-        return any(self._is_known(number) for match in _NUMBER.findall(part)[:1] for number in _readings(match))
+        return any(self._is_known(number) for match in _DIGITS.findall(part)[:1] for number in _readings(match))
 
     def _is_known(self, number: float) -> bool:
         if number <= SMALL and number.is_integer():
@@ -75,7 +75,7 @@ class _Sources:
 
 def _is_number(part: str) -> bool:
     """True for an amount, with or without a unit, rather than a version, a hash or a name."""
-    number = _NUMBER.match(part)
+    number = _DIGITS.match(part)
     if not number or not _readings(number.group()):
         return False
     unit = part[number.end() :]

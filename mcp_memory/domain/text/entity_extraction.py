@@ -9,14 +9,18 @@ from mcp_memory.domain.model.records import Details, Entity, searchable_text
 from mcp_memory.domain.text import lexicon
 from mcp_memory.domain.text.words import normalized
 
-MAX_WORDS = 4
+MAX_NAME_WORDS = 4
 """A longer run of capitals is a heading."""
 MAX_GAP = 8
 """Characters between two words of a sentence."""
 
-_WORD = re.compile(r"[^\W\d_](?:[^\W_]|['’](?=[^\W\d_])|[-+](?=[^\W_]))*")
+# "Anna-Lena", "O'Brien"
+_NAME_WORD = re.compile(r"[^\W\d_](?:[^\W_]|['’](?=[^\W\d_])|[-+](?=[^\W_]))*")
+# "Alice's" → "Alice"
 _SUFFIX = re.compile(r"['’](?:s|m|re|ve|ll|d|t)$", re.IGNORECASE)
+# what stands between words of one sentence: ", ", " & "
 _INSIDE_SENTENCE = re.compile(r"\s*+(?:[,;(]\s*+)?|\s++[&/]\s++")
+# what stands between words of one name
 _INSIDE_RUN = re.compile(r"[^\S\n]|\s&\s")
 
 
@@ -52,7 +56,7 @@ def find_names(text: str) -> Iterator[tuple[int, str]]:
         return
     inside = {word.base for word in words if not word.opens}
     for first, last in _runs(text, words):
-        if last - first >= MAX_WORDS or _is_shouted(words, first, last):
+        if last - first >= MAX_NAME_WORDS or _is_shouted(words, first, last):
             continue
         if first < last or not words[first].opens or _speaks_for_a_name(words, first, inside):
             yield words[first].start, text[words[first].start : words[last].start] + words[last].base
@@ -61,12 +65,12 @@ def find_names(text: str) -> Iterator[tuple[int, str]]:
 def _is_heading(line: str) -> bool:
     """True for a line that is marked as one, or all of whose words, more than a name has, begin with capitals."""
     words = line.split()
-    return line.startswith("#") or (len(words) > MAX_WORDS and all(word[0].isupper() for word in words))
+    return line.startswith("#") or (len(words) > MAX_NAME_WORDS and all(word[0].isupper() for word in words))
 
 
 def _words(text: str) -> Iterator[_Word]:
     before: _Word | None = None
-    for match in _WORD.finditer(text):
+    for match in _NAME_WORD.finditer(text):
         gap = text[before.end : match.start()] if before else ""
         is_inside = before is not None and (
             (len(gap) < MAX_GAP and "\n" not in gap and bool(_INSIDE_SENTENCE.fullmatch(gap)))
@@ -154,7 +158,9 @@ _EXTENSIONS = (
     "|txt|vue|wav|xlsx?|xml|ya?ml|zip|zsh"
 )
 _EDGE = r"(?<![\w/\\.@:+-])"
+# "def parse(" → parse
 _DEFINITION = re.compile(r"(?:(?<=\bdef )|(?<=\bclass )|(?<=\bfunc )|(?<=\bfunction ))[^\W\d]\w{2,}(?=\s*[({:])")
+# "connect()" → connect
 _CALL = re.compile(r"\b[A-Za-z_]\w{2,}(?=\(\))")
 _PATTERNS: _Patterns = (
     ("url", re.compile(r"\b(?:https?|ftp|ssh|git|file)://[^\s<>\"'`{}|\\^\[\]]*[\w/#&=+~-]", re.IGNORECASE)),
@@ -177,25 +183,32 @@ _PROSE_PATTERNS: _Patterns = (
 """In code an @ decorates, and most calls are to what every program has."""
 _QUOTED_TITLES: _Patterns = (("name", re.compile(r"《[^《》\n]{1,40}》|『[^『』\n]{1,40}』")),)
 _CODE_PATTERNS: _Patterns = (("identifier", re.compile(r"\b[A-Z]+[a-z0-9]+[A-Z][A-Za-z0-9]*\b")),)
+# "import os", "x = 3", "return y;"
 _CODE_LINE = re.compile(
     r"^\s*(?:(?:def|fn|func|class|interface|struct)\s+\w+\s*[(:{<]|import\s+\w|from\s+\S+\s+import\b|return\b|elif\b"
     r"|(?:else|try)\s*[:{]|(?:const|let|var|public|private|static)\s+\w|#include|@\w+|[}\])]|//|/\*|\$\s|>>>|\#\s)"
     r"|^\s*[\w.]+\(.*\)\s*+(?::\s*+)?$|[;{]\s*+$|[\w\])]\s*(?:[-+*|]?=|:=|=>)\s*[\w\[{(\"']|->"
 )
-_FENCE = re.compile(r"^\s*(?:```|~~~)")
-_MARKED = re.compile(r"\[REDACTED[^\]\n]{0,80}\]")
+# "```py"
+_FENCE_LINE = re.compile(r"^\s*(?:```|~~~)")
+# "[REDACTED API key]"
+_REDACTED = re.compile(r"\[REDACTED[^\]\n]{0,80}\]")
 _SCRIPTS_MEET = re.compile(rf"(?<=[{lexicon.UNSPACED}])(?=[A-Za-z0-9_@#~])|(?<=[A-Za-z0-9_])(?=[{lexicon.UNSPACED}])")
 """Chinese text has no space around what it takes from elsewhere."""
+# "the end.Then"
 _MISSING_SPACE = re.compile(r"[a-z]\.[A-Z][a-z]*$")
-_ABBREVIATION = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]")
+# "e.g", "U.S.A"
+_DOTTED_LETTERS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]")
+# "camelCase", "HTTPServer"
 _INNER_CAPITAL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
-_PIECE = re.compile(rf"[{lexicon.UNSPACED}]|[^\W{lexicon.UNSPACED}]+|[^\w\s]")
+# "src/app.py" → src, /, app, ., py
+_NAME_PART = re.compile(rf"[{lexicon.UNSPACED}]|[^\W{lexicon.UNSPACED}]+|[^\w\s]")
 
 MAX_CODE_LINE = 400
 """Characters; what is longer and looks like code was not written by anybody."""
-MAX_PIECES = 24
+MAX_PARTS = 24
 """Words and signs of the longest name that is looked for in a query: a path of some depth."""
-MAX_QUERY_PIECES = 256
+MAX_QUERY_PARTS = 256
 
 
 def entity_key(name: str) -> str:
@@ -240,10 +253,10 @@ def name_candidates(text: str) -> Iterator[tuple[int, int, str]]:
 
     Stretches begin and end at words' edges; characters of scripts without spaces are words by themselves.
     """
-    pieces = [match.span() for match in _PIECE.finditer(text[: MAX_SCANNED // 4])][:MAX_QUERY_PIECES]
+    pieces = [match.span() for match in _NAME_PART.finditer(text[: MAX_SCANNED // 4])][:MAX_QUERY_PARTS]
     for first in range(len(pieces)):
         start = pieces[first][0]
-        for last in range(min(first + MAX_PIECES, len(pieces)) - 1, first - 1, -1):
+        for last in range(min(first + MAX_PARTS, len(pieces)) - 1, first - 1, -1):
             end = pieces[last][1]
             yield start, end, entity_key(text[start:end])
 
@@ -251,7 +264,7 @@ def name_candidates(text: str) -> Iterator[tuple[int, int, str]]:
 def _mentions(text: str, *, with_words: bool = True) -> Iterator[tuple[FoundType, str]]:
     """Type and name of each mention, in order of position; names that are words take longest."""
     found: list[tuple[int, FoundType, str]] = []
-    text = _take(_MARKED.sub("", text), _QUOTED_TITLES, found)
+    text = _take(_REDACTED.sub("", text), _QUOTED_TITLES, found)
     prose, code = _prose_and_code(_SCRIPTS_MEET.sub(" ", text))
     prose = _take(prose, _PATTERNS + _PROSE_PATTERNS + (() if with_words else _CODE_PATTERNS), found)
     _take(code, _PATTERNS + _CODE_PATTERNS, found)
@@ -269,7 +282,7 @@ def _prose_and_code(text: str) -> tuple[str, str]:
     code: list[str] = []
     balance, is_fenced = 0, False
     for line in text.split("\n"):
-        is_fence = bool(_FENCE.match(line))
+        is_fence = bool(_FENCE_LINE.match(line))
         is_fenced = is_fenced != is_fence
         looks_like_code = len(line) <= MAX_CODE_LINE and bool(_CODE_LINE.search(line))
         is_code = is_fenced or is_fence or looks_like_code
@@ -306,7 +319,7 @@ def _take(text: str, patterns: _Patterns, found: list[tuple[int, FoundType, str]
 def _is_identifier(name: str) -> bool:
     """False for what every program has, and for prose that only looks like code: "e.g", "the end.Then"."""
     is_dunder = name.startswith("__") and name.endswith("__")
-    is_prose = _MISSING_SPACE.search(name) or _ABBREVIATION.fullmatch(name)
+    is_prose = _MISSING_SPACE.search(name) or _DOTTED_LETTERS.fullmatch(name)
     return not (is_dunder or is_prose or name in ("None", "True", "False"))
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from mcp_memory.domain.text.lexicon import ABSENCES, DENIALS, EXCEPTIONS, LIMITS_UNSPACED
 from mcp_memory.domain.text.salience import Weighed, overlap
-from mcp_memory.domain.text.segments import EMOJI, PROSE, Role, Segment
+from mcp_memory.domain.text.segments import EMOJI, PROSE, Segment, SegmentRole
 
 MAX_SENTENCE_TOKENS = 60
 """A longer one does not enter an excerpt, so that others find room."""
@@ -28,7 +28,7 @@ MAX_COUNTED = 40
 # "It works." and "It works.)" end by themselves, "Postgres 16" does not.
 _CLOSED = re.compile(rf"[.!?:;,。！？：；…{EMOJI}][\"'”’)\]]*$")
 _UNSPACED_STOP = re.compile(r"[。！？]$")  # "完成。"
-_GLUE: dict[Role, str] = {"heading": ": ", "pair": ", ", "file": ", ", "error": " — "}
+_GLUE: dict[SegmentRole, str] = {"heading": ": ", "pair": ", ", "file": ", ", "error": " — "}
 
 # "2026-05-12T02:13:52Z ERROR lock timeout" → "ERROR lock timeout"; "total.ts:14:7 - error TS2322" → "error TS2322"
 _LINE_OPENER = re.compile(

@@ -17,7 +17,7 @@ from mcp_memory.domain.text.look_alikes import decoded, folded, may_open, origin
 
 LINE_CHARACTERS = 160
 """A stored name, path or value within a line of ours is cut to this much."""
-TITLES = (
+CONTEXT_TITLES = (
     "Identity", "Active Constraints", "Current Approach", "Task", "Current Focus", "Relevant Past Decisions",
     "Known Information", "Procedure", "Applicable Patterns", "Known Entities", "Relationships", "Relevant Content",
     "Past Experience", "Recent Activity", "Additional Context", "Note",
@@ -39,7 +39,7 @@ def _spelled(words: str) -> str:
 _FENCE = re.compile(rf"<[\s/\\]*+{_spelled('memory')}[-_.*\s]{{0,20}}{_spelled('context')}")
 _MARKED = re.compile(rf"(?P<marks>\*[ ]?\*|_[ ]?_)\s{{0,3}}(?:{_spelled('block')}|{_spelled('warn')})\s{{0,3}}[:*_]")
 """`**BLOCK:**` and `**WARN:**`, at the beginning of a constraint."""
-_LABEL = re.compile(
+_ITEM_LABEL = re.compile(
     r"\[\s{0,20}r[0-9a-z]{6,24}\s{1,20}[a-z_]{3,20}\s{1,20}[\doil]{4}-"  # [r000017 decision 2026-03-03]
     rf"|\[\s{{0,3}}(?:{'|'.join(map(_spelled, LABELS))})"
 )
@@ -49,7 +49,7 @@ _INSIDE = r"(?:[ >]++|[-+](?=[ >#\[*])|\*(?=[ >#\[])|\d{1,9}+[.)](?=[ >]))*+"
 """Quotes and lists that a line begins in: `> - 1. `."""
 _BEGINNING = re.compile(
     rf"^(?:{_INSIDE}(?:"
-    rf"\#{{1,6}}(?:[ ]|$|[*_`~]{{0,3}}(?:{'|'.join(map(_spelled, TITLES))})\b)"  # ## Identity
+    rf"\#{{1,6}}(?:[ ]|$|[*_`~]{{0,3}}(?:{'|'.join(map(_spelled, CONTEXT_TITLES))})\b)"  # ## Identity
     r"|\[\s{0,3}(?:[rt][0-9a-z]{6}|[\doil]{4}-[\doil]{2}))"  # [r000017 …], [2026-03-03 12:00] Read:
     r"|[ >]*+(?:=[= ]*+|-[- ]*+)$"  # What underlines a heading.
     r"|[ >]*+(?:\d{1,9}+[.)][ >]++)?[-*+][ ]*+(?:[-*+>][ ]++)*+"
@@ -157,7 +157,9 @@ def _edits(plain: str) -> Iterator[tuple[int, str]]:
         for match in _MARKED.finditer(plain):
             yield from ((match.start(), ""), (match.end("marks") - 1, ""))
     if "[" in plain:
-        yield from ((match.start(), "") for match in _LABEL.finditer(plain) if not _is_escaped(plain, match.start()))
+        yield from (
+            (match.start(), "") for match in _ITEM_LABEL.finditer(plain) if not _is_escaped(plain, match.start())
+        )
     if "by " in plain:
         yield from ((match.start(), "") for match in _AUTHOR.finditer(plain) if not _is_escaped(plain, match.start()))
     # What begins the first line does not begin a line of the block.
@@ -220,7 +222,7 @@ def _without_open_code(lines: list[str]) -> list[str]:
 
 NAME_CHARACTERS = 32
 """Of a longer name so many are shown, with a digest of the whole."""
-_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]| (?=[A-Za-z0-9]))*")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]| (?=[A-Za-z0-9]))*")
 _LOOKS_LIKE_A_DIGEST = re.compile(r"-[0-9a-f]{6}")
 _NOT_A_LETTER = re.compile(r"[^\w.@+-]+")
 _TAKEN = frozenset(
@@ -252,7 +254,9 @@ def shown_name(agent: str, *, beside: str = "") -> str:
     digest, so that no two agents are shown alike.
     """
     words = set(re.split(r"[ ._@+-]", agent.casefold()))
-    is_plain = _PLAIN.fullmatch(agent) and len(agent) <= NAME_CHARACTERS and not _LOOKS_LIKE_A_DIGEST.search(agent[-7:])
+    is_plain = (
+        _PLAIN_NAME.fullmatch(agent) and len(agent) <= NAME_CHARACTERS and not _LOOKS_LIKE_A_DIGEST.search(agent[-7:])
+    )
     if is_plain and not set(map(_shape, words)) & _taken_shapes() and _shape(agent) != _shape(beside):
         return agent
     digest = hashlib.blake2b(agent.encode("utf-8", "replace"), digest_size=3).hexdigest()

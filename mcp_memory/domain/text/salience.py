@@ -12,17 +12,18 @@ from itertools import chain
 
 from mcp_memory.domain.model.records import Kind
 from mcp_memory.domain.text import lexicon
-from mcp_memory.domain.text.segments import PROSE, Role, Segment
+from mcp_memory.domain.text.segments import PROSE, Segment, SegmentRole
 
-_BASE: Mapping[Role, float] = {
+_BASE: Mapping[SegmentRole, float] = {
     "sentence": 1.0, "item": 0.75, "heading": 0.4, "quote": 0.5, "row": 0.3, "pair": 0.7, "file": 1.2, "error": 2.0,
     "frame": 1.4, "command": 0.8, "output": 0.3, "signature": 1.3, "comment": 1.0, "code": -1.0,
 }  # fmt: skip
 TITLE, OPENING = 2.1, 1.0
 """What it is worth to stand first: as the title, and as the first sentence that is no greeting."""
-_MAY_OPEN: frozenset[Role] = frozenset({"sentence", "item", "quote", "comment", "signature", "pair", "row"})
+_MAY_OPEN: frozenset[SegmentRole] = frozenset({"sentence", "item", "quote", "comment", "signature", "pair", "row"})
 
-_WORD = re.compile(rf"[{lexicon.UNSPACED}]+|[^\W{lexicon.UNSPACED}]+(?:['’]t\b)?")
+# "don't use x_y" → "don't", "use", "x_y"
+_RUN = re.compile(rf"[{lexicon.UNSPACED}]+|[^\W{lexicon.UNSPACED}]+(?:['’]t\b)?")
 _UNSPACED = re.compile(rf"[{lexicon.UNSPACED}]")
 _POINT = frozenset(
     """decided decision decide agreed chose chosen choose switched moved migrated replaced adopted settled fix fixed
@@ -31,6 +32,7 @@ _POINT = frozenset(
     won't use uses should important prefer prefers deadline works worked learned lesson remember rejected reverted
     blocked""".split()
 )
+# "因为连接池太小"
 _POINT_UNSPACED = re.compile(
     r"决定|因为|由于|必须|不要|禁止|改用|采用|使用|原因|结论|修复|失败|解决|決定|決め|必ず|ため|使う|修正|失敗|解決"
 )
@@ -38,12 +40,16 @@ _STRONG = frozenset(
     """decided decision agreed chose switched fix fixed fixes cause caused must never conclusion solved solution
     rejected reverted lesson workaround""".split()
 )
+# "必须先清空缓存"
 _STRONG_UNSPACED = re.compile(r"决定|必须|不要|禁止|原因|结论|修复|決定|決め|必ず|修正|ください")
 """Of these, the ones that few sentences hold which are not the point."""
 _DECIDED = frozenset("decided decision agreed choose chose chosen going settled adopt adopted use using picked".split())
+# "决定改用 Redis"
 _DECIDED_UNSPACED = re.compile(r"决定|改用|采用|決定|採用")
 _FORBIDDEN = frozenset("never not don't mustn't avoid forbidden cannot can't no without".split())
+# "不要直接上传"
 _FORBIDDEN_UNSPACED = re.compile(r"不要|禁止|勿|不得|しない")
+# "Hi team!", "Great question!", "Sure, here is the fix:"
 _GREETING = re.compile(
     r"(?:hi|hello|hey|dear|thanks|thank you|good (?:morning|afternoon|evening|question)|great question|cheers"
     r"|best regards|kind regards|happy to help|let me know|hope (?:this|you)|i hope|you're welcome|no problem|see you"
@@ -62,6 +68,7 @@ _BOILERPLATE = frozenset(
 )
 # "This broke the build." → not to be read alone
 _LEANS = re.compile(rf"(?:{lexicon.LEANING})\b|{lexicon.LEANING_UNSPACED}|然后|それ|これ|そして|しかし", re.IGNORECASE)
+# "I was trying to export a report"
 _LEAD_UP = re.compile(
     r"(?:(?:i|we) (?:was|were|looked|discussed|talked|have been|had|tried|started|am|wanted|met)"
     r"|yesterday|today|last (?:week|night)"
@@ -69,6 +76,7 @@ _LEAD_UP = re.compile(
     re.IGNORECASE,
 )
 """How a story begins."""
+# "Root cause: a missing lock"
 _ANNOUNCED = re.compile(
     r"(?:decisions?|decided|conclusion|results?|root cause|cause|fix|solution|action|important|warning|lesson)"
     r"(?: \w+)?:\s"
@@ -76,11 +84,13 @@ _ANNOUNCED = re.compile(
     re.IGNORECASE,
 )
 _CLOSING = "\"'”’)]*_` "
+# "port: 5432", "error = timeout"
 _SALIENT = re.compile(
     r"(?:name|id|title|type|kind|status|state|error|message|code|version|port|host|url|path|model|result|reason|level"
     r"|description|count|total|timeout|enabled|command|main|database|region|environment)\W*[:=]",
     re.IGNORECASE,
 )
+# "3 passed in 2 s", "exited with code 1"
 _TELLING_OUTPUT = re.compile(
     r"\b\d+ (?:passed|failed|errors?|warnings?|tests?)\b|exit(?:ed)? (?:code|status)|\b(?:done|built|deployed|released"
     r"|finished|completed|success\w*)\b",
@@ -134,7 +144,7 @@ def overlap(words: Set[str], others: Set[str]) -> float:
 
 
 def _words(text: str) -> _Words:
-    runs = _WORD.findall(text)
+    runs = _RUN.findall(text)
     exact = len([run for run in runs[1:] if not run.islower() or "_" in run])
     if not text.isascii():
         unspaced = [run for run in runs if _UNSPACED.match(run)]

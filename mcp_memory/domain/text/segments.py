@@ -10,14 +10,14 @@ from typing import Literal, TypeAlias
 
 from mcp_memory.domain.text.lexicon import ABBREVIATIONS, MONTHS
 
-Role: TypeAlias = Literal[
+SegmentRole: TypeAlias = Literal[
     "sentence", "heading", "item", "quote", "row", "pair", "file", "error", "frame", "command", "output", "signature",
     "comment", "code",
 ]  # fmt: skip
 
-PROSE: frozenset[Role] = frozenset({"sentence", "item", "quote", "heading", "comment"})
+PROSE: frozenset[SegmentRole] = frozenset({"sentence", "item", "quote", "heading", "comment"})
 """Roles of what is written to be read."""
-STATED: frozenset[Role] = frozenset({"sentence", "item", "heading"})
+STATED: frozenset[SegmentRole] = frozenset({"sentence", "item", "heading"})
 """Roles of what the writer says in words of their own."""
 
 MAX_HEAD, MAX_TAIL = 8_000, 2_000
@@ -34,15 +34,18 @@ MIN_COUNTED = 5
 """Characters: a shorter part that is a number counts what follows it: "1. Run it"."""
 
 EMOJI = "\u23e9-\u23ff\u2600-\u27bf\ufe0f\U0001f300-\U0001faff"
-_END = re.compile(
+# "It works. | It is fast.", "完成。|下一步", "Done 🎉 | Next"
+_SENTENCE_END = re.compile(
     rf"(?<=[.!?…])(?=[\"'”’)\]\s])[\"'”’)\]]*\s+|(?<=[。！？])(?![。！？」』）”])|(?<=[{EMOJI}])\s+(?=[A-Z])"
 )
+# "It works.", "as follows:"
 _ENDED = re.compile(r"[.!?:;。！？：；…][\"'”’)\]*_`]*$")
 # "see e.g. | the log", "J. | Smith"
 _ABBREVIATION = re.compile(rf"(?:^|[\s(])(?:{ABBREVIATIONS}|[A-Z])\.$")
 # "1. | Run it" begins with its number, "on 3. | Mai" and "the 2. | attempt" go on; "limit 3. We chose …" has ended
 _COUNTED = re.compile(r"(?:^|[\s(])\d{1,3}\.$")
 _GOES_ON = re.compile(rf"[^\W\dA-Z]|(?:{MONTHS})\b")
+# the look of a line; each name below is one look
 _LINE = re.compile(
     r"""(?P<blank>\s*$)
     |(?P<fence>\s{0,3}(?:```|~~~))
@@ -73,33 +76,48 @@ _LINE = re.compile(
         |[^\s].*[;{]$|\s*[\w.]+\(.*\)\s*;?$|\s*[\w.\[\]'"]+(?:,\s*\w+)*\s*(?:[-+*|]?=|:=)\s*\S)""",
     re.VERBOSE,
 )
+# "```py" opens, "```" closes
 _FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})(.*)")
 # The page says: "We chose Redis. It is fast." → one sentence, others' words between its quotation marks
 _QUOTED = re.compile(r'"[^"\n]{1,400}"|“[^“”\n]{1,400}”|«[^«»\n]{1,400}»|「[^「」\n]{1,400}」')
-_MARK = re.compile(r"^\s*(?:#{1,6}\s+(?:\d{1,3}\.\s+)?|>\s?|(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ x]\]\s+)?)")
+# "## 1. Setup" → "Setup", "- [x] done" → "done", "> quoted" → "quoted"
+_LINE_MARK = re.compile(r"^\s*(?:#{1,6}\s+(?:\d{1,3}\.\s+)?|>\s?|(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ x]\]\s+)?)")
 _TITLE = re.compile(r"(?:\S+ ){2,}\S*[^\s.!?:;,。！？：，][ \t]*\n\s*\n")
 """A first line without a full stop, and a blank one, as in a commit's message."""
-_LABEL = re.compile(r"^(\*\*|__)([^*_]{1,40})[.:]\1:?\s+")
+# "**Decision.** We chose" → "Decision: We chose"
+_BOLD_LABEL = re.compile(r"^(\*\*|__)([^*_]{1,40})[.:]\1:?\s+")
+# "keep **the old** queue" → "keep the old queue"
 _EMPHASIS = re.compile(r"(?<![\w*])(\*\*|__)(?=\S)(.{1,300}?)(?<=\S)\1(?![\w*])")
+# "[the export](https://example.org/a)" → "the export"
 _LINK = re.compile(r"(?<!\w)!?\[([^\]\n]{1,200})\]\((?:https?:|/|\.|#)[^)\s]{0,500}\)(?!\w)")
+# "E   assert 1 == 2"
 _FAILED_ASSERTION = re.compile(r"^E {3,}")
+# "// a note", "/** a note */"
 _COMMENT_SIGNS = re.compile(r"^(?://+!?|/\*+|\*+|#+!?|--|\"\"\"|''')\s*|(?:(?<!\s)\s+)?(?:\*/|\"\"\"|''')$")
+# '  File "a/b.py", line 3, in f'
 _PYTHON_FRAME = re.compile(r'\s+File "(.*)", line (\d+)(?:, (in) (\S+))?')
+# "…/site-packages/x.py", "at java.util.List"
 _FOREIGN = re.compile(
     r"site-packages|dist-packages|/lib/python|<frozen|node_modules|node:|\(internal|\binternal/"
     r"|\bat (?:java|javax|jdk|sun|kotlin"
     r"|scala|org\.(?:springframework|apache|junit|hibernate))\."
 )
+# "connection refused", "no such file"
 _ERROR_WORD = re.compile(
     r"\b(?:errors?(?!\.\w)|fail(?:ed|ure|s)?|fatal|exception|panic|denied|refused|not found|cannot|timed? ?out"
     r"|traceback|no such|undefined|unresolved|conflict|killed|abort(?:ed)?)\b|失败|错误|エラー|失敗",
     re.IGNORECASE,
 )
+# "12:00 ERROR lock timeout"
 _LEVEL = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|PANIC)\b")
-_TALLY = re.compile(r"\b(?:\d+|no|without) (?:errors?|fail(?:ed|ures?))\b(?=[,.;]|\s+in\b|$)", re.IGNORECASE)
+# "0 errors, 2 warnings" is no error
+_COUNTED_ERRORS = re.compile(r"\b(?:\d+|no|without) (?:errors?|fail(?:ed|ures?))\b(?=[,.;]|\s+in\b|$)", re.IGNORECASE)
+# "… has ended."
 _SPOKEN_END = re.compile(r"[a-z][.!?]$")
 _PROMPT_SIGNS = frozenset("$>|")
+# '"port": 5432' → "port: 5432"
 _PAIR = re.compile(r'"([^"\\\n]{1,80})"\s*:\s*("(?:[^"\\\n]|\\.){0,300}"|-?\d[\d.eE+-]*|true|false)')
+# "+++ b/src/app.py"
 _PATH = re.compile(r"(?:\+\+\+ (?:b/)?|diff --git a/)(\S+)")
 
 _OUTPUT = frozenset({"trace", "frame", "command", "log", "error"})
@@ -111,7 +129,7 @@ class Segment:
     """A part of a text in one line, its marks removed. `follows` is True where it stood just behind the one before."""
 
     text: str
-    role: Role = "sentence"
+    role: SegmentRole = "sentence"
     follows: bool = True
 
 
@@ -232,16 +250,16 @@ def _is_spoken(line: str) -> bool:
 def _read_prose(lines: Sequence[_Line]) -> Iterator[Segment]:
     """Paragraphs made whole again where they were wrapped, then cut at the ends of their sentences."""
     parts: list[str] = []
-    role: Role = "sentence"
+    role: SegmentRole = "sentence"
     for line in [*lines, _Line("", "blank")]:
         if _begins(line, parts, role):
             yield from _sentences(" ".join(parts), role)
             parts, role = [], _ROLES.get(line.look, "sentence")
         if line.look not in ("blank", "rule"):
-            parts.append(_MARK.sub("", line.text).strip())
+            parts.append(_LINE_MARK.sub("", line.text).strip())
 
 
-def _begins(line: _Line, parts: Sequence[str], role: Role) -> bool:
+def _begins(line: _Line, parts: Sequence[str], role: SegmentRole) -> bool:
     """True where a line begins something new, rather than going on with what was wrapped."""
     if not parts or line.look != "prose" or role in ("heading", "row"):
         return True
@@ -250,9 +268,9 @@ def _begins(line: _Line, parts: Sequence[str], role: Role) -> bool:
     return len(parts[-1]) < MIN_WRAPPED or bool(_ENDED.search(parts[-1]))
 
 
-def _sentences(text: str, role: Role) -> Iterator[Segment]:
+def _sentences(text: str, role: SegmentRole) -> Iterator[Segment]:
     if "**" in text or "__" in text:
-        text = _EMPHASIS.sub(r"\2", _LABEL.sub(r"\2: ", text))
+        text = _EMPHASIS.sub(r"\2", _BOLD_LABEL.sub(r"\2: ", text))
     if "](" in text:
         text = _LINK.sub(r"\1", text)
     if role == "row":
@@ -260,7 +278,7 @@ def _sentences(text: str, role: Role) -> Iterator[Segment]:
         yield Segment(text=" · ".join(cell for cell in cells if cell), role=role)
         return
     begin = 0
-    for end in _END.finditer(unquoted(text)):  # A quotation belongs to the sentence that it stands in.
+    for end in _SENTENCE_END.finditer(unquoted(text)):  # A quotation belongs to the sentence that it stands in.
         part = text[begin : end.start()]
         is_counted = _COUNTED.search(part[-12:]) and (len(part) < MIN_COUNTED or _GOES_ON.match(text, end.end()))
         if not (is_counted or _ABBREVIATION.search(part[-12:])):
@@ -302,10 +320,10 @@ def _shown_frame(line: str) -> str:
     return f"{path}:{number} {word} {name}" if name else f"{path}:{number}"
 
 
-def _output_role(line: _Line) -> Role:
+def _output_role(line: _Line) -> SegmentRole:
     if line.look in ("command", "error"):
         return "command" if line.look == "command" else "error"
-    is_error = _LEVEL.search(line.text) or (_ERROR_WORD.search(line.text) and not _TALLY.search(line.text))
+    is_error = _LEVEL.search(line.text) or (_ERROR_WORD.search(line.text) and not _COUNTED_ERRORS.search(line.text))
     return "error" if is_error else "output"
 
 
@@ -340,7 +358,7 @@ def _read_diff(lines: Sequence[_Line]) -> Iterator[Segment]:
             yield Segment(text=line.text[1:], role="code", follows=False)
 
 
-_ROLES: dict[str, Role] = {
+_ROLES: dict[str, SegmentRole] = {
     "heading": "heading", "item": "item", "quote": "quote", "row": "row",
     "signature": "signature", "comment": "comment", "pair": "pair",
 }  # fmt: skip

@@ -19,6 +19,7 @@ MAX_STATEMENTS = 20
 LEAST_WORDS, MOST_WORDS = 3, 60
 LEAST_CHARACTERS, MOST_CHARACTERS = 8, 400
 
+# "We have decided to use SQLite", "Let's go with the second design", "Decision: cents"
 _DECISION = re.compile(
     r"\b(?:(?:we|i|team)(?:\s+(?:have|has|had|'ve|all|both|finally|then|also|now))*"
     r"\s+(?:decided|chose|agreed|opted|settled)\b|was decided\b|decided (?:to|on|against|not to)\b|decision (?:is|was)"
@@ -26,13 +27,17 @@ _DECISION = re.compile(
     r"|went with\b|settled on\b)|^decision:\s|决定|決定|决议",
     re.IGNORECASE,
 )
+# "Deploys must never happen on Fridays"
 _RULE = re.compile(r"\b(?:must(?:\s+not|n't)?|never|always)\b|必须|必須|禁止|不得", re.IGNORECASE)
+# "We now use uv for packages"
 _USE = re.compile(r"\b(?:we|i)\s+(?:(?:now|currently|still|only|also)\s+)?use\b|我们用|我们使用|采用", re.IGNORECASE)
+# "The staging server runs on db2", "Our API requires a key"
 _STATE = re.compile(
     r"^(?:the|our|my|their|its?\s+own|each|every|all|both)?\s*[\w`'\"./@:#+-]+(?:\s+[\w`'\"./@:#+()-]+){0,7}?"
     r"\s+(?:is|are|uses?|runs on|requires?|needs?|depends on|lives in|belongs to|supports?|defaults to)\s+\S",
     re.IGNORECASE,
 )
+# "It is fast", "Nothing changed", "What we need"
 _LEANING = re.compile(
     r"^(?:it|its|this|that|these|those|there|here|he|she|they|him|his|her|you|your|what|who|which|where|when|why|how|if"
     r"|but|so|because|and|or|then|also|which|another|such|one|some|other|others|not|nothing|something|everything)\b"
@@ -40,11 +45,13 @@ _LEANING = re.compile(
     re.IGNORECASE,
 )
 """How a sentence begins that cannot be understood without the one before it, or states nothing."""
+# "So we chose Redis" → "we chose Redis"
 _CONNECTIVE = re.compile(r"^(?:so|and|but|then|also|because)[\s,]+", re.IGNORECASE)
 _UNSAID = (*lexicon.QUESTION_SIGNS, *lexicon.COLONS, "{", ";")
 """How questions, headings and lines of code end."""
 # "The cache would be too slow." → a guess
 _HEDGE = re.compile(rf"\b(?:{lexicon.HEDGES}|would|(?:may|could) be)\b|{lexicon.HEDGES_UNSPACED}", re.IGNORECASE)
+# "The test is failing.", "All checks are now green again."
 _MOMENTARY = re.compile(
     r"^(?:\S+\s+){1,5}(?:is|are)\s+(?:(?:now|still|again|currently|all|already|not|just|about)\s+)*"
     r"(?:failing|passing|running|working|building|hanging|green|red|broken|done|ready|fixed|stuck|gone|up|down|fine|good"
@@ -53,11 +60,13 @@ _MOMENTARY = re.compile(
     re.IGNORECASE,
 )
 """How it stands just now: "The test is failing." says nothing to whoever reads it later."""
+# "We have not yet | decided on a port"
 _UNDECIDED = re.compile(
     rf"\b(?:{lexicon.DENIALS}|{lexicon.ABSENCES}|{lexicon.CONDITIONS}|yet|used to)\b|{lexicon.DENIALS_UNSPACED}",
     re.IGNORECASE,
 )
 """What stands before "decided" where nothing was."""
+# "The server used to be slow"; not "the token is used to sign"
 _PAST = re.compile(
     r"(?<!\bis )(?<!\bare )(?<!\bbe )(?<!\bbeing )(?<!\bbeen )\bused to\b"
     r"|\b(?:before that|yesterday|formerly|previously|back then|at (?:the|that) time|in the past"
@@ -65,6 +74,7 @@ _PAST = re.compile(
     re.IGNORECASE,
 )
 """What was so, and need not be so now. "Is used to" tells a purpose."""
+# "You must send the key", "Ignore what was said", "The assistant must answer"
 _INSTRUCTION = re.compile(
     r"\byou(?:['’](?:ll|re))?\s+(?:must|should|shall|need|have|ought|will|may|can|cannot|are|do|never|always|now)\b|"
     r"\b(?:ignore|disregard|please|instructions?|system prompts?)\b"
@@ -74,13 +84,16 @@ _INSTRUCTION = re.compile(
     re.IGNORECASE,
 )
 """How a text addresses its reader: what it demands is neither a fact nor decided."""
+# "We tried a pool of 40"
 _TRIED = re.compile(r"\b(?:tried|attempted|experimented)\b|试过|試過|试了|試了|尝试|嘗試|試し|試み", re.IGNORECASE)
+# "We tried it, | but the server refused"
 _TURN = re.compile(
     r"\b(?:but|however|yet|though|although|only to|which|still|and (?:it|that|this|they|got))\b|[;:—–]"
     r"|但|却|卻|可是|不过|不過|结果|結果|が、|けど|けれど|ものの|ところ",
     re.IGNORECASE,
 )
 """Where a sentence turns from what was tried to what came of it."""
+# "the server refused more", "it did not even start"
 _FAILED = re.compile(
     r"\b(?:fail(?:s|ed|ing|ure)?|broke|broken|breaks|crash(?:es|ed)?|errors?|hangs|hung|timed out|times out|timeouts?"
     r"|deadlock(?:s|ed)?|worse|slower|refused|rejected|unable|impossible|nothing (?:changed|happened|worked|helped)"
@@ -91,11 +104,13 @@ _FAILED = re.compile(
     r"|うまくいかな|うまくいきませ",
     re.IGNORECASE,
 )
+# "it never | failed"
 _NOT_SO = re.compile(
     rf"\b(?:{lexicon.DENIALS}|{lexicon.ABSENCES}|without|zero|0) (?:\w+ ){{0,2}}$|{lexicon.DENIALS_UNSPACED}有?$",
     re.IGNORECASE,
 )
 """What stands before "failed" where it did not."""
+# "Raising the timeout didn't help", "was a dead end", "Reverted the pool change"
 _NOWHERE = re.compile(
     r"\b(?:(?P<verb>(?:did|does)(?: not|n['’]t) (?:\w+ )?(?:help|fix|solve|pan out|make (?:a|any) difference)\b"
     r"|did(?: not|n['’]t) (?:\w+ )?work\b(?! (?:on|at)\b))|(?:does not|doesn['’]t|won['’]t|will not) work,?"
@@ -110,21 +125,27 @@ _NOWHERE = re.compile(
     r"(?: (?!never\b|not\b)\S+){0,4}? failed\b)",
     re.IGNORECASE,
 )
+# "缓存方案行不通", "元に戻した"
 _NOWHERE_UNSPACED = re.compile(
     r"行不通|走不通|不起作用|没起作用|没有效果|毫无效果|死胡同|死路|以失败告终|排除了|回滚了|撤回了|放弃了"
     r"|うまく(?:いか|行か)な|うまく(?:いき|行き)ませ|動かなかった|動きませんでした|動作しなかった|効果[がはも]?なかった|役に立たなかった|解決しなかった|行き止まり"
     r"|失敗に終わ|元に戻した|差し戻した|巻き戻した|除外した|断念した|諦めた|あきらめた"
 )
 """What led nowhere: by its `verb`, where not somebody is meant who did not; by our own `deed`; or in any case."""
+# "we | did not fix the bug" is no dead end
 _SOMEBODY = re.compile(r"\b(?:i|we|you|they) $", re.IGNORECASE)
+# "We have | reverted the change"; not "the admin | reverted it"
 _BY_US = re.compile(r"(?:^|\b(?:we|i|then|and) )(?:have |had )?$", re.IGNORECASE)
+# "If the flag | did not help, restart"
 _UNTOLD = re.compile(
     rf"\b(?:{lexicon.DENIALS}|{lexicon.CONDITIONS}|in case|should)\b|{lexicon.DENIALS_UNSPACED}"
     rf"|{lexicon.CONDITIONS_UNSPACED}",
     re.IGNORECASE,
 )
 """What stands before a dead end that was none, or that was only thought of."""
+# "うまくいかなかったですか"
 _ASKING = re.compile(r"(?:ですか|ますか|たか|吗|嗎|かもしれない|かもしれません|と思う|と思います)[。.]?$")
+# "これは効果がなかった"
 _LEANING_KANA = re.compile(r"^(?:これ|それ|あれ|この|その|あの|しかし|でも|だから|なぜ|もし|そこで)")
 
 
@@ -251,19 +272,23 @@ _DECIDED, _LED_NOWHERE, _LEFT_TO_DO, _FOUND_OUT, _STATED, _NAMES_SOMEBODY = 3.0,
 LEAST = 2.0
 """What is worth less is told only where it shows one of the shapes."""
 
+# "Next step: add the index", "The export still needs a lock"
 _OPEN = re.compile(
     r"^(?:next(?: steps?)?|to-?do|still to do|left to do|remaining|outstanding|follow[- ]?ups?"
     r"|open (?:questions?|points?|issues?))\b[^.:]{0,40}:|\bstill (?:needs?|have to|has to|open|missing|to be|to do)\b"
     r"|\byet to be\b|\bneeds? to be\b|\bremains? to\b|下一步|待办|还需要|尚未|剩下|残り|これから|まだ",
     re.IGNORECASE,
 )
+# "It turned out that the cache drops rows"
 _FINDING = re.compile(
     r"\b(?:turn(?:s|ed) out|(?:found|figured) out|found that|worth (?:knowing|noting)|note that|noticed that"
     r"|learn(?:ed|t) that|discovered|confirmed that|root cause|(?:cause|reason|culprit|problem|issue) (?:is|was))\b"
     r"|原因|发现|發現|判明|分かっ|わかっ",
     re.IGNORECASE,
 )
+# "According to the log, | Maria Novak wrote it"
 _PERSON = re.compile(r"(?<=[^\s.!?:] )[A-Z][a-zà-ÿ]{1,20} [A-Z][a-zà-ÿ]{1,20}\b")
+# "Let me look at the tests", "I'll read the file"
 _ANNOUNCEMENT = re.compile(
     r"(?:(?:now|first|next|so),? )?(?:let me|let's see|i(?:'ll| will| am going to)) ", re.IGNORECASE
 )

@@ -51,12 +51,19 @@ _OTHER_TITLES: Mapping[_Heading, str] = {
 _TITLED: dict[str, _Heading] = {title.lower(): section for section, title in TITLES.items()}
 _TITLED.update((title, section) for section, titles in _OTHER_TITLES.items() for title in titles.split("|"))
 
+# "## Next steps: add the index"
 _HASHES = re.compile(r"\s{0,3}#{1,6}\s*(?P<title>[^\s:][^:]{0,80})(?::(?P<rest>.*))?$")
+# "**Next steps:** add the index"
 _BOLD = re.compile(r"\s{0,3}(?:\*\*|__)(?P<title>[^*_\n]{1,60})(?:\*\*|__)(?P<rest>.*)$")
-_PLAIN = re.compile(r"\s{0,3}(?P<title>(?:\d{1,2}[.)]\s?)?[A-Za-z][A-Za-z' /-]{1,40}):(?P<rest>.*)$")
+# "Next steps: add the index"
+_PLAIN_HEADING = re.compile(r"\s{0,3}(?P<title>(?:\d{1,2}[.)]\s?)?[A-Za-z][A-Za-z' /-]{1,40}):(?P<rest>.*)$")
+# "3. Next steps"
 _NUMBERED = re.compile(r"\s{0,3}\d{1,2}[.)]\s+(?P<title>[A-Za-z][A-Za-z' /-]{1,40})(?P<rest>)$")
+# "3. Next steps (open)" → "Next steps"
 _AROUND_TITLE = re.compile(r"^[\d.)*_\s]+|\s{0,80}\([^)]{0,80}\)\s{0,80}$|[*_:\s]{1,80}$")
+# "- add the index", "2) add the index"
 _ITEM = re.compile(r"(?<!\s)\s*+(?:[-*+•]|\d{1,3}[.)])(?:\s+|$)")
+# "`pool_size`" → "pool_size"
 _TICKED = re.compile(r"`([^`]+)`")
 _NOTHING = (
     "|none|nothing|n/a|none yet|not applicable|nothing yet|none so far|none mentioned|keine|nichts|aucun|无|没有|なし"
@@ -128,7 +135,7 @@ def _blocks(text: str, *, with_items: bool) -> Iterator[tuple[_Heading, list[str
 def _heading(line: str) -> tuple[_Heading | None, str]:
     """The section that a line begins and what else it says; None where it is no heading."""
     hashes = _HASHES.match(line)
-    match = hashes or _BOLD.match(line) or _PLAIN.match(line) or _NUMBERED.match(line)
+    match = hashes or _BOLD.match(line) or _PLAIN_HEADING.match(line) or _NUMBERED.match(line)
     if match is None:
         return None, ""
     title = _AROUND_TITLE.sub("", _AROUND_TITLE.sub("", match["title"])).casefold()

@@ -14,7 +14,7 @@ from mcp_memory.domain.text.words import query_terms
 _MONTH = f"(?:{MONTHS})"
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-_NUMBER = r"(?:\d{1,3}|a|an|one|two|three|four|five|six|seven|eight|nine|ten|few)"
+_COUNT = r"(?:\d{1,3}|a|an|one|two|three|four|five|six|seven|eight|nine|ten|few)"
 _PHRASE = re.compile(
     rf"""\b(?:
         \d{{4}}-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?Z?)?)?
@@ -24,9 +24,9 @@ _PHRASE = re.compile(
       | (?:in|during|since)\s+{_MONTH}(?:\s+{_DAY})?(?:,?\s+\d{{4}})?
       | (?:in|during|since)\s+(?:19|20)\d\d
       | yesterday | today | this\s+morning
-      | (?:last|past|previous)\s+{_NUMBER}\s+(?:hour|day|week|month|year)s?
+      | (?:last|past|previous)\s+{_COUNT}\s+(?:hour|day|week|month|year)s?
       | (?:last|past|this)\s+(?:week|month|year|{_WEEKDAY})
-      | {_NUMBER}\s+(?:hour|day|week|month|year)s?\s+ago
+      | {_COUNT}\s+(?:hour|day|week|month|year)s?\s+ago
       | on\s+{_WEEKDAY}
     )\b""",
     re.IGNORECASE | re.VERBOSE,
@@ -34,7 +34,7 @@ _PHRASE = re.compile(
 
 
 _SIDE = re.compile(r"\b(since|after|before|until|till|by|between)\s+(?:the\s+)?$", re.IGNORECASE)
-_ASKING = frozenset(
+_EMPTY_QUESTION = frozenset(
     "anything been change changed did do doing done ended event events ever get go going got happen happened"
     " happening latest make made new news notes progress recent recently remember said say since started stuff talk"
     " talked tell thing things time us work worked".split()
@@ -44,7 +44,7 @@ _ASKING = frozenset(
 def asks_only_when(text: str, phrase: str) -> bool:
     """True where a query says nothing but a time ("what did we do last week?"), which therefore narrows the search."""
     words = query_terms(text.replace(phrase, " "))
-    return all(word in _ASKING or word in STOP_WORDS for word in words)
+    return all(word in _EMPTY_QUESTION or word in STOP_WORDS for word in words)
 
 
 Side = Literal["within", "from", "before"]

@@ -17,7 +17,7 @@ from mcp_memory.domain.model.records import Kind, Record
 from mcp_memory.domain.model.tasks import Task, stack_at
 from mcp_memory.domain.text import prompt_safety
 from mcp_memory.domain.text.look_alikes import OPENING, folded, may_open
-from mcp_memory.domain.text.prompt_safety import TITLES, neutralise, one_line
+from mcp_memory.domain.text.prompt_safety import CONTEXT_TITLES, neutralise, one_line
 from tests.domain.text.disguise_oracle import disguises, naive
 
 CASES = [
@@ -121,7 +121,7 @@ def test_every_sign_that_may_begin_a_part_of_ours_is_looked_for() -> None:
 
 
 def test_the_headings_that_are_looked_for_are_those_of_the_block() -> None:
-    assert set(TITLES) == {*SECTIONS, "Applicable Patterns"}
+    assert set(CONTEXT_TITLES) == {*SECTIONS, "Applicable Patterns"}
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from mcp_memory.domain.model.records import Entity
 from mcp_memory.domain.text.entity_extraction import (
     MAX_FOUND,
     MAX_LENGTH,
-    MAX_PIECES,
-    MAX_QUERY_PIECES,
+    MAX_PARTS,
+    MAX_QUERY_PARTS,
     aliases_of,
     entity_key,
     found_entities,
@@ -181,7 +181,7 @@ def test_candidates_of_a_query_are_whole_words_the_longest_first() -> None:
     assert {text[start:end] for start, end, _ in candidates} >= {"Use", "app", "app.py"}
     assert [key for _, _, key in name_candidates("数据x")] == ["数据x", "数据", "数", "据x", "据", "x"]
     endless = list(name_candidates("a " * 100_000))
-    assert len(endless) <= MAX_PIECES * MAX_QUERY_PIECES
+    assert len(endless) <= MAX_PARTS * MAX_QUERY_PARTS
 
 
 @given(st.text(alphabet="aA.b_/\\:#@-'’`(){}=;\n 1中文《》é", max_size=200), st.none() | st.text(max_size=20))
