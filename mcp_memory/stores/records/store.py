@@ -24,8 +24,8 @@ from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.ports.records import Mention, Outline, RecordOrder, Statement, StoreSummary
 from mcp_memory.ports.text import Clock, Vectors
-from mcp_memory.stores.records import assemblies, backup, integrity, late_vectors, links, purge
-from mcp_memory.stores.records.access_tokens import SqliteTokens
+from mcp_memory.stores.records import assemblies, backups, integrity, late_vectors, links, purge
+from mcp_memory.stores.records.access import SqliteFolders, SqliteTokens
 from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, Snapshot
 from mcp_memory.stores.records.filters import where_clause
 from mcp_memory.stores.records.rows import (
@@ -37,7 +37,6 @@ from mcp_memory.stores.records.session_logs import SqliteSessionLogs
 from mcp_memory.stores.records.statements import statement
 from mcp_memory.stores.records.transaction import SqliteTransaction, advance, learnt
 from mcp_memory.stores.records.transfer import SqliteTransfer
-from mcp_memory.stores.records.trusted_folders import SqliteFolders
 
 CONTEXT_PATIENCE_SECONDS = 2.0
 """An account is worth a short wait, never a late context."""
@@ -317,7 +316,7 @@ class SqliteRecordStore:
         return purge.is_pending(self._database)
 
     def backup(self, target: str) -> None:
-        backup.back_up(self._database, Path(target))
+        backups.back_up(self._database, Path(target))
 
     def unembedded(self, embedder: str, limit: int, after: str = "") -> Sequence[tuple[str, int, str]]:
         with self._database.read() as connection:

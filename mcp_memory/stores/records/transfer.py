@@ -1,10 +1,265 @@
-"""A whole memory out of the database or into it: implements `Transfer`."""
+"""Carries a whole memory out of the database or into it: implements `Transfer`."""
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
 
-from mcp_memory.ports.transfer import Origin, Piece
-from mcp_memory.stores.records import export_rows, import_rows
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from mcp_memory.domain.model.ids import MADE_AT_MOST, number_of
+from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.text.entity_extraction import entity_key
+from mcp_memory.domain.text.words import packed_terms
+from mcp_memory.errors import Conflict, InvalidRequest
+from mcp_memory.ports.transfer import (
+    EarlierText,
+    EntityMentioned,
+    ErasedRecord,
+    KnownEntity,
+    KnownPlace,
+    KnownSession,
+    Origin,
+    Piece,
+    RelationSaid,
+    UndoneSummary,
+    WholeCompaction,
+    WholeRecord,
+    WholeReplacement,
+)
 from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.rows import record_from_row, record_to_columns, task_from_row, task_to_columns
+from mcp_memory.stores.records.statements import statement
+from mcp_memory.stores.records.transaction import UNEMBEDDED
+
+_REPLACEMENT_FIELDS = tuple(
+    each.name
+    for each in fields(WholeReplacement)
+    if each.name not in ("record_id", "failed", "pinned", "covers", "replaces")
+)
+_COMPACTION_FIELDS = tuple(each.name for each in fields(WholeCompaction))
+_SESSION_FIELDS = tuple(each.name for each in fields(KnownSession))
+
+
+def leave(database: Database, namespace: str | None) -> Iterator[Origin | Piece]:
+    """See `Transfer.leave`."""
+    chosen = {"namespace": namespace}
+    with database.read() as connection:
+        connection.execute("BEGIN")  # One snapshot for all that follows.
+        try:
+            pieces = sum(_count(connection, name, chosen) for name in _PIECES)
+            yield Origin(schema=database.schema_version, namespace=namespace, pieces=pieces)
+            for name, made in _PIECES.items():
+                with closing(connection.execute(statement(name), chosen)) as rows:
+                    for row in rows:
+                        yield made(connection, row, namespace)
+        finally:
+            connection.execute("ROLLBACK")
+
+
+def _count(connection: sqlite3.Connection, name: str, chosen: Mapping[str, str | None]) -> int:
+    sql = statement(name).rstrip(";")
+    return connection.execute(f"SELECT count(*) FROM ({sql})", chosen).fetchone()[0]  # noqa: S608 - a file of ours
+
+
+def _leaving(connection: sqlite3.Connection, record_id: str | None, namespace: str | None) -> str | None:
+    """The id of a record that another piece refers to, where it leaves as well: else nobody could take the piece in."""
+    if record_id is None or namespace is None:
+        return record_id
+    return record_id if connection.execute(statement("leaves"), (record_id, namespace)).fetchone() else None
+
+
+def _record(connection: sqlite3.Connection, row: sqlite3.Row, namespace: str | None) -> WholeRecord:
+    record = record_from_row(row)
+    record = replace(record, superseded_by=_leaving(connection, record.superseded_by, namespace))
+
+    def of(name: str) -> list[sqlite3.Row]:
+        return connection.execute(statement(name), (record.id,)).fetchall()
+
+    aliases: dict[int, list[str]] = {}
+    for entity, key in of("leaving_aliases"):
+        aliases.setdefault(entity, []).append(key)
+    return WholeRecord(
+        record=record,
+        earlier=tuple(EarlierText(**_columns(each)) for each in of("leaving_texts")),
+        confirmed_in=tuple(session for (session,) in of("leaving_confirmations")),
+        mentions=tuple(_mention(each, aliases) for each in of("leaving_mentions")),
+        relations=tuple(RelationSaid(**_columns(each)) for each in of("leaving_relations")),
+    )
+
+
+def _mention(row: sqlite3.Row, aliases: Mapping[int, list[str]]) -> EntityMentioned:
+    entity, name, kind, properties, found = row
+    said: dict[str, Json] = json.loads(properties)
+    return EntityMentioned(
+        name=name, type=kind, properties=said, found=bool(found), aliases=tuple(aliases.get(entity, ()))
+    )
+
+
+def _replacement(connection: sqlite3.Connection, row: sqlite3.Row, namespace: str | None) -> WholeReplacement:
+    def of(name: str) -> tuple[str, ...]:
+        return tuple(each for (each,) in connection.execute(statement(name), (row["row"],)))
+
+    return WholeReplacement(
+        **{name: row[name] for name in _REPLACEMENT_FIELDS},
+        record_id=_leaving(connection, row["record_id"], namespace),
+        failed=bool(row["failed"]),
+        pinned=bool(row["pinned"]),
+        covers=tuple(each for each in of("leaving_covers") if _leaving(connection, each, namespace)),
+        replaces=of("leaving_replaced"),
+    )
+
+
+def _columns(row: sqlite3.Row) -> dict[str, Any]:
+    return {name: row[name] for name in row.keys()}  # noqa: SIM118 - iterating a row gives its values
+
+
+_PIECES: Mapping[str, Callable[[sqlite3.Connection, sqlite3.Row, str | None], Piece]] = {
+    "leaving_tasks": lambda _, row, __: task_from_row(row),
+    "leaving_sessions": lambda _, row, __: KnownSession(**{name: row[name] for name in _SESSION_FIELDS}),
+    "leaving_places": lambda _, row, __: KnownPlace(**_columns(row)),
+    "leaving_entities": lambda _, row, __: KnownEntity(**_columns(row)),
+    "leaving_records": _record,
+    "leaving_tombstones": lambda _, row, __: ErasedRecord(**_columns(row)),
+    "leaving_compactions": lambda _, row, __: WholeCompaction(**{name: row[name] for name in _COMPACTION_FIELDS}),
+    "leaving_replacements": _replacement,
+    "leaving_undone_summaries": lambda _, row, __: UndoneSummary(**_columns(row)),
+}
+"""The statements in the order of the pieces, each after those it refers to."""
+
+
+_PLAIN: Mapping[type, str] = {
+    KnownSession: "enter_session",
+    KnownPlace: "enter_place",
+    WholeCompaction: "enter_compaction",
+    UndoneSummary: "enter_undone_summary",
+}
+"""Pieces that are a row as they are, and the statement that inserts it."""
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """See `Transfer.is_empty`."""
+    return not connection.execute(statement("anything_stored")).fetchone()[0]
+
+
+def enter(connection: sqlite3.Connection, pieces: Iterable[Piece]) -> None:
+    """See `Transfer.enter`; within a write transaction that is rolled back where this raises."""
+    if not is_empty(connection):
+        raise Conflict("This memory is not empty; import into an empty data directory.")
+    entering = _Entering(connection)
+    for piece in pieces:
+        try:
+            entering.put(piece)
+        except sqlite3.IntegrityError as error:
+            raise InvalidRequest("It is there twice, or refers to what did not come before it.") from error
+    entering.finish()
+
+
+class _Entering:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        self._change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
+        self._newest_id = 0
+        self._namespaces: dict[str, str] = {}
+        """Those of the tasks so far: nobody stands in another project's tree, or below what comes later."""
+        self._has_records = False
+
+    def put(self, piece: Piece) -> None:
+        if isinstance(piece, KnownPlace) and self._namespaces.get(piece.task_id) != piece.namespace:
+            raise InvalidRequest(f"It refers to a task {piece.task_id!r} of its project that did not come before it.")
+        if name := _PLAIN.get(type(piece)):
+            self._run(name, asdict(piece))
+        elif isinstance(piece, WholeRecord):
+            self._record(piece)
+        elif isinstance(piece, WholeReplacement):
+            self._replacement(piece)
+        elif isinstance(piece, Task):
+            self._task(piece)
+        elif isinstance(piece, ErasedRecord):
+            self._erased(piece)
+        elif isinstance(piece, KnownEntity):
+            self._entity(piece)
+
+    def finish(self) -> None:
+        """No id that was brought is ever made again, and every record waits for its vectors."""
+        self._db.execute(statement("raise_sequence"), (max(self._change, self._newest_id),))
+        if self._has_records:
+            self._run("put_meta", (UNEMBEDDED, str(self._change)))
+
+    def _task(self, task: Task) -> None:
+        self._known_id(task.id)
+        if task.parent_id and self._namespaces.get(task.parent_id) != task.namespace:
+            raise InvalidRequest(f"It refers to a task {task.parent_id!r} of its project that did not come before it.")
+        self._namespaces[task.id] = task.namespace
+        self._run("add_task", task_to_columns(task, self._next_change()))
+
+    def _entity(self, entity: KnownEntity) -> None:
+        key = entity_key(entity.name)
+        self._run("enter_entity", {**asdict(entity), "name_key": key, "change": self._next_change()})
+
+    def _erased(self, erased: ErasedRecord) -> None:
+        self._known_id(erased.id)
+        self._run("enter_tombstone", {**asdict(erased), "change": self._next_change()})
+
+    def _record(self, whole: WholeRecord) -> None:
+        record = whole.record
+        self._known_id(record.id)
+        self._has_records = True
+        self._run("insert_record", record_to_columns(record, self._next_change()))
+        self._run("put_tags", (record.id,))
+        self._run("put_terms", {"id": record.id, "terms": packed_terms(record.searchable_text)})
+        for earlier in whole.earlier:
+            self._run("enter_text", {**asdict(earlier), "record_id": record.id, "change": self._next_change()})
+        for session in whole.confirmed_in:
+            self._db.execute("INSERT INTO confirmations (record_id, session_id) VALUES (?, ?)", (record.id, session))
+        for mention in whole.mentions:
+            self._mention(whole, mention)
+        for relation in whole.relations:
+            ends = {"source_key": entity_key(relation.source), "target_key": entity_key(relation.target)}
+            where = {"record_id": record.id, "scope": record.scope, "change": self._next_change()}
+            if not self._db.execute(statement("enter_relation"), {**asdict(relation), **ends, **where}).rowcount:
+                raise InvalidRequest(f"Its relation {relation.type!r} has an end that did not come before it.")
+
+    def _mention(self, whole: WholeRecord, mention: EntityMentioned) -> None:
+        said = {
+            "record_id": whole.record.id,
+            "scope": whole.record.scope,
+            "name_key": entity_key(mention.name),
+            "type": mention.type,
+            "properties": json.dumps(dict(mention.properties), ensure_ascii=False),
+            "found": mention.found,
+        }
+        rows = self._db.execute(statement("enter_mention"), said).fetchall()
+        if not rows:
+            raise InvalidRequest(f"It mentions an entity of type {mention.type!r} that did not come before it.")
+        for key in mention.aliases:
+            self._run("add_alias", (rows[0]["entity"], whole.record.id, key))
+
+    def _replacement(self, piece: WholeReplacement) -> None:
+        columns = {name: value for name, value in asdict(piece).items() if name not in ("covers", "replaces")}
+        added = self._db.execute(statement("add_replacement"), {**columns, "change": self._next_change()}).fetchone()
+        if added is None:
+            raise InvalidRequest("It is there twice.")
+        self._run("cover_originals", {"ids": json.dumps(piece.covers), "replacement": added["row"]})
+        for earlier in piece.replaces:
+            self._run("enter_successor", {**columns, "id": earlier, "replacement": added["row"]})
+
+    def _known_id(self, made_id: str) -> None:
+        """No number but those that changes are likely to have had: see `MADE_AT_MOST`."""
+        number = number_of(made_id)
+        if not 0 < number <= MADE_AT_MOST:
+            raise InvalidRequest(f"{made_id!r} is no id of a memory.")
+        self._newest_id = max(self._newest_id, number)
+
+    def _next_change(self) -> int:
+        self._change += 1
+        return self._change
+
+    def _run(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> None:
+        self._db.execute(statement(name), parameters)
 
 
 class SqliteTransfer:
@@ -14,12 +269,12 @@ class SqliteTransfer:
         self._database = database
 
     def leave(self, namespace: str | None = None) -> Iterator[Origin | Piece]:
-        return export_rows.leave(self._database, namespace)
+        return leave(self._database, namespace)
 
     def is_empty(self) -> bool:
         with self._database.read() as connection:
-            return import_rows.is_empty(connection)
+            return is_empty(connection)
 
     def enter(self, pieces: Iterable[Piece]) -> None:
         with self._database.write() as connection:
-            import_rows.enter(connection, pieces)
+            enter(connection, pieces)

@@ -20,8 +20,8 @@ from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.services.memory.trust import Trust
 from mcp_memory.services.status.overview import shown_membership
 from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore
+from mcp_memory.stores.records.access import SqliteFolders
 from mcp_memory.stores.records.database import Database
-from mcp_memory.stores.records.trusted_folders import SqliteFolders
 
 NAME = "example.org/team/shop"
 

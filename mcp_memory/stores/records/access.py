@@ -1,11 +1,13 @@
-"""The tokens of those who come over HTTP: implements `TokenStore`."""
+"""Keeps access tokens and trusted folders: implements `TokenStore` and `FolderStore`."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import asdict
 
+from mcp_memory.domain.model.projects import TrustedFolder
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict
@@ -29,14 +31,14 @@ class SqliteTokens:
                 raise Conflict(
                     f"Agent {token.grant.agent!r} works for {row['person']!r}; name another agent for another person."
                 )
-            connection.execute(statement("add_token"), _to_row(token))
+            connection.execute(statement("add_token"), _token_to_row(token))
 
     def get(self, token_id: str) -> Token | None:
         rows = self._all("get_token", token_id)
-        return _from_row(rows[0]) if rows else None
+        return _token_from_row(rows[0]) if rows else None
 
     def tokens(self) -> Sequence[Token]:
-        return [_from_row(row) for row in self._all("list_tokens")]
+        return [_token_from_row(row) for row in self._all("list_tokens")]
 
     def has_any(self) -> bool:
         return bool(self._all("has_tokens")[0][0])
@@ -54,7 +56,7 @@ class SqliteTokens:
             return connection.execute(statement(name), parameters).fetchall()
 
 
-def _to_row(token: Token) -> dict[str, str | float | None]:
+def _token_to_row(token: Token) -> dict[str, str | float | None]:
     return {
         "id": token.id,
         "digest": token.digest,
@@ -68,7 +70,7 @@ def _to_row(token: Token) -> dict[str, str | float | None]:
     }
 
 
-def _from_row(row: sqlite3.Row) -> Token:
+def _token_from_row(row: sqlite3.Row) -> Token:
     return Token(
         id=row["id"],
         digest=row["digest"],
@@ -82,4 +84,54 @@ def _from_row(row: sqlite3.Row) -> Token:
         created_at=row["created_at"],
         expires_at=row["expires_at"],
         revoked_at=row["revoked_at"],
+    )
+
+
+class SqliteFolders:
+    """Implements `FolderStore` on the database of a record store; see the port for what each method promises."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def folders(self) -> Sequence[TrustedFolder]:
+        with self._database.read() as connection:
+            return [_folder_from_row(row) for row in connection.execute(statement("list_folders"))]
+
+    def is_trusted(self, namespace: str, folder: str, repository: str) -> bool:
+        asked = {"namespace": namespace, "folder": folder, "repository": repository}
+        with self._database.read() as connection:
+            return bool(connection.execute(statement("is_trusted"), asked).fetchone()[0])
+
+    def is_taken(self, namespace: str) -> bool:
+        with self._database.read() as connection:
+            return _is_taken(connection, namespace)
+
+    def take(self, folder: TrustedFolder) -> bool:
+        with self._database.write() as connection:
+            if _is_taken(connection, folder.namespace):
+                return False
+            connection.execute(statement("trust_folder"), asdict(folder))
+            return True
+
+    def trust(self, folder: TrustedFolder) -> None:
+        with self._database.write() as connection:
+            connection.execute(statement("trust_folder"), asdict(folder))
+
+    def revoke(self, folder: str, at: Instant) -> Sequence[TrustedFolder]:
+        with self._database.write() as connection:
+            rows = connection.execute(statement("revoke_folder"), {"folder": folder, "at": at}).fetchall()
+        return [_folder_from_row(row) for row in rows]
+
+
+def _is_taken(connection: sqlite3.Connection, namespace: str) -> bool:
+    return bool(connection.execute(statement("is_taken"), {"namespace": namespace}).fetchone()[0])
+
+
+def _folder_from_row(row: sqlite3.Row) -> TrustedFolder:
+    return TrustedFolder(
+        namespace=row["namespace"],
+        folder=row["folder"],
+        repository=row["repository"],
+        since=row["since"],
+        is_first=bool(row["is_first"]),
     )

@@ -1,16 +1,51 @@
-"""Puts a backup in the place of the database; what was there is kept beside it. Knows no record."""
+"""Copies the database while it is in use, and puts a copy in its place. Knows no record."""
 
 import os
 import shutil
 import sqlite3
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from mcp_memory.bounded_files import open_regular
-from mcp_memory.errors import InvalidRequest
+from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.stores.records.data_folder import FILE_NAME
-from mcp_memory.stores.records.database import APPLICATION_ID
+from mcp_memory.stores.records.database import APPLICATION_ID, Database
 from mcp_memory.stores.records.file_errors import translated_errors
+
+
+def back_up(database: Database, path: Path) -> None:
+    """See `RecordStore.backup`."""
+    if path.exists():
+        raise StoreUnavailable(f"{path} exists already; name a new file.")
+    with translated_errors(path):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        try:
+            with database.read() as connection:
+                # One snapshot, without the slack that may still hold what was erased.
+                connection.execute("PRAGMA query_only = OFF")
+                try:
+                    with _full_disk_named(path):
+                        connection.execute("VACUUM INTO ?", (str(path),))
+                finally:
+                    connection.execute("PRAGMA query_only = ON")
+            with path.open("rb+") as copy:
+                os.fsync(copy.fileno())
+        except BaseException:
+            path.unlink()
+            raise
+
+
+@contextmanager
+def _full_disk_named(path: Path) -> Generator[None]:
+    """The disk that has no room for the copy may be another than the database's."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+            raise StoreUnavailable(f"The disk that is to hold {path} is full; free space or name another.") from error
+        raise
 
 
 def restore(folder: Path, backup: Path, stamp: str) -> Path | None:
