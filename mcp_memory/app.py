@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcp_memory.ports.text import Clock, Embedder
     from mcp_memory.services.context.assemble import Context, ContextRequest
     from mcp_memory.services.context.remind import Reminder
-    from mcp_memory.services.memory.forget import Forgotten, Mode
+    from mcp_memory.services.memory.forget import ForgetMode, Forgotten
     from mcp_memory.services.memory.remember import Remembered
     from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
     from mcp_memory.services.sessions.compact import Compacted, CompactRequest
@@ -177,7 +177,7 @@ class App(Wiring):
         done = self._compact(request, caller, self.factor(caller), tell)
         return replace(done, redacted=summary.redacted, cleaned=summary.cleaned)
 
-    def forget(self, record_ids: Sequence[str], mode: Mode, caller: Caller) -> Forgotten:
+    def forget(self, record_ids: Sequence[str], mode: ForgetMode, caller: Caller) -> Forgotten:
         forgotten = self._forget(record_ids, mode, caller)
         if not forgotten.purged:
             self.stirred.set()

@@ -54,7 +54,7 @@ class Mention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class StatedRelation:
     """A relation, and the record that says so."""
 
     relation: Relation
@@ -156,7 +156,7 @@ class StatementReader(Protocol):
         """
         ...
 
-    def statements(self, keys: Collection[str], where: RecordFilter, limit: int) -> Sequence[Statement]:
+    def statements(self, keys: Collection[str], where: RecordFilter, limit: int) -> Sequence[StatedRelation]:
         """Relations that one of these entities is an end of, by records that pass and are not superseded.
 
         The strongest first, of equal ones the latest stored. No more than `limit` are looked at.
@@ -254,7 +254,7 @@ class EmbeddingQueue(Protocol):
         ...
 
 
-class Upkeep(Protocol):
+class StoreUpkeep(Protocol):
     """Keeps the store's files sound."""
 
     def purge(self, *, patiently: bool = True) -> None:
@@ -303,7 +303,7 @@ class MemoryReader(RecordReader, StatementReader, TaskReader, ChangeFeed, Protoc
     """Reads records, their statements, tasks and changes."""
 
 
-class RecordStore(MemoryReader, Telemetry, EmbeddingQueue, Upkeep, Protocol):
+class RecordStore(MemoryReader, Telemetry, EmbeddingQueue, StoreUpkeep, Protocol):
     """The truth. A write is acknowledged only after it is on disk, with its vectors, links and change number.
 
     Reads see everything committed by any process before the call; inside a snapshot, before its beginning. Raises

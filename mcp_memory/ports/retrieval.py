@@ -128,7 +128,7 @@ GraphNode: TypeAlias = tuple[Literal["entity", "record", "task"], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class GraphNeighbour:
     """A record near another one. `path` is what lies between the two, from near to far; empty where nothing does."""
 
     id: str
@@ -214,7 +214,7 @@ class GraphStore(Protocol):
 
     def neighbourhood(
         self, record_id: str, scopes: Sequence[str], limit: int, hidden: Collection[str] = ()
-    ) -> Sequence[Connection]:
+    ) -> Sequence[GraphNeighbour]:
         """The records nearest to this one, nearest first; none where it is not seen itself."""
         ...
 

@@ -68,7 +68,7 @@ class Undone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class SaidEntry:
     """What an original is recognised by when it is told again: who said it as what, the digest of its text.
 
     `role` is the entry's, `content_hash` that of domain/text/words.py, `message_id` the client's own for it, where it
@@ -153,7 +153,7 @@ class SessionLogStore(Protocol):
         """The live replacements in the order of the log."""
         ...
 
-    def said(self, caller: Caller) -> Sequence[Said]:
+    def said(self, caller: Caller) -> Sequence[SaidEntry]:
         """All originals of the log, live or not, in the order they were stored."""
         ...
 

@@ -9,7 +9,7 @@ from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, V
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import PassName, Replacement
 from mcp_memory.domain.model.tasks import Task
-from mcp_memory.ports.session_logs import Said, Trigger, Undone
+from mcp_memory.ports.session_logs import SaidEntry, Trigger, Undone
 from mcp_memory.ports.text import Vectors
 
 
@@ -128,7 +128,7 @@ class RecordWriter(Protocol):
 class LogWriter(Protocol):
     """Writes the logs of sessions."""
 
-    def said_since(self, entry_id: str | None, caller: Caller) -> Sequence[Said]:
+    def said_since(self, entry_id: str | None, caller: Caller) -> Sequence[SaidEntry]:
         """The originals of the caller's log that were stored after that one, in their order; after None all of them.
 
         Where that one is not there any more, nothing: what came after it is not known.

@@ -41,7 +41,7 @@ class KnownPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownEntity:
+class WholeEntity:
     """An entity of a scope, under the name it was first given."""
 
     scope: str
@@ -156,7 +156,7 @@ class UndoneSummary:
 
 
 Piece = (
-    Task | KnownSession | KnownPlace | KnownEntity | WholeRecord | ErasedRecord | WholeCompaction | WholeReplacement
+    Task | KnownSession | KnownPlace | WholeEntity | WholeRecord | ErasedRecord | WholeCompaction | WholeReplacement
     | UndoneSummary
 )  # fmt: skip
 

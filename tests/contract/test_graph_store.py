@@ -23,9 +23,9 @@ from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
 from mcp_memory.ports.changes import RecordChange
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.retrieval import Connection, GraphStore, GraphSummary
+from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore, GraphSummary
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.graph.facts import CONTENDERS, MAX_LINKS
+from mcp_memory.stores.graph.facts import CONTENDERS, MAX_LINKS_MET
 from mcp_memory.stores.graph.scope import MAX_ALIASES
 from mcp_memory.stores.graph.store import NetworkxGraphStore
 from mcp_memory.stores.graph.view import MAX_FAN, MAX_LOOKED_AT, MAX_NAMES
@@ -506,7 +506,7 @@ def test_one_that_is_everywhere_is_no_known_entity(graph: GraphStore, store: Rec
 def test_the_most_linked_are_looked_at_until_it_is_enough(make: Make, store: RecordStore, add: Add) -> None:
     """B3.3: bounded work, also where a branch hides most of what is linked."""
     record = add("0", entities=entities("Kafka", "Redis"))
-    for hidden, found in ((MAX_LINKS - 1, ["kafka", "redis"]), (MAX_LINKS, ["redis"])):
+    for hidden, found in ((MAX_LINKS_MET - 1, ["kafka", "redis"]), (MAX_LINKS_MET, ["redis"])):
         graph = make(cast("RecordStore", _TellsOfHidden(store, hidden)))
         assert sorted(each.key for each in known(graph, more=9, hidden=["t1"])) == found
         assert known(graph, "kafka", hidden=["t1"])[0].records == (record.id,)
@@ -712,7 +712,7 @@ def draw(rng: random.Random, record_id: str) -> Told:
 def answers(graph: GraphStore, scopes: Sequence[str], hidden: Sequence[str], ids: Sequence[str]) -> list[object]:
     """Everything that can be asked."""
     text = " and ".join(NAMES)
-    near: list[Sequence[Connection]] = [graph.neighbourhood(record_id, scopes, 9, hidden) for record_id in ids]
+    near: list[Sequence[GraphNeighbour]] = [graph.neighbourhood(record_id, scopes, 9, hidden) for record_id in ids]
     one_by_one = [reached(graph, f"is it {name}", scopes, hidden) for name in NAMES]
     # What a relation names takes the type of whatever bears the name in the scope, seen or not.
     things = [

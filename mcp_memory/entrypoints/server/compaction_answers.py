@@ -13,7 +13,7 @@ from mcp_memory.ports.session_logs import PassRun
 from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.retrieval.results import shown_stand_in, tokens_of
 from mcp_memory.services.sessions.compact import Compacted
-from mcp_memory.services.sessions.run_passes import Step
+from mcp_memory.services.sessions.run_passes import PassStep
 
 if TYPE_CHECKING:
     from mcp_memory.services.sessions.summarize_span import Asked
@@ -48,7 +48,7 @@ class _BudgetedAnswer:
         return True
 
 
-def show_step(step: Step, factor: float) -> tuple[float, float, str]:
+def show_step(step: PassStep, factor: float) -> tuple[float, float, str]:
     """Describe how far a compaction is: passes done of all, half of one that has begun, and what is happening.
 
     Tokens are the client's, `factor` times as many as counted.

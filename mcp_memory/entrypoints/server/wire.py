@@ -22,7 +22,7 @@ from mcp_memory.domain.model.records import (
 from mcp_memory.domain.model.tasks import FinalStatus
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.entrypoints.server.arguments import Arguments, Opened
-from mcp_memory.services.memory.forget import Mode
+from mcp_memory.services.memory.forget import ForgetMode
 from mcp_memory.services.memory.revise import Feedback
 
 Order = Literal["best_first", "reverse", "edges"]
@@ -306,7 +306,7 @@ class ForgetArguments(Arguments):
     """Records to put away, to destroy, or to bring back."""
 
     ids: Annotated[tuple[ShortId, ...], Field(strict=False, min_length=1, max_length=MAX_ITEMS), Opened]
-    mode: Mode = "retire"
+    mode: ForgetMode = "retire"
 
 
 RequestT = TypeVar("RequestT")

@@ -42,9 +42,9 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore, VectorStore
 from mcp_memory.ports.text import Clock, TokenCounter
-from mcp_memory.services.context.candidates import Gathered, Gathering, Question
+from mcp_memory.services.context.candidates import ContextQuestion, Gathered, Gathering
 from mcp_memory.services.context.choose_strategy import Choosing
-from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, Draft, Order, compose
+from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, BlockDraft, Order, compose
 from mcp_memory.services.context.follow_up import Built, FollowingUp
 from mcp_memory.services.memory.echo_filter import GivenOut
 from mcp_memory.services.memory.visibility import hidden_branches, stack_of, visible_to
@@ -214,7 +214,7 @@ class AssembleContext:
         chosen = self._choosing(request.strategy, request.query, overrides, stack, budget)
         if read is None or chosen.asked != request.query.strip():
             read = self._read(chosen.asked)
-        question = Question(
+        question = ContextQuestion(
             read=read,
             where=self._filter(request, caller, stack),
             stack=stack,
@@ -228,7 +228,7 @@ class AssembleContext:
         ranked, gathered = self._distinct(question, ranked, gathered)
         items = self._items(request, question, gathered, ranked, measure, now)
         beyond = [Omission(id=each, reason="more tasks in memory://tasks") for each in tasks_beyond(stack, items)]
-        draft = Draft(
+        draft = BlockDraft(
             items=items,
             omitted=[*gathered.omitted, *beyond],
             budget=budget,
@@ -275,7 +275,9 @@ class AssembleContext:
             isolated_tasks=stack.isolated,
         )
 
-    def _distinct(self, question: Question, ranked: list[Scored], gathered: Gathered) -> tuple[list[Scored], Gathered]:
+    def _distinct(
+        self, question: ContextQuestion, ranked: list[Scored], gathered: Gathered
+    ) -> tuple[list[Scored], Gathered]:
         """Candidates best first, without those that say what a better one says; in clusters where that is wanted."""
         repeats = repeated([each.candidate.record for each in ranked])
         omitted = [Omission(id=i, reason=f"says the same as {better}") for i, better in repeats.items()]
@@ -294,7 +296,7 @@ class AssembleContext:
     def _items(
         self,
         request: ContextRequest,
-        question: Question,
+        question: ContextQuestion,
         gathered: Gathered,
         ranked: Sequence[Scored],
         measure: Measure,

@@ -24,7 +24,7 @@ from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying
 PER_ORDER = 200
 LEAST_ITEM_TOKENS = 40
 """An item with its frame takes about this much or more: a budget of 8,000 holds 200 of them."""
-Order: TypeAlias = "RecordOrder | Literal['balanced']"
+ListOrder: TypeAlias = "RecordOrder | Literal['balanced']"
 CANDIDATE_TOKENS = 80
 """A budget of 8,000 takes 100 of each source, which together are more than it holds."""
 ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})
@@ -34,7 +34,7 @@ OTHERS_LEFT_OUT = "another agent's, which the settings leave out"
 TOO_MANY = "more of its kind than are looked at"
 SALIENT, RELATIONS = 10, 20
 DECIDED: frozenset[Kind] = frozenset({"decision"})
-LEARNT: frozenset[Kind] = frozenset({"decision", "fact", "procedure"})
+LEARNT_IN_TASKS: frozenset[Kind] = frozenset({"decision", "fact", "procedure"})
 LEARNT_SHOWN = 3
 SPOKEN: frozenset[Kind] = frozenset({"message"})
 RECENT_LIMIT, OTHER_SESSIONS, OF_OTHER_SESSION = 50, 5, 3
@@ -44,7 +44,7 @@ EXCHANGE_SECONDS = 12 * 3_600
 """What was said before that belongs to another conversation."""
 ENOUGH = 3
 """Fewer of a kind among all the others say that it was not looked for."""
-_ORDERS: Mapping[Formula, Sequence[Order]] = {
+_ORDERS: Mapping[Formula, Sequence[ListOrder]] = {
     "access": ("accessed",),
     "importance": ("important",),
     "balanced": ("balanced",),
@@ -54,7 +54,7 @@ _ORDERS: Mapping[Formula, Sequence[Order]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ContextQuestion:
     """What a context is gathered for, and for whom. `read` is None where nothing is asked."""
 
     read: Read | None
@@ -111,7 +111,7 @@ class Gathering:
         self._graph = graph
         self._filters = filters
 
-    def __call__(self, question: Question) -> Gathered:
+    def __call__(self, question: ContextQuestion) -> Gathered:
         """Every candidate within the filter; the more of them, the more the budget can hold."""
         where, stack = question.where, question.stack
         # What a query does not find among the newest would fall below the floor, unless the newest have a share; and a
@@ -147,7 +147,7 @@ class Gathering:
             found={**gathered.found, "entities": len(entities), "relations": len(relations)},
         )
 
-    def _known(self, question: Question) -> tuple[Sequence[EntityFacts], Sequence[RelationFacts]]:
+    def _known(self, question: ContextQuestion) -> tuple[Sequence[EntityFacts], Sequence[RelationFacts]]:
         """What is known of the things that the query names, and of how they are related.
 
         A strategy that gives entities a share of the budget looks at those that stand out most as well. Of a thing
@@ -167,7 +167,7 @@ class Gathering:
         relations = self._graph.relations(keys, where.scopes, strategy.depth, RELATIONS, *given) if keys else ()
         return [entity for entity in entities if entity.properties], relations
 
-    def _calibration(self, question: Question) -> str:
+    def _calibration(self, question: ContextQuestion) -> str:
         """How well confidence held up, for whoever weighs past decisions; empty where nothing is known of it."""
         is_for_deciding = question.strategy.priorities.get("decision", 0.0) == 1.0
         if not is_for_deciding or not _among(question.where, DECIDED):
@@ -176,7 +176,7 @@ class Gathering:
         judged = self._records.judged_confidences(replace(mine, include_inactive=True))
         return calibration_note(judged) or ""
 
-    def _recent(self, question: Question) -> dict[str, str]:
+    def _recent(self, question: ContextQuestion) -> dict[str, str]:
         """The session's own newest, and the most important of the latest other sessions; each with its source."""
         where = question.where
         own = self._records.list_ids(replace(where, session_id=question.caller.session_id), "occurred", RECENT_LIMIT)
@@ -185,7 +185,7 @@ class Gathering:
         best = self._records.best_of_sessions(where, others, OF_OTHER_SESSION) if others else ()
         return dict.fromkeys((*own, *best), "recent")
 
-    def _ranked(self, question: Question, recent: Mapping[str, str]) -> Gathered:
+    def _ranked(self, question: ContextQuestion, recent: Mapping[str, str]) -> Gathered:
         assert question.read is not None
         limit = max(CANDIDATES_PER_SOURCE, question.budget // CANDIDATE_TOKENS)
         rankings = [self._querying.rank(question.read, question.where, limit, also=recent)]
@@ -204,7 +204,7 @@ class Gathering:
         degraded = tuple(dict.fromkeys(each for ranking in rankings for each in ranking.degraded))
         return Gathered(candidates=candidates, omitted=omitted, found=found, degraded=degraded)
 
-    def _missing_kinds(self, question: Question, ranking: Ranking) -> frozenset[Kind]:
+    def _missing_kinds(self, question: ContextQuestion, ranking: Ranking) -> frozenset[Kind]:
         """Kinds that the strategy looks for and of which hardly any was found among all the others."""
         limits: dict[Kind, int] = {kind: most for kind, most in question.strategy.limits.items() if most}
         if not limits:
@@ -212,7 +212,7 @@ class Gathering:
         found = {kind: sum(each == kind for each in ranking.kinds.values()) for kind in limits}
         return frozenset(kind for kind in _among(question.where, limits) if found[kind] < min(limits[kind], ENOUGH))
 
-    def _listed(self, question: Question, recent: Mapping[str, str]) -> Gathered:
+    def _listed(self, question: ContextQuestion, recent: Mapping[str, str]) -> Gathered:
         limit = max(PER_ORDER, question.budget // LEAST_ITEM_TOKENS)
         found: dict[str, int] = {"recent": len(recent)}
         sources: dict[str, str] = dict(recent)
@@ -228,7 +228,7 @@ class Gathering:
         candidates = [Candidate(record=record, source=sources[record.id]) for record in records.values()]
         return Gathered(candidates=candidates, found=found)
 
-    def _listed_learnt(self, question: Question, order: Order, limit: int) -> Sequence[str]:
+    def _listed_learnt(self, question: ContextQuestion, order: ListOrder, limit: int) -> Sequence[str]:
         """The first in that order of what was learnt, the log left out."""
         kinds = _among(question.where, LASTING_KINDS)
         if not kinds:
@@ -237,7 +237,7 @@ class Gathering:
         learnt = replace(question.where, kinds=kinds)
         return self._records.list_ids(learnt, order, limit, at=question.now, decay_hours=decay_hours)
 
-    def _always(self, question: Question) -> tuple[list[Candidate], list[Omission]]:
+    def _always(self, question: ContextQuestion) -> tuple[list[Candidate], list[Omission]]:
         """Identity and the constraints that apply here; the caller's own before others', blocks before warnings."""
         identity, censors = (self._holding(question, kind) for kind in ("identity", "censor"))
         active = [record for record in censors if is_active(record, question.terms, question.strategy.domains)]
@@ -254,7 +254,7 @@ class Gathering:
         ]
         return [Candidate(record=record, source=record.kind) for record in here], omitted
 
-    def _holding(self, question: Question, kind: Kind) -> list[Record]:
+    def _holding(self, question: ContextQuestion, kind: Kind) -> list[Record]:
         """The most important of a kind that is always looked at, those that were replaced left out.
 
         The caller's own are all there, however many others have stored.
@@ -268,12 +268,12 @@ class Gathering:
             records = [*self._records.list(own_only, "important", LOOKED_AT), *records]
         return [*{record.id: record for record in records if record.holds}.values()]
 
-    def _foreign(self, record: Record, question: Question) -> str:
+    def _foreign(self, record: Record, question: ContextQuestion) -> str:
         """Why another agent's record may not enter; empty where it may."""
         is_guidance = record.kind in ALWAYS_KINDS and not is_own(record, question.caller)
         return OTHERS_LEFT_OUT if is_guidance and not self._takes_guidance else ""
 
-    def _focus(self, question: Question, pinned: Sequence[Candidate]) -> list[Candidate]:
+    def _focus(self, question: ContextQuestion, pinned: Sequence[Candidate]) -> list[Candidate]:
         """What is at hand: what was pinned in the tasks on the path, learnt in the current one, and said last."""
         path = {task.id for task in question.stack.path}
         chosen = [
@@ -288,15 +288,15 @@ class Gathering:
         at_hand += [("exchange", record) for record in self._exchange(question) if record.id not in there]
         return chosen + [Candidate(record=record, source=source, relevance=1.0) for source, record in at_hand]
 
-    def _learnt(self, question: Question) -> Sequence[Record]:
+    def _learnt(self, question: ContextQuestion) -> Sequence[Record]:
         """The newest of what was learnt in the current task, whatever is asked."""
-        kinds, current = _among(question.where, LEARNT), question.stack.current
+        kinds, current = _among(question.where, LEARNT_IN_TASKS), question.stack.current
         if current is None or not kinds:
             return []
         records = self._records.list(replace(question.where, kinds=kinds, task_id=current.id), "occurred", LEARNT_SHOWN)
         return [record for record in records if not _refused(record, question.strategy)]
 
-    def _exchange(self, question: Question) -> Sequence[Record]:
+    def _exchange(self, question: ContextQuestion) -> Sequence[Record]:
         """The last words of this session; of one that has none yet, those of the current task, however long ago."""
         kinds = _among(question.where, SPOKEN)
         if not kinds:
@@ -344,7 +344,9 @@ def _at_the_door(
     return kept, omitted
 
 
-def _candidate(hit: Fused, record: Record, question: Question, best: float, recent: Mapping[str, str]) -> Candidate:
+def _candidate(
+    hit: Fused, record: Record, question: ContextQuestion, best: float, recent: Mapping[str, str]
+) -> Candidate:
     return Candidate(
         record=record,
         source=recent.get(hit.id, "recall") if "recent" in question.strategy.shares else "recall",
@@ -356,7 +358,7 @@ def _candidate(hit: Fused, record: Record, question: Question, best: float, rece
     )
 
 
-def _orders(strategy: Strategy) -> Sequence[Order]:
+def _orders(strategy: Strategy) -> Sequence[ListOrder]:
     """Opening a record changes what comes of it only where a strategy goes by that."""
     orders = _ORDERS[strategy.formula]
     return (*orders, "accessed") if "access" in strategy.weights else orders

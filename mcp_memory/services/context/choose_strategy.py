@@ -15,7 +15,7 @@ PLAIN = frozenset({"question", "conversation"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class ChosenStrategy:
     """The strategy to work by, what is asked, and what the answer says of how the strategy came about."""
 
     strategy: Strategy
@@ -37,7 +37,7 @@ class Choosing:
 
     def __call__(
         self, name: str | None, query: str, overrides: Mapping[str, Json], stack: Stack, budget: int
-    ) -> Chosen:
+    ) -> ChosenStrategy:
         """The named strategy with the call's own fields, by default `auto` where something is asked, else `balanced`.
 
         A strategy that goes by one thing alone, and is asked nothing, orders everything. A larger budget than the usual
@@ -55,7 +55,9 @@ class Choosing:
             told = {"picked": picked, "why": why}
         strategy = self._overridden(strategy, overrides) if overrides else strategy
         is_about_all = strategy.formula != "weighted"
-        return Chosen(strategy=_within(strategy, budget), asked=query.strip() if is_about_all else asked, told=told)
+        return ChosenStrategy(
+            strategy=_within(strategy, budget), asked=query.strip() if is_about_all else asked, told=told
+        )
 
 
 def _asked(query: str, stack: Stack) -> tuple[str, str, str]:

@@ -23,7 +23,7 @@ SPARE_SHARE = 0.015
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class BlockDraft:
     """Everything that competes for a block, best first within each share, and how it is to be put together.
 
     `crowded_out` are candidates behind more items than could ever fit; `is_cut` says that others were left out before.
@@ -54,7 +54,7 @@ class Block:
     placed: Sequence[Placed]
 
 
-def compose(draft: Draft, measure: Measure) -> Block:
+def compose(draft: BlockDraft, measure: Measure) -> Block:
     """The block whose tokens never exceed the budget.
 
     Raises:
@@ -93,7 +93,7 @@ class _Tried:
     left_out: Sequence[Item]
 
 
-def _tried(draft: Draft, measure: Measure, aimed: int) -> _Tried:
+def _tried(draft: BlockDraft, measure: Measure, aimed: int) -> _Tried:
     """Place by estimates for so many tokens, render, count the whole text, and give way until it holds."""
     explain = draft.explain
     placed, left_out = _place(draft, measure, aimed, explain=explain)
@@ -115,7 +115,7 @@ def _tried(draft: Draft, measure: Measure, aimed: int) -> _Tried:
         left_out = [*left_out, *dropped]
 
 
-def _place(draft: Draft, measure: Measure, aimed: int, *, explain: bool) -> tuple[list[Placed], list[Item]]:
+def _place(draft: BlockDraft, measure: Measure, aimed: int, *, explain: bool) -> tuple[list[Placed], list[Item]]:
     titles = {section: measure.count(f"## {section}\n") for section in {item.section for item in draft.items}}
     fence = _most(render([], "", draft.link), measure)
     note = measure.scaled(NOTE_TOKENS) if explain else 0
@@ -129,12 +129,12 @@ def _place(draft: Draft, measure: Measure, aimed: int, *, explain: bool) -> tupl
     )
 
 
-def _omitted(draft: Draft, left_out: Sequence[Item]) -> list[Omission]:
+def _omitted(draft: BlockDraft, left_out: Sequence[Item]) -> list[Omission]:
     without_room = [*(item.id for item in left_out), *draft.crowded_out]
     return [*draft.omitted, *(Omission(id=each, reason="no room in the budget") for each in without_room)]
 
 
-def _require_least(draft: Draft, measure: Measure) -> None:
+def _require_least(draft: BlockDraft, measure: Measure) -> None:
     """Raise BudgetTooSmall where the fence and the required lines, at their shortest, do not fit."""
     required = [Line(section=item.section, text=item.forms[-1].text) for item in draft.items if item.required]
     least = _most(render(required, "", draft.link), measure)

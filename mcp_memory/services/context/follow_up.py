@@ -19,7 +19,7 @@ from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.errors import BudgetTooSmall
 from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, Draft, compose, unchanged
+from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, BlockDraft, compose, unchanged
 
 CACHED_SECONDS = 30.0
 CACHED, SHOWN = 32, 256
@@ -39,7 +39,7 @@ CAREFUL = "decision"
 class Built:
     """A whole block with what it was made of: its draft, question and filter, and the strategy it was made by."""
 
-    draft: Draft
+    draft: BlockDraft
     block: Block
     metadata: Mapping[str, Json]
     asked: str
@@ -49,7 +49,7 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
+class _ShownContext:
     """What a client sees under a context's id: the block, and all items, those of blocks that it goes on from too."""
 
     built: Built
@@ -65,7 +65,7 @@ class FollowingUp:
         self._records = records
         self._clock = clock
         self._cached: OrderedDict[Hashable, tuple[float, int, Built]] = OrderedDict()
-        self._shown: OrderedDict[tuple[str, str, str, str], _Shown] = OrderedDict()
+        self._shown: OrderedDict[tuple[str, str, str, str], _ShownContext] = OrderedDict()
         self._lock = threading.Lock()
 
     def keeps(self, key: Hashable) -> bool:
@@ -118,7 +118,7 @@ class FollowingUp:
             return self._rebuilt(built, previous, PRESSURE, caller, measure)
         items = {**earlier.items, **{each.item.id: each.item for each in new}}
         tokens = earlier.tokens + added.report.token_count
-        self._note(caller, _Shown(built=built, block=added, items=items, tokens=tokens))
+        self._note(caller, _ShownContext(built=built, block=added, items=items, tokens=tokens))
         return added, {"follow_up": "added", "previous": previous}
 
     def with_first(self, context_id: str, item: Item, caller: Caller, measure: Measure) -> Block | None:
@@ -148,7 +148,7 @@ class FollowingUp:
         block = replace(block, report=replace(block.report, metadata=metadata))
         return self._whole(replace(shown.built, draft=draft, block=block), block, caller)
 
-    def _outdated(self, earlier: _Shown, built: Built, caller: Caller, measure: Measure) -> str:
+    def _outdated(self, earlier: _ShownContext, built: Built, caller: Caller, measure: Measure) -> str:
         """Why what is shown cannot be gone on from; empty where it can."""
         before = earlier.built
         if built.strategy != before.strategy:
@@ -163,7 +163,7 @@ class FollowingUp:
             return PRESSURE
         return "what was shown has changed" if self._has_changed(earlier, built, caller, measure) else ""
 
-    def _has_changed(self, earlier: _Shown, built: Built, caller: Caller, measure: Measure) -> bool:
+    def _has_changed(self, earlier: _ShownContext, built: Built, caller: Caller, measure: Measure) -> bool:
         """Whether something that the client shows is not so any more. Tasks move on: their new lines are added."""
         now = {item.id: item for item in built.draft.items}
         gone: list[Item] = []
@@ -198,15 +198,17 @@ class FollowingUp:
     def _whole(self, built: Built, block: Block, caller: Caller) -> Block:
         """The block, noted as all that the client shows."""
         items = {each.item.id: each.item for each in block.placed}
-        shown = _Shown(built=replace(built, block=block), block=block, items=items, tokens=block.report.token_count)
+        shown = _ShownContext(
+            built=replace(built, block=block), block=block, items=items, tokens=block.report.token_count
+        )
         self._note(caller, shown)
         return block
 
-    def _known(self, caller: Caller, context_id: str) -> _Shown | None:
+    def _known(self, caller: Caller, context_id: str) -> _ShownContext | None:
         with self._lock:
             return self._shown.get((caller.namespace, caller.agent, caller.session_id, context_id))
 
-    def _note(self, caller: Caller, shown: _Shown) -> None:
+    def _note(self, caller: Caller, shown: _ShownContext) -> None:
         with self._lock:
             key = (caller.namespace, caller.agent, caller.session_id, shown.block.report.id)
             self._shown[key] = shown
@@ -238,7 +240,7 @@ def _texts(item: Item) -> tuple[str, ...]:
     return tuple(form.text for form in item.forms)
 
 
-def _new(earlier: _Shown, built: Built) -> list[Placed]:
+def _new(earlier: _ShownContext, built: Built) -> list[Placed]:
     """What the client does not show yet; a task's line is new when the task has moved on."""
     return [
         each
@@ -248,7 +250,9 @@ def _new(earlier: _Shown, built: Built) -> list[Placed]:
     ]
 
 
-def _added(earlier: _Shown, built: Built, new: Sequence[Placed], previous: str, measure: Measure) -> Block | None:
+def _added(
+    earlier: _ShownContext, built: Built, new: Sequence[Placed], previous: str, measure: Measure
+) -> Block | None:
     """A block of what is new; None where it does not fit beside what is shown."""
     fresh = {each.item.id for each in new}
     known = [each.item.id for each in built.block.placed if each.item.id not in fresh]

@@ -22,7 +22,7 @@ from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.memory.visibility import stack_of, visible_to
 from mcp_memory.services.retrieval.search import Querying, Read
 
-LEARNT: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "episode", "summary"})
+REMINDED_OF: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "episode", "summary"})
 """What was said stays in the log, where recall finds it: a few lines have no room for it."""
 LOOKED_AT = 12
 """More than a few lines hold, and as many as are still worth reading unasked."""
@@ -46,7 +46,7 @@ class Reminder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
+class _ShownRecord:
     """A record of the block, in one of its forms; `agent` is another that stored it."""
 
     hit: Fused
@@ -127,13 +127,13 @@ class Reminding:
     def _filter(self, known: Collection[str], caller: Caller) -> RecordFilter:
         isolated = stack_of(self._records, caller).isolated
         visible = visible_to(self._records, caller)
-        return replace(visible, kinds=LEARNT, exclude=frozenset(known), isolated_tasks=isolated)
+        return replace(visible, kinds=REMINDED_OF, exclude=frozenset(known), isolated_tasks=isolated)
 
     def _fitted(
         self, found: Sequence[tuple[Fused, Record]], asked: str, max_tokens: int, caller: Caller, factor: ModelFactor
-    ) -> list[_Shown]:
+    ) -> list[_ShownRecord]:
         """The best that fit, each at the detail that does, with all that stands around them counted."""
-        shown: list[_Shown] = []
+        shown: list[_ShownRecord] = []
         for hit, record in found:
             for form in _forms(hit, record, author(record.agent, caller)):
                 more = [*shown, form]
@@ -142,7 +142,7 @@ class Reminding:
                     break
         return shown
 
-    def _component(self, each: _Shown, factor: ModelFactor) -> Component:
+    def _component(self, each: _ShownRecord, factor: ModelFactor) -> Component:
         tokens = ceil(self._counter.count(_line(each)) * factor.factor)
         return Component(
             source="recall", kind=each.record.kind, id=each.record.id, tokens=tokens, score=each.hit.score,
@@ -164,17 +164,17 @@ def _ends(prompt: str) -> str:
     return f"{prompt[:half]}\n{prompt[-half:]}"
 
 
-def _forms(hit: Fused, record: Record, agent: str) -> tuple[_Shown, _Shown]:
+def _forms(hit: Fused, record: Record, agent: str) -> tuple[_ShownRecord, _ShownRecord]:
     return (
-        _Shown(hit=hit, record=record, detail="summary", text=record.summary, agent=agent),
-        _Shown(hit=hit, record=record, detail="micro", text=record.micro, agent=agent),
+        _ShownRecord(hit=hit, record=record, detail="summary", text=record.summary, agent=agent),
+        _ShownRecord(hit=hit, record=record, detail="micro", text=record.micro, agent=agent),
     )
 
 
-def _rendered(shown: Sequence[_Shown], asked: str) -> tuple[str, str]:
+def _rendered(shown: Sequence[_ShownRecord], asked: str) -> tuple[str, str]:
     digest = hashlib.blake2b(asked.encode("utf-8", "replace"), digest_size=8).hexdigest()
     return render([Line(section=SECTION_OF_KIND[each.record.kind], text=_line(each)) for each in shown], digest)
 
 
-def _line(each: _Shown) -> str:
+def _line(each: _ShownRecord) -> str:
     return record_line(each.record, each.text, each.detail, each.agent)

@@ -19,7 +19,7 @@ PREFIX = "mcpm_"
 """Tells people, and scanners for leaked secrets, what it is."""
 SECRET_BYTES = 32
 ID_DIGITS = 16
-LATEST: Instant = 253_402_300_799.0
+LATEST_EXPIRY: Instant = 253_402_300_799.0
 """The last second that can be shown."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -41,7 +41,7 @@ class Tokens:
         now = self._clock()
         grant = replace(grant, person=grant.person or grant.agent, namespaces=tuple(dict.fromkeys(grant.namespaces)))
         _check(name, grant)
-        if expires_at is not None and not now < expires_at <= LATEST:
+        if expires_at is not None and not now < expires_at <= LATEST_EXPIRY:
             raise InvalidRequest("A token expires between now and the year 9999; choose another time, or none.")
         secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
         digest = _digest(secret)

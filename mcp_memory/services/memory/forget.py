@@ -14,7 +14,7 @@ from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.supersede import reinstate
 from mcp_memory.services.memory.visibility import require_own
 
-Mode = Literal["retire", "erase", "restore"]
+ForgetMode = Literal["retire", "erase", "restore"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Forget:
         self._erase_derived = erase_derived
         self._clock = clock
 
-    def __call__(self, record_ids: Sequence[str], mode: Mode, caller: Caller) -> Forgotten:
+    def __call__(self, record_ids: Sequence[str], mode: ForgetMode, caller: Caller) -> Forgotten:
         """Retire, erase or restore, all in one atomic write.
 
         Erasing an episode or a message erases what was extracted from it and still says so in its words, and every
@@ -94,7 +94,7 @@ class Forget:
                 reinstate(record_id, self._clock(), transaction)
         transaction.erase(record_ids)
 
-    def _move(self, record: Record, mode: Mode, transaction: Transaction) -> None:
+    def _move(self, record: Record, mode: ForgetMode, transaction: Transaction) -> None:
         now = self._clock()
         if mode == "retire" and record.status != "retired":
             transaction.update(replace(moved_to(record, "retired"), updated_at=now))

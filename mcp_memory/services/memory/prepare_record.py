@@ -35,7 +35,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class RecordDraft:
     """An item made ready outside the transaction. `made` is None where the text is known already."""
 
     item: NewRecord
@@ -54,7 +54,7 @@ class Drafting:
         self._counter = counter
         self._redactor = redactor
 
-    def clean(self, item: NewRecord, caller: Caller) -> Draft:
+    def clean(self, item: NewRecord, caller: Caller) -> RecordDraft:
         """Take out control characters, secrets and what this server itself handed back; find what the rest mentions.
 
         Raises InvalidRequest for an empty text.
@@ -72,7 +72,7 @@ class Drafting:
         found = found_entities(item.text, item.speaker, item.details, item.entities)
         item = replace(item, entities=(*item.entities, *found))
         scope = caller.scope(item.visibility)
-        return Draft(item=item, scope=scope, redacted=redacted, cleaned=cleaned, recalled=recalled, made=None)
+        return RecordDraft(item=item, scope=scope, redacted=redacted, cleaned=cleaned, recalled=recalled, made=None)
 
     def make(self, items: Sequence[NewRecord], *, embedded: bool = True) -> list[Made]:
         """What takes time: the short forms, the counts and, where `embedded`, the vectors."""
@@ -91,7 +91,7 @@ class Drafting:
         return measured(item.text, self._counter.count, self._counter.truncate, kind=item.kind, outcome=item.outcome)
 
 
-def record_of(draft: Draft, text: MeasuredText, caller: Caller, now: Instant, transaction: Transaction) -> Record:
+def record_of(draft: RecordDraft, text: MeasuredText, caller: Caller, now: Instant, transaction: Transaction) -> Record:
     """The new record that a draft becomes, in the task it names or the one that its caller stands in.
 
     Raises NotFound for a task that does not exist.

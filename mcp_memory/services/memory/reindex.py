@@ -13,7 +13,7 @@ from mcp_memory.services.memory.embedding import embedded_each
 if TYPE_CHECKING:
     from mcp_memory.ports.text import Vectors
 
-BATCH = 32
+REINDEXED_AT_ONCE = 32
 EVERYTHING = 2**31
 HARMLESS = "memory"
 """A text that no embedder refuses, unless it refuses everything."""
@@ -78,7 +78,7 @@ class Reindex:
     def _embed_batch(self) -> int:
         """Embed the oldest that can be; 0 where nothing is left but what is refused."""
         embedded = 0
-        while not embedded and (batch := self._next(BATCH)):
+        while not embedded and (batch := self._next(REINDEXED_AT_ONCE)):
             embedded = self._embed(batch)
             self._after = batch[-1][0]
         return embedded

@@ -19,7 +19,7 @@ from mcp_memory.ports.retrieval import VectorStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.echo_filter import GivenOut
-from mcp_memory.services.memory.prepare_record import Draft, Drafting, record_of
+from mcp_memory.services.memory.prepare_record import Drafting, RecordDraft, record_of
 from mcp_memory.services.memory.supersede import successors, supersede
 from mcp_memory.services.memory.visibility import hidden_branches
 
@@ -88,7 +88,7 @@ class Remember:
                 return [self._with_similar(*each, caller) for each in zip(drafts, outcomes, strict=True)]
         return outcomes
 
-    def _prepare(self, items: Sequence[NewRecord], caller: Caller) -> list[Draft]:
+    def _prepare(self, items: Sequence[NewRecord], caller: Caller) -> list[RecordDraft]:
         cleaned = [self._drafting.clean(item, caller) for item in items]
         texts = {(draft.scope, content_hash(draft.item.text)) for draft in cleaned if draft.item.kind not in LOG_KINDS}
         known = self._records.find_texts(texts) if texts else set[tuple[str, str]]()
@@ -101,7 +101,7 @@ class Remember:
             replace(draft, made=next(made)) if is_new else draft for draft, is_new in zip(cleaned, new, strict=True)
         ]
 
-    def _store(self, draft: Draft, caller: Caller, transaction: Transaction) -> Remembered:
+    def _store(self, draft: RecordDraft, caller: Caller, transaction: Transaction) -> Remembered:
         item, redacted = draft.item, draft.redacted
         labelled = _visible(draft.recalled, caller, transaction)
         if labelled and item.text in ("", labelled[0].text, labelled[0].summary, labelled[0].micro):
@@ -177,7 +177,7 @@ class Remember:
         supersede(item.supersedes, revived, caller, now, transaction)
         return Remembered(id=existing.id, status="stored", redacted=redacted)
 
-    def _insert(self, draft: Draft, caller: Caller, transaction: Transaction) -> Remembered:
+    def _insert(self, draft: RecordDraft, caller: Caller, transaction: Transaction) -> Remembered:
         item, now = draft.item, self._clock()
         # Known when it was looked up, gone by now: rare enough to wait for.
         made = draft.made or self._drafting.make([item])[0]
@@ -193,7 +193,7 @@ class Remember:
             degraded=made.failure,
         )
 
-    def _with_similar(self, draft: Draft, outcome: Remembered, caller: Caller) -> Remembered:
+    def _with_similar(self, draft: RecordDraft, outcome: Remembered, caller: Caller) -> Remembered:
         """Add near-duplicates by meaning. Raises StoreUnavailable where they cannot be searched."""
         vectors = draft.made.vectors if draft.made else None
         if outcome.status != "stored" or vectors is None or draft.item.kind in LOG_KINDS:

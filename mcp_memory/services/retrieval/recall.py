@@ -21,7 +21,7 @@ from mcp_memory.services.memory.visibility import hidden_branches, readable, vis
 from mcp_memory.services.retrieval.results import cut, fit, shown_record, shown_stand_in, shown_task
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying, Read
 
-FLOOR_COSINE = 0.1
+UNRELATED_COSINE = 0.1
 """Below it, and without a word in common, a record has nothing to do with the query (unrelated texts: 0 to 0.1)."""
 ENVELOPE_TOKENS = 30
 """Room for the names around the results."""
@@ -228,7 +228,7 @@ def is_account(request: RecallRequest) -> bool:
 
 def is_relevant(hit: Fused) -> bool:
     """True above the floor: it, or what it replaced, shares a word or the time asked about, or is remotely near."""
-    is_near = hit.raw.get("vector", 1.0) >= FLOOR_COSINE
+    is_near = hit.raw.get("vector", 1.0) >= UNRELATED_COSINE
     return is_near or any(name in hit.raw for name in ("keyword", "time", "graph"))
 
 

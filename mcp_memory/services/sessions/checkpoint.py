@@ -15,7 +15,7 @@ from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.memory.visibility import stack_of, visible_to
 
-TAG = "checkpoint"
+CHECKPOINT_TAG = "checkpoint"
 IMPORTANCE = 3.0
 LATEST_ENTRIES = 300
 """What came before the latest of a log has been summed up, or is not what the work is at."""
@@ -43,7 +43,11 @@ class Checkpointing:
         if not text:
             return None
         return NewRecord(
-            text=text, kind="event", importance=IMPORTANCE, tags=(TAG,), supersedes=(former.id,) if former else ()
+            text=text,
+            kind="event",
+            importance=IMPORTANCE,
+            tags=(CHECKPOINT_TAG,),
+            supersedes=(former.id,) if former else (),
         )
 
     def latest(self, caller: Caller) -> Record | None:
@@ -51,7 +55,7 @@ class Checkpointing:
         where = replace(
             visible_to(self._records, caller),
             kinds=frozenset({"event"}),
-            tags=frozenset({TAG}),
+            tags=frozenset({CHECKPOINT_TAG}),
             session_id=caller.session_id,
         )
         return next((record for record in self._records.list(where, "created", 2) if record.holds), None)

@@ -17,7 +17,7 @@ from mcp_memory.ports.session_logs import SessionLogStore, Trigger, Undone
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.extract import Extracting, StatementDraft
-from mcp_memory.services.memory.prepare_record import Draft, Drafting, record_of
+from mcp_memory.services.memory.prepare_record import Drafting, RecordDraft, record_of
 from mcp_memory.services.memory.supersede import reinstate
 
 EXTRACTED_AT_ONCE = 100
@@ -47,7 +47,7 @@ class _Summary:
     """A summary's entry, made ready to be a record; `earlier` are the records of the summaries it grew from."""
 
     entry: Entry
-    draft: Draft
+    draft: RecordDraft
     text: MeasuredText
     earlier: tuple[str, ...]
 

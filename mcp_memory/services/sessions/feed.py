@@ -12,12 +12,12 @@ from mcp_memory.domain.model.session_log import role_of
 from mcp_memory.domain.sessions.log_dedup import LogLine, new_places, unmatched
 from mcp_memory.domain.text.words import content_hash
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.session_logs import Said, SessionLogStore
+from mcp_memory.ports.session_logs import SaidEntry, SessionLogStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.prepare_record import Draft, Drafting, Made, record_of
+from mcp_memory.services.memory.prepare_record import Drafting, Made, RecordDraft, record_of
 
-BATCH = 100
+FED_AT_ONCE = 100
 """Entries of one transaction: others wait for the write lock meanwhile."""
 TOLD_AT_ONCE = 20_000
 """Entries of a long transcript that are looked at together."""
@@ -81,10 +81,10 @@ class Feeding:
         with self._records.snapshot():  # The transactions look for what was said since.
             said, live = self._logs.said(caller), self._live(caller)
         waiting = [drafts[place] for place in new_places(_told(drafts), _lines(said), live)]
-        stored: list[Draft] = []
+        stored: list[RecordDraft] = []
         last = said[-1].id if said else None
         while waiting:
-            batch = self._drafting.make([draft.item for draft in waiting[:BATCH]], embedded=False)
+            batch = self._drafting.make([draft.item for draft in waiting[:FED_AT_ONCE]], embedded=False)
             with self._records.write() as transaction:
                 # Another process may be told the same conversation at the same time.
                 others = transaction.said_since(last, caller)
@@ -103,7 +103,7 @@ class Feeding:
             cleaned=sum(each.cleaned for each in stored),
         )
 
-    def _clean(self, item: NewRecord, caller: Caller) -> Draft:
+    def _clean(self, item: NewRecord, caller: Caller) -> RecordDraft:
         self._pause()
         return self._drafting.clean(item, caller)
 
@@ -117,7 +117,7 @@ class Feeding:
         ]
 
     def _store(
-        self, drafts: Sequence[Draft], made: Sequence[Made], caller: Caller, transaction: Transaction
+        self, drafts: Sequence[RecordDraft], made: Sequence[Made], caller: Caller, transaction: Transaction
     ) -> list[str]:
         now, ids = self._clock(), list[str]()
         for draft, one in zip(drafts, made, strict=True):
@@ -127,7 +127,7 @@ class Feeding:
         return ids
 
 
-def _told(drafts: Sequence[Draft]) -> list[LogLine]:
+def _told(drafts: Sequence[RecordDraft]) -> list[LogLine]:
     return [_line(draft.item) for draft in drafts]
 
 
@@ -137,7 +137,7 @@ def _line(item: NewRecord) -> LogLine:
     return LogLine(content=content, id=message_id if isinstance(message_id, str) else None)
 
 
-def _lines(said: Sequence[Said]) -> list[LogLine]:
+def _lines(said: Sequence[SaidEntry]) -> list[LogLine]:
     return [
         LogLine(content=(each.kind, each.role, each.content_hash, each.call_id), id=each.message_id) for each in said
     ]

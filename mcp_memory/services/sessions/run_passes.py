@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PassStep:
     """Something that happened to a pass, told as it happens. Tokens are as counted, `total` those of the window."""
 
     event: Literal["start", "complete", "error"]
@@ -44,7 +44,7 @@ class Step:
     run: PassRun | None = None
 
 
-Tell = Callable[[Step], None]
+Tell = Callable[[PassStep], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class RunningPasses:
         Raises StoreUnavailable where the log can be neither read nor written.
         """
         start = _start(one.name, course, options)
-        step = Step(
+        step = PassStep(
             event="start", name=one.name, at=self._clock(), number=number, passes=passes, tokens=start.tokens,
             total=options.window,
         )  # fmt: skip

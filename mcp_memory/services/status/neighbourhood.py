@@ -7,7 +7,7 @@ from mcp_memory.domain.model.records import Entity, Json, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.text.entity_extraction import entity_key
 from mcp_memory.ports.records import MemoryReader
-from mcp_memory.ports.retrieval import Connection, GraphStore
+from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore
 
 NEAR_SHOWN = 5
 NEAR_LOOKED_AT = 20
@@ -47,7 +47,7 @@ def _shown_entity(entity: Entity) -> dict[str, Json]:
     return {"name": entity.name, "type": entity.type, "properties": dict(entity.properties)}
 
 
-def _shown_connection(connection: Connection, record: Record, names: Mapping[str, str]) -> dict[str, Json]:
+def _shown_connection(connection: GraphNeighbour, record: Record, names: Mapping[str, str]) -> dict[str, Json]:
     """A near record, and by way of what it is near; of something superseded, the id that links the two."""
     via: Sequence[str] = [names.get(key, key) if kind == "entity" else key for kind, key in connection.path]
     return {"id": record.id, "kind": record.kind, "text": record.micro, "via": via}

@@ -19,9 +19,9 @@ RECORDS_NAMED = 5
 """Of those that mention a thing, the newest so many are named."""
 CONTENDERS = 3
 """For each entity that is to stand out, so many are weighed against one another."""
-MAX_LINKS = 4 * MAX_FAN
+MAX_LINKS_MET = 4 * MAX_FAN
 """Where a branch hides something, what has more links, seen or not, is not looked at unless it is asked for."""
-MAX_STATEMENTS = 2_000
+MAX_RELATIONS_READ = 2_000
 """Relations looked at in one step, some 10 µs each."""
 UNTYPED = "thing"
 """What a thing is called of which nobody said what it is."""
@@ -86,7 +86,7 @@ def related(
             break
         visited |= latest
         ends: dict[str, None] = {}
-        for stated in records.statements(latest.keys(), where, MAX_STATEMENTS):
+        for stated in records.statements(latest.keys(), where, MAX_RELATIONS_READ):
             relation = stated.relation
             source, target = entity_key(relation.source), entity_key(relation.target)
             is_new = (source, relation.type, target) not in found and len(found) < limit
@@ -120,7 +120,7 @@ def _standing_out(view: GraphView, covered: set[str], most: int) -> Sequence[Thi
 
 def _most_linked(view: GraphView) -> Iterator[tuple[int, str]]:
     """(links, key) of the entities with most links, until as many links were met as may be looked at."""
-    most = MAX_FAN if view.is_whole else MAX_LINKS
+    most = MAX_FAN if view.is_whole else MAX_LINKS_MET
     looked_at = 0
     for links, key in merge(*(graph.most_linked(most) for graph in view.graphs), key=lambda each: -each[0]):
         looked_at += links

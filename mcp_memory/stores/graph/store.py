@@ -11,10 +11,10 @@ from mcp_memory.domain.model.graph import EntityFacts, Reached, RelationFacts, s
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports.changes import RecordChange, TaskLink
-from mcp_memory.ports.retrieval import Connection, GraphNode, GraphSummary
+from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphSummary
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.graph.facts import described, known_things, related
-from mcp_memory.stores.graph.view import GraphView, Place
+from mcp_memory.stores.graph.view import GraphView, RecordPlace
 
 if TYPE_CHECKING:
     from mcp_memory.stores.graph.scope import ScopeGraph
@@ -84,14 +84,14 @@ class NetworkxGraphStore:
 
     def neighbourhood(
         self, record_id: str, scopes: Sequence[str], limit: int, hidden: Collection[str] = ()
-    ) -> Sequence[Connection]:
+    ) -> Sequence[GraphNeighbour]:
         start: GraphNode = ("record", record_id)
         with self._follower.snapshot():
             view = self._view(scopes, hidden)
             reached = spread({start: 1.0}, view.neighbours) if view.sees(start) else {}
         others = ((near, hit) for near, hit in _records(reached) if near != record_id)
         return [
-            Connection(id=near, activation=hit.activation, path=_path_to(hit, reached))
+            GraphNeighbour(id=near, activation=hit.activation, path=_path_to(hit, reached))
             for near, hit in _best(others, limit)
         ]
 
@@ -124,9 +124,9 @@ class _Graph:
 
     def __init__(self) -> None:
         self._scopes: dict[str, ScopeGraph] = {}
-        self._places: dict[str, Place] = {}
-        self._population: Counter[Place] = Counter()
-        self._shared: dict[Place, Place] = {}
+        self._places: dict[str, RecordPlace] = {}
+        self._population: Counter[RecordPlace] = Counter()
+        self._shared: dict[RecordPlace, RecordPlace] = {}
         self._replaced: set[str] = set()
 
     def seen_from(self, scopes: frozenset[str], hidden: frozenset[str]) -> GraphView:
@@ -167,7 +167,7 @@ class _Graph:
             for graph in self._scopes.values():
                 graph.forget(change.id)
         elif change.is_live:
-            place = Place(change.scope, change.branch_id)
+            place = RecordPlace(change.scope, change.branch_id)
             place = self._places[change.id] = self._shared.setdefault(place, place)
             self._population[place] += 1
             self._scope(change.scope).put(change)

@@ -24,7 +24,7 @@ MAX_NAMES = 50
 """Names of one thing; what has more is a mistake that ties everything to everything."""
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """What decides who sees a record."""
 
     scope: str
@@ -42,8 +42,8 @@ class GraphView:
 
     graphs: Sequence[ScopeGraph]
     hidden: frozenset[str]
-    places: Mapping[str, Place]
-    visible: Mapping[Place, int]
+    places: Mapping[str, RecordPlace]
+    visible: Mapping[RecordPlace, int]
     is_whole: bool
     replaced: Collection[str] = frozenset()
     only: RecordSet | None = None

@@ -29,7 +29,7 @@ reckoned by the whole of it, its rarest word would say nothing. Over public data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
+class _Scored:
     """How rare a query's terms are, and for each shelf the score of each of its rows."""
 
     rarity: Rarity
@@ -49,7 +49,7 @@ class InformationKeywordStore:
         self._follower = follower
         self._shelves: dict[str, Shelf] = {}
         self._scope_of: dict[str, str] = {}
-        self._last: tuple[object, _Answer] | None = None
+        self._last: tuple[object, _Scored] | None = None
         self._unread = frozenset[str]()
         """What the last question excluded; how rare words are does not depend on it."""
         self._lock = threading.Lock()
@@ -93,7 +93,7 @@ class InformationKeywordStore:
                     here.setdefault(scope, []).append(record_id)
             return {i: turns for scope, ids in here.items() for i, turns in self._shelves[scope].beside(ids).items()}
 
-    def _answer(self, terms: Sequence[str], scopes: Sequence[str], exclude: Collection[str]) -> _Answer:
+    def _answer(self, terms: Sequence[str], scopes: Sequence[str], exclude: Collection[str]) -> _Scored:
         """The last answer is kept: one recall searches, asks how rare its words are, and scores what others found."""
         with self._lock:
             self._unread = frozenset(exclude)
@@ -123,7 +123,7 @@ def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:
     return dict(sorted(found, key=lambda hit: (hit[1], hit[0]), reverse=True)[:limit])
 
 
-def _score(numbers: Sequence[int], shelves: Sequence[Shelf], unread: Collection[str]) -> _Answer:
+def _score(numbers: Sequence[int], shelves: Sequence[Shelf], unread: Collection[str]) -> _Scored:
     """Count the terms over all shelves together, and add up each row's information in the order of the terms."""
     matches = [[shelf.find(number) for number in numbers] for shelf in shelves]
     pairs = list(zip(shelves, matches, strict=True))
@@ -139,7 +139,7 @@ def _score(numbers: Sequence[int], shelves: Sequence[Shelf], unread: Collection[
         for rows, chance in zip(found, chances, strict=True):
             scored += shelf.read_on(rows, _information(chance, relative[rows]), READ_ON, heard)
         scores.append((shelf, scored))
-    return _Answer(rarity=Rarity(records=records, information=sum(-log(chance) for chance in chances)), scores=scores)
+    return _Scored(rarity=Rarity(records=records, information=sum(-log(chance) for chance in chances)), scores=scores)
 
 
 def _information(chance: float, relative: Scores) -> Scores:

@@ -38,10 +38,10 @@ OPEN_ATTEMPTS = 20
 OPEN_PAUSE_SECONDS = 0.02
 APPLICATION_ID = 0x6D636D6D
 _log = logging.getLogger(__name__)
-_snapshot: ContextVar["Snapshot | None"] = ContextVar("_snapshot", default=None)
+_snapshot: ContextVar["DatabaseSnapshot | None"] = ContextVar("_snapshot", default=None)
 
 
-class Snapshot:
+class DatabaseSnapshot:
     """The database as of one moment, for a request and the threads that work for it: they take turns.
 
     It holds a connection in a read transaction, hence the log: while it is open, no checkpoint begins the log anew.
@@ -136,7 +136,7 @@ class Database:
                 with self._explained_errors(), snapshot.turn:
                     yield snapshot.connection
 
-    def pin(self) -> Snapshot:
+    def pin(self) -> DatabaseSnapshot:
         """The database as it is now, to be read until it is closed. Raises StoreUnavailable."""
         with self._translated_errors():
             self._require_touchable()
@@ -144,7 +144,7 @@ class Database:
                 connection = self._borrow()
                 try:
                     connection.execute("BEGIN")
-                    return Snapshot(self, connection)
+                    return DatabaseSnapshot(self, connection)
                 except BaseException:
                     self._return(connection)
                     raise
@@ -161,7 +161,7 @@ class Database:
         with closing(self.pin()) as snapshot, snapshot.reading():
             yield snapshot.revision
 
-    def end(self, snapshot: Snapshot) -> None:
+    def end(self, snapshot: DatabaseSnapshot) -> None:
         with snapshot.turn:
             self._return(snapshot.connection)
 
@@ -175,7 +175,7 @@ class Database:
         with self._translated_errors():
             self._require_sound()
 
-    def _pinned(self) -> Snapshot | None:
+    def _pinned(self) -> DatabaseSnapshot | None:
         snapshot = _snapshot.get()
         return snapshot if snapshot is not None and snapshot.database is self else None
 

@@ -34,7 +34,7 @@ _INDEX_READ = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Index:
+class LogIndex:
     """The log's index as of the last commit. `frames` are in the log, `applied` of them are in the database too."""
 
     frames: int
@@ -59,7 +59,7 @@ class _Sound:
 
     header: bytes
     size: int
-    index: Index
+    index: LogIndex
     raw_index: bytes
     frame: bytes
     frame_at: int
@@ -117,7 +117,7 @@ class Witness:
         files, self._files = self._files, ()
         _let_go(files)
 
-    def index(self) -> Index | None:
+    def index(self) -> LogIndex | None:
         """The index as it is; None while it is being written, where it is broken, and before `begin`."""
         return _index_from(_read(self._index, _INDEX_READ, 0)) if self.is_watching else None
 
@@ -242,7 +242,7 @@ class Witness:
     def _is_index_long_enough(self) -> bool:
         return os.fstat(self._index).st_size >= self._index_size
 
-    def _last_frame(self, index: Index) -> bytes | None:
+    def _last_frame(self, index: LogIndex) -> bytes | None:
         """The header of the log's last frame, empty where there is none; None where it is not what the index says."""
         if not index.frames:
             return b""
@@ -252,7 +252,7 @@ class Witness:
         is_own = frame[8:16] == index.salts and struct.unpack(">II", frame[16:]) == index.checksum
         return frame if is_own else None
 
-    def _is_from_log(self, header: bytes, index: Index) -> bool:
+    def _is_from_log(self, header: bytes, index: LogIndex) -> bool:
         """True where somebody was killed in the middle of a checkpoint: page 1 is there, but not counted as applied."""
         frames = range(_LOG_HEADER, index.log_bytes, _FRAME_HEADER + index.page_size) if index.frames else ()
         return any(
@@ -264,11 +264,11 @@ class Witness:
         return os.fstat(self._database).st_size
 
 
-def _index_from(raw: bytes) -> Index | None:
+def _index_from(raw: bytes) -> LogIndex | None:
     if len(raw) < _INDEX_READ or raw[:48] != raw[48:96] or not raw[12]:
         return None
     page_size, frames, _, *checksum = struct.unpack_from("=HIIII", raw, 14)
-    return Index(
+    return LogIndex(
         frames=frames,
         applied=struct.unpack_from("=I", raw, 96)[0],
         page_size=65536 if page_size == 1 else page_size,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from mcp_memory.domain.model.records import Entity, Relation
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.ports.records import Mention, Statement
+from mcp_memory.ports.records import Mention, StatedRelation
 from mcp_memory.stores.records.filters import Parameter, where_clause
 from mcp_memory.stores.records.statements import statement
 
@@ -28,11 +28,11 @@ def mentions(
 
 def statements(
     connection: sqlite3.Connection, keys: Collection[str], where: RecordFilter, limit: int
-) -> Sequence[Statement]:
+) -> Sequence[StatedRelation]:
     """See `RecordStore.statements`."""
     named: dict[str, Parameter] = {"keys": json.dumps(list(keys)), "limit": limit}
     return [
-        Statement(relation=Relation(source=source, type=kind, target=target, weight=weight), record_id=record_id)
+        StatedRelation(relation=Relation(source=source, type=kind, target=target, weight=weight), record_id=record_id)
         for source, kind, target, weight, record_id in _rows(connection, "statements_about", where, named)
     ]
 

@@ -14,7 +14,7 @@ from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, PassName, SessionLog, in_order, role_of
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.ports.session_logs import Compaction, LogSize, PassRun, PassTally, Said, StandIn
+from mcp_memory.ports.session_logs import Compaction, LogSize, PassRun, PassTally, SaidEntry, StandIn
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.replacements import of_session
 from mcp_memory.stores.records.statements import statement
@@ -62,7 +62,7 @@ class SqliteSessionLogs:
         found = {row["id"]: _stand_in(row, covers) for row in rows}
         return [found[entry.id] for entry in in_order(one.entry for one in found.values()).entries]
 
-    def said(self, caller: Caller) -> Sequence[Said]:
+    def said(self, caller: Caller) -> Sequence[SaidEntry]:
         with self._database.read() as connection:
             return said(connection, caller, None)
 
@@ -106,11 +106,11 @@ class SqliteSessionLogs:
             yield connection
 
 
-def said(connection: sqlite3.Connection, caller: Caller, after: str | None) -> Sequence[Said]:
+def said(connection: sqlite3.Connection, caller: Caller, after: str | None) -> Sequence[SaidEntry]:
     """The originals of the log that were stored after that one, see `Transaction.said_since`; all where it is None."""
     rows = connection.execute(statement("originals"), {**of_session(caller), "after": after}).fetchall()
     return [
-        Said(
+        SaidEntry(
             id=record_id,
             kind=kind,
             role=role_of(kind, role),

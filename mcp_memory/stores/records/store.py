@@ -22,11 +22,11 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.ports.changes import RecordChange, TaskLink
-from mcp_memory.ports.records import Mention, Outline, RecordOrder, Statement, StoreSummary
+from mcp_memory.ports.records import Mention, Outline, RecordOrder, StatedRelation, StoreSummary
 from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.stores.records import assemblies, backups, integrity, late_vectors, links, purge
 from mcp_memory.stores.records.access import SqliteFolders, SqliteTokens
-from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, Snapshot
+from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot
 from mcp_memory.stores.records.filters import where_clause
 from mcp_memory.stores.records.rows import (
     change_from_row,
@@ -80,7 +80,7 @@ class SqliteRecordStore:
             yield transaction
             transaction.finish()
 
-    def pin(self) -> Snapshot:
+    def pin(self) -> DatabaseSnapshot:
         return self._database.pin()
 
     def snapshot(self) -> AbstractContextManager[int]:
@@ -194,7 +194,7 @@ class SqliteRecordStore:
         with self._database.read() as connection:
             return links.mentions(connection, keys, where, found_by)
 
-    def statements(self, keys: Collection[str], where: RecordFilter, limit: int) -> Sequence[Statement]:
+    def statements(self, keys: Collection[str], where: RecordFilter, limit: int) -> Sequence[StatedRelation]:
         with self._database.read() as connection:
             return links.statements(connection, keys, where, limit)
 

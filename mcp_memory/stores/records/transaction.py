@@ -14,7 +14,7 @@ from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.entity_extraction import aliases_of, entity_key
 from mcp_memory.domain.text.words import packed_terms
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.ports.session_logs import Said, Trigger, Undone
+from mcp_memory.ports.session_logs import SaidEntry, Trigger, Undone
 from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.stores.records import replacements as replacement_rows
 from mcp_memory.stores.records import session_logs
@@ -127,7 +127,7 @@ class SqliteTransaction:
         self._run("drop_unmentioned_entities", (json.dumps(mentioned),))
         self._run("put_meta", (UNPURGED, str(self._change)))
 
-    def said_since(self, entry_id: str | None, caller: Caller) -> Sequence[Said]:
+    def said_since(self, entry_id: str | None, caller: Caller) -> Sequence[SaidEntry]:
         return session_logs.said(self._db, caller, entry_id)
 
     def begin_compaction(self, caller: Caller, trigger: Trigger, at: Instant, before: int) -> int:

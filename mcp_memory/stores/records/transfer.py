@@ -19,7 +19,6 @@ from mcp_memory.ports.transfer import (
     EarlierText,
     EntityMentioned,
     ErasedRecord,
-    KnownEntity,
     KnownPlace,
     KnownSession,
     Origin,
@@ -27,6 +26,7 @@ from mcp_memory.ports.transfer import (
     RelationSaid,
     UndoneSummary,
     WholeCompaction,
+    WholeEntity,
     WholeRecord,
     WholeReplacement,
 )
@@ -121,7 +121,7 @@ _PIECES: Mapping[str, Callable[[sqlite3.Connection, sqlite3.Row, str | None], Pi
     "leaving_tasks": lambda _, row, __: task_from_row(row),
     "leaving_sessions": lambda _, row, __: KnownSession(**{name: row[name] for name in _SESSION_FIELDS}),
     "leaving_places": lambda _, row, __: KnownPlace(**_columns(row)),
-    "leaving_entities": lambda _, row, __: KnownEntity(**_columns(row)),
+    "leaving_entities": lambda _, row, __: WholeEntity(**_columns(row)),
     "leaving_records": _record,
     "leaving_tombstones": lambda _, row, __: ErasedRecord(**_columns(row)),
     "leaving_compactions": lambda _, row, __: WholeCompaction(**{name: row[name] for name in _COMPACTION_FIELDS}),
@@ -180,7 +180,7 @@ class _Entering:
             self._task(piece)
         elif isinstance(piece, ErasedRecord):
             self._erased(piece)
-        elif isinstance(piece, KnownEntity):
+        elif isinstance(piece, WholeEntity):
             self._entity(piece)
 
     def finish(self) -> None:
@@ -196,7 +196,7 @@ class _Entering:
         self._namespaces[task.id] = task.namespace
         self._run("add_task", task_to_columns(task, self._next_change()))
 
-    def _entity(self, entity: KnownEntity) -> None:
+    def _entity(self, entity: WholeEntity) -> None:
         key = entity_key(entity.name)
         self._run("enter_entity", {**asdict(entity), "name_key": key, "change": self._next_change()})
 

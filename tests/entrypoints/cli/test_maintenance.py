@@ -19,7 +19,7 @@ from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.cli.maintenance import backup_file
 from mcp_memory.errors import EmbedderMismatch, InvalidRequest, StoreUnavailable, TextRefused
 from mcp_memory.ports.text import Vectors
-from mcp_memory.services.memory.reindex import BATCH
+from mcp_memory.services.memory.reindex import REINDEXED_AT_ONCE
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import NOTES_FOLDER, Settings, load_settings
@@ -72,10 +72,10 @@ def test_recall_over_another_embedders_store_answers_by_word_and_says_what_is_mi
 
 def test_reindex_mends_a_store_of_another_embedder(run: "Run", open_memory: OpenMemory) -> None:
     """S7.1, S2.2."""
-    texts = [f"The cat sleeps on sofa {number}" for number in range(BATCH + 3)]
+    texts = [f"The cat sleeps on sofa {number}" for number in range(REINDEXED_AT_ONCE + 3)]
     remember(open_memory(embedder=HashingEmbedder()), *texts, "Invoices are due in May")
     ran = run("reindex", "--json")
-    assert ran.json["embedded"] == BATCH + 4
+    assert ran.json["embedded"] == REINDEXED_AT_ONCE + 4
     assert ran.json["embedder"] == run("status", "--json").json["store"]["embedder"]
     answer = run("search", "kittens on the couch", "--limit", "3", "--json").json
     assert answer["degraded"] == []
@@ -115,7 +115,7 @@ def test_reindex_with_nothing_to_do_embeds_nothing(run: "Run", open_memory: Open
 def test_an_interrupted_reindex_goes_on_where_it_stopped(run: "Run", open_memory: OpenMemory) -> None:
     """S7.1; until the last record is done the old vectors answer."""
     old = open_memory(embedder=HashingEmbedder())
-    remember(old, *(f"Note {number}" for number in range(2 * BATCH)))
+    remember(old, *(f"Note {number}" for number in range(2 * REINDEXED_AT_ONCE)))
 
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt
@@ -125,7 +125,7 @@ def test_an_interrupted_reindex_goes_on_where_it_stopped(run: "Run", open_memory
         memory.reindex(memory.reindex.waiting(), interrupt)
     assert old.recall(RecallRequest(query="note 7"), old.caller()).degraded == ()
     assert run("status", "--json").json["store"]["embedder"] == HashingEmbedder.id
-    assert run("reindex", "--json").json["embedded"] == BATCH
+    assert run("reindex", "--json").json["embedded"] == REINDEXED_AT_ONCE
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signal for one process alone")
@@ -151,7 +151,7 @@ def test_a_person_who_interrupts_reindex_is_told_how_to_go_on(run: "Run", open_m
 def test_a_writer_with_the_old_embedder_loses_nothing_while_reindex_runs(run: "Run", open_memory: OpenMemory) -> None:
     """S7.1, R1: what was acknowledged is embedded before the change of embedder takes place."""
     writer = open_memory(embedder=HashingEmbedder())
-    stored = {f"Note {number}" for number in range(BATCH + 1)}
+    stored = {f"Note {number}" for number in range(REINDEXED_AT_ONCE + 1)}
     [corrected, *_] = remember(writer, *sorted(stored))
     memory = open_memory()
     calls: list[int] = []
@@ -178,11 +178,11 @@ def test_a_writer_with_the_old_embedder_loses_nothing_while_reindex_runs(run: "R
 def test_a_text_corrected_while_reindex_runs_gets_the_new_texts_vectors(open_memory: OpenMemory) -> None:
     """S7.1, R8."""
     writer = open_memory(embedder=HashingEmbedder())
-    [record_id, *_] = remember(writer, "The cat sleeps on the sofa", *(f"Note {n}" for n in range(BATCH)))
+    [record_id, *_] = remember(writer, "The cat sleeps on the sofa", *(f"Note {n}" for n in range(REINDEXED_AT_ONCE)))
     memory = open_memory()
 
     def correct_once(done: int, total: int) -> None:
-        if done == BATCH:
+        if done == REINDEXED_AT_ONCE:
             writer.revise(Revision(id=record_id, text="Invoices are due in May"), writer.caller())
 
     memory.reindex(memory.reindex.waiting(), correct_once)

@@ -14,7 +14,7 @@ from mcp_memory.domain.sessions.pressure import pressure
 from mcp_memory.entrypoints.server.compaction_answers import EXTRACTED_SHOWN, show_compacted, show_step
 from mcp_memory.ports.session_logs import PassRun
 from mcp_memory.services.sessions.compact import Compacted
-from mcp_memory.services.sessions.run_passes import Step
+from mcp_memory.services.sessions.run_passes import PassStep
 from mcp_memory.services.sessions.summarize_span import Asked, Written
 
 COUNTER = token_counter("o200k_base")
@@ -170,6 +170,6 @@ def test_each_step_tells_how_far_it_is_in_the_clients_tokens(
     event: str, of: PassRun | None, done: float, says: str
 ) -> None:
     """E5.1, E1.2."""
-    step = Step(event="start", name="mask", at=1_795_176_000.0, number=1, passes=5, tokens=10_000, total=100_000)
+    step = PassStep(event="start", name="mask", at=1_795_176_000.0, number=1, passes=5, tokens=10_000, total=100_000)
     step = replace(step, event=event, run=of)
     assert show_step(step, 1.53) == (done, 5, f"{says}2026-11-20T12:00:00Z)")

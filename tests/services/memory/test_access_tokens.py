@@ -14,7 +14,7 @@ from mcp_memory.domain.model.records import NewRecord, Record, Visibility
 from mcp_memory.domain.model.scopes import Caller, Grant, RecordFilter
 from mcp_memory.domain.text.times import iso
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
-from mcp_memory.services.memory.access_tokens import LATEST
+from mcp_memory.services.memory.access_tokens import LATEST_EXPIRY
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -92,11 +92,11 @@ def test_a_token_has_names_that_can_be_told_apart(app: App, name: str, grant: Gr
 
 
 def test_a_token_that_would_have_expired_is_not_made(app: App, clock: Clock) -> None:
-    for never in (clock(), math.inf, math.nan, LATEST + 1):
+    for never in (clock(), math.inf, math.nan, LATEST_EXPIRY + 1):
         with pytest.raises(InvalidRequest, match="choose another time"):
             app.tokens.add("late", GRANT, never)
-    app.tokens.add("last", GRANT, LATEST)
-    assert iso(LATEST).startswith("9999-12-31T23:59:59")
+    app.tokens.add("last", GRANT, LATEST_EXPIRY)
+    assert iso(LATEST_EXPIRY).startswith("9999-12-31T23:59:59")
     app.tokens.add("early", GRANT)
     with pytest.raises(Conflict):
         app.tokens.add("early", GRANT)

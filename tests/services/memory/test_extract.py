@@ -15,7 +15,7 @@ from mcp_memory.domain.model.tasks import FinalStatus
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.services.memory.extract import Extracting
-from mcp_memory.services.memory.forget import Mode
+from mcp_memory.services.memory.forget import ForgetMode
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
@@ -184,7 +184,9 @@ def test_of_a_task_that_fails_meanwhile_the_dead_ends_are_kept(
 
 
 @pytest.mark.parametrize("mode", ["erase", "retire"])
-def test_nothing_is_kept_of_what_is_forgotten(app: App, remember: RememberOne, extract: Extract, mode: Mode) -> None:
+def test_nothing_is_kept_of_what_is_forgotten(
+    app: App, remember: RememberOne, extract: Extract, mode: ForgetMode
+) -> None:
     """D4.1, R9: also where that happens while it is made ready."""
     message = remember(f"{FACT} {DEAD_END}", kind="message", role="user")
     assert extract(meanwhile=lambda: app.forget([message.id], mode, app.caller())) == [None, None]

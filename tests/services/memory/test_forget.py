@@ -11,7 +11,7 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.model.session_log import replacing
 from mcp_memory.errors import StoreBusy
 from mcp_memory.services.context.assemble import ContextRequest
-from mcp_memory.services.memory.forget import Forgotten, Mode
+from mcp_memory.services.memory.forget import ForgetMode, Forgotten
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -44,7 +44,7 @@ def test_a_retired_record_is_out_of_sight_until_it_is_restored(app: App, remembe
 def test_forgetting_twice_is_forgetting_once(app: App, remember: RememberOne) -> None:
     """R9: in each way; restoring what is there changes nothing."""
     record = remember("The port is 5432.")
-    modes: list[Mode] = ["restore", "retire", "retire", "restore", "restore"]
+    modes: list[ForgetMode] = ["restore", "retire", "retire", "restore", "restore"]
     for mode in modes:
         assert app.forget([record.id, record.id], mode, app.caller()).done == (record.id,)
     assert found(app, "port") == [record.id]

@@ -14,7 +14,7 @@ from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import StoreUnavailable, TextRefused
 from mcp_memory.ports.text import Vectors
-from mcp_memory.services.memory.reindex import BATCH, Reindex
+from mcp_memory.services.memory.reindex import REINDEXED_AT_ONCE, Reindex
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -69,13 +69,13 @@ def test_one_refused_text_of_many_costs_the_others_nothing(app: App, embedder: C
 def test_refused_texts_do_not_stand_in_the_way_of_later_ones(app: App, embedder: Choosy, remember: RememberOne) -> None:
     """S2.2: not even a batch full of them, and they are not asked for again."""
     embedder.is_away = True
-    for number in range(BATCH):
+    for number in range(REINDEXED_AT_ONCE):
         remember(f"poison {number}")
     remember("The dog barks.")
     embedder.is_away, embedder.refused = False, frozenset({"poison"})
     assert app.reindex.catch_up() == 1
     assert texts_waiting(app, embedder) == []
-    assert app.reindex.refused() == BATCH
+    assert app.reindex.refused() == REINDEXED_AT_ONCE
     before = embedder.requests
     assert app.reindex.catch_up() == 0
     assert embedder.requests == before
@@ -200,16 +200,16 @@ def test_what_changed_behind_the_latest_batch_is_embedded_too(
 ) -> None:
     """S2.2: whoever goes from batch to batch comes back to what was passed; an erased record is no place to go on."""
     embedder.is_away = True
-    first, *others = [remember(f"note {number}") for number in range(BATCH + 3)]
+    first, *others = [remember(f"note {number}") for number in range(REINDEXED_AT_ONCE + 3)]
     embedder.is_away = False
-    assert app.reindex.catch_up() == BATCH
+    assert app.reindex.catch_up() == REINDEXED_AT_ONCE
     embedder.is_away = True
     app.revise(Revision(id=others[0].id, importance=2.0), app.caller())
     with app.records.write() as transaction:
         record = transaction.get(first.id)
         assert record is not None
         transaction.index_anew(record)
-    app.forget([others[BATCH - 2].id], "erase", app.caller())
+    app.forget([others[REINDEXED_AT_ONCE - 2].id], "erase", app.caller())
     embedder.is_away = False
     assert app.reindex.catch_up() + app.reindex.catch_up() == 4
     assert (app.reindex.catch_up(), app.records.may_lack_vectors()) == (0, False)

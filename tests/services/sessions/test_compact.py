@@ -19,7 +19,7 @@ from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.sessions.commit_plan import Begun, Committed, Committing
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest
-from mcp_memory.services.sessions.run_passes import Step
+from mcp_memory.services.sessions.run_passes import PassStep
 from mcp_memory.services.sessions.summarize_span import Written
 from mcp_memory.settings import Settings
 from tests.services.sessions.conversations import covered, fed, session
@@ -118,7 +118,7 @@ class TestPasses:
 
         monkeypatch.setattr("mcp_memory.compaction.mask_tool_output.MaskToolOutput.plan", fail)
         log = fed(app, caller, 30)
-        steps: list[Step] = []
+        steps: list[PassStep] = []
         done = app.compact(CompactRequest(passes=("mask", "goal_batch"), window=20_000), caller, steps.append)
         failed, batched, _ = done.runs
         assert (failed.error, failed.ran, failed.tokens_after) == ("ZeroDivisionError", False, log.tokens)
@@ -148,7 +148,7 @@ class TestPasses:
     def test_what_happens_is_told_as_it_happens(self, app: App, caller: Caller) -> None:
         """E5.1: start and end of each pass, with tokens, number and time."""
         log = fed(app, caller, 30)
-        steps: list[Step] = []
+        steps: list[PassStep] = []
         app.compact(CompactRequest(window=log.tokens), caller, steps.append)
         assert [(step.event, step.number) for step in steps] == [
             (event, number) for number in range(1, 6) for event in ("start", "complete")

@@ -97,7 +97,7 @@ def test_missing_and_foreign_terms_are_written_from_the_texts(
         f" WHERE row = (SELECT row FROM records WHERE id = '{foreign.id}')",
     )
     terms = {change.id: change.terms for change in app.records.changes(0)}
-    assert terms == {foreign.id: packed_terms("else"), sound.id: packed_terms("Tsr rests.")}
+    assert terms == {missing.id: None, foreign.id: packed_terms("else"), sound.id: packed_terms("Tsr rests.")}
     revision = app.records.revision()
     assert wrong(app) == ["keywords: 2 records cannot be found by all their words"]
     assert app.records.revision() == revision
