@@ -19,13 +19,13 @@ from mcp_memory.entrypoints.server.arguments import path_of, problem_of
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.transfer import (
     ErasedRecord,
-    KnownEntity,
     KnownPlace,
     KnownSession,
     Origin,
     Piece,
     UndoneSummary,
     WholeCompaction,
+    WholeEntity,
     WholeRecord,
     WholeReplacement,
 )
@@ -39,7 +39,7 @@ _SHAPES: Mapping[str, type[Piece]] = {
     "task": Task,
     "session": KnownSession,
     "place": KnownPlace,
-    "entity": KnownEntity,
+    "entity": WholeEntity,
     "record": WholeRecord,
     "erased": ErasedRecord,
     "compaction": WholeCompaction,

@@ -21,7 +21,7 @@ from mcp_memory.ports.retrieval import UsualCosine
 from mcp_memory.stores.vectors.chroma.index import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, size_of
 from mcp_memory.stores.vectors.chroma.location import SERVER_BATCH, IndexFailure, IndexPlace, record_of
-from mcp_memory.stores.vectors.chroma.sync_thread import Follower, View
+from mcp_memory.stores.vectors.chroma.sync_thread import SyncThread, View
 from mcp_memory.stores.vectors.chroma.worker_process import Link, process_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore, best_first
 
@@ -65,7 +65,7 @@ class ChromaVectorStore:
         self._place = place
         self._identity = identity
         self._connect = connect or process_of(place)
-        self._follower = Follower(exact, self._own_place, self._connect)
+        self._follower = SyncThread(exact, self._own_place, self._connect)
         self._rest_until, self._rest_seconds = float("-inf"), FIRST_REST_SECONDS
         self._answered = 0
         self._is_wanted = self._is_needed = False

@@ -37,7 +37,7 @@ class View:
     """How often the follower had begun to look before it saw this."""
 
 
-class Follower:
+class SyncThread:
     """Thread-safe. Nothing happens before `start`."""
 
     def __init__(self, exact: ExactVectorStore, place: Callable[[], IndexPlace], connect: Callable[[], Link]) -> None:
