@@ -7,12 +7,13 @@ run := uv + " run --locked"
 default:
     @just --list
 
-# Format, lint, types, import contracts
+# Format, lint, types, import contracts, structure
 check:
     {{ run }} ruff format --check
     {{ run }} ruff check
     {{ run }} --isolated --group model pyright
     {{ run }} lint-imports --no-logo
+    {{ run }} python -m tools.structure --check
 
 # Put right what ruff can
 fix:

@@ -27,7 +27,7 @@ model by `domain/text/short_forms.py` and its neighbours. Contexts show them whe
   names and numbers; greetings, hedges, questions and boilerplate count against it.
 - `excerpts.py` chooses: for the summary the best segments in their order, nothing said twice; for the micro the
   best one. A sentence that does not fit ends early, with an ellipsis; where a denial or an exception would be lost so,
-  its clause stands behind the ellipsis. A line of output loses its time and place first. docs/decisions/0030 says why
+  its clause stands behind the ellipsis. A line of output loses its time and place first. docs/decisions/0032 says why
   sentences are not compressed.
 - `short_forms.py` makes both. The short forms of a session's summary show where the session stood: goal, state, next
   step, decision.
