@@ -1,1 +1,1 @@
-"""The values that everything else is about: records, tasks, scopes, plans, and the rules of their lives."""
+"""Values shared by all layers: records, tasks, scopes, plans, and the rules of their lifecycles."""

@@ -8,9 +8,10 @@ from mcp_memory.domain.model.records import Detail, Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """One item of the block. `tokens` are the client's, of the item's own lines; `score` is its strategy's.
+    """One item of the assembled context.
 
-    `parts` says what each signal adds to the score, `agent` which other agent stored it.
+    `tokens` are in the client's unit and cover the item's own lines. `score` is its strategy's. `parts` gives what
+    each signal adds to the score. `agent` names the other agent that stored the item.
     """
 
     source: str
@@ -26,7 +27,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Omission:
-    """A candidate that is not in the block, and why, in one word or two."""
+    """A candidate left out of the context, with the reason in one word or two."""
 
     id: str
     reason: str
@@ -34,7 +35,7 @@ class Omission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextReport:
-    """The account of one context, kept under its id. Holds ids, numbers and reasons, no remembered text."""
+    """The account of one context, kept under its id. It holds ids, numbers and reasons, but no remembered text."""
 
     id: str
     token_count: int

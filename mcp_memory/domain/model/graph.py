@@ -1,4 +1,4 @@
-"""Things and how they are related, as a context shows them, and how much a thing stands out. Knows no store."""
+"""Defines entities and relations as a context shows them, and an entity's salience. Independent of any store."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,15 +8,15 @@ from typing import Any, Generic, TypeVar
 from mcp_memory.domain.model.records import Details, Json, Relation
 
 DAMPING = 0.5
-"""What is one step further away counts half, as activation does."""
+"""Factor by which each further step halves a relation's weight, as in spreading activation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityFacts:
-    """A thing under the name that most records use for it, with what they say of it, the newest word on each property.
+    """An entity under the name that most records use for it, with the newest stated value of each property.
 
-    `keys` are all its names' keys, its own first. `salience` is in (0, 1]; `named` says that it was asked for.
-    `records` are ids of the newest that mention it, newest first.
+    `keys` are the keys of all its names, its own first. `salience` is in (0, 1]. `named` is True where the query
+    named it. `records` are the ids of the newest records that mention it, newest first.
     """
 
     key: str
@@ -31,9 +31,9 @@ class EntityFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationFacts:
-    """A relation `depth` steps from where the walk began, 1 for those of the entities themselves.
+    """A relation `depth` steps from where the walk began: 1 for the relations of the entities themselves.
 
-    `score` is its weight, halved for each step beyond the first, in (0, 1]; `record_id` is the record that says so.
+    `score` is its weight in (0, 1], halved for each step beyond the first. `record_id` is the record that states it.
     """
 
     relation: Relation
@@ -43,32 +43,33 @@ class RelationFacts:
 
 
 def entity_salience(links: int, most_links: int, weight: float, recency: float) -> float:
-    """log(1 + links) / log(1 + most_links) × (2 + weight + recency) / 4, in (0, 1]: at most halved by the last two.
+    """Return log(1 + links) / log(1 + most_links) × (2 + weight + recency) / 4, in (0, 1].
 
-    `links` of at most `most_links`: to how many records and entities it is linked. `weight` in [0, 1] is that of its
-    strongest relation, `recency` in [0, 1] how late in all that was stored it was last mentioned.
+    Weight and recency at most halve it. `links`, at most `most_links`, counts the records and entities that it is
+    linked to. `weight` in [0, 1] is that of its strongest relation. `recency` in [0, 1] is how late, within all that
+    was stored, it was last mentioned.
     """
     return log(1 + links) / log(1 + most_links) * (2 + weight + recency) / 4
 
 
 def damped(weight: float, depth: int) -> float:
-    """The weight of a relation seen from `depth` steps away, from 1 on."""
+    """Return the weight of a relation seen from `depth` steps away, from 1 on."""
     return weight * DAMPING ** (depth - 1)
 
 
 Node = TypeVar("Node", bound=tuple[Any, ...] | str)
 
 HOPS = 3
-"""From a name over two relations to a record: entity, entity, entity, record."""
+"""Steps from a name over two relations to a record: entity, entity, entity, record."""
 DECAY = 0.5
-"""What is one step further away counts half."""
+"""Share of its activation that a node passes on; each further step counts half."""
 MAX_TOUCHED = 2_000
-"""Neighbours looked at in all; a few milliseconds."""
+"""Neighbours examined in all; takes a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached(Generic[Node]):
-    """The activation of a node, in (0, 1] where the seeds sum to 1, and the node that gave it the most."""
+    """The activation of a node, in (0, 1] where the seeds sum to 1, and the node that contributed most."""
 
     activation: float
     via: Node | None = None
@@ -81,11 +82,12 @@ def spread(
     hops: int = HOPS,
     max_touched: int = MAX_TOUCHED,
 ) -> dict[Node, Reached[Node]]:
-    """Every node that activation reaches, the seeds included.
+    """Return every node that activation reaches, the seeds included.
 
-    Breadth first: each node passes DECAY of what it has on, once, to its neighbours that are further from the seeds, in
-    proportion to the weights (> 0) of its edges; what would go to nearer ones is lost. Where the bound on work ends it
-    early, the least activated nodes are those that pass nothing on. The order of neighbours does not matter.
+    Breadth first: each node passes DECAY of its activation on, once, to its neighbours that are further from the
+    seeds, in proportion to the weights (> 0) of its edges. The share of nearer neighbours is lost. Where
+    `max_touched` ends the walk early, the least activated nodes pass nothing on. The order of neighbours does not
+    matter.
     """
     reached: dict[Node, Reached[Node]] = {node: Reached(activation=activation) for node, activation in seeds.items()}
     frontier: Mapping[Node, Reached[Node]] = reached
@@ -106,6 +108,6 @@ def spread(
 
 
 def _arrived(shares: Sequence[tuple[float, Node]]) -> Reached[Node]:
-    if len(shares) == 1:  # Most often by far.
+    if len(shares) == 1:  # By far the most common case.
         return Reached(activation=shares[0][0], via=shares[0][1])
     return Reached(activation=fsum(share for share, _ in shares), via=max(shares)[1])

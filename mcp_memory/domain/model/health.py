@@ -1,4 +1,4 @@
-"""The health of a memory: figures over what was assembled and kept, each beside the band it should lie in."""
+"""Computes health figures over assembled contexts and kept records, each with its healthy range."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Literal
 from mcp_memory.domain.model.records import Outcome
 
 Judged = tuple[float, Outcome]
-"""How sure somebody was of a decision, in [0, 1], and what came of it."""
+"""The confidence in a decision, in [0, 1], and its outcome."""
 
 SUCCESS: Mapping[Outcome, float] = {"success": 1.0, "partial": 0.5, "failure": 0.0}
 LEAST_REVIEWED = 5
@@ -19,7 +19,7 @@ TOLERATED_GAP = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfidenceBand:
-    """Decisions held with a confidence in [low, high) percent, up to 100 in the last: how many, and how they went."""
+    """Counts decisions held with a confidence in [low, high) percent, up to 100 in the last band, by outcome."""
 
     low: int
     high: int
@@ -30,11 +30,11 @@ class ConfidenceBand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Confidence beside success over reviewed decisions, at least one.
+    """Confidence against success over reviewed decisions, at least one.
 
-    `brier` is the mean squared difference of the two, in [0, 1], 0 being the best (Brier, Monthly Weather Review 1950);
-    `confidence` and `hit_rate` are means in [0, 1], a partial success counting one half. Bands that hold no decision
-    are left out; the surest comes first.
+    `brier` is the mean squared difference of the two, in [0, 1], 0 being the best (Brier, Monthly Weather Review
+    1950). `confidence` and `hit_rate` are means in [0, 1], a partial success counting one half. Bands without
+    decisions are left out; the highest confidence comes first.
     """
 
     reviewed: int
@@ -45,7 +45,7 @@ class Calibration:
 
 
 def calibration(judged: Iterable[Judged]) -> Calibration | None:
-    """The figures over these decisions; what is pending counts for nothing. None where nothing is left."""
+    """Return the figures over these decisions, without pending ones. None where no decision is left."""
     known = [each for each in judged if each[1] in SUCCESS]
     if not known:
         return None
@@ -72,7 +72,7 @@ def calibration_note(judged: Iterable[Judged]) -> str | None:
 
 
 def _band(number: int, known: Sequence[Judged]) -> ConfidenceBand:
-    """One fifth of the scale; full confidence belongs to the last."""
+    """Return one fifth of the scale; full confidence belongs to the last."""
     outcomes = [outcome for confidence, outcome in known if min(int(confidence * BANDS), BANDS - 1) == number]
     return ConfidenceBand(
         low=100 * number // BANDS,
@@ -105,15 +105,15 @@ def _verdict(figures: Calibration) -> str:
 Verdict = Literal["inside", "below", "above"]
 
 USAGE_DAYS = 14
-"""How far back contexts are looked at: as long as their accounts are kept."""
+"""Days of contexts to include: as long as their accounts are kept."""
 GROWTH_DAYS = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """The band in which a value should lie.
+    """The healthy range of a value.
 
-    One bound alone is outside of the band; where there are two, both belong to it.
+    A single bound is outside of the band; two bounds both belong to it.
     """
 
     low: float | None = None
@@ -125,7 +125,7 @@ class Band:
         return f"> {self.low:g}" if self.low is not None else f"< {self.high:g}"
 
     def verdict(self, value: float) -> Verdict:
-        """Return where the value lies."""
+        """Return the value's position: inside, below or above."""
         is_open = self.low is None or self.high is None
         if self.low is not None and (value < self.low or (is_open and value == self.low)):
             return "below"
@@ -136,7 +136,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One figure: None where nothing is known yet. One without a band is neither good nor bad."""
+    """One figure: None where no data exists yet. A figure without a band is neither good nor bad."""
 
     name: str
     value: float | None
@@ -149,10 +149,11 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
-    """Counts of what one agent was given. Every answer counts, also one that gives the same context again.
+    """Counts of the contexts that one agent received. Every answer counts, also a repeat of the same context.
 
-    `strategies` counts the answers by strategy, `picked` those by `auto` by what it picked. `relevance` and
-    `utilisation` are means in [0, 1] over those that tell; `cold_build_ms` is the median of those built anew.
+    `strategies` counts the answers by strategy; `picked` counts those by `auto`, by the strategy it picked.
+    `relevance` and `utilisation` are means in [0, 1] over the answers that report them. `cold_build_ms` is the
+    median over rebuilt contexts.
     """
 
     contexts: int
@@ -167,7 +168,7 @@ class Assembled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """Counts over records: those stored lately, facts, facts met again, and what feedback says of use."""
+    """Counts of records: recently stored ones, facts, facts met again, and feedback on use."""
 
     stored: int
     facts: int
@@ -183,14 +184,15 @@ _BANDS: Mapping[str, Band] = {
     "used_share": Band(low=0.4),
     "cold_build_ms": Band(high=500),
     "fact_confirmation_rate": Band(low=0.2),
-    "brier_score": Band(high=0.25),  # Who is always 50 % sure has 0.25.
+    "brier_score": Band(high=0.25),  # A constant confidence of 50 % scores 0.25.
 }
 
 
 def figures(assembled: Assembled, tally: Tally, judged: Iterable[Judged]) -> tuple[Figure, ...]:
-    """Every figure in the order in which status shows them; shares and the Brier score in [0, 1].
+    """Return every figure in the order in which status shows them; shares and the Brier score in [0, 1].
 
-    `refresh_rate` is the share of follow-ups that were rebuilt, `used_share` that of judged items that were used.
+    `refresh_rate` is the share of follow-ups that were rebuilt; `used_share` is the share of judged items that were
+    used.
     """
     calibrated = calibration(judged)
     values = {

@@ -12,22 +12,22 @@ from dataclasses import dataclass
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32: no letter that is read as another."""
 WIDTH = 6
-"""32^6 is a thousand million changes; later ids grow by a digit and then sort by length first."""
+"""Digits of an id. 32^6 is a thousand million changes; later ids grow by a digit and then sort by length first."""
 
 MADE_AT_MOST = 32 ** (WIDTH - 1)
-"""The highest change number, some 33 million, that an id from elsewhere is believed to be made of.
+"""The highest change number, some 33 million, accepted from an id of foreign origin.
 
-Indexes hold a place for every number up to the newest: of a thousand million they would fill any computer.
+Indexes hold a place for every number up to the newest: a thousand million would fill any computer.
 """
 
 RECORD, TASK, CONTEXT = "r", "t", "c"
 _MADE = re.compile(rf"[a-z](?:[{ALPHABET}]{{{WIDTH}}}|[{ALPHABET[1:]}][{ALPHABET}]{{{WIDTH},11}})")
-"""A letter and six digits, "r00001k", or more that begin with no 0, "t1000000"."""
+"""A letter and six digits, "r00001k", or more digits that do not begin with 0, "t1000000"."""
 _TO_PYTHONS = str.maketrans(ALPHABET, "0123456789abcdefghijklmnopqrstuv")
 
 
 def make_id(prefix: str, change: int) -> str:
-    """The id of what a change made: the prefix and six base-32 digits."""
+    """Return the id for a change: the prefix and at least six base-32 digits."""
     digits = ""
     while change or not digits:
         change, digit = divmod(change, 32)
@@ -36,27 +36,28 @@ def make_id(prefix: str, change: int) -> str:
 
 
 def number_of(made_id: str) -> int:
-    """The change number that an id was made of, by `make_id` with a prefix of one letter; 0 for any other text."""
+    """Return the change number in an id made by `make_id` with a one-letter prefix; 0 for any other text."""
     return int(made_id[1:].translate(_TO_PYTHONS), 32) if _MADE.fullmatch(made_id) else 0
 
 
 @dataclass(frozen=True, slots=True)
 class RecordSet:
-    """Records by the numbers in their ids. Of `flags`, one byte each, 1 says that the number is in the set.
+    """A set of records by the numbers in their ids. `flags` has one byte per number: 1 says that it is in the set.
 
-    The last byte is always 0 and stands for every number beyond: an index that knows newer records takes them for it.
+    The last byte is always 0 and represents every higher number, so an index that knows newer records finds them
+    absent.
     """
 
     flags: bytes
 
     @classmethod
     def of(cls, record_ids: Iterable[str]) -> RecordSet:
-        """Of ids that a store has made: one made up may name a number that takes any amount of memory."""
+        """Build the set from ids that a store made: a forged id may name a number that takes any amount of memory."""
         numbers = [number_of(record_id) for record_id in record_ids]
         flags = bytearray(max(numbers, default=-1) + 2)
         for number in numbers:
             flags[number] = 1
-        flags[0] = 0  # What is no id.
+        flags[0] = 0  # Number 0: not an id.
         return cls(bytes(flags))
 
     def __contains__(self, record_id: str) -> bool:

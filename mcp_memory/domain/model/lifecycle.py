@@ -1,4 +1,4 @@
-"""The life of a record: one table of moves per kind, and what moves it. What is in no table is refused."""
+"""Defines the life of a record: a table of transitions per kind, and their causes. All others are refused."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ from mcp_memory.errors import Conflict
 
 Feedback = Literal["used", "ignored", "helpful", "wrong", "triggered", "false_positive", "succeeded", "failed"]
 Moves = Mapping[Status, Mapping[Status, str]]
-"""From each status to those it may become, with what makes it so."""
+"""Maps each status to the statuses it may become, each with its cause."""
 
 CORE_CONFIRMATIONS = 3
 DAY_SECONDS = 86_400.0
@@ -35,10 +35,10 @@ LEAST_TRIGGERS, TOLERATED_FALSE = 5, 0.5
 USED_RANGE, USED_SCALE = 0.5, 5.0
 
 PAST: tuple[Status, ...] = ("superseded", "inactive", "retired")
-"""Where every life may end, and from where it may be restored."""
+"""Statuses in which every life may end, and from which a record may be restored."""
 _BY_HAND: frozenset[Status] = frozenset({"core", *PAST})
 _ARCHIVED, _BEFORE_ESCALATION = "archived", "action_before_escalation"
-"""Details that outlive the status: that an episode was archived once, and what its escalation did to a censor."""
+"""Details that outlive the status: that an episode was archived once, and a censor's action before its escalation."""
 _STAGES: Mapping[Kind, Moves] = {
     "fact": {
         "new": {"confirmed": "met again in another session", "core": "3 confirmations, or by hand"},
@@ -67,14 +67,14 @@ _STAGES: Mapping[Kind, Moves] = {
     "identity": {"active": {}},
     **{kind: {"active": {}} for kind in sorted(LOG_KINDS)},
 }
-"""The stages of each kind in their order, the first one first."""
+"""The stages of each kind, in order."""
 _RESTORED: Mapping[Kind, tuple[Status, ...]] = {
     "fact": ("new", "confirmed", "core"),
     "procedure": ("active", "effective", "ineffective"),
     "decision": ("recorded", "pending", "reviewed"),
     "episode": ("active", "archived"),
 }
-"""Where its history may call for more than the first stage."""
+"""Stages beyond the first that a restored record's history may call for."""
 _RETIRED: Mapping[Kind, str] = {"censor": "forgotten, or more than 50 % of 5 triggers or more were false"}
 
 
@@ -91,7 +91,7 @@ def _with_ends(kind: Kind) -> Moves:
 
 
 LIFECYCLES: Mapping[Kind, Moves] = {kind: _with_ends(kind) for kind in _STAGES}
-"""Every move that a record of each kind can make; docs/lifecycle.md shows them."""
+"""Every transition that a record of each kind can make; docs/lifecycle.md shows them."""
 
 _WEIGHTS: Mapping[Status, float] = {
     "core": 1.0, "effective": 1.0, "escalated": 1.0, "confirmed": 0.75, "reviewed": 0.75, "summarized": 0.4,
@@ -110,26 +110,27 @@ _COUNTED: Mapping[Feedback, tuple[str, ...]] = {
 
 
 def stages(kind: Kind) -> tuple[Status, ...]:
-    """The statuses of a record that holds, in their order."""
+    """Return the statuses of a record that holds, in their order."""
     return tuple(_STAGES[kind])
 
 
 def stage_of(record: Record) -> Status:
-    """The status as the table knows it: one that the kind no longer has counts as the first."""
+    """Return the status as the table knows it; a status that the kind no longer has counts as the first."""
     return record.status if record.status in LIFECYCLES[record.kind] else stages(record.kind)[0]
 
 
 def first_status(kind: Kind, outcome: Outcome | None = None) -> Status:
-    """The status of a record that was just stored; a decision may come with its outcome."""
+    """Return the status of a newly stored record; a decision may arrive with its outcome."""
     if kind == "decision" and outcome:
         return "pending" if outcome == "pending" else "reviewed"
     return stages(kind)[0]
 
 
 def moved_to(record: Record, status: Status) -> Record:
-    """The record in another status.
+    """Return the record in another status.
 
-    An escalated censor blocks; one that comes back into search does what it did before, and counts anew.
+    An escalated censor blocks. One that returns to search gets its previous action back and starts counting again.
+
 
     Raises:
         Conflict: the table does not allow it for this record, or a decision has no outcome to be reviewed by.
@@ -154,10 +155,10 @@ def moved_to(record: Record, status: Status) -> Record:
 
 
 def moved_by_hand(record: Record, status: Status) -> Record:
-    """The record in a status that somebody chose: core, out of what holds, or restored.
+    """Return the record in a status set by hand: core, one that ends its life, or restored.
 
     Raises:
-        Conflict: another brings it there: its outcome, feedback, being met again, or its age.
+        Conflict: only something else leads there: its outcome, feedback, being met again, or its age.
     """
     if status == record.status:
         return record
@@ -172,12 +173,12 @@ def moved_by_hand(record: Record, status: Status) -> Record:
 
 
 def restored(record: Record) -> Record:
-    """A past record as it holds again, in the stage that its history speaks for; nothing stands in its place."""
+    """Return a past record as valid again, in the stage that its history supports, with no successor."""
     return moved_to(record, _evident(record))
 
 
 def refuse_hidden_successor(old: Record, newer: Record) -> None:
-    """Raise Conflict where some who see the old record could not see the newer one, and would be left with neither."""
+    """Raise Conflict where some readers of the old record cannot see the newer one, and would be left with neither."""
     is_seen_as_widely = newer.scope == old.scope or newer.visibility == "user"
     if not is_seen_as_widely or newer.branch_id not in (None, old.branch_id):
         where = "in an open branch" if is_seen_as_widely else newer.visibility
@@ -187,15 +188,15 @@ def refuse_hidden_successor(old: Record, newer: Record) -> None:
 
 
 def after_succession(record: Record, newer_id: str, now: Instant) -> Record:
-    """The record replaced by a newer one. What was retired or proven wrong stays out of search."""
+    """Return the record replaced by a newer one. A record retired or proven wrong stays out of search."""
     status = "superseded" if record.is_live else record.status
     return replace(record, status=status, superseded_by=newer_id, updated_at=now)
 
 
 def with_more_said(record: Record, item: NewRecord) -> Record:
-    """The record with what the item says beyond its text: the higher importance, a pin, further tags, an outcome.
+    """Return the record with what the item adds: the higher importance, a pin, further tags, an outcome.
 
-    That an outcome is pending says nothing new where there is one.
+    A pending outcome never overrides an existing one.
     """
     merged = replace(
         record,
@@ -209,17 +210,17 @@ def with_more_said(record: Record, item: NewRecord) -> Record:
 
 
 def after_confirmation(record: Record, now: Instant) -> Record:
-    """The record met again in another session: facts rise to confirmed, and to core at three confirmations."""
+    """Return the record met again in another session: facts rise to confirmed, and to core at three confirmations."""
     counters = replace(record.counters, confirmed=record.counters.confirmed + 1)
     met = replace(record, counters=counters, updated_at=now)
     return moved_to(met, _evident(met)) if stage_of(met) in ("new", "confirmed") else met
 
 
 def after_outcome(record: Record, outcome: Outcome | None) -> Record:
-    """The record with its outcome; a decision that holds is reviewed by it, or waits for it. None changes nothing.
+    """Return the record with its outcome; a decision that holds becomes reviewed, or pending. None changes nothing.
 
     Raises:
-        Conflict: a decision was reviewed and cannot wait for an outcome again.
+        Conflict: a reviewed decision cannot wait for an outcome again.
     """
     told = replace(record, outcome=outcome or record.outcome)
     is_decided = outcome is not None and record.kind == "decision" and record.status not in PAST
@@ -227,22 +228,22 @@ def after_outcome(record: Record, outcome: Outcome | None) -> Record:
 
 
 def after_feedback(record: Record, feedback: Feedback) -> Record:
-    """The record with what its use showed; `wrong` takes it out of search.
+    """Return the record after feedback on its use; `wrong` takes it out of search.
 
     Raises:
-        Conflict: what was retired cannot be proven wrong.
+        Conflict: a retired record cannot be proven wrong.
     """
     if feedback == "wrong":
         return moved_to(record, "inactive")
     if feedback == "triggered" and record.kind == "procedure":
-        feedback = "used"  # That it came up says nothing of how it went.
+        feedback = "used"  # A shown procedure has no known result yet.
     counters = record.counters
     counted: dict[str, int] = {name: getattr(counters, name) + 1 for name in _COUNTED[feedback]}
     return judged(replace(record, counters=replace(counters, **counted)))
 
 
 def judged(record: Record) -> Record:
-    """A procedure or censor in the stage that its counters call for, step by step; anything else as it is."""
+    """Return a procedure or censor in the stage that its counters call for, step by step; other kinds unchanged."""
     due = _JUDGES.get(record.kind)
     while due and record.status not in PAST and (status := due(record)) != stage_of(record):
         record = moved_to(record, status)
@@ -250,9 +251,9 @@ def judged(record: Record) -> Record:
 
 
 def aged(record: Record, now: Instant) -> Record:
-    """An episode in the stage that its age calls for; anything else as it is.
+    """Return an episode in the stage that its age calls for; other kinds unchanged.
 
-    Whoever makes it archived extracts its facts and decisions first.
+    Extract the facts and decisions of an episode before it becomes archived.
     """
     days = (now - record.occurred_at) / DAY_SECONDS
     if record.kind == "episode" and record.status == "active" and days >= SUMMARIZED_DAYS:
@@ -263,14 +264,14 @@ def aged(record: Record, now: Instant) -> Record:
 
 
 def _escalated(censor: Record) -> Record:
-    """It blocks, and knows what it did before where that was something else."""
+    """Set the censor to block, and keep its previous action where that differs."""
     before = censor.details.get("action", "warn")
     kept: Details = {} if before == "block" else {_BEFORE_ESCALATION: before}
     return replace(censor, details={**censor.details, **kept, "action": "block"})
 
 
 def _begun_anew(censor: Record) -> Record:
-    """Without the counts that would judge it at once, or the action that they had brought about."""
+    """Clear the counts that would judge the censor at once, and restore its action from before its escalation."""
     details = dict(censor.details)
     if _BEFORE_ESCALATION in details:
         details["action"] = details.pop(_BEFORE_ESCALATION)
@@ -278,7 +279,7 @@ def _begun_anew(censor: Record) -> Record:
 
 
 def success_rate(counters: Counters) -> float:
-    """The share of applications that succeeded, in [0, 1]; one half where there was none."""
+    """Return the share of applications that succeeded, in [0, 1]; one half where there were none."""
     return counters.succeeded / counters.activated if counters.activated else NEUTRAL_RATE
 
 
@@ -286,9 +287,10 @@ MAX_LEARNED = MAX_IMPORTANCE * (1 + USED_RANGE)
 
 
 def learned_importance(record: Record) -> float:
-    """Importance times what use showed of it, in [0, `MAX_LEARNED`].
+    """Return the importance adjusted by use, in [0, `MAX_LEARNED`].
 
-    The factor, in [0.5, 1.5], is 1 + tanh((used - ignored) / 5) / 2: one ignored undoes one used, and none is neutral.
+    The factor, in [0.5, 1.5], is 1 + tanh((used - ignored) / 5) / 2: one ignored undoes one used, and none is
+    neutral.
     """
     counters = record.counters
     factor = 1 + USED_RANGE * tanh((counters.used - counters.ignored) / USED_SCALE)
@@ -296,30 +298,30 @@ def learned_importance(record: Record) -> float:
 
 
 def lifecycle_weight(record: Record) -> float:
-    """Return how much its stage speaks for a record, in [0, 1].
+    """Return the weight of a record's stage, in [0, 1].
 
-    1 for core facts, effective procedures and escalated censors; 0.75 for confirmed facts and reviewed decisions; 0.4
-    and 0.25 for summarized and archived episodes; 0.1 for what proved ineffective or was superseded; 0 for what is out
-    of search; 0.5 for everything else.
+    1 for core facts, effective procedures and escalated censors; 0.75 for confirmed facts and reviewed decisions;
+    0.4 and 0.25 for summarized and archived episodes; 0.1 for ineffective procedures and superseded records; 0 for
+    records out of search; 0.5 for everything else.
     """
     return _WEIGHTS.get(record.status, _PLAIN_WEIGHT)
 
 
 def deepest_detail(record: Record) -> Detail:
-    """The most that a context shows of a record; its whole text is opened by id. Old episodes are shown shorter."""
+    """Return the longest form that a context shows; old episodes are shortened. Open the whole text by id."""
     shown: Mapping[Status, Detail] = {"summarized": "summary", "archived": "micro"}
     return shown.get(record.status, "full")
 
 
 def _evident(record: Record) -> Status:
-    """The stage that what is known of a record calls for when it is restored."""
+    """Return the stage that a restored record's counters, details and outcome call for."""
     if record.kind == "fact":
         confirmed = record.counters.confirmed
         return "core" if confirmed >= CORE_CONFIRMATIONS else "confirmed" if confirmed else "new"
     if record.kind == "procedure":
         return _rated(record)
     if record.kind == "episode" and record.details.get(_ARCHIVED):
-        return "archived"  # What it states was extracted once, and is not again.
+        return "archived"  # Its statements were extracted once; do not repeat that.
     return first_status(record.kind, record.outcome)
 
 
@@ -331,7 +333,7 @@ def _rated(record: Record) -> Status:
 
 
 def _next_of_procedure(record: Record) -> Status:
-    """From effective to ineffective it is two steps."""
+    """Return the next stage; from effective to ineffective takes two steps."""
     rated = _rated(record)
     return rated if "active" in (rated, stage_of(record)) or rated == stage_of(record) else "active"
 

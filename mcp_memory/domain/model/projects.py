@@ -1,4 +1,4 @@
-"""A folder as a project: what it says it is, and which namespace its processes work in. Reads no file."""
+"""Treats a folder as a project: its identity, and the namespace that its processes work in. Reads no file."""
 
 import base64
 import hashlib
@@ -12,9 +12,9 @@ from urllib.parse import quote, unquote, urlsplit
 from mcp_memory.domain.model.records import Instant
 
 DEFAULT_NAMESPACE = "default"
-"""What the home directory and the root of a file system share: clients start servers there for all work at once."""
+"""The namespace of the home directory and the file-system root: clients start servers there for all work at once."""
 LOCAL = "@local"
-"""Stands for the host where a remote is a folder. No host is spelled so."""
+"""Replaces the host where a remote is a folder. No real host has this spelling."""
 MAX_NAMESPACE = 200
 MAX_ADDRESS = 2_000
 _SAFE = "-._~+"
@@ -28,7 +28,7 @@ _DRIVE = re.compile(r"/?[A-Za-z]:(?=[\\/]|$)")
 _SCP = re.compile(r"(?:[^:/]*@)?(\[[^\]/]*\]|[^:/@]*):(?!:)(.*)")
 """`git@github.com:acme/shop.git`, `[::1]:shop`; not `ext::command`, which names a program."""
 _ELSEWHERE = re.compile(r"[\\/]{2}")
-"""`\\\\server\\share`, `//server/share`: asking for it would tell another machine who we are."""
+"""`\\\\server\\share`, `//server/share`: resolving it would reveal us to another machine."""
 
 State = Literal["named", "own", "joined", "free", "refused"]
 NOTICE = (
@@ -40,12 +40,13 @@ SHORT_NOTICE = "Not the project's memory; only the user can join it: `mcp-memory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A folder's own statement of what it is; saying so grants nothing.
+    """A folder's own statement of its identity; the statement grants nothing.
 
-    `folder` is the real path of the repository's top folder, or of a folder without git. `repository` is the real path
-    of git's common directory, "" without git. It is proven where it lies in the folder, or names the folder back.
-    `root` stands for all proven folders of a repository: its main folder, or the directory of a bare one; for any other
-    it is the folder. `claim` is the namespace that the folder asks for, "" where only `own`, which is nobody else's.
+    `folder` is the real path of the repository's top folder, or of a folder without git. `repository` is the real
+    path of git's common directory, "" without git. It is proven where it is inside the folder, or names the folder
+    back. `root` represents all proven folders of a repository: its main folder, or the directory of a bare one; for
+    any other it is the folder. `claim` is the namespace that the folder asks for, "" where it asks only for `own`,
+    which nobody else has.
     """
 
     folder: str
@@ -58,7 +59,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedFolder:
-    """A folder that may use a namespace: as the first of all (`is_first`), or since a person said so."""
+    """A folder that may use a namespace: it was the first (`is_first`), or a person approved it."""
 
     namespace: str
     folder: str
@@ -69,11 +70,11 @@ class TrustedFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """The namespace that processes in a folder work in, and why it is that one.
+    """The namespace that processes in a folder work in, and the reason.
 
-    named: a person named it, and `project` is None. own: the folder asks for no other. joined: it is the claimed one.
-    free: the folder works in its own until its first write takes the claimed one, which nobody has. refused: it works
-    in its own, since the claimed one is another's.
+    named: a person named it, and `project` is None. own: the folder asks for no other. joined: it is the claimed
+    one. free: nobody has the claimed namespace; the folder works in its own until its first write takes the claimed
+    one. refused: it works in its own, since the claimed one is another's.
     """
 
     namespace: str
@@ -87,10 +88,10 @@ class Membership:
 
 
 def own_namespace(folder: str, *, is_bare: bool = False) -> str:
-    """The namespace of a folder alone, from its real path: its name, and 80 bits of a digest, as `shop-4f2k…`.
+    """Return a folder's own namespace, from its real path: its name, and 80 bits of a digest, as `shop-4f2k…`.
 
-    It holds no slash, and so is not what any remote stands for. A bare repository has another one than the folder that
-    it lies in, where anybody who writes files can lay down what looks like a repository.
+    It holds no slash, so no remote can map to it. A bare repository differs from its parent folder, where anybody
+    who can write files could create something that looks like a repository.
     """
     marked = f"{folder}\0bare" if is_bare else folder
     digest = hashlib.blake2b(marked.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
@@ -100,12 +101,12 @@ def own_namespace(folder: str, *, is_bare: bool = False) -> str:
 
 
 def remote_namespace(address: str, real_path: Callable[[str], str]) -> str:
-    """The namespace that a git remote stands for: `host/owner/name`, or of a folder `@local/name-digest`; "" for none.
+    """Return a git remote's namespace: `host/owner/name`, `@local/name-digest` for a folder, or "" for none.
 
-    Clones of one remote come to the same however they were cloned. User, password, query and fragment are left out,
-    and an address that cannot be taken apart with certainty stands for none. Ports stay, unless they are the scheme's.
-    `real_path` gives the real path of a path in the address, which may be relative to the repository's folder; "" where
-    there can be none.
+    Clones of one remote share a namespace however they were cloned. User, password, query and fragment are left out.
+    An address that cannot be parsed with certainty has none. Ports stay, unless they are the scheme's default.
+    `real_path` returns the real path of a path in the address, which may be relative to the repository's folder, or
+    "" where there can be none.
     """
     if not address.isprintable() or len(address) > MAX_ADDRESS or _ELSEWHERE.match(address):
         return ""
@@ -119,13 +120,13 @@ def remote_namespace(address: str, real_path: Callable[[str], str]) -> str:
             name = _joined(scp[1], re.split(r"[?#]", scp[2])[0].split("/")) if scp else ""
         else:
             name = _of_path(address, real_path)
-    except ValueError:  # A port that is no number, a bracket without its other, bytes that are no UTF-8.
+    except ValueError:  # A port that is no number, an unbalanced bracket, bytes that are not UTF-8.
         return ""
     return name if len(name) <= MAX_NAMESPACE else ""
 
 
 def _of_url(address: str, real_path: Callable[[str], str]) -> str:
-    """Raises ValueError."""
+    """Return a URL's namespace. Raises ValueError."""
     url = urlsplit(address)
     if url.scheme == "file":
         is_here = url.netloc in ("", "localhost")
@@ -137,7 +138,7 @@ def _of_url(address: str, real_path: Callable[[str], str]) -> str:
 
 
 def _of_path(path: str, real_path: Callable[[str], str]) -> str:
-    """A folder on this machine, by its real path. Raises ValueError."""
+    """Return the namespace of a folder on this machine, by its real path. Raises ValueError."""
     path = path.removeprefix("/") if _DRIVE.match(path) else path
     if not path or not path.isprintable() or _ELSEWHERE.match(path):
         return ""
@@ -146,9 +147,9 @@ def _of_path(path: str, real_path: Callable[[str], str]) -> str:
 
 
 def _joined(host: str, segments: list[str], port: str = "") -> str:
-    """Host and path in lower case, everything but ASCII letters, digits and `-._~+` percent-encoded; "" if unsound."""
+    """Join host and path in lower case, all but ASCII letters, digits and `-._~+` percent-encoded; "" if unsound."""
     host = host.lower().removesuffix(".")
-    # What follows a semicolon is a parameter, as in `shop;token=…`.
+    # The text after a semicolon is a parameter, as in `shop;token=…`.
     parts = [normalize("NFC", segment.partition(";")[0].lower()) for segment in segments if segment]
     if parts:
         parts[-1] = parts[-1].removesuffix(".git")
@@ -160,5 +161,5 @@ def _joined(host: str, segments: list[str], port: str = "") -> str:
 
 
 def _bracketed(host: str) -> str:
-    """A host as an address writes it: urlsplit takes the brackets of `[::1]` away."""
+    """Return a host as an address writes it: urlsplit strips the brackets of `[::1]`."""
     return f"[{host}]" if ":" in host else host

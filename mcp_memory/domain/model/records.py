@@ -1,4 +1,4 @@
-"""The record: everything remembered, and the request to remember one. Knows nothing of how it is stored."""
+"""Defines the record, which holds everything remembered, and the request to store one. Independent of storage."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ Instant: TypeAlias = float
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LOG_KINDS: frozenset[Kind] = frozenset({"event", "message", "tool_call", "tool_result", "summary"})
 LASTING_KINDS: frozenset[Kind] = frozenset(KINDS) - LOG_KINDS
-"""Kinds of the session log: equal texts stay separate records."""
+"""Kinds outside the session log; in the log, equal texts stay separate records."""
 OUT_OF_SEARCH: frozenset[Status] = frozenset({"inactive", "retired"})
 
 DEFAULT_IMPORTANCE = 1.0
@@ -41,12 +41,12 @@ MAX_TEXT_CHARS = 1_000_000
 MAX_NAME_CHARS = 200
 MAX_TAGS = 50
 MAX_TAG_CHARS = 100
-"""What one record that comes in may hold at most, whoever brings it."""
+"""Limits of one incoming record, from any source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
-    """A thing that records mention. `properties` are what the caller says of it; one `found` was given by nobody."""
+    """A thing that records mention. `properties` are the caller's; `found` is True for an entity no caller gave."""
 
     name: str
     type: str = "thing"
@@ -66,9 +66,9 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRecord:
-    """One item a caller asks to remember. What is None is filled in by the service.
+    """One item a caller asks to remember. The service fills in what is None.
 
-    `cleaned` counts control characters that whoever read the item took out of it already.
+    `cleaned` counts control characters that the reader of the item already removed.
     """
 
     text: str
@@ -95,21 +95,18 @@ class NewRecord:
 
 
 SEARCHED_DETAILS = ("name", "description", "trigger", "reason", "reasons", "alternatives", "message")
-"""Details that say in words what the text may not: why something was decided, when a constraint applies."""
+"""Details with meaning that the text may lack: the reason for a decision, the trigger of a constraint."""
 
 
 def searchable_text(text: str, speaker: str | None, details: Details) -> str:
-    """Return the text to index of a record: who spoke, for short turns match on the name; the text.
-
-    The telling details.
-    """
+    """Return the text to index: the speaker, so that short turns match on the name; the text; the searched details."""
     said = f"{speaker}: {text}" if speaker else text
     lines = [line for name in SEARCHED_DETAILS for line in _texts(details.get(name))]
     return "\n".join([said, *lines])
 
 
 def _texts(value: Json) -> list[str]:
-    """A detail as texts: itself, or those of a list."""
+    """Return a detail as texts: itself, or those of a list."""
     if isinstance(value, str):
         return [value]
     return [part for part in value if isinstance(part, str)] if isinstance(value, Sequence) else []
@@ -117,9 +114,9 @@ def _texts(value: Json) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """Counts of how often a record was opened, met again, applied and judged.
+    """Counts how often a record was opened, met again, applied and judged.
 
-    Opening it does not advance the revision.
+    Opening a record does not advance the revision.
     """
 
     accessed: int = 0
@@ -133,7 +130,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record as it is kept. Times are instants; token counts are the store counter's, without any factor."""
+    """A record as stored. Times are instants; token counts are the store counter's, without any factor."""
 
     id: str
     scope: str
@@ -180,7 +177,7 @@ class Record:
 
     @property
     def holds(self) -> bool:
-        """True where it is live and nothing has taken its place."""
+        """True where the record is live and not superseded."""
         return self.is_live and self.status != "superseded"
 
 
@@ -191,11 +188,11 @@ KNOWN_DETAILS: Mapping[Kind, Mapping[str, str]] = {
     "decision": {"reasons": _TEXTS, "alternatives": _TEXTS},
     "event": dict.fromkeys(("type", "path", "command", "stdout", "stderr", "message", "stack"), _TEXT),
 }
-"""Details with a fixed meaning, per kind. Others are kept as they are."""
+"""Details with a fixed meaning, per kind. Others are kept unchanged."""
 
 
 def checked_details(kind: Kind, details: Details) -> dict[str, Json]:
-    """The details, a single text where a list is meant made into one.
+    """Return the details, with a single text turned into a list where a list is expected.
 
     Raises:
         InvalidRequest: a detail with a fixed meaning has another type.
@@ -213,7 +210,7 @@ def checked_details(kind: Kind, details: Details) -> dict[str, Json]:
 
 
 def map_strings(details: Details, change: Callable[[str], str]) -> dict[str, Json]:
-    """The details with every text inside changed, names included."""
+    """Return the details with every text inside changed, names included."""
 
     def walk(value: Json) -> Json:
         if isinstance(value, str):

@@ -13,13 +13,13 @@ from mcp_memory.errors import InvalidRequest
 
 USER_SCOPE = "user"
 ISOLATED_KINDS: frozenset[Kind] = frozenset({"episode", *LOG_KINDS})
-"""What happened inside a task, for which its result stands once it is finished; what was learnt holds everywhere."""
+"""Kinds that record events inside a task. Its result replaces them once it is finished; lasting kinds stay visible."""
 
 
 def scope_key(visibility: Visibility, namespace: str, agent: str, person: str = "") -> str:
-    """The key under which a record is isolated. Agent names hold no '/', so keys never collide.
+    """Return the key under which a record is isolated. Agent names hold no '/', so keys never collide.
 
-    Without a person's name it is the one to whom the machine's memory belongs.
+    An empty person is the owner of the machine's memory.
     """
     if visibility == "user":
         return f"{USER_SCOPE}/{person}" if person else USER_SCOPE
@@ -30,11 +30,11 @@ def scope_key(visibility: Visibility, namespace: str, agent: str, person: str = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The one who asks: the namespace and agent of the process or of a token, and the session.
+    """The caller: the namespace and agent of the process or of a token, and the session.
 
-    `person` is whom the agent works for; "" is the owner of the machine's memory. `named_session` is True where a
-    person or a call chose the session's name; a session named by the process itself is only a label on records, and
-    shares its agent's place in the task tree.
+    `person` is the one the agent works for; "" is the owner of the machine's memory. `named_session` is True where a
+    person or a call chose the session's name. A session named by the process itself only labels records, and shares
+    its agent's place in the task tree.
     """
 
     namespace: str
@@ -52,11 +52,11 @@ class Caller:
         return (*own, *(scope_key("shared", name, self.agent) for name in self.inherited))
 
     def scope(self, visibility: Visibility) -> str:
-        """The scope of what this caller stores."""
+        """Return the scope of this caller's records."""
         return scope_key(visibility, self.namespace, self.agent, self.person)
 
     def in_session(self, session_id: str | None) -> Caller:
-        """Return the same caller speaking for a session it names; None or '' keeps the present one."""
+        """Return the same caller in the session you name; None or '' keeps the present one."""
         return replace(self, session_id=session_id, named_session=True) if session_id else self
 
 
@@ -64,10 +64,9 @@ class Caller:
 class RecordFilter:
     """The records that a query may see.
 
-    Scopes and hidden branches always hold; the rest narrows, an empty set means any.
-
-    Of `isolated_tasks` the `ISOLATED_KINDS` do not pass. `own_of` names an agent: what it stored passes, and what is
-    its person's own.
+    Scopes and hidden branches always apply. Each other field narrows; an empty set means any. Records of
+    `ISOLATED_KINDS` in `isolated_tasks` do not pass. `own_of` names an agent: its records pass, and so do its
+    person's own.
     """
 
     scopes: tuple[str, ...]
@@ -87,11 +86,11 @@ class RecordFilter:
     exclude: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
     passing: RecordSet | None = None
-    """The records that pass all of this, where somebody has found them already; it narrows nothing by itself."""
+    """The records that pass the whole filter, where already computed; it narrows nothing by itself."""
 
     @property
     def is_selective(self) -> bool:
-        """True where it narrows more than scope: then a search runs over exactly the rows that pass."""
+        """True where it narrows beyond scope: then a search runs over exactly the rows that pass."""
         return bool(
             self.kinds or self.tags or self.entities or self.entity_types or self.task_id or self.session_id
             or self.own_of or self.pinned or self.include_inactive or self.isolated_tasks or self.only is not None
@@ -100,7 +99,7 @@ class RecordFilter:
 
 
 def narrowed(where: RecordFilter, span: tuple[Instant, Instant]) -> RecordFilter:
-    """The filter with its times narrowed to a span [start, end), which may be open on either side."""
+    """Return the filter with its times narrowed to a span [start, end), which may be open on either side."""
     begin = span[0] if where.since is None else max(where.since, span[0])
     end = span[1] if where.until is None else min(where.until, span[1])
     return replace(where, since=None if begin == -inf else begin, until=None if end == inf else end, passing=None)
@@ -108,14 +107,14 @@ def narrowed(where: RecordFilter, span: tuple[Instant, Instant]) -> RecordFilter
 
 Right = Literal["read", "write", "admin"]
 RIGHTS: tuple[Right, ...] = get_args(Right)
-"""From the least on: each includes those before it. `write` stores and changes; only `admin` destroys."""
+"""Rights in ascending order: each includes those before it. `write` stores and changes; only `admin` destroys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """Binds who holds a token to an agent, the person it works for, namespaces and a right.
+    """Binds a token's holder to an agent, the person it works for, namespaces and a right.
 
-    The first namespace is the one that is meant where none is named.
+    The first namespace is the default.
     """
 
     agent: str
@@ -124,7 +123,7 @@ class Grant:
     right: Right
 
     def require(self, right: Right) -> None:
-        """Raises InvalidRequest where the right is missing; the message names it."""
+        """Raise InvalidRequest where the right is missing; the message names it."""
         if RIGHTS.index(right) > RIGHTS.index(self.right):
             raise InvalidRequest(
                 f"This takes the right {right!r}; your token has {self.right!r}. Ask who runs the server for a token"
@@ -132,13 +131,13 @@ class Grant:
             )
 
     def namespace(self, wanted: str | None) -> str:
-        """The namespace that is meant; None or '' is the default. Raises InvalidRequest for any but the token's."""
+        """Return the wanted namespace; None or '' gives the default. Raises InvalidRequest for any but the token's."""
         if wanted and wanted not in self.namespaces:
             raise InvalidRequest(f"Your token does not hold that namespace; it holds {', '.join(self.namespaces)}.")
         return wanted or self.namespaces[0]
 
     def caller(self, namespace: str, session_id: str, inherited: Collection[str], client: str = "") -> Caller:
-        """Return the caller with this token in a namespace; it reads those inherited ones that the token holds."""
+        """Return the caller with this token in a namespace; it reads only the inherited ones that the token holds."""
         also = tuple(name for name in inherited if name in self.namespaces and name != namespace)
         return Caller(
             namespace=namespace,

@@ -1,6 +1,6 @@
-"""The log of one session: what was said and done, in order, and what stands in it for parts that were compacted.
+"""Defines the log of one session: its original entries, in order, and the replacements of compacted parts.
 
-Knows no store and no tokenizer. Token counts are the store counter's, without any factor.
+Independent of stores and tokenizers. Token counts are the store counter's, without any factor.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,8 +14,8 @@ from mcp_memory.domain.model.records import Instant
 Role = Literal["system", "user", "assistant", "tool"]
 EntryKind = Literal["message", "tool_call", "tool_result"]
 Form = Literal["original", "mask", "tools", "batch", "summary", "external"]
-"""What an entry is: as it was said; a result whose output is put away; a block for calls and their results, for turns,
-for a span; or a message whose text is put away."""
+"""An entry's form: an original; a result with its output archived; a block that replaces calls and their results,
+turns, or a span; or a message with its text archived."""
 
 ENTRY_KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 _ROLES: Mapping[str, Role] = {
@@ -24,18 +24,18 @@ _ROLES: Mapping[str, Role] = {
 }  # fmt: skip
 STANDS_FOR_MANY: frozenset[Form] = frozenset({"tools", "batch", "summary"})
 IMPORTANT = 5.0
-"""Of 10: an original of that importance stays in its log until the log is at its ceiling."""
+"""Importance, of 10, from which an original stays in its log until the log is at its ceiling."""
 Places: TypeAlias = tuple[int, ...]
-"""Places of entries in their log, ascending."""
+"""Positions of entries in their log, ascending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One line of a log as it stands now: an original record, or what stands for one or more of them.
+    """One line of the current log: an original record, or the replacement of one or more of them.
 
-    `covers` names the originals it answers for, in their order; an original covers itself. `level` is 0 for those,
-    and one more than the highest it stands for where others were written down in other words. `summary` and `micro`
-    are the record's own short forms, "" for what stands for something else. `original_tokens` are those of `covers`.
+    `covers` names the originals that it replaces, in order; an original covers itself. `level` is 0 for originals,
+    and one more than the highest level among the replaced entries where they were reworded. `summary` and `micro`
+    are the record's own short forms, "" for a replacement. `original_tokens` are those of `covers`.
     """
 
     id: str
@@ -58,12 +58,12 @@ class Entry:
 
     @property
     def is_kept(self) -> bool:
-        """True for what is kept longest: somebody pinned it, or called it important."""
+        """True for entries kept longest: pinned, or originals marked important."""
         return self.pinned or (self.form == "original" and self.importance >= IMPORTANT)
 
     @property
     def is_users(self) -> bool:
-        """True for the user's own words, as they were said or put away; not for a block in the user's role."""
+        """True for the user's own words, original or archived; False for a block in the user's role."""
         is_said = self.form in ("original", "external") and self.level == 0
         return self.kind == "message" and self.role == "user" and is_said
 
@@ -80,18 +80,18 @@ class SessionLog:
 
     @cached_property
     def revision(self) -> str:
-        """A digest of what the log shows: the same for the same entries, whenever it is read."""
+        """A digest of the log's contents: equal entries give an equal digest, whenever you read it."""
         shown = "\n".join(f"{entry.id} {entry.tokens} {entry.pinned:d}" for entry in self.entries)
         return blake2b(shown.encode(), digest_size=8).hexdigest()
 
     @cached_property
     def anchor(self) -> Entry | None:
-        """The one summary that stands in the log, which the next is merged into; None where none does."""
+        """The one summary in the log, which the next is merged into; None without one."""
         return next((entry for entry in self.entries if entry.form == "summary"), None)
 
     @cached_property
     def turns(self) -> tuple[Places, ...]:
-        """The turns, each from a user's message to the next; what comes before the first message is one by itself."""
+        """The turns, each from one user message to the next; entries before the first message form one of their own."""
         turns: list[list[int]] = []
         for place, entry in enumerate(self.entries):
             if entry.is_users or not turns:
@@ -101,7 +101,7 @@ class SessionLog:
 
     @cached_property
     def turns_since(self) -> tuple[int, ...]:
-        """For each entry how many turns began after its own."""
+        """For each entry, the number of turns that began after its own."""
         since: list[int] = [0] * len(self.entries)
         for number, turn in enumerate(self.turns):
             for place in turn:
@@ -134,7 +134,7 @@ class SessionLog:
 
     @cached_property
     def unanswered(self) -> frozenset[int]:
-        """Calls whose results have not come."""
+        """Calls without results so far."""
         return frozenset(
             place
             for place, entry in enumerate(self.entries)
@@ -143,12 +143,12 @@ class SessionLog:
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """For each original its number in the order in which they were told, from 1: whatever was compacted since."""
+        """For each original, its number in arrival order, from 1; compaction does not change it."""
         originals = sorted((covered for entry in self.entries for covered in entry.covers), key=id_order)
         return {covered: number for number, covered in enumerate(originals, start=1)}
 
     def covered_numbers(self, entry: Entry) -> str:
-        """The numbers of what one of the entries covers: `1-17 19`."""
+        """Return the numbers of the originals that an entry covers: `1-17 19`."""
         runs: list[list[int]] = []
         for number in sorted(self.numbers[covered] for covered in self.numbers.keys() & entry.covers):
             if runs and number == runs[-1][-1] + 1:
@@ -158,38 +158,38 @@ class SessionLog:
         return " ".join("-".join(map(str, run)) for run in runs)
 
     def closed(self, places: Iterable[int]) -> frozenset[int]:
-        """The places, and the rest of every exchange that one of them is part of."""
+        """Return the places, and the rest of every exchange that one of them is part of."""
         return frozenset(part for place in places for part in self.exchange_of.get(place, (place,)))
 
     def within(self, places: Iterable[int]) -> frozenset[int]:
-        """Those of the places whose whole exchange is among them."""
+        """Return the places whose whole exchange is among them."""
         chosen = frozenset(places)
         return frozenset(place for place in chosen if chosen.issuperset(self.exchange_of.get(place, ())))
 
     def at(self, places: Iterable[int]) -> tuple[Entry, ...]:
-        """The entries at these places, in the log's order."""
+        """Return the entries at these places, in the log's order."""
         return tuple(self.entries[place] for place in sorted(places))
 
 
 def role_of(kind: str, role: str | None) -> Role:
-    """Return whose entry a record of this kind is, whatever word names the role; a message of nobody is the user's."""
+    """Return the role of a record of this kind, whatever word names it; a message without a role is the user's."""
     if kind != "message":
         return "assistant" if kind == "tool_call" else "tool"
     return "user" if role is None else _ROLES.get(role.lower(), "assistant")
 
 
 def in_order(entries: Iterable[Entry]) -> SessionLog:
-    """A log of these entries, ordered by the first original that each covers: ids sort by time."""
+    """Return a log of these entries, ordered by the first original that each covers: ids sort by time."""
     return SessionLog(tuple(sorted(entries, key=lambda entry: id_order(entry.covers[0]))))
 
 
 def id_order(entry_id: str) -> tuple[int, str]:
-    """Return the key that ids of records sort by: a longer one is later."""
+    """Return the sort key of record ids: a longer one is later."""
     return len(entry_id), entry_id
 
 
 def level_over(entries: Sequence[Entry]) -> int:
-    """The level of a text that says in other words what these say."""
+    """Return the level of a text that rewords these entries."""
     return 1 + max((entry.level for entry in entries), default=0)
 
 
@@ -197,23 +197,23 @@ Preset = Literal["default", "aggressive", "conservative", "off"]
 PassName = Literal["mask", "tool_calls", "threshold", "goal_batch", "ceiling"]
 Count: TypeAlias = Callable[[str], int]
 Pause: TypeAlias = Callable[[], object]
-"""Called now and then by what takes long, so that others in the same process may go first."""
+"""A callback that long work calls now and then, so that others in the same process may go first."""
 
 REPLACEMENT = "x"
-"""How ids of replacements begin."""
+"""The prefix of replacement ids."""
 PRESERVED_ENTRIES, PRESERVED_SHARE = 20, 0.2
 INSTRUCTION_TOKENS = 200
-"""A longer message of the user's holds material as well, and stands as it is; a shorter one may be quoted whole."""
+"""A longer user message holds material as well, and stays unchanged; a shorter one may be quoted whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The options of a compaction. Shares are of the window, which is in tokens as counted.
 
-    `old_turns`: so many turns must have begun after a call, or a turn, for it to be old. `least_output`: a shorter tool
-    output stays. `fold_material`: the user's long messages may be put away with the rest, their instructions quoted.
-    `summary_tokens`: what a summary may take, user's instructions and exact values aside. `ledger_share`: what of the
-    window these values may take in it.
+    `old_turns`: a call or turn is old once this many turns began after it. `least_output`: a shorter tool output
+    stays. `fold_material`: the user's long messages may be archived too, their instructions quoted.
+    `summary_tokens`: the size of a summary, without the user's instructions and exact values. `ledger_share`: the
+    share of the window that these values may take in it.
     """
 
     window: int
@@ -230,11 +230,11 @@ class Options:
     passes: tuple[PassName, ...] = ("mask", "tool_calls", "threshold", "goal_batch")
 
     def share(self, tokens: int) -> float:
-        """Tokens as a share of the window."""
+        """Return tokens as a share of the window."""
         return tokens / self.window
 
     def tokens(self, share: float) -> int:
-        """A share of the window in tokens."""
+        """Return a share of the window in tokens."""
         return int(self.window * share)
 
 
@@ -248,7 +248,7 @@ PRESETS: Mapping[Preset, Options] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """A new entry, and the entries that it takes the place of."""
+    """A new entry, and the entries that it replaces."""
 
     entry: Entry
     replaces: tuple[str, ...]
@@ -256,7 +256,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The replacements that a pass would make, and why; none where it would do nothing."""
+    """The replacements that a pass would make, and the reason; none where it would do nothing."""
 
     reason: str
     replacements: tuple[Replacement, ...] = ()
@@ -266,8 +266,8 @@ class Plan:
 class Span:
     """The entries to summarise, in the log's order, exchanges whole, and the summary to merge them into.
 
-    The anchor, the one live summary, is not among the entries. `max_tokens` is for the summary's own words, and
-    `ledger_tokens` for exact values; the user's instructions come on top.
+    The anchor, the one live summary, is not among the entries. `max_tokens` limits the summary's own words, and
+    `ledger_tokens` the exact values; the user's instructions come on top.
     """
 
     entries: tuple[Entry, ...]
@@ -277,18 +277,18 @@ class Span:
 
     @property
     def replaced(self) -> tuple[Entry, ...]:
-        """All that the summary takes the place of: the anchor, where there is one, and the entries."""
+        """All entries that the summary replaces: the anchor, where there is one, and the entries."""
         return self.entries if self.anchor is None else (self.anchor, *self.entries)
 
 
 class Pass(Protocol):
-    """One way to make a log shorter. Pure: the same log gives the same plan."""
+    """A way to make a log shorter. Pure: the same log gives the same plan."""
 
     @property
     def name(self) -> PassName: ...
 
     def plan(self, log: SessionLog, options: Options) -> Plan:
-        """Return what would replace what; never an entry twice, never part of an exchange alone unless it stays one."""
+        """Return the replacements; never an entry twice, never part of an exchange alone unless it stays one."""
         ...
 
 
@@ -301,9 +301,9 @@ def replacing(
     role: Role = "assistant",
     kind: EntryKind = "message",
 ) -> Replacement:
-    """Make the entry that stands for these entries from now on. `text` writes it, given the id that it will have.
+    """Make the entry that replaces these entries. `text` writes it, given its future id.
 
-    A mask or an external text says what the entry is, so it keeps its level, its tool and its call.
+    A mask or an external text describes the same entry, so it keeps its level, its tool and its call.
     """
     first = entries[0]
     is_one = form in ("mask", "external")
@@ -331,7 +331,7 @@ def replacing(
 
 
 def applied(log: SessionLog, replacements: Iterable[Replacement]) -> SessionLog:
-    """The log with each replacement in the place of what it replaces."""
+    """Return the log with each replacement instead of the entries that it replaces."""
     made = tuple(replacements)
     gone = {entry_id for one in made for entry_id in one.replaces}
     return in_order([entry for entry in log.entries if entry.id not in gone] + [one.entry for one in made])
@@ -343,11 +343,11 @@ def saved(log: SessionLog, replacements: Iterable[Replacement]) -> int:
 
 
 def preserved(log: SessionLog, options: Options) -> frozenset[int]:
-    """Places of what stays as it is, to the byte: the end of the log, the current turn, and what must not be lost.
+    """Return the places of the entries that stay unchanged, to the byte.
 
-    The end is the last 20 entries or 20 % of the window, whichever is more. System messages stay, and what is pinned or
-    important, calls whose results have not come, and long messages of the user's; a short one may be quoted whole
-    elsewhere. An exchange stays as a whole.
+    These are the end of the log, the current turn, and protected entries. The end is the last 20 entries or 20 % of
+    the window, whichever is more. Protected are system messages, pinned or important entries, calls without results,
+    and the user's long messages; a short one may be quoted whole elsewhere. An exchange stays as a whole.
     """
     last = len(log.entries)
     kept = set(range(_tail(log, options), last)) | set(log.unanswered)

@@ -1,4 +1,4 @@
-"""Strategies: how a context is put together. Data, and the rules that any of it must keep; knows no file format."""
+"""Defines strategies, which say how to assemble a context. Data and its validation; independent of file formats."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,12 +11,12 @@ Signal = Literal[
     "relevance", "cosine", "boost", "kind", "recency", "importance", "salience", "outcome", "usage", "access",
     "confidence", "lifecycle",
 ]  # fmt: skip
-"""What a score may be made of; each is in [0, 1] for every candidate (domain/context/scoring.py)."""
+"""Signals that a score may combine; each is in [0, 1] for every candidate (domain/context/scoring.py)."""
 Formula = Literal["weighted", "access", "importance", "balanced"]
 Layout = Literal["flat", "by_kind", "clustered"]
 Share = Literal[
-    "decisions", "facts", "procedures", "episodes",  # by what a candidate is
-    "recent", "semantic", "entities", "relations",  # by how it was found
+    "decisions", "facts", "procedures", "episodes",  # by kind of candidate
+    "recent", "semantic", "entities", "relations",  # by source of candidate
 ]  # fmt: skip
 SECTION_SHARES: frozenset[Share] = frozenset({"decisions", "facts", "procedures", "episodes"})
 DEFAULT_DECAY_HOURS = 1.0
@@ -27,15 +27,16 @@ DEFAULT_FLEXIBLE_TOKENS = 6_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """A named way to put a context together.
+    """A named way to assemble a context.
 
-    formula: `weighted` is the sum of signals times weights; `access`, `importance` and `balanced` order by one thing.
-    decay_hours: of the hyperbolic curve of `access` and `balanced`; half_life_hours: of the signal `recency`.
-    layout: `flat` keeps one order across kinds, `by_kind` groups into sections, `clustered` keeps like beside like.
-    shares: of the flexible part of the budget, by section or by source, never both; what is missing takes what is left.
-    priorities: per kind in [0, 1], for the signal `kind`. limits: most candidates per kind. least: per kind, so many
-    pass the floor however little relevant. depth: how many relations the graph is followed. failures: False leaves out
-    what failed. flexible_tokens: of the part for decisions, facts, procedures and episodes, in a budget of 8,000.
+    formula: `weighted` is the sum of signals times weights; `access`, `importance` and `balanced` each rank by a
+    fixed formula. decay_hours: of the hyperbolic curve of `access` and `balanced`. half_life_hours: of the signal
+    `recency`. layout: `flat` keeps one order across kinds, `by_kind` groups into sections, `clustered` keeps similar
+    items together. shares: of the flexible part of the budget, by section or by source, never both; a missing share
+    takes the rest. priorities: per kind in [0, 1], for the signal `kind`. limits: most candidates per kind. least:
+    the number per kind that pass the floor regardless of relevance. depth: relations to follow in the graph.
+    failures: False leaves out failed records. flexible_tokens: the part for decisions, facts, procedures and
+    episodes, in a budget of 8,000.
     """
 
     name: str
@@ -57,13 +58,13 @@ class Strategy:
 
 
 Strategies = Mapping[str, Strategy]
-"""By name, the built-in ones and the user's."""
+"""Strategies by name, the built-in ones and the user's."""
 Override = Callable[[Strategy, Mapping[str, Json]], Strategy]
-"""A strategy with some fields as a call wants them. Raises InvalidRequest."""
+"""Returns a strategy with some fields replaced by a call's. Raises InvalidRequest."""
 
 
 def named_strategy(strategies: Strategies, name: str) -> Strategy:
-    """The strategy of that name. Raises InvalidRequest, which lists the known ones."""
+    """Return the strategy of that name. Raises InvalidRequest, which lists the known ones."""
     if name not in strategies:
         raise InvalidRequest(f"Unknown strategy {name[:40]!r}; known: {', '.join(sorted(strategies))}.")
     return strategies[name]
@@ -78,10 +79,10 @@ _AS_WEIGHTS: Mapping[Formula, Mapping[Signal, float]] = {
 
 
 def blended(auto: Strategy, picked: Strategy) -> Strategy:
-    """The strategy that `auto` picked, as `auto` uses it: grouped by kind, with relevance before all else.
+    """Return the picked strategy as `auto` uses it: grouped by kind, with relevance weighted as in `auto`.
 
-    Relevance weighs what it weighs in `auto`; the rest goes to what the picked one weighs. An `auto` that somebody made
-    to go by one thing alone picks nothing.
+    The remaining weight goes to the picked strategy's own signals. An `auto` that ranks by a single measure stays
+    unchanged.
     """
     if auto.formula != "weighted":
         return auto

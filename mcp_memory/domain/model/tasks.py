@@ -1,4 +1,4 @@
-"""A task: one frame of the stack, and the shapes in which the tree is shown."""
+"""Defines a task, one frame of the stack, and the shapes in which the tree is shown."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ TaskStatus = Literal["planned", "active", "blocked", "complete", "failed", "aban
 FinalStatus = Literal["complete", "failed", "blocked", "abandoned"]
 FINISHED: frozenset[TaskStatus] = frozenset({"complete", "failed", "abandoned"})
 MAX_DEPTH = 100
-"""Far deeper than work can be kept in mind; a loop that only ever pushes stops here."""
+"""Deeper than any real work; it stops a loop that only ever pushes."""
 WAITING: frozenset[TaskStatus] = frozenset({"planned", "blocked"})
 DEAD_ENDS: frozenset[TaskStatus] = frozenset({"failed", "abandoned"})
 
@@ -42,11 +42,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """The caller's place among its tasks. `path` runs from the root to the current task and is empty outside any task.
+    """The caller's position among its tasks. `path` runs from the root to the current task; empty without one.
 
-    `siblings` and `children` are those of the current task, `aside` the finished children of the tasks above its
-    parent, from the root down, and `ahead` the waiting ones, from the parent up; `buried` are dead ends below what was
-    completed beside the path. `hidden_branches` and `isolated` are what a `RecordFilter` takes.
+    `siblings` and `children` are those of the current task. `aside` are the finished children of the tasks above its
+    parent, from the root down, and `ahead` the waiting ones, from the parent up. `buried` are dead ends below
+    completed tasks beside the path. `hidden_branches` and `isolated` go into a `RecordFilter`.
     """
 
     path: tuple[Task, ...] = ()
@@ -64,27 +64,27 @@ class Stack:
 
     @property
     def root(self) -> Task | None:
-        """Return the task that all of it is for; the current task itself where that has no parent."""
+        """The task that all work serves; the current task itself where that has no parent."""
         return self.path[0] if self.path else None
 
     @property
     def ancestors(self) -> tuple[Task, ...]:
-        """Return the tasks between the root and the current task, from the root down."""
+        """The tasks between the root and the current task, from the root down."""
         return self.path[1:-1]
 
     @property
     def done(self) -> tuple[Task, ...]:
-        """Completed tasks beside the path, the nearest last: with the dead ends, all that speaks for the isolated."""
+        """Completed tasks beside the path, the nearest last: with the dead ends, they represent the isolated tasks."""
         return tuple(task for task in self._around if task.status == "complete")
 
     @property
     def dead_ends(self) -> tuple[Task, ...]:
-        """Failed and abandoned tasks beside the path, and below what was completed there, the nearest last."""
+        """Failed and abandoned tasks beside the path, and below completed ones there, the nearest last."""
         return (*self.buried, *(task for task in self._around if task.status in DEAD_ENDS))
 
     @property
     def open_threads(self) -> tuple[Task, ...]:
-        """Subtasks and siblings that somebody has begun and not ended."""
+        """Active subtasks and siblings."""
         return tuple(task for task in (*self.children, *self.siblings) if task.status == "active")
 
     @property
@@ -97,16 +97,16 @@ class Stack:
 
     @property
     def planned(self) -> tuple[Task, ...]:
-        """Return the tasks that come next.
+        """The tasks that come next.
 
-        Planned or blocked subtasks of the current task, its waiting siblings, those further up.
+        Planned or blocked subtasks of the current task, its waiting siblings, then those further up.
         """
         near = tuple(task for task in (*self.children, *self.siblings) if task.status in WAITING)
         return (*near, *self.ahead)
 
 
 def path_to(task_id: str | None, tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """Root to task; empty where the id is None or unknown. A parent that is missing ends the path there."""
+    """Return the path from root to task; empty where the id is None or unknown. A missing parent ends it there."""
     by_id = {task.id: task for task in tasks}
     path: list[Task] = []
     task = by_id.get(task_id) if task_id else None
@@ -119,17 +119,17 @@ def path_to(task_id: str | None, tasks: Sequence[Task]) -> tuple[Task, ...]:
 
 
 def innermost_branch(path: Sequence[Task]) -> str | None:
-    """The branch that what is stored at the end of the path belongs to, which hides it from the trunk."""
+    """Return the branch that owns records stored at the end of the path, hidden from the trunk; None in the trunk."""
     return next((task.id for task in reversed(path) if task.branch), None)
 
 
 def nearest_open(task_id: str | None, tasks: Sequence[Task]) -> Task | None:
-    """The task, or where it is finished the nearest ancestor that is not: somebody else may have ended it."""
+    """Return the task, or its nearest unfinished ancestor where somebody else already ended it."""
     return next((task for task in reversed(path_to(task_id, tasks)) if not task.is_finished), None)
 
 
 def descendants(task_id: str, tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """Everything below a task, deepest first, so that finishing them in order never leaves an open child."""
+    """Return every task below this one, deepest first, so that finishing them in order never leaves an open child."""
     below: list[Task] = []
     seen, frontier = {task_id}, {task_id}
     while frontier:
@@ -141,10 +141,9 @@ def descendants(task_id: str, tasks: Sequence[Task]) -> tuple[Task, ...]:
 
 
 def isolated(tasks: Sequence[Task], path: Sequence[Task]) -> frozenset[str]:
-    """Finished tasks of the path's tree that are not on it, and everything below them: their results stand for them.
+    """Return the finished tasks of the path's tree that are not on it, and all below them: their results replace them.
 
-    Of other trees no result comes up here, so that nothing of theirs is isolated; nor is anything for who stands in no
-    task.
+    Other trees contribute no results here, so none of their tasks is isolated. An empty path isolates nothing.
     """
     on_path = {task.id for task in path}
     tree = _subtrees(tasks, lambda task: bool(path) and task.id == path[0].id)
@@ -152,14 +151,14 @@ def isolated(tasks: Sequence[Task], path: Sequence[Task]) -> frozenset[str]:
 
 
 def branches_beside(tasks: Sequence[Task], path: Sequence[Task]) -> frozenset[str]:
-    """Branches whose records are not seen from the end of the path: open ones beside it, and all those within them."""
+    """Return the branches hidden from the end of the path: open ones beside it, and all those within them."""
     on_path = {task.id for task in path}
     hidden = _subtrees(tasks, lambda task: task.branch and not task.is_finished and task.id not in on_path)
     return frozenset(task.id for task in tasks if task.branch and task.id in hidden)
 
 
 def stack_at(task_id: str | None, tasks: Sequence[Task]) -> Stack:
-    """The stack as seen from one task of a namespace's tree, finished relatives included."""
+    """Return the stack as seen from one task of a namespace's tree, finished relatives included."""
     path = path_to(task_id, tasks)
     hidden = branches_beside(tasks, path)
     if not path:
@@ -186,7 +185,7 @@ def stack_at(task_id: str | None, tasks: Sequence[Task]) -> Stack:
 
 
 def _buried(completed: Sequence[Task], below: Mapping[str | None, Sequence[Task]]) -> Iterator[Task]:
-    """The topmost dead ends below completed tasks: what did not work on the way to what did."""
+    """Yield the topmost dead ends below completed tasks: the failed attempts on the way to a result."""
     waiting = list(completed)
     while waiting:  # It ends: each task has one parent.
         for task in below.get(waiting.pop(0).id, ()):
@@ -197,9 +196,9 @@ def _buried(completed: Sequence[Task], below: Mapping[str | None, Sequence[Task]
 
 
 def most_telling(tasks: Sequence[Task], path: Sequence[Task], limit: int) -> list[Task]:
-    """At most so many of the tasks, in their order, none without its parent.
+    """Return at most `limit` of the tasks, in their order, none without its parent.
 
-    The path first, then what is open and what ended, each the latest first.
+    The path first, then open tasks, then finished ones, each the latest first.
     """
     on_path = {task.id for task in path}
     parents = {task.id: task.parent_id for task in tasks}
@@ -217,12 +216,12 @@ def most_telling(tasks: Sequence[Task], path: Sequence[Task], limit: int) -> lis
 
 
 def with_changes(tasks: Iterable[Task], changed: Iterable[Task]) -> list[Task]:
-    """The tasks as they are after the changes, in the same order, new ones last."""
+    """Return the tasks after the changes, in the same order, new ones last."""
     return list({task.id: task for task in (*tasks, *changed)}.values())
 
 
 def _subtrees(tasks: Sequence[Task], is_top: Callable[[Task], bool]) -> frozenset[str]:
-    """The tasks for which that holds, and everything below them."""
+    """Return the tasks for which `is_top` holds, and everything below them."""
     found: set[str] = set()
     for task in sorted(tasks, key=lambda task: task.depth):  # Parents before their children.
         if task.parent_id in found or is_top(task):

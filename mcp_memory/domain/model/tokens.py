@@ -1,13 +1,13 @@
-"""The relation of a client's tokens to those that are counted."""
+"""Relates a client's tokens to counted tokens."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFactor:
-    """The factor that turns counted tokens into those of one family of models.
+    """The factor that turns counted tokens into those of one model family.
 
-    `known_error` is the largest share by which measured texts were off; None where that was not measured.
+    `known_error` is the largest relative error over measured texts; None where not measured.
     """
 
     family: str
