@@ -1,1 +1,1 @@
-"""Reading text without a model: words, sentences, names, exact values, dates, statements, and short forms."""
+"""Reads text without a model: words, sentences, names, exact values, dates, statements, and short forms."""

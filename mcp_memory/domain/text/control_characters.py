@@ -1,15 +1,16 @@
-"""Takes control characters out of texts that come in: terminals' escape sequences whole, everything else one by one."""
+"""Removes control characters from incoming texts: terminal escape sequences whole, everything else one by one."""
 
 import re
 
 from mcp_memory.domain.model.records import Details, map_strings
 
+# e.g. "\x00", "\x1b"
 _NOT_PLAIN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Any control character but tab and line feed. Nearly every text has none, and this finds out quickest."""
+"""Any control character but tab and line feed. Nearly every text has none, and this is the fastest test."""
 _HALF = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair, as in JSON's lone `"\\ud83d"`."""
 _STRING_CHARACTERS = 4_000
-"""A window title or a link is shorter; what runs on further without an end is no sequence."""
+"""Longest terminal string, such as a window title or a link; a longer run without an end is no sequence."""
 _CONTROL = re.compile(
     r"(?P<line_end>\r\n)"
     # "\x1b[31m" begins red; the same in its one-character form, "\x9b31m".
@@ -26,10 +27,10 @@ _CONTROL = re.compile(
 
 
 def without_controls(text: str) -> tuple[str, int]:
-    """The text as plain lines, and how many control characters and escape sequences were taken out of it.
+    """Return the text as plain lines, and the number of removed control characters and escape sequences.
 
     CR LF becomes LF and is not counted, as nothing is lost by it. A lone CR, VT, FF or NEL becomes a line break, a
-    separator (FS to US) a space; what is left goes without a trace, so that a secret it broke up is whole again.
+    separator (FS to US) a space. All others vanish without a trace, so that a secret they broke up is whole again.
     Takes time linear in the length of the text.
     """
     if not _NOT_PLAIN.search(text):
@@ -47,12 +48,12 @@ def without_controls(text: str) -> tuple[str, int]:
 
 
 def visible(text: str) -> str:
-    """The text as a terminal may show it: without control characters, halves of surrogate pairs replaced."""
+    """Return the text as a terminal may show it: without control characters, lone surrogates replaced."""
     return _HALF.sub("\N{REPLACEMENT CHARACTER}", without_controls(text)[0])
 
 
 def details_without_controls(details: Details) -> tuple[Details, int]:
-    """Take control characters out of every text inside, names included."""
+    """Remove control characters from every text inside, names included."""
     total = 0
 
     def plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Finds what a text speaks of, without a model: names, identifiers, paths, addresses, issues. Knows no store."""
+"""Finds the entities that a text mentions, without a model: names, identifiers, paths, addresses, issues."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -12,21 +12,21 @@ from mcp_memory.domain.text.words import normalized
 MAX_NAME_WORDS = 4
 """A longer run of capitals is a heading."""
 MAX_GAP = 8
-"""Characters between two words of a sentence."""
+"""Most characters between two words of one sentence, e.g. ", "."""
 
 # "Anna-Lena", "O'Brien"
 _NAME_WORD = re.compile(r"[^\W\d_](?:[^\W_]|['’](?=[^\W\d_])|[-+](?=[^\W_]))*")
 # "Alice's" → "Alice"
 _SUFFIX = re.compile(r"['’](?:s|m|re|ve|ll|d|t)$", re.IGNORECASE)
-# what stands between words of one sentence: ", ", " & "
+# between words of one sentence: ", ", " & "
 _INSIDE_SENTENCE = re.compile(r"\s*+(?:[,;(]\s*+)?|\s++[&/]\s++")
-# what stands between words of one name
+# between words of one name: " ", " & "
 _INSIDE_RUN = re.compile(r"[^\S\n]|\s&\s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Word:
-    """A word and where it stands. `base` is it without a possessive or contracted ending.
+    """A word and its position. `base` is the word without a possessive or contracted ending.
 
     `opens` is True where it begins a sentence, and has its capital from that.
     """
@@ -39,7 +39,7 @@ class _Word:
 
     @property
     def may_be_name(self) -> bool:
-        """True for a capitalised word that is none of those that are capitalised anyway."""
+        """True for a capitalised word, other than those that are always capitalised."""
         lower = self.base.lower()
         if not self.base[0].isupper() or lower in lexicon.NEVER_NAMES:
             return False
@@ -49,7 +49,7 @@ class _Word:
 
 
 def find_names(text: str) -> Iterator[tuple[int, str]]:
-    """(position, name) of each name in a text without code, in order; the same name as often as it occurs."""
+    """Yield (position, name) of each name in a text without code, in order; repeated names repeat."""
     text = "\n".join(" " * len(line) if _is_heading(line) else line for line in text.split("\n"))
     words = list(_words(text))
     if sum(word.text in lexicon.GERMAN for word in words) * 8 > len(words) + 8:
@@ -63,7 +63,7 @@ def find_names(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _is_heading(line: str) -> bool:
-    """True for a line that is marked as one, or all of whose words, more than a name has, begin with capitals."""
+    """Return True for a marked heading, or a line longer than a name whose words all begin with capitals."""
     words = line.split()
     return line.startswith("#") or (len(words) > MAX_NAME_WORDS and all(word[0].isupper() for word in words))
 
@@ -82,12 +82,12 @@ def _words(text: str) -> Iterator[_Word]:
 
 
 def _is_abbreviated(word: _Word, gap: str) -> bool:
-    """True where a full stop ends no sentence: Dr. Smith, J. Smith."""
+    """Return True where a full stop ends no sentence: Dr. Smith, J. Smith."""
     return gap == ". " and (word.text.lower() in lexicon.PERSONAL_TITLES or len(word.text) == 1)
 
 
 def _runs(text: str, words: Sequence[_Word]) -> Iterator[tuple[int, int]]:
-    """First and last word of each run of capitalised words, "of" and the like inside it included."""
+    """Yield the first and last word of each run of capitalised words, "of" and the like inside it included."""
     position = 0
     while position < len(words):
         if words[position].may_be_name:
@@ -100,7 +100,7 @@ def _runs(text: str, words: Sequence[_Word]) -> Iterator[tuple[int, int]]:
 
 
 def _next_in_run(text: str, words: Sequence[_Word], last: int) -> int | None:
-    """The next word of the run that has come to `last`, or None where it ends there."""
+    """Return the next word of the run that has reached `last`, or None where it ends there."""
     if words[last].base != words[last].text:  # A possessive ends the name.
         return None
     following = last + 1
@@ -111,15 +111,15 @@ def _next_in_run(text: str, words: Sequence[_Word], last: int) -> int | None:
 
 
 def _touch(text: str, words: Sequence[_Word], at: int) -> bool:
-    """True where nothing that ends a name stands between a word and the one before."""
+    """Return True where no sign that ends a name separates a word from the one before."""
     gap = text[words[at - 1].end : words[at].start]
     return bool(_INSIDE_RUN.fullmatch(gap)) or _is_abbreviated(words[at - 1], gap)
 
 
 def _speaks_for_a_name(words: Sequence[_Word], at: int, inside: Set[str]) -> bool:
-    """True where a capitalised word that begins a sentence is a name.
+    """Return True where a capitalised word that begins a sentence is a name.
 
-    By its shape, its use elsewhere, or what follows.
+    By its shape, its use elsewhere, or the word after it.
     """
     word = words[at]
     if len(word.base) == 1 or word.base.lower() in inside:
@@ -135,21 +135,21 @@ def _speaks_for_a_name(words: Sequence[_Word], at: int, inside: Set[str]) -> boo
 
 
 def _is_shouted(words: Sequence[_Word], first: int, last: int) -> bool:
-    """True for capitals among other words in capitals ("DO NOT PUSH TO MAIN"), which say nothing there."""
+    """Return True for capitals among other words in capitals ("DO NOT PUSH TO MAIN"), which carry no meaning there."""
     around = [*words[max(first - 1, 0) : first], *words[last + 1 : last + 2]]
     is_capital = all(word.text.isupper() for word in words[first : last + 1])
     return is_capital and (last - first > 1 or any(len(w.text) > 1 and w.text.isupper() for w in around))
 
 
 FoundType: TypeAlias = Literal["name", "identifier", "path", "url", "issue", "handle"]
-"""`handle` is an @name or a mail address; the others are what they are called."""
+"""`handle` is an @name or a mail address; the other names speak for themselves."""
 
 MAX_FOUND = 20
-"""Entities per record: what names more is a listing, and ties everything to everything."""
+"""Entities per record: a text that names more is a listing, and would link everything to everything."""
 MAX_SCANNED = 20_000
-"""Characters read of a text; a tool's output can be megabytes."""
+"""Characters read from the start of a text; a tool's output can be megabytes."""
 MAX_LENGTH = 160
-"""Characters of a found name."""
+"""Longest found name, in characters."""
 
 _Patterns: TypeAlias = tuple[tuple[FoundType, re.Pattern[str]], ...]
 _EXTENSIONS = (
@@ -157,6 +157,7 @@ _EXTENSIONS = (
     "|lock|log|lua|md|mjs|pdf|php|png|proto|ps1|py|pyi|r|rb|rs|rst|scala|scss|sh|sql|sqlite|svg|swift|tar|toml|tsx?"
     "|txt|vue|wav|xlsx?|xml|ya?ml|zip|zsh"
 )
+# e.g. the place before "/" in " /etc/hosts", but not in "a/etc"
 _EDGE = r"(?<![\w/\\.@:+-])"
 # "def parse(" → parse
 _DEFINITION = re.compile(r"(?:(?<=\bdef )|(?<=\bclass )|(?<=\bfunc )|(?<=\bfunction ))[^\W\d]\w{2,}(?=\s*[({:])")
@@ -175,13 +176,15 @@ _PATTERNS: _Patterns = (
     ("identifier", re.compile(r"(?<![\w.@])(?!self\.|this\.|cls\.)[A-Za-z_]\w+(?:\.[A-Za-z_]\w+)+(?![\w@])")),
     ("identifier", re.compile(r"(?<![\w.])_?[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+_?\b|\b[a-z][a-z0-9]*[A-Z]\w*")),
 )  # fmt: skip
-"""In order: what one has taken is no longer there for the next."""
+"""In order: text matched by one pattern is hidden from the next."""
 _PROSE_PATTERNS: _Patterns = (
     ("handle", re.compile(r"(?<![\w@./])@[A-Za-z]\w{1,38}\b(?![/(]|\.\w)")),
     ("identifier", _CALL),
 )
-"""In code an @ decorates, and most calls are to what every program has."""
+"""Patterns for prose only: in code an @ decorates, and most calls go to common functions."""
+# "《三体》", "『雪国』"
 _QUOTED_TITLES: _Patterns = (("name", re.compile(r"《[^《》\n]{1,40}》|『[^『』\n]{1,40}』")),)
+# "HttpClient", "OAuthToken"
 _CODE_PATTERNS: _Patterns = (("identifier", re.compile(r"\b[A-Z]+[a-z0-9]+[A-Z][A-Za-z0-9]*\b")),)
 # "import os", "x = 3", "return y;"
 _CODE_LINE = re.compile(
@@ -194,7 +197,7 @@ _FENCE_LINE = re.compile(r"^\s*(?:```|~~~)")
 # "[REDACTED API key]"
 _REDACTED = re.compile(r"\[REDACTED[^\]\n]{0,80}\]")
 _SCRIPTS_MEET = re.compile(rf"(?<=[{lexicon.UNSPACED}])(?=[A-Za-z0-9_@#~])|(?<=[A-Za-z0-9_])(?=[{lexicon.UNSPACED}])")
-"""Chinese text has no space around what it takes from elsewhere."""
+"""Boundaries between scripts: Chinese text has no space around foreign words, as in "用Redis缓存"."""
 # "the end.Then"
 _MISSING_SPACE = re.compile(r"[a-z]\.[A-Z][a-z]*$")
 # "e.g", "U.S.A"
@@ -205,19 +208,19 @@ _INNER_CAPITAL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 _NAME_PART = re.compile(rf"[{lexicon.UNSPACED}]|[^\W{lexicon.UNSPACED}]+|[^\w\s]")
 
 MAX_CODE_LINE = 400
-"""Characters; what is longer and looks like code was not written by anybody."""
+"""Longest line of hand-written code, in characters; a longer line that looks like code was generated."""
 MAX_PARTS = 24
-"""Words and signs of the longest name that is looked for in a query: a path of some depth."""
+"""Words and signs of the longest name to look for in a query: a path of some depth."""
 MAX_QUERY_PARTS = 256
 
 
 def entity_key(name: str) -> str:
-    """Return what two spellings of one entity share: Unicode form, case and space do not count."""
+    """Return the key that two spellings of one entity share: Unicode form, case and space do not count."""
     return " ".join(normalized("NFKC", name).casefold().split())
 
 
 def aliases_of(properties: Details) -> tuple[str, ...]:
-    """The other names that an entity's properties give it."""
+    """Return the other names that an entity's properties give it."""
     named = properties.get("aliases")
     if isinstance(named, str):
         return (named,)
@@ -227,7 +230,7 @@ def aliases_of(properties: Details) -> tuple[str, ...]:
 def found_entities(
     text: str, speaker: str | None = None, details: Details | None = None, given: Iterable[Entity] = ()
 ) -> tuple[Entity, ...]:
-    """Find what a record's speaker, text and telling details mention, in order; not what was given with it.
+    """Find the entities in a record's speaker, text and searched details, in order, without those given with it.
 
     At most MAX_FOUND entities, their types FoundType, marked as found.
     """
@@ -244,14 +247,14 @@ def found_entities(
 
 
 def formed_mentions(text: str) -> tuple[tuple[FoundType, str], ...]:
-    """Type and name of what a text mentions in a form of its own, in order, each once: all but names that are words."""
+    """Return type and name of each mention with a form of its own, in order, each once: all but plain-word names."""
     return tuple(dict.fromkeys(_mentions(text[:MAX_SCANNED], with_words=False)))
 
 
 def name_candidates(text: str) -> Iterator[tuple[int, int, str]]:
-    """(start, end, key) of every stretch of a query that may be an entity's name, the longest first from each start.
+    """Yield (start, end, key) of every stretch of a query that may be an entity's name, longest first at each start.
 
-    Stretches begin and end at words' edges; characters of scripts without spaces are words by themselves.
+    Stretches begin and end at the edges of words; each character of a script without spaces counts as a word.
     """
     pieces = [match.span() for match in _NAME_PART.finditer(text[: MAX_SCANNED // 4])][:MAX_QUERY_PARTS]
     for first in range(len(pieces)):
@@ -262,7 +265,7 @@ def name_candidates(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _mentions(text: str, *, with_words: bool = True) -> Iterator[tuple[FoundType, str]]:
-    """Type and name of each mention, in order of position; names that are words take longest."""
+    """Yield type and name of each mention, in order of position; plain-word names take longest to find."""
     found: list[tuple[int, FoundType, str]] = []
     text = _take(_REDACTED.sub("", text), _QUOTED_TITLES, found)
     prose, code = _prose_and_code(_SCRIPTS_MEET.sub(" ", text))
@@ -277,7 +280,7 @@ def _mentions(text: str, *, with_words: bool = True) -> Iterator[tuple[FoundType
 
 
 def _prose_and_code(text: str) -> tuple[str, str]:
-    """The text twice, line for line: once without its code, once without its prose."""
+    """Return the text twice, line for line: once without its code, once without its prose."""
     prose: list[str] = []
     code: list[str] = []
     balance, is_fenced = 0, False
@@ -292,13 +295,13 @@ def _prose_and_code(text: str) -> tuple[str, str]:
         prose.append(blank if is_code else line)
         code.append(line if is_code else blank)
     if balance > 0:
-        # Mostly code: the rest of it is comments, whose capitals name nothing.
+        # Mostly code: the rest is comments, whose capitals name nothing.
         return " " * len(text), text
     return "\n".join(prose), "\n".join(code)
 
 
 def _take(text: str, patterns: _Patterns, found: list[tuple[int, FoundType, str]]) -> str:
-    """Add what the patterns find, and return the text with that blanked out by signs that are part of no name."""
+    """Add the patterns' matches, and return the text with each match blanked out by signs that no name contains."""
     if not text.strip():
         return text
     for kind, pattern in patterns:
@@ -308,7 +311,7 @@ def _take(text: str, patterns: _Patterns, found: list[tuple[int, FoundType, str]
             if kind == "identifier" and not _is_identifier(name):
                 return name
             if pattern in (_DEFINITION, _CALL) and name.islower() and "_" not in name:
-                name += "()"  # A plain word: who asks how to connect does not ask for connect().
+                name += "()"  # A plain word: a query about how to connect does not mean connect().
             found.extend((match.start(), kind, each) for each in _with_parts(kind, name.strip("《》『』")))
             return "|" * len(match.group())
 
@@ -317,14 +320,14 @@ def _take(text: str, patterns: _Patterns, found: list[tuple[int, FoundType, str]
 
 
 def _is_identifier(name: str) -> bool:
-    """False for what every program has, and for prose that only looks like code: "e.g", "the end.Then"."""
+    """Return False for names that every program has, and for prose that looks like code: "e.g", "the end.Then"."""
     is_dunder = name.startswith("__") and name.endswith("__")
     is_prose = _MISSING_SPACE.search(name) or _DOTTED_LETTERS.fullmatch(name)
     return not (is_dunder or is_prose or name in ("None", "True", "False"))
 
 
 def _with_parts(kind: FoundType, name: str) -> Iterator[str]:
-    """The name, and what it is called for short: a path's file, the last part of a dotted identifier."""
+    """Yield the name and its short form: a path's file, the last part of a dotted identifier."""
     yield name
     if kind == "path":
         file = re.split(r"[/\\]", name)[-1]

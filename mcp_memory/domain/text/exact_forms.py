@@ -1,17 +1,19 @@
-"""Forms of exact values: patterns, and the words that make or unmake one. Every pattern is linear.
+"""Defines the forms of exact values: patterns, and the words that make or unmake one. Every pattern is linear.
 
-Numbers are looked for by themselves first, because that is fast; what stands before them is looked at afterwards.
+Numbers are searched first and alone, because that is fast; the words before them are checked afterwards.
 """
 
 import re
 
 from mcp_memory.domain.text.lexicon import MONTHS, UNSPACED
 
+# "5432", "1,000.50", "3.14", "1e-6"
 _NUMBER = (
     r"[0-9](?:[0-9]{0,2}(?:[,'’][0-9]{3})+(?:\.[0-9]{1,6})?"
     r"|[0-9]{0,19}(?:[._][0-9]{1,12}){0,5}(?:,[0-9]{1,3})?(?:[eE][+-]?[0-9]{1,3})?)"
 )
-"""It begins with a set of characters, as all that is looked for everywhere: such patterns are found fastest."""
+"""Begins with a set of characters, like every pattern that is searched everywhere: such patterns are fastest."""
+# "%", "MB/s", "ms", "req/s", "tokens"
 _UNIT = (
     r"%|‰|[kKMGTP]i?B(?:/s)?|[kMG]bps|bytes?|ns|µs|μs|us|ms|msec|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?|days?"
     r"|weeks?|months?|years?|[kMG]?Hz|px|rem|em|pt|dpi|°C|°F|[kM]?Wh?|[kcm]m|m|kg|mg|g|ml|l|€|EUR|USD|CHF|GBP|JPY|CNY"
@@ -21,13 +23,16 @@ _UNIT = (
     r"|pages|people|Stunden|Minuten|Sekunden|Tagen?|Wochen|Monaten?|Jahren?|Uhr|Zeichen|heures?|jours?"
     r"|[kKM]|секунд\w?|минут\w?|час\w{0,2}|дн\w{1,2}|руб\w{0,3}"
 )
+# "秒", "小时", "万"
 _CJK_UNIT = (
     r"毫秒|秒|分钟|小时|分|時間|小時|天|日|周|个月|年|元|万|円|次|回|个|個|条|件|台|人|字节|兆|초|분|시간|개월|원"
 )
+# "30 seconds", "10 ms", "5 GB / day", "30秒"
 MUCH = re.compile(
     rf"(?P<number>{_NUMBER})(?:(?P<unit>\s?(?:{_UNIT})(?![\w])|"
     rf"\s?(?:{_CJK_UNIT}))|(?![A-Za-z0-9_-]))(?P<per>\s?/\s?(?:s|min|h|day|month|year|user)\b| per \w{{1,12}}\b)?"
 )
+# "port=5432", "timeout: 30 s", '"debug": true'
 SETTING = re.compile(
     r"(?<![\w.$@/\\-])(?P<quote>[\"']?)(?P<key>[A-Za-z_][\w.-]{0,60})(?P=quote)(?::\s?[\w.\[\]|]{1,30}(?=\s?=))?"
     r"(?P<link>\s?(?<![=!<>])=(?![=>])\s?|:(?!:)[^\S\n]{0,3}|\s(?=(?:on|off|true|false)\s*$))"
@@ -35,7 +40,9 @@ SETTING = re.compile(
     rf"(?P<unit>\s(?:{_UNIT})(?!\w))?",
     re.MULTILINE,
 )
+# the "$" before "20"
 MONEY = re.compile(r"[$€£¥]\s?$")
+# "2026-05-12T02:13:52Z", "3. Mai 2026", "14:30 UTC", "5月12日"; "May 12, 2026"
 DATES = (
     re.compile(
         r"[0-9](?:(?:[0-9]{3}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d{1,6})?(?:Z|\s?[+-]\d\d:?\d\d)?)?"
@@ -45,7 +52,9 @@ DATES = (
     ),
     re.compile(rf"[JFMASOND](?<=(?=(?:{MONTHS})).)[a-zä]{{2,8}} \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?(?![\w:])"),
 )
+# "deadbeef42"
 _HEX = r"(?=[0-9a-f]{0,39}[a-f])(?=[0-9a-f]{0,39}\d)[0-9a-f]{7,64}"
+# "localhost", "db.example.org"
 _HOST = r"(?:localhost|[a-z][a-z\d-]{0,40}(?:\.[a-z][a-z\d-]{0,40}){1,5})"
 FORM = re.compile(
     rf"(?P<hash>(?:sha(?:256|1|512)[:-])?{_HEX})|(?P<uuid>[\da-fA-F]{{8}}(?:-[\da-fA-F]{{4}}){{3}}-[\da-fA-F]{{12}})"
@@ -70,20 +79,25 @@ FORM_WORTH = {
     "label": 0.7,
     "slug": 0.7,
 }
-"""What is exact by its form, and its worth; most is worth less without words that say what it is."""
+"""The worth of each form; most count less without words that name the value."""
+# "v1.2.3", "10.0.0.1:80"
 DIGIT_WORD = re.compile(r"(?<![A-Za-z0-9_.:/+@-])[A-Za-z_.:/+@-]*+\d[A-Za-z0-9_.:/+@-]*+")
+# "ERROR" and "EVERY" begin like errno names, and are none
 _NO_ERRNO = (
     "RROR|VERY|XIT|MPTY|NABLE|XPECT|VENT|XIST|XPORT|XPLAIN|NGINE|XCEPT|XECUT|XTRA|ARLY|MAIL|DIT|LSE|N(?!O)[A-Z]|ACH"
 )
+# "ECONNREFUSED", "SIGKILL", "404 Not Found"
 NAMED_CODE = re.compile(
     rf"(?:E(?!{_NO_ERRNO})[A-Z]{{3,14}}[A-Z\d]|SIG(?:KILL|TERM|SEGV|INT|ABRT|HUP|PIPE|BUS|FPE))(?![\w-])"
     r"|[1-5]\d\d (?:OK|Not Found|Forbidden|Unauthorized|Conflict|Bad Gateway|Bad Request|Internal Server Error"
     r"|Service Unavailable|Too Many Requests|Gateway Time-?out)\b"
 )
 _LETTER = rf"[^\W{UNSPACED}]"
+# "src/app.py", "config.toml"
 PATH_WORD = re.compile(
     rf"(?<![^\W{UNSPACED}])(?<![./\\:@%+~-])(?:{_LETTER}|[+@~-])*+[./\\:](?:{_LETTER}|[./\\:@+~-])*+"
 )
+# "src/app.py", "Dockerfile", ".env.local"
 FILE = re.compile(
     r"(?:[A-Za-z]:\\|~?/|\.{1,2}/)?(?:[\w.@+-]{1,80}[/\\]){1,20}[\w@+.-]{0,80}\.[A-Za-z]\w{0,9}"
     r"|(?:[\w.@+-]{1,80}/){0,20}(?:Dockerfile|Makefile|Jenkinsfile|Procfile|Gemfile|justfile|go\.(?:mod|sum)"
@@ -93,7 +107,7 @@ FILE = re.compile(
     r"|vue|svelte|gradle|prisma|service|pem|parquet|sqlite|db|log|pdf|docx|xlsx|pptx)"
 )
 LINE_IN_FILE = re.compile(r"(?<![\d:.,-])(?P<file>[\d.,-]*+(?::(?!\d)[\d.,-]*+)*+):\d[\d:.,-]*+$")
-"""The place behind a file, as in "a.py:12:5"; `file` is what of such signs is still the file's, as in "v2.0:7"."""
+"""The position after a file name, as in "a.py:12:5"; `file` keeps signs that belong to the file, as in "v2.0:7"."""
 _TOOLS = (
     r"git|gh|npm|npx|pnpm|yarn|node|deno|bun|pip|uv|uvx|poetry|python3?|pytest|ruff|mypy|pyright|tox|make|just|cargo|go"
     r"|rustc|docker|docker-compose|podman|kubectl|helm|terraform|ansible(?:-playbook)?|aws|gcloud|az|psql|mysql|sqlite3"
@@ -101,17 +115,21 @@ _TOOLS = (
     r"|journalctl|apt(?:-get)?|brew|bundle|rake|rails|php|composer|mvn|gradle|\./gradlew|dotnet|java|javac|alembic|flask"
     r"|uvicorn|gunicorn|celery|jest|vitest|tsc|eslint|prettier|vite|next|sudo|export|source|bash|sh|nohup|time|ping|dig"
 )
+# "`npm run build`", "$ ls -la", "git push origin main"
 COMMAND = re.compile(
     rf"`(?P<ticked>(?:[A-Z_]{{2,30}}=\S{{1,60}} )?(?:{_TOOLS}|\./[\w./-]{{1,60}}"
     rf"|[\w.-]{{2,40}}(?= [^`\n]{{0,200}}--?\w))(?: [^`\n]{{1,200}})?)`|^[ \t]*(?:\$|❯) (?P<shown>\S[^\n]{{1,238}})$"
     rf"|^[ \t]*(?P<bare>(?:{_TOOLS}) [^\n]{{1,238}})$",
     re.MULTILINE,
 )
+# "go is the language." is a sentence, not a command
 PROSE_COMMAND = re.compile(r"[.!?,]$|\b(?:the|is|are|it|that|we|you|your|this|und|der|die|das)\b")
 
+# "src/app.py:12:def main()"
 HIT = re.compile(r"^(?=[^\s:]{0,300}[./][A-Za-z_])([^\s:]{3,300}):\d{1,7}[:-]", re.MULTILINE)
-"""What a search found, after its file and its line."""
+"""A search hit: its file, then its line number."""
 
+# Words that name a value worth keeping: "port 5432"
 KEYS = frozenset(
     """port version release tag branch revision commit sha digest timeout ttl limit limits quota max maximum
     min minimum size width height depth length count retries retry attempts workers replicas threads
@@ -124,6 +142,7 @@ KEYS = frozenset(
     fps bitrate weight balance discount tax vat quantity qty stock sku zeitlimit frist anschluss preis
     betrag puerto""".split()
 )
+# Words before a number of no lasting value: "line 12"
 NOISE = frozenset(
     """line lines row rows column col page step chapter item items test tests file files passed failed skipped
     collected warnings progress time elapsed eta remaining at day note important caution figure fig table section
@@ -137,6 +156,7 @@ ARTICLES = frozenset(
     if then so we i you they he she it not with for by in on when while because since use used using der die
     das ein eine einen dem den und oder mit für im am le la les un une el los""".split()
 )
+# Words that link a name to its value: "the limit is now 10"
 LINKS = frozenset(
     """is was are were be of to at = : == → -> => <= >= < > ≤ ≥ ~ ≈ from until set now only under over above
     below around about exactly stay stays stayed remain remains became becomes than least most currently
@@ -145,37 +165,49 @@ LINKS = frozenset(
 )
 WORDS = re.compile(r"\S+")
 IS_UNIT = re.compile(_UNIT)
+# "10", "1.5s", "50%"
 NUMERIC = re.compile(r"[\d.,]+(?:\w{1,3}|%)?")
+# A number after one of these is part of a word: "v1_2"
 WITHIN = frozenset("_.+#/\\:-")
 MARKS = "\"'`*_()[]{}<>“”‘’«»"
 ENDS = (",", ";", ".", "!", "?", "…", ")", "]", "}")
+# "maxRetries", "db.port", "POOL_SIZE"
 NAMES_IT = re.compile(r"[a-z0-9][A-Z]|\w[_.]\w|^[A-Z][A-Z0-9_]+$")
+# "[REDACTED API key]"
 REDACTED = re.compile(r"\[REDACTED[^\]\n]{0,80}\]")
+# "端口" before "5432"
 HAN_WORD = re.compile(rf"[{UNSPACED}]{{1,10}}\s?[:：=]?\s?$")
+# "端口", "ポート"
 UNSPACED_KEY = re.compile(
     r"每|端口|版本|超时|限制|上限|下限|大小|数量|线程|重试|间隔|阈值|预算|价格|费用|金额|截止|日期|编号|容量|密度|比例|默认"
     r"|ポート|バージョン|タイムアウト|制限|価格|料金|間隔|設定|番号|期限|締切|閾値|予算"
 )
+# Counters that say little: "3个"
 COUNTED = "个個次回条件台人"
 SPANS = frozenset("for within every each lasts keeps takes binnen alle".split())
-"""Before a duration or a share these tell enough."""
+"""Words that name enough before a duration or a share: "for 30 s"."""
 COPULAS = frozenset("is was = : be equals number no. nr. ist war beträgt liegt es est".split())
-"""Links that say what a number is of whatever the word before them."""
+"""Links that connect a number to any word before them: "answer is 42"."""
 FOREIGN_KEYS = tuple("порт верси таймаут лимит бюджет срок цена порог 포트 버전 타임아웃 제한 예산 기한 가격".split())
-"""Beginnings of words, where words are inflected."""
+"""Stems of inflected words."""
 SWITCHES = frozenset("true false on off null none yes no".split())
+# "db_port" → db, port; "maxRetries" → max, Retries
 PARTS = re.compile(r"[_.-]|(?<=[a-z0-9])(?=[A-Z])")
+# "port = 5433" → "port"
 AMOUNT_PART = re.compile(r"\s?[=:]\s?|(?<![\w.-])(?=[$€£¥]?\d)")
+# "-rw-r--r-- 1 root", "total 48", "Downloading x", "45%|████"
 LISTING = re.compile(
     r"^\s*(?:[-dlbcps][rwxsStT-]{9}|total \d+$|\d+%|\[[#=>. -]{4,}|[.FEsxX]{4,}\s|(?:Downloading|Collecting|Fetching"
     r"|Receiving|Resolving|Compressing|Counting|Unpacking|Enumerating|Writing|Installing|Requirement already)\b"
     r"|index [0-9a-f]{7}|@@ )|\d%\s?[|\[]|[█▉▊▋▌▍▎▏]|\d/\d+ \[",
 )
+# "12→", "2026-05-12T02:13:52Z", "[14:30:01]", "app.py:12:"
 STAMP = re.compile(
     r"^\s*(?:\d{1,6}(?:→|\t|\|)|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?[\d.,]{0,8}(?:Z|[+-]\d\d:?\d\d)?\]?"
     r"|\[?\d\d:\d\d:\d\d[\d.,]{0,8}\]?|(?:[\w./-]+\.\w{1,8}):\d+(?::\d+)?:)+"
 )
-"""What a line of output begins with before it says anything: its number, its time, its place."""
+"""The prefix of an output line: its number, its time, its place."""
+# "UTF-8", "SHA-256", "e.g"
 STANDARD = re.compile(
     r"(?:UTF|utf|SHA|sha|base|ISO|RFC|HTTP|GPT|MD|AES|TLS|X|UTC|GMT|CP|WINDOWS|COVID|PEP|TODO|STEP)-\d|(?:e\.g|i\.e)$"
 )

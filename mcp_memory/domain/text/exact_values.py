@@ -1,6 +1,6 @@
-"""Finds what must not be told in other words: settings, amounts, versions, dates, hashes, codes, files and commands.
+"""Finds values that must stay literal: settings, amounts, versions, dates, hashes, codes, files and commands.
 
-A value comes with the words that say what it is of, as they stand in the text. Knows no session and no tokens.
+Each value keeps the words that name it, as the text has them. Independent of sessions and tokens.
 """
 
 import re
@@ -15,23 +15,23 @@ from mcp_memory.domain.text.entity_extraction import formed_mentions
 Sort = Literal["file", "command", "identifier", "value"]
 
 MAX_SCANNED, MAX_PRINTED = 20_000, 10_000
-"""Characters read of what was said, and of what a tool printed: where it is longer, of its beginning and its end."""
+"""Characters read of a message, and of a tool's output; of a longer text its beginning and its end are read."""
 MAX_WORDS = 1_000
-"""Numbers, and words of one form, that are looked at in a text: what holds more is a table."""
+"""Numbers, and words of one form, to examine in a text: a text with more is a table."""
 MOST_FILES = 6
-"""Files in which something was found; of more, none tells more than the others."""
+"""Most files of a search result worth naming; among more, none stands out."""
 MAX_EXACT = 120
-"""Characters of a value, an identifier or a file; a command may have twice as many."""
+"""Longest value, identifier or file, in characters; a command may have twice as many."""
 _CHUNK = 4_000
 MOST_WORDS = 2
-"""Words that say what a number is of, besides links such as "is" and "to"."""
+"""Most words that name a number, besides links such as "is" and "to"."""
 _LEFT = 48
-"""Characters before a number in which the words stand that say what it is of."""
+"""Characters before a number in which to look for the words that name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """A stretch of a text, to the letter. `worth` is higher for what tells more, in about [0.3, 2.5]."""
+    """A literal stretch of a text. `worth` is higher for more informative values, in about [0.3, 2.5]."""
 
     text: str
     sort: Sort
@@ -40,7 +40,7 @@ class Exact:
 
 
 class _Label(NamedTuple):
-    """The start of the words that name a value, the last of them ("" for none), and how the value stands to them."""
+    """The start of the words that name a value, the last of them ("" for none), and their link to the value."""
 
     place: int
     word: str
@@ -49,7 +49,7 @@ class _Label(NamedTuple):
 
 
 def exact_in(text: str, *, names: bool = True) -> list[Exact]:
-    """Find what a text holds that is exact, in order and as often as it says it.
+    """Find the exact values in a text, in order, repeats included.
 
     Without `names`, only values and files: identifiers and commands in a listing are nobody's words.
     """
@@ -61,27 +61,27 @@ def exact_in(text: str, *, names: bool = True) -> list[Exact]:
 
 
 def files_hit(text: str) -> tuple[str, ...]:
-    """The files in which a search found something, where these are few."""
+    """Return the files that a search hit, where these are few."""
     files = dict.fromkeys(match[1] for match in islice(forms.HIT.finditer(text), MAX_WORDS))
     return tuple(files) if len(files) <= MOST_FILES else ()
 
 
 def subject_of(value: str) -> str:
-    """Return what a value is of: the same for two that contradict each other, "port 5432" and "Port = 5433"."""
+    """Return the name of a value: the same for two that contradict each other, "port 5432" and "Port = 5433"."""
     named = forms.AMOUNT_PART.split(value, maxsplit=1)[0]
     words = [word for word in named.casefold().split() if word not in forms.LINKS and word not in forms.ARTICLES]
     return " ".join(words).strip("\"'` :=") or value
 
 
 def is_date(value: str) -> bool:
-    """True where a value is a day or a time of day."""
+    """Return True where a value is a day or a time of day."""
     return any(pattern.search(value) for pattern in forms.DATES)
 
 
 def _read(text: str, most: int) -> str:
-    """Blank what is not read of a text, all else in its place.
+    """Return the part of a text to read, with its skipped parts blanked and all else in place.
 
-    Listings, and what lines of output begin with, are blanked.
+    Listings and the prefixes of output lines are blanked.
     """
     if len(text) > most:
         text = f"{text[: most * 3 // 4]}\n{text[-most // 4 :]}"
@@ -97,7 +97,7 @@ def _shown(line: str) -> str:
 
 
 def _apart(found: list[Exact]) -> list[Exact]:
-    """In order, no two in the same place: files and commands before values, what begins first before the rest."""
+    """Return the matches in order, without overlaps: files and commands before values, then the earliest start."""
     first: dict[Sort, int] = {"file": 0, "command": 0, "value": 1, "identifier": 2}
     taken = bytearray(max((each.place + len(each.text) for each in found), default=0))
     files = bytearray(len(taken))
@@ -136,7 +136,7 @@ def _commands(text: str) -> Iterator[Exact]:
 
 
 def _mentioned(text: str) -> Iterator[Exact]:
-    """Identifiers, issues, addresses and whatever else mentions.py knows that stands there to the letter."""
+    """Yield identifiers, issues, addresses and the other literal mentions that entity_extraction.py finds."""
     for begin in range(0, len(text), _CHUNK):
         chunk = text[begin : begin + _CHUNK]
         for kind, name in formed_mentions(chunk):
@@ -148,7 +148,7 @@ def _mentioned(text: str) -> Iterator[Exact]:
 
 
 def _settings(text: str) -> Iterator[Exact]:
-    """`key = value` and `key: value`, where it is no sentence and no call."""
+    """Yield `key = value` and `key: value`, except in sentences and calls."""
     for match in forms.SETTING.finditer(text):
         value = match["value"].rstrip(".:!?`*|")
         end = match.end() if match["unit"] else match.start("value") + len(value)
@@ -160,7 +160,7 @@ def _settings(text: str) -> Iterator[Exact]:
 
 
 def _setting_worth(text: str, match: re.Match[str], value: str) -> float:
-    """Return how much a setting tells; 0 where it is a label in a sentence, a loop's variable or the like."""
+    """Return the worth of a setting; 0 for a label in a sentence, a loop's variable or the like."""
     key = match["key"]
     is_prose = value.lower() in forms.ARTICLES - forms.SWITCHES
     if is_prose or key.lower() in forms.NOISE or len(key) == 1 or key.endswith(("Error", "Exception", "Warning")):
@@ -176,7 +176,7 @@ def _setting_worth(text: str, match: re.Match[str], value: str) -> float:
 
 
 def _is_known(word: str) -> bool:
-    """True for a word that says of what a number is: timeout, DB_PORT, maxRetries."""
+    """Return True for a word that names a number: timeout, DB_PORT, maxRetries."""
     lower = word.lower()
     return (
         lower in forms.KEYS
@@ -197,7 +197,7 @@ def _codes(text: str) -> Iterator[Exact]:
 
 
 def _coded(text: str, place: int, end: int, form: str) -> Iterator[Exact]:
-    """With the words that say what it is, and alone, for where these are another's already."""
+    """Yield a code with the words that name it, and alone, in case another value already took these words."""
     worth = forms.FORM_WORTH[form]
     told = _what(text, place)
     if told.word and text[place - 1 : place] not in ("(", "[", "{"):
@@ -207,7 +207,7 @@ def _coded(text: str, place: int, end: int, form: str) -> Iterator[Exact]:
 
 
 def _goes_on(text: str, place: int) -> bool:
-    """True where only the rest of a word stands at a place."""
+    """Return True where a place is inside a word."""
     before = text[place - 1] if place else " "
     return before in forms.WITHIN or (before.isascii() and before.isalnum())
 
@@ -224,7 +224,7 @@ def _dates(text: str) -> Iterator[Exact]:
 
 
 def _amounts(text: str) -> Iterator[Exact]:
-    """Numbers with the words before them that say what they are of; a bare one is worth nothing."""
+    """Yield numbers with the words before them that name them; a bare number is worth nothing."""
     for match in islice(forms.MUCH.finditer(text), MAX_WORDS):
         place = match.start()
         money = forms.MONEY.search(text, max(place - 2, 0), place)
@@ -265,7 +265,7 @@ def _unspaced_worth(what: str, unit: str) -> float:
 
 
 def _what(text: str, place: int) -> _Label:
-    """The words before a place that say what stands there: at most two, and what links them to it."""
+    """Return the words before a place that name the value there: at most two, and the link between."""
     floor = max(text.rfind("\n", 0, place) + 1, place - _LEFT)
     left = text[floor:place]
     unspaced = forms.HAN_WORD.search(left)
@@ -292,14 +292,14 @@ def _what(text: str, place: int) -> _Label:
 
 
 def _is_number(words: list[re.Match[str]], number: int, bare: str) -> bool:
-    """True where a word is part of a range: another number, or its unit."""
+    """Return True where a word is part of a range: another number, or its unit."""
     if forms.NUMERIC.fullmatch(bare):
         return True
     return bool(number and forms.IS_UNIT.fullmatch(bare) and forms.NUMERIC.fullmatch(words[number - 1].group()))
 
 
 def _is_end(word: str, bare: str, is_link: bool, told: int) -> bool:
-    """True where the words that name a number begin behind this word."""
+    """Return True where the words that name a number begin behind this word."""
     if told and (is_link or told == MOST_WORDS or word.endswith(":")):
         return True
     is_word = is_link or any(sign.isalnum() for sign in bare)

@@ -1,4 +1,4 @@
-"""Choose the segments of a weighed text that fit a number of tokens: the best one, or several in their order.
+"""Chooses the segments of a weighed text that fit a number of tokens: the best one, or several in their order.
 
 A segment that does not fit ends early, with an ellipsis. No word is added.
 """
@@ -13,17 +13,17 @@ from mcp_memory.domain.text.salience import Weighed, overlap
 from mcp_memory.domain.text.segments import EMOJI, PROSE, Segment, SegmentRole
 
 MAX_SENTENCE_TOKENS = 60
-"""A longer one does not enter an excerpt, so that others find room."""
+"""A longer sentence does not enter an excerpt, so that others find room."""
 MAX_TRIED = 24
-"""Segments that are counted for one excerpt, the best."""
+"""Segments to count for one excerpt, best first."""
 MIN_ROOM = 6
-"""Tokens: for less, no further segment is looked for."""
+"""Tokens: stop looking for segments when fewer are left."""
 REPEATED = 0.7
-"""A segment is left out when others have said this share of its words."""
+"""A segment is left out when the others already hold this share of its words."""
 MIN_WORTH = 0.3
-"""What is worth less says nothing: a greeting, a rule."""
+"""The least worth of a segment with content; greetings and rules are below it."""
 MAX_COUNTED = 40
-"""Characters for each token of a limit: a longer text is not counted, it does not fit."""
+"""Characters for each token of a limit: a longer text does not fit and is not counted."""
 
 # "It works." and "It works.)" end by themselves, "Postgres 16" does not.
 _CLOSED = re.compile(rf"[.!?:;,。！？：；…{EMOJI}][\"'”’)\]]*$")
@@ -37,7 +37,7 @@ _LINE_OPENER = re.compile(
 )
 # "…, but never to write", "… apart from billing", "… cannot be deleted", "不要 …"
 _DENIAL = re.compile(rf"(?<![a-z])(?:{DENIALS}|{ABSENCES}|{EXCEPTIONS})(?![a-z])|{LIMITS_UNSPACED}", re.IGNORECASE)
-# A reason may deny what it likes: "…, because it is not fast" leaves what is said before it as it is.
+# A reason may contain denials: "…, because it is not fast" leaves the words before it unchanged.
 _REASON = re.compile(r"[,;]?\s(?:because|since|due to|so that|in order to|(?:even )?though|although)\s")
 # Where a clause begins, "… on Fridays, | but never …", and where it ends, "… never on Fridays |, as …".
 _CLAUSE_START = re.compile(
@@ -46,9 +46,9 @@ _CLAUSE_START = re.compile(
 )
 _CLAUSE_END = re.compile(r"[,;:，；：](?=\s|[^\s\x00-\x7f])|\s[-–—(]\s?|(?<=[、。])")
 MAX_SENTENCE = 600
-"""Characters: no denial is looked for in a longer one, which is no sentence."""
+"""Characters: a longer segment is no sentence and is not searched for denials."""
 MAX_STARTS = 6
-"""Beginnings of clauses before a denial from which a sentence may be told."""
+"""Clause beginnings before a denial from which the ending may start."""
 
 Count: TypeAlias = Callable[[str], int]
 Truncate: TypeAlias = Callable[[str, int], str]
@@ -56,28 +56,28 @@ Truncate: TypeAlias = Callable[[str, int], str]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Counts the tokens of texts, no more often than it must, and cuts them."""
+    """Counts the tokens of texts, no more often than needed, and cuts them."""
 
     count: Count
     truncate: Truncate
 
     def holds(self, text: str, limit: int) -> bool:
-        """True for a text of at most so many tokens. A token is at least one byte, a character at most four."""
+        """Return True for a text of at most `limit` tokens. A token is at least one byte, a character at most four."""
         if len(text) * 4 <= limit or (len(text) <= limit and text.isascii()):
             return True
         return len(text) <= limit * MAX_COUNTED and self.count(text) <= limit
 
     def whole(self, segment: Segment, limit: int) -> str | None:
-        """The segment, a line of output without its time or place where it must be; None where it does not fit."""
+        """Return the segment, an output line without its time or place if that helps; None where it does not fit."""
         if self.holds(segment.text, limit):
             return segment.text
         line = "" if segment.role in PROSE else _LINE_OPENER.sub("", segment.text, count=1)
         return line if line and self.holds(line, limit) else None
 
     def cut(self, segment: Segment, limit: int) -> str:
-        """The segment as far as it fits, an ellipsis behind it.
+        """Return as much of the segment as fits, with an ellipsis behind it.
 
-        Where a denial of a sentence would be lost so, its clause stands behind the ellipsis.
+        Where that would drop a sentence's denial, the denial's clause follows the ellipsis.
         """
         if segment.role not in PROSE:
             return self._begun(_LINE_OPENER.sub("", segment.text, count=1) or segment.text, limit)
@@ -85,7 +85,7 @@ class Room:
         return (self._with_denial(text, limit) if len(text) <= MAX_SENTENCE else "") or self._begun(text, limit)
 
     def _begun(self, text: str, limit: int, end: str = "…") -> str:
-        """The longest beginning that ends with a word, else at any character; at most `limit` tokens with its end."""
+        """Return the longest beginning that ends with a word, else any character; at most `limit` tokens with `end`."""
         head = self.truncate(text[: limit * MAX_COUNTED], limit - self.count(end))
         word = head.rfind(" ")
         while True:
@@ -96,10 +96,10 @@ class Room:
             word = head.rfind(" ")
 
     def _with_denial(self, text: str, limit: int) -> str:
-        """The beginning, an ellipsis and the clause of a denial that the beginning drops; "" where it drops none.
+        """Return the beginning, an ellipsis and the denial's clause that the beginning drops; "" where it drops none.
 
-        "Use the database for all of the manual tests, but never write to it." → "Use the database … but never write to
-        it."
+        "Use the database for all of the manual tests, but never write to it." → "Use the database … but never write
+        to it."
         """
         reason = _REASON.search(text)
         said = text[: reason.start()] if reason else text
@@ -115,7 +115,7 @@ class Room:
 
 
 def point(ranked: Sequence[Weighed], limit: int, room: Room) -> str:
-    """The segment worth most, cut where it must be, and what still fits behind it; one line."""
+    """Return the segment worth most, cut if needed, and any following text that still fits; one line."""
     best = max(ranked, key=lambda each: each.worth)
     whole = room.whole(best.segment, limit)
     if whole is None:
@@ -124,7 +124,7 @@ def point(ranked: Sequence[Weighed], limit: int, room: Room) -> str:
 
 
 def excerpt(ranked: Sequence[Weighed], limit: int, room: Room) -> str:
-    """The segments worth most in the order of the text, nothing said twice; an ellipsis stands for what is left out."""
+    """Return the segments worth most in the order of the text, without repeats; an ellipsis marks each omission."""
     chosen: dict[int, str] = {}
     said: set[str] = set()
     left = limit - 1
@@ -149,7 +149,7 @@ def excerpt(ranked: Sequence[Weighed], limit: int, room: Room) -> str:
 
 
 def _with_more(first: Weighed, ranked: Sequence[Weighed], limit: int, room: Room) -> str:
-    """The point, and the segments after it as far as they fit and say something new."""
+    """Return the point and the segments after it, as far as they fit and add something new."""
     text, said, last = first.segment.text, set(first.words), first
     for each in ranked[first.place + 1 : first.place + 4]:
         is_worth = each.segment.role in ("pair", "file", "frame") or each.worth > 1
@@ -176,7 +176,7 @@ def _joined(chosen: dict[int, str], ranked: Sequence[Weighed]) -> str:
 
 
 def _glue(segment: Segment) -> str:
-    """Return the signs between a segment and the next: the break of a line was all that ended an item."""
+    """Return the signs between a segment and the next: an item may have ended only with its line."""
     if _CLOSED.search(segment.text):
         return "" if _UNSPACED_STOP.search(segment.text) else " "
     return _GLUE.get(segment.role, "; ")

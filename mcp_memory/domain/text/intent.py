@@ -1,6 +1,6 @@
-"""Tells from a query's words alone what it wants: its intent, and the strategy that `auto` picks for it.
+"""Derives a query's intent from its words alone, and the strategy that `auto` picks for it.
 
-By rules of English words (`intent_rules`): no model, nothing learnt. Knows nothing of how a strategy works.
+Uses rules of English words (`IntentRule`): no model, nothing learnt. Independent of the strategies' content.
 """
 
 import re
@@ -22,23 +22,23 @@ INFORMING = ("explain", "explanation", "tell me", "show me")
 ASKING = frozenset(
     "how what when where which who whom whose why is are was were do does did can could have has".split()
 )
-"""A query that begins with one of these asks something, with or without its question mark."""
+"""A query that begins with one of these is a question, with or without its question mark."""
 REQUESTING = frozenset({"can you", "could you", "will you", "would you"})
-"""These tell to do something, in the form of a question."""
+"""These openings request something in the form of a question."""
 
 TURN_WORDS = frozenset(
     """again ahead bye carry clear continue correct else exactly fine first forget forgot go good great hello hey hi
     hmm last like lot mean meant more next nice no nope ok okay on one ones perfect right said same say second
     something sorry sound sounds stop sure thank thanks thing third true try undo wait wrong yeah yep yes""".split()
 )
-"""A turn of these and of stop words alone names no subject: it has that from the turn before."""
+"""A turn of only these and stop words names no subject: the turn before gives it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntentRule:
     """A rule for a strategy: one of the cues, or a word of `beside` in the same query as one of `words`.
 
-    told: it holds only for what tells to do something, not for what asks: "Write a post" against "Who wrote the post?"
+    told: the rule applies only to requests, not to questions: "Write a post" against "Who wrote the post?"
     """
 
     strategy: str
@@ -162,25 +162,25 @@ RULES = (
         ),
     ),
 )  # fmt: skip
-"""In order: a query gets the strategy of the first that holds."""
+"""In order: a query gets the strategy of the first rule that matches."""
 
 
 Intent = Literal["fix", "explain", "question", "action", "other"]
 
 _READ_CHARACTERS = 500
-"""A request says at its beginning what it wants; what is pasted behind that may be anything."""
+"""Characters read: a request states its aim at the beginning; pasted text may follow."""
 _GAP = 6
-"""At most so many words stand where a cue has `*`."""
+"""Most words that a cue's `*` matches."""
 _SHORT = 12
-"""In more words than these an "or" is rarely what is asked."""
+"""Most words of a query in which an "or" is likely the question."""
 _LONG = 7
-"""A word of so many letters is told from others even when misspelt."""
+"""A word with this many letters is recognised even when misspelt."""
 _QUESTION_MARK = re.compile(r"[?？؟](?!\w)")
-"""Not the one inside an address."""
+"""A question mark, but not one inside an address: "Which port?", not "/search?q=1"."""
 _CODE_NAME = re.compile(
     r"\w_\w|\w\(\)|(?<!\w)--\w|\b[a-z]+[A-Z]|\w\.(?:c|cpp|cs|go|java|js|kt|php|py|rb|rs|sh|sql|swift|ts)\b"
 )
-"""A name as code has it: snake_case, call(), --option, camelCase, file.py."""
+"""A name written as code: snake_case, call(), --option, camelCase, file.py."""
 _EVENT_TYPES: Mapping[Intent, tuple[str, ...]] = {
     "fix": ("error", "command", "write"),
     "explain": ("read", "write"),
@@ -191,7 +191,7 @@ _EVENT_TYPES: Mapping[Intent, tuple[str, ...]] = {
 
 
 def intent_of(query: str) -> Intent:
-    """Return what is wanted, by whole words in any inflection: fix before explain before question before action.
+    """Return the query's intent, by whole words in any inflection: fix before explain before question before action.
 
     `other` is a query without words.
     """
@@ -206,15 +206,15 @@ def intent_of(query: str) -> Intent:
 
 
 def event_types_first(intent: Intent) -> tuple[str, ...]:
-    """The types of events that matter most to such a query, the first one most; empty where all matter alike."""
+    """Return the event types that matter most to such a query, most important first; empty where all matter alike."""
     return _EVENT_TYPES[intent]
 
 
 def pick_strategy(query: str) -> tuple[str, str]:
-    """The strategy for the query, and why, in a few words.
+    """Return the strategy for the query, and the reason in a few words.
 
     `recent` for a turn of a conversation, `important` for a question of direction, a way of working where the query
-    shows one, `question` for what else asks something, `balanced` otherwise.
+    shows one, `question` for any other question, `balanced` otherwise.
     """
     query = query[:_READ_CHARACTERS]
     words = stems([_respelt(word) for word in split_words(query)])
@@ -224,7 +224,7 @@ def pick_strategy(query: str) -> tuple[str, str]:
         return "recent", "it names no subject of its own"
     asks = words[0] in ASKING or _QUESTION_MARK.search(query) is not None
     tells = not asks or " ".join(words[:2]) in REQUESTING
-    # A name as code has it stands for the word.
+    # A code name counts as the word "code".
     for_rules = [*words, "code"] if _CODE_NAME.search(query) else words
     for rule in RULES:
         if (tells or not rule.told) and (reason := _reason(rule, for_rules)):
@@ -237,7 +237,7 @@ def pick_strategy(query: str) -> tuple[str, str]:
 
 
 def _reason(rule: IntentRule, words: Sequence[str]) -> str | None:
-    """Return why the rule holds, or None where it does not."""
+    """Return the reason where the rule matches, else None."""
     if cue := _cue(words, rule.cues):
         return f'{rule.reason} ("{cue.replace("*", "…")}")'
     together = not _stems(rule.words).isdisjoint(words) and not _stems(rule.beside).isdisjoint(words)
@@ -245,7 +245,7 @@ def _reason(rule: IntentRule, words: Sequence[str]) -> str | None:
 
 
 def _respelt(word: str) -> str:
-    """The word of a cue that this one differs from by a slip of the finger, if there is one."""
+    """Return the cue word that this one is a typing error of, or the word itself."""
     written = word.lower()
     if len(written) < _LONG or written in _long_words():
         return word
@@ -253,7 +253,7 @@ def _respelt(word: str) -> str:
 
 
 def _is_slip(written: str, meant: str) -> bool:
-    """True where two neighbours changed places, or one letter is missing or too many, but not the first."""
+    """Return True where two neighbours are swapped, or one letter is missing or extra, but not the first."""
     short, long = sorted((written, meant), key=len)
     if written[0] != meant[0] or len(long) - len(short) > 1:
         return False
@@ -265,20 +265,20 @@ def _is_slip(written: str, meant: str) -> bool:
 
 @cache
 def _long_words() -> tuple[str, ...]:
-    """The words of all cues that are long enough to be known in spite of a slip, in order of the alphabet."""
+    """Return the words of all cues that are long enough to recognise despite a typing error, in alphabetical order."""
     cues = (cue for rule in RULES for cue in (*rule.cues, *rule.words, *rule.beside))
     return tuple(sorted({word for cue in cues for word in cue.split() if len(word) >= _LONG}))
 
 
 def _cue(words: Sequence[str], cues: tuple[str, ...]) -> str | None:
-    """The first of the cues that stands among the words."""
+    """Return the first of the cues that occurs among the words."""
     there, row = set(words), f" {' '.join(words)} "
     return next((cue for first, pattern, cue in _patterns(cues) if first in there and pattern.search(row)), None)
 
 
 @cache
 def _patterns(cues: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str], str], ...]:
-    """For each cue the stem it begins with, what to search for, and itself."""
+    """Return for each cue its first stem, its pattern, and the cue itself."""
     found: list[tuple[str, re.Pattern[str], str]] = []
     for cue in cues:
         parts = [" ".join(index_terms(part)) for part in cue.split("*")]

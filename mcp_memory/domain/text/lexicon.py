@@ -1,7 +1,7 @@
-"""Words and signs by which texts are read, as data: English first, then Chinese and Japanese, some German.
+"""Lists the words and signs used to read texts, as data: English first, then Chinese and Japanese, some German.
 
-Strings are alternatives for a pattern: `(?:{HEDGES})|{HEDGES_UNSPACED}`. The module that reads decides which
-of them matter, and where in a sentence: `segments` for its end, `salience` for its worth, `statements` for its claim.
+Strings are alternatives for a pattern: `(?:{HEDGES})|{HEDGES_UNSPACED}`. Each reading module decides which of them
+matter, and where in a sentence: `segments` for its end, `salience` for its worth, `statements` for its claim.
 """
 
 UNSPACED = (
@@ -11,7 +11,7 @@ UNSPACED = (
 
 QUESTION_SIGNS = ("?", "？")
 COLONS = (":", "：")
-"""How what announces something ends: a heading, a label, "Next steps:"."""
+"""Ends of a heading, a label, or "Next steps:"."""
 
 STOP_WORDS = frozenset(
     """a about after all also am an and any are as at be because been before being between both but by can could did do
@@ -21,10 +21,11 @@ STOP_WORDS = frozenset(
     was we were what when where which while who whom whose why will with would you your
     aren couldn d didn doesn don isn ll m s shouldn t ve wasn wouldn""".split()
 )
-"""Words that tell nothing of what is asked; the last line is what an apostrophe leaves of I'm, don't and others."""
+"""Words that do not help to find a query's subject; the last line holds fragments of contractions such as I'm,
+don't."""
 
 STOP_CHARACTERS = frozenset("的了是在吗呢吧么什哪谁怎我你他她它们这那就都也很を")
-"""The like of unspaced scripts: pairs of characters that hold one of these are no words of what is asked."""
+"""Stop characters of unspaced scripts: a pair of characters that holds one is no query word."""
 
 HEDGES = (
     "maybe|perhaps|might|possibly|probably|apparently|hopefully|likely|unclear|not sure|seems?|looks like|wonder(?:ed)?"
@@ -36,9 +37,9 @@ DENIALS = (
     "not|never|cannot|hardly|neither|nor|[a-z]+n['’]t"
     "|(?:do|does|did|ca|could|wo|would|is|are|was|were|should|must|need|has|have|had)nt"
 )
-"""What turns round the verb behind it: "did not help", "wasnt decided"."""
+"""Negations of the verb behind them: "did not help", "wasnt decided"."""
 ABSENCES = "no|none|nobody|nothing"
-"""What turns round the noun behind it: "no errors", "nobody decided"."""
+"""Negations of the noun behind them: "no errors", "nobody decided"."""
 DENIALS_UNSPACED = "[没沒未尚]"
 CONDITIONS = "if|unless|until|whether"
 CONDITIONS_UNSPACED = "如果|是否|もし"
@@ -47,13 +48,13 @@ EXCEPTIONS = (
     "|skip(?:s|ped|ping)?|save for|(?:apart|aside) from|other than|omit(?:s|ted|ting)?"
 )
 LIMITS_UNSPACED = "[不没無无非未别勿莫禁]|除了|只|ない|ません|だけ|しか"
-"""Denials and exceptions, wherever they stand."""
+"""Denials and exceptions, in any position."""
 
 LEANING = (
     "it|its|this|that|these|those|there|he|she|they|his|her|their|which|but|so|and|then|also|however|otherwise"
     "|for example|for instance"
 )
-"""How a sentence begins that leans on the one before it."""
+"""Openings of a sentence that depends on the one before it."""
 LEANING_UNSPACED = "这|那|它|他|她|但"
 
 MONTHS = (
@@ -62,7 +63,7 @@ MONTHS = (
 )
 """English and German, long and short."""
 ABBREVIATIONS = "e\\.g|i\\.e|cf|vs|ca|approx|Dr|Mr|Mrs|Ms|St|Nr|No"
-"""Words whose full stop ends no sentence."""
+"""Abbreviations with a full stop that ends no sentence."""
 
 NAME_CONNECTORS = frozenset("da de del der di du la le of van von".split())
 PERSONAL_TITLES = frozenset("dr mr mrs ms prof".split())
@@ -110,13 +111,13 @@ OPENERS = frozenset(
     whoever win wind wine winter without women wonderful wood words work wow write yay yeah yep yes yet yikes yoga
     yup""".split()
 )
-"""Words that open sentences, and common nouns that stand there without an article: no names in that place."""
+"""Words that open sentences, and common nouns without an article in that position: no names there."""
 
 VERBS_BEHIND_NAMES = frozenset(
     """bought built came can can't chose could did didn't does doesn't found gave got had has is isn't kept left made
     may met might must ran said should told took was wasn't went will won't would wrote""".split()
 )
-"""What follows a name that begins a sentence; so do words in -s or -ed ("Postgres listens")."""
+"""Words after a name that begins a sentence; words in -s or -ed count too ("Postgres listens")."""
 
 GERMAN = frozenset("auch auf das dem den der die ein eine einen für ich ist mit nicht sich und von wir zu".split())
-"""German capitalises every noun, so that capitals say nothing there."""
+"""German function words: German capitalises every noun, so capitals mark no names there."""

@@ -1,8 +1,8 @@
-"""Folds a text to what it looks like in plain lower-case ASCII, so that a disguised word is found by its plain form.
+"""Folds a text to its look in plain lower-case ASCII, so that a disguised word is found by its plain form.
 
-Nobody reads a folded text: it is compared with, and what is shown keeps its characters. No library is used: the data
-of those that know every look-alike of Unicode weighs more than all of this server, and they are hardly kept up; the
-characters' own names tell nearly all of the Latin ones, and these tables hold the rest of what our words are made of.
+A folded text is only for comparison; the shown text keeps its characters. No library is used: the data of those that
+know every look-alike of Unicode is larger than this whole server, and they are hardly maintained. The characters'
+own names cover nearly all of the Latin ones, and these tables hold the rest of the letters in our words.
 """
 
 import html
@@ -42,14 +42,14 @@ _LETTERS = {
     }.items()
     for shape in shapes
 } | dict(zip("ηνωгпр", "nvwrnp", strict=True))  # fmt: skip
-"""Shapes of letters in other scripts, by what they look like and not by how they sound; a capital stands beside its
-small letter where the two look different. What folds by its name or by NFKC is not here."""
+"""Letters of other scripts, by their look and not their sound; a capital is listed beside its small letter where the
+two look different. Letters that fold by name or by NFKC are not here."""
 _SIGNS = {
     sign: plain
     for plain, signs in {
         "<": "‹«〈⟨《⟪≪⋘⪡˂ᐸ❬❮❰⧼⋖◁◀⮜⏴𝈶〈⦑⦓≺⊰⟮ᚲ⩹⪦",
         ">": "𝈷𖼿›»〉⟩》⟫≫⋙⪢˃ᐳ❭❯❱⧽⋗▷▶⮞⏵〉⦒⦔≻⊱→⇒⟶➔➜",
-        # What looks like a backslash escapes nothing.
+        # A sign that looks like a backslash escapes nothing.
         "/": "᜵⁁𝈺㇓Ⳇⳇ⁄∕╱⟋⧸⫽丿〳ノ⼃＼﹨∖⧵⧹╲⟍",
         "#": "♯⌗⋕⧣⯐ⵌ𝄪井⼶",
         "-": "Ⲻⲻ‐‑‒–—―−⁃˗➖─━╌┄ー一ㅡ⸺⸻𐆑⎯⏤˭᠆־",
@@ -72,12 +72,14 @@ _NAMED = re.compile(
     r"(?:.{0,40}\b)?(?:LATIN|REGIONAL INDICATOR)\b.{0,40}\bLETTER (?:SMALL CAPITAL )?(?:[A-Z-]{2,20} ){0,4}"
     r"(?P<letter>[A-Z])(?: WITH .{0,60})?"
 )
+# "PARENTHESIZED LATIN SMALL LETTER A"
 _ENCLOSED = re.compile(r"PARENTHESIZED LATIN .* LETTER (?P<letter>[A-Z])")
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
     "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Code points that show as nothing by themselves (Default_Ignorable_Code_Point)."""
+"""Invisible code points (Default_Ignorable_Code_Point)."""
+# "é", a tab
 _ODD_SPACE = re.compile(r"[^\x20-\x7e\n]")
 _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _DROPPED = frozenset({"Mn", "Me", "Cf", "Cc"})
@@ -92,16 +94,17 @@ _ENCODING_SIGNS = ("&", "\\", "%")
 _NARROW = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F) if chr(wide) != "＼"} | dict(
     zip(map(ord, "﹟﹠﹔﹪"), map(ord, "#&;%"), strict=True)
 )
-"""Wide forms of ASCII, as `＆＃６０；`: what is spelled with them reads as an entity as well.
+"""Wide forms of ASCII, as `＆＃６０；`: a reference spelled with them reads as an entity as well.
 
-Not the backslash: what looks like one escapes nothing."""
+Not the backslash: a sign that only looks like one escapes nothing.
+"""
 MOST_LAYERS = 4
-"""An entity may be written with entities; nobody reads through more than a few."""
+"""Layers of entities inside entities to decode; nobody reads through more than a few."""
 _KNOWN_AT_MOST = 20_000
 
 
 class _Folds(dict[int, str]):
-    """A map of code points to what they fold to, for `str.translate`; each is found out when first met."""
+    """A map of code points to their folded form, for `str.translate`; each is computed when first met."""
 
     def __missing__(self, code: int) -> str:
         if len(self) >= _KNOWN_AT_MOST:
@@ -111,35 +114,35 @@ class _Folds(dict[int, str]):
 
 
 OPENING = "<[(*_"
-"""Signs without which nothing in one line reads as ours, written plainly or encoded."""
+"""Signs that begin everything in one line that reads as ours, written plainly or encoded."""
 _OPENS = re.compile(
     f"[{re.escape(OPENING)}&%\\\\{''.join(re.escape(sign) for sign, plain in _SIGNS.items() if plain in OPENING)}"
-    # Compatibility forms of them: NFKC tells what each is, and one search is a tenth of the work.
+    # Their compatibility forms: NFKC identifies each, and one search is a tenth of the work.
     "\u013f\u0140\u0387\u207d\u208d\u226e\u2280\u2329\u2474-\u2487\u3200-\u3243\ufe13-\ufe6b\uff05-\uff3f\uff5f\uff62\uffed"
     "\U0001f110-\U0001f12a\U0001f240-\U0001f248]"
 )
 
 
 def may_open(text: str) -> bool:
-    """True where the text holds a sign of `OPENING`, whatever it is disguised as; rarely true of prose."""
+    """Return True where the text holds a sign of `OPENING`, in any disguise; rarely true of prose."""
     return _OPENS.search(text) is not None
 
 
 def folded(text: str) -> str:
-    """Fold a text to what it looks like: look-alikes, capitals and compatibility forms, without marks and unseen signs.
+    """Fold a text to its look: look-alikes, capitals and compatibility forms, without marks and invisible signs.
 
-    Escapes stay as they are. Takes time linear in the length of the text.
+    Escapes stay unchanged. Takes time linear in the length of the text.
     """
     return text.lower() if _is_plain(text) else text.translate(_FOLDS)
 
 
 def _is_plain(text: str) -> bool:
-    """True where every character folds to one, itself in lower case."""
+    """Return True where every character folds to one, itself in lower case."""
     return text.isascii() and not _ODD_SPACE.search(text)
 
 
 def decoded(text: str) -> str:
-    """The text with entities and escapes replaced by what they stand for, as deep as anybody would read them."""
+    """Return the text with entities and escapes decoded, as deep as anybody would read them."""
     text = _narrowed(text)
     for _ in range(MOST_LAYERS):
         if not any(sign in text for sign in _ENCODING_SIGNS) or not _ENCODED.search(text):
@@ -149,9 +152,9 @@ def decoded(text: str) -> str:
 
 
 def origins(text: str) -> Sequence[tuple[int, int]] | None:
-    """For each character of `folded(decoded(text))` where what it stands for begins and ends in the text.
+    """Return, for each character of `folded(decoded(text))`, the start and end of its source in the text.
 
-    None where each stands for the character in its own place, as in nearly every text.
+    None where each comes from the character in its own place, as in nearly every text.
     """
     layer, spans = _narrowed(text), None
     for _ in range(MOST_LAYERS):
@@ -166,12 +169,12 @@ def origins(text: str) -> Sequence[tuple[int, int]] | None:
 
 
 def _narrowed(text: str) -> str:
-    """The text with wide forms of ASCII as ASCII, character for character."""
+    """Return the text with wide forms of ASCII as ASCII, character for character."""
     return text if text.isascii() else text.translate(_NARROW)
 
 
 def _peeled(layer: str, spans: Sequence[tuple[int, int]]) -> tuple[str, Sequence[tuple[int, int]]]:
-    """The text with one layer of encoding taken off, and the spans of its characters."""
+    """Return the text with one layer of encoding removed, and the spans of its characters."""
     parts, kept, end = list[str](), list[tuple[int, int]](), 0
     for match in _ENCODED.finditer(layer):
         plain = _decode(match)
@@ -198,7 +201,7 @@ def _fold(character: str) -> str:
 
 
 def _fold_part(part: str) -> str:
-    """One character of a compatibility decomposition."""
+    """Fold one character of a compatibility decomposition."""
     if part.isspace():
         return "\n" if part in _BREAKS else " "
     if unicodedata.category(part) in _DROPPED or _INVISIBLE.match(part):

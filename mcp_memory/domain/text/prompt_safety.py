@@ -1,8 +1,8 @@
-"""Keeps stored texts data: none of them closes the fence of a context, or has a part that reads as one of ours.
+"""Keeps stored texts data: no text closes the fence of a context, or contains a part that reads as one of ours.
 
-What a text looks like is told of its folded form (`look_alikes`); what is shown keeps its own characters, and gets a
-backslash before what would be taken for ours. Characters that show as nothing, or turn the direction of what follows,
-are taken out or spelled out.
+The folded form of a text (`look_alikes`) shows its look. The shown text keeps its own characters, and gets a
+backslash before each part that reads as ours. Invisible characters, and those that turn the direction of the text,
+are removed or spelled out.
 """
 
 import hashlib
@@ -16,56 +16,60 @@ from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.look_alikes import decoded, folded, may_open, origins
 
 LINE_CHARACTERS = 160
-"""A stored name, path or value within a line of ours is cut to this much."""
+"""Characters of a stored name, path or value within a line of ours; the rest is cut."""
 CONTEXT_TITLES = (
     "Identity", "Active Constraints", "Current Approach", "Task", "Current Focus", "Relevant Past Decisions",
     "Known Information", "Procedure", "Applicable Patterns", "Known Entities", "Relationships", "Relevant Content",
     "Past Experience", "Recent Activity", "Additional Context", "Note",
 )  # fmt: skip
-"""Headings of ours, which look like headings even where no space follows the sign."""
+"""Headings of ours, which look like headings even without a space after the sign."""
 LABELS = ("TOOL OUTPUT ARCHIVED", "CONTEXT SUMMARY", "SUMMARIZED", "GOAL BATCH")
-"""How what stands for compacted messages begins, in brackets."""
+"""Labels, in brackets, that open the replacements of compacted messages."""
 
 MOST_ROUNDS = 8
-"""Two are enough for what people write; this bounds the work for what is made to need more."""
+"""Rounds of escaping. Two are enough for human texts; this bounds the work for a hostile one."""
 _SAME = {"i": "[il1|!]", "l": "[il1|!]", "o": "[o0]", "m": "(?:m|rn)", "w": "(?:w|vv)", " ": r"\s{0,3}"}
 
 
 def _spelled(words: str) -> str:
-    """A pattern for words of ours in folded text, where "rn" looks like "m", and "1" like "l"."""
+    """Return a pattern for words of ours in folded text, where "rn" looks like "m", and "1" like "l"."""
     return "".join(_SAME.get(letter, letter) for letter in words.lower())
 
 
+# e.g. "</memory-context>", "< memory context"
 _FENCE = re.compile(rf"<[\s/\\]*+{_spelled('memory')}[-_.*\s]{{0,20}}{_spelled('context')}")
 _MARKED = re.compile(rf"(?P<marks>\*[ ]?\*|_[ ]?_)\s{{0,3}}(?:{_spelled('block')}|{_spelled('warn')})\s{{0,3}}[:*_]")
-"""`**BLOCK:**` and `**WARN:**`, at the beginning of a constraint."""
+"""Labels `**BLOCK:**` and `**WARN:**`, at the beginning of a constraint."""
 _ITEM_LABEL = re.compile(
     r"\[\s{0,20}r[0-9a-z]{6,24}\s{1,20}[a-z_]{3,20}\s{1,20}[\doil]{4}-"  # [r000017 decision 2026-03-03]
     rf"|\[\s{{0,3}}(?:{'|'.join(map(_spelled, LABELS))})"
 )
 _AUTHOR = re.compile(r"[(\[](?=\s{0,3}by\s[^()\[\]\n]{1,80}[)\]][^\S\n]*$)", re.MULTILINE)
-"""`(by NAME)` at the end of a line."""
+"""The author `(by NAME)` at the end of a line."""
 _INSIDE = r"(?:[ >]++|[-+](?=[ >#\[*])|\*(?=[ >#\[])|\d{1,9}+[.)](?=[ >]))*+"
-"""Quotes and lists that a line begins in: `> - 1. `."""
+"""Quotes and lists that enclose the beginning of a line: `> - 1. `."""
 _BEGINNING = re.compile(
     rf"^(?:{_INSIDE}(?:"
     rf"\#{{1,6}}(?:[ ]|$|[*_`~]{{0,3}}(?:{'|'.join(map(_spelled, CONTEXT_TITLES))})\b)"  # ## Identity
     r"|\[\s{0,3}(?:[rt][0-9a-z]{6}|[\doil]{4}-[\doil]{2}))"  # [r000017 …], [2026-03-03 12:00] Read:
-    r"|[ >]*+(?:=[= ]*+|-[- ]*+)$"  # What underlines a heading.
+    r"|[ >]*+(?:=[= ]*+|-[- ]*+)$"  # The underline of a heading.
     r"|[ >]*+(?:\d{1,9}+[.)][ >]++)?[-*+][ ]*+(?:[-*+>][ ]++)*+"
     # - [r000017], - **person**: Ada, - now [t000004]: goal, - Ada --[leads]--> Babbage
     r"(?:\[|\*[ ]?\*|\*(?=[^*\n]{1,60}\*[ ]?\*)|__|[^\[\n]{0,60}\[\s{0,3}t[0-9a-z]{6}"
     r"|[^\n]*?-[ ]?\[[^\[\]\n]{1,60}\][ ]?-++[ ]?>))",
     re.MULTILINE,
 )
+# e.g. "```py", "> ~~~"
 _CODE = re.compile(r"[ >]*(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)")
 
+# e.g. "[r000017", or any "[" that opens a line
 _ID_BRACKET = re.compile(r"^\[|\[(?=\s*[rt][0-9a-z]{6})")
 _PLAIN_SIGNS = re.compile(r"[<&\\%\[*_(]")
-"""What none of the above goes without, in one line of ASCII."""
+"""Signs of which each pattern above needs at least one, in one line of ASCII."""
+# e.g. "\u202e", which turns the text after it
 _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _OVERRIDE = re.compile("\u202e([^\u202a-\u202e\u2066-\u2069\n]*)")
-"""What a right-to-left override shows backwards; a browser turns brackets round as well, other programs do not."""
+"""The text that a right-to-left override shows backwards. A browser mirrors brackets as well, other programs do not."""
 _MIRRORS: tuple[dict[int, int], ...] = ({}, str.maketrans("()[]<>{}", ")(][><}{"))
 _SHOWN_AS_SPACE = str.maketrans({"\u2028": "\n", "\u2029": "\n", **dict.fromkeys("\u115f\u1160\u3164\uffa0", " ")})
 """Line breaks, and letters that show as a blank."""
@@ -73,9 +77,9 @@ _ODD = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u2029\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""What `readable` may have to do with; nearly every text has none of it."""
+"""Characters that `readable` may change; nearly every text has none of them."""
 _JOINED = "[^\x00-\u00bf\u2000-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
-"""What may be joined: letters beyond Latin-1, and emoji."""
+"""Characters that a joiner may join: letters beyond Latin-1, and emoji."""
 _UNSEEN = re.compile(
     # A flag of a region is spelled with tags, and ends with one.
     "(?P<flag>\U0001f3f4[\U000e0030-\U000e007a]{1,8}\U000e007f)"
@@ -91,7 +95,7 @@ _KEPT = ("flag", "joiner", "virama", "variant", "keycap")
 
 
 def neutralise(text: str) -> str:
-    """A stored text as data: it cannot close the fence, nor have a line or a label that reads as one of ours.
+    """Return a stored text as data: it cannot close the fence, or contain a line or a label that reads as one of ours.
 
     Takes time linear in the length of the text.
     """
@@ -107,20 +111,20 @@ def neutralise(text: str) -> str:
 
 
 def one_line(text: str, most: int = LINE_CHARACTERS) -> str:
-    """A stored name or value for the middle of a line of ours: no line break, no id in brackets, at most so long."""
+    """Return a stored name or value for the middle of a line: no line break, no id in brackets, at most `most` long."""
     line = " ".join(readable(text[: 4 * most]).split())
     is_whole = len(line) <= most and len(text) <= 4 * most
     return neutralise(_ID_BRACKET.sub(r"\\[", line if is_whole else f"{line[: most - 1].rstrip()}…"))
 
 
 def bold_name(text: str, most: int = LINE_CHARACTERS) -> str:
-    """A stored name for a place in bold: `**BLOCK:**` is none that may stand there."""
+    """Return a stored name for a place in bold, where `**BLOCK:**` must not appear."""
     line = one_line(text, most)
     return f"\\{line}" if _MARKED.match(f"**{folded(line)}:") else line
 
 
 def readable(text: str) -> str:
-    """The text without what shows as nothing, with LF for every line break; what turns directions stays.
+    """Return the text without invisible characters, with LF for every line break; direction marks stay.
 
     Joiners stay where they shape a word or an emoji.
     """
@@ -131,8 +135,8 @@ def readable(text: str) -> str:
 
 
 def _without_imitations(text: str) -> str:
-    """The text with a backslash before each part that reads as one of ours, and fences opened by a bracket instead."""
-    # A part may stand behind another, and read as one of ours only once that is changed.
+    """Return the text with a backslash before each imitation of ours, and a bracket in place of each fence opening."""
+    # An imitation may appear only after a part before it is changed.
     for _ in range(MOST_ROUNDS):
         edits = dict(_edits(folded(decoded(text))))
         if not edits:
@@ -144,13 +148,13 @@ def _without_imitations(text: str) -> str:
             parts += text[rest:start], instead or f"\\{text[start:end]}"
             rest = end
         text = "".join([*parts, text[rest:]])
-    # Whoever nests imitations so deep is shown with every sign that could begin one escaped.
+    # A text that nests imitations deeper than this gets every sign escaped that could begin one.
     escaped = _PLAIN_SIGNS.sub(r"\\\g<0>", text).split("\n")
     return "\n".join(line if line.startswith("\\") else f"\\{line}" for line in escaped)
 
 
 def _edits(plain: str) -> Iterator[tuple[int, str]]:
-    """Places in a folded text, and what is to stand there instead; "" for a backslash before it."""
+    """Yield places in a folded text, each with its replacement; "" for a backslash before it."""
     if "<" in plain:
         yield from ((match.start(), "(") for match in _FENCE.finditer(plain))
     if any(marks in plain for marks in ("**", "* *", "__", "_ _")):
@@ -162,14 +166,14 @@ def _edits(plain: str) -> Iterator[tuple[int, str]]:
         )
     if "by " in plain:
         yield from ((match.start(), "") for match in _AUTHOR.finditer(plain) if not _is_escaped(plain, match.start()))
-    # What begins the first line does not begin a line of the block.
+    # The beginning of the first line does not begin a line of the block.
     if (break_at := plain.find("\n")) >= 0:
         for match in _BEGINNING.finditer(plain, break_at):
             yield match.start() + len(match[0]) - len(match[0].lstrip(" ")), ""
 
 
 def _is_escaped(plain: str, place: int) -> bool:
-    """True where an odd number of backslashes stands before the place: two are one that escapes nothing."""
+    """Return True where an odd number of backslashes precedes the place: two are one that escapes nothing."""
     start = place
     while start and plain[start - 1] == "\\":  # Runs before different places do not overlap, so all are read once.
         start -= 1
@@ -177,7 +181,7 @@ def _is_escaped(plain: str, place: int) -> bool:
 
 
 def _with_turns_spelled_out(text: str) -> str:
-    """The text with names for what turns directions; without them in a line that turned would read as one of ours."""
+    """Return the text with direction marks spelled out, or removed in a line that displayed would read as ours."""
     plain = decoded(text)
     if plain.isascii() or not _TURNING.search(plain):
         return text
@@ -191,7 +195,7 @@ def _with_turns_spelled_out(text: str) -> str:
 
 
 def _as_displayed(line: str, mirror: Mapping[int, int]) -> str:
-    """The line with what stands under a right-to-left override backwards, and its brackets turned round."""
+    """Return the line as displayed: text under a right-to-left override backwards, with its brackets mirrored."""
 
     def backwards(match: re.Match[str]) -> str:
         return match[1][::-1].translate(mirror)
@@ -200,9 +204,9 @@ def _as_displayed(line: str, mirror: Mapping[int, int]) -> str:
 
 
 def _without_open_code(lines: list[str]) -> list[str]:
-    """The lines, with a backslash before the fence of a block of code that nothing closes, and before those after it.
+    """Return the lines, with a backslash before each fence of code from the first unclosed one on.
 
-    It would take in what follows in the context.
+    It would take in the rest of the context.
     """
     plain = folded("\n".join(lines))
     if "```" not in plain and "~~~" not in plain:
@@ -221,24 +225,27 @@ def _without_open_code(lines: list[str]) -> list[str]:
 
 
 NAME_CHARACTERS = 32
-"""Of a longer name so many are shown, with a digest of the whole."""
+"""Characters shown of a longer name, with a digest of the whole."""
+# e.g. "claude-code", "Ada Lovelace"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]| (?=[A-Za-z0-9]))*")
+# e.g. "-4f2a9c"
 _LOOKS_LIKE_A_DIGEST = re.compile(r"-[0-9a-f]{6}")
+# e.g. the "!" in "Ada!"
 _NOT_A_LETTER = re.compile(r"[^\w.@+-]+")
 _TAKEN = frozenset(
     "i me my myself you your yourself self us we owner user human person system developer assistant tool admin root"
     " memory mcp-memory by nobody unknown".split()
 )
-"""Names that would say of a record who vouches for it, rather than which agent stored it."""
+"""Names that would claim who vouches for a record, instead of naming the agent that stored it."""
 
 
 def is_own(record: Record, caller: Caller) -> bool:
-    """True for what the caller's agent stored, and for its person's own, which any agent of that person may store."""
+    """Return True for records of the caller's agent, and of its person, which any agent of that person may store."""
     return record.agent == caller.agent or record.visibility == "user"
 
 
 def author(agent: str, caller: Caller) -> str:
-    """The name to show beside what an agent stored; "" where that is the caller."""
+    """Return the name to show for the agent that stored a record; "" for the caller."""
     return "" if agent == caller.agent else shown_name(agent, beside=caller.agent)
 
 
@@ -248,10 +255,10 @@ def by(name: str) -> str:
 
 
 def shown_name(agent: str, *, beside: str = "") -> str:
-    """An agent's name in at most NAME_CHARACTERS, as it is where it is plain.
+    """Return an agent's name in at most NAME_CHARACTERS, unchanged where it is plain.
 
-    Any other, one that says more than a name, and one that looks like the name `beside` which it stands, ends in a
-    digest, so that no two agents are shown alike.
+    Any other name, a reserved one, and one that looks like the name `beside` it end in a digest, so that no two
+    agents look alike.
     """
     words = set(re.split(r"[ ._@+-]", agent.casefold()))
     is_plain = (
@@ -270,5 +277,5 @@ def _taken_shapes() -> frozenset[str]:
 
 
 def _shape(name: str) -> str:
-    """Return what a name looks like at a glance."""
+    """Return the look of a name at a glance."""
     return folded(name).translate(str.maketrans("1i|0", "lllo")).replace("rn", "m").replace("vv", "w").strip()

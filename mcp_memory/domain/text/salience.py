@@ -1,4 +1,4 @@
-"""Weighs each segment of a text: its worth to somebody who reads only that one. Knows no tokens and no model.
+"""Weighs each segment of a text: its worth to a reader of that segment alone. Independent of tokens and models.
 
 A sum of small bonuses and penalties, in the tradition of Luhn (IBM Journal, 1958) and Edmundson (JACM, 1969): place,
 the text's own frequent words, words that announce a point, names and numbers. Values lie in about [-3, 5].
@@ -19,7 +19,7 @@ _BASE: Mapping[SegmentRole, float] = {
     "frame": 1.4, "command": 0.8, "output": 0.3, "signature": 1.3, "comment": 1.0, "code": -1.0,
 }  # fmt: skip
 TITLE, OPENING = 2.1, 1.0
-"""What it is worth to stand first: as the title, and as the first sentence that is no greeting."""
+"""The worth of the first place: as the title, and as the first sentence that is no greeting."""
 _MAY_OPEN: frozenset[SegmentRole] = frozenset({"sentence", "item", "quote", "comment", "signature", "pair", "row"})
 
 # "don't use x_y" → "don't", "use", "x_y"
@@ -42,7 +42,7 @@ _STRONG = frozenset(
 )
 # "必须先清空缓存"
 _STRONG_UNSPACED = re.compile(r"决定|必须|不要|禁止|原因|结论|修复|決定|決め|必ず|修正|ください")
-"""Of these, the ones that few sentences hold which are not the point."""
+"""Words and stems of `_POINT` that seldom appear away from the point."""
 _DECIDED = frozenset("decided decision agreed choose chose chosen going settled adopt adopted use using picked".split())
 # "决定改用 Redis"
 _DECIDED_UNSPACED = re.compile(r"决定|改用|采用|決定|採用")
@@ -66,7 +66,7 @@ _BOILERPLATE = frozenset(
     """copyright copyrighted licensed unsubscribe cookie cookies confidential lorem warranty mailto noreply authored
     signed-off-by""".split()
 )
-# "This broke the build." → not to be read alone
+# "This broke the build." → not clear without the sentence before
 _LEANS = re.compile(rf"(?:{lexicon.LEANING})\b|{lexicon.LEANING_UNSPACED}|然后|それ|これ|そして|しかし", re.IGNORECASE)
 # "I was trying to export a report"
 _LEAD_UP = re.compile(
@@ -75,7 +75,7 @@ _LEAD_UP = re.compile(
     r"|as you|in this (?:document|note|report|message))\b|.{0,16}(?:について|关于)",
     re.IGNORECASE,
 )
-"""How a story begins."""
+"""Openings of a story."""
 # "Root cause: a missing lock"
 _ANNOUNCED = re.compile(
     r"(?:decisions?|decided|conclusion|results?|root cause|cause|fix|solution|action|important|warning|lesson)"
@@ -110,7 +110,7 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of a segment: all in lower case, those that carry content, and how many name something exact."""
+    """The words of a segment: all in lower case, the content words, and the number of exact names."""
 
     all: frozenset[str]
     content: frozenset[str]
@@ -118,7 +118,7 @@ class _Words:
 
 
 def weighed(segments: Sequence[Segment], kind: Kind) -> list[Weighed]:
-    """Each segment with its worth, in the order of the text."""
+    """Return each segment with its worth, in the order of the text."""
     words = [_words(segment.text) for segment in segments]
     counts = Counter(chain.from_iterable(each.content for each in words))
     gains = {word: min(count - 1, 4) for word, count in counts.items() if count > 1}
@@ -139,7 +139,7 @@ def weighed(segments: Sequence[Segment], kind: Kind) -> list[Weighed]:
 
 
 def overlap(words: Set[str], others: Set[str]) -> float:
-    """The share of the words that the others have too, in [0, 1]; 0 where there are none."""
+    """Return the share of the words that the others contain too, in [0, 1]; 0 without words."""
     return len(words & others) / len(words) if words else 0.0
 
 
@@ -160,7 +160,10 @@ def _may_open(segment: Segment, words: _Words) -> bool:
 
 
 def _place(n: int, opening: int, segments: Sequence[Segment]) -> float:
-    """Most texts say first what they are about, and last what came of it; of errors, the last is what stopped it."""
+    """Return the worth of a segment's place.
+
+    Most texts begin with their subject and end with the result; of errors, the last is the one that stopped it.
+    """
     if segments[n].role == "error":
         return 0.25 * n / len(segments)
     if segments[n].role == "frame":
@@ -172,7 +175,7 @@ def _place(n: int, opening: int, segments: Sequence[Segment]) -> float:
 
 
 def _common(words: Set[str], gains: Mapping[str, int]) -> float:
-    """Return how much of it the rest of the text speaks of too, in [0, 0.8].
+    """Return the worth of words that recur in the rest of the text, in [0, 0.8].
 
     Each word gains by its other uses, at most 4.
     """
@@ -180,7 +183,7 @@ def _common(words: Set[str], gains: Mapping[str, int]) -> float:
 
 
 def _said(segment: Segment, words: _Words, kind: Kind) -> float:
-    """Add up what its words, its kind and its form speak for or against."""
+    """Add up the evidence of the segment's words, kind and form, for and against."""
     text = segment.text
     value = min(0.12 * words.exact, 0.5)
     if segment.role not in PROSE:
@@ -196,7 +199,7 @@ def _said(segment: Segment, words: _Words, kind: Kind) -> float:
 
 
 def _marks(text: str, words: _Words, wanted: Set[str], unspaced: re.Pattern[str]) -> int:
-    """Count the wanted words that a text holds, in any script."""
+    """Count the wanted words in a text, in any script."""
     return len(words.all & wanted) + (0 if text.isascii() else len(unspaced.findall(text)))
 
 
@@ -207,7 +210,7 @@ def _of_lines(segment: Segment) -> float:
 
 
 def _against(text: str, words: _Words) -> float:
-    """Add up what makes a sentence a poor one to read alone."""
+    """Add up the penalties of a sentence that reads badly alone."""
     end = text.rstrip(_CLOSING)
     length = (len(_UNSPACED.findall(text)) // 2 if not text.isascii() else 0) or text.count(" ") + 1
     faults = (

@@ -1,6 +1,6 @@
-"""Takes a text apart into segments that can stand alone: sentences, headings, items, and what tells of code or output.
+"""Splits a text into segments that make sense alone: sentences, headings, items, and the key lines of code or output.
 
-Knows no tokens and no importance: what a segment is worth is said in worth.py.
+Independent of tokens and importance: salience.py weighs the segments.
 """
 
 import re
@@ -16,22 +16,22 @@ SegmentRole: TypeAlias = Literal[
 ]  # fmt: skip
 
 PROSE: frozenset[SegmentRole] = frozenset({"sentence", "item", "quote", "heading", "comment"})
-"""Roles of what is written to be read."""
+"""Roles of text written to be read."""
 STATED: frozenset[SegmentRole] = frozenset({"sentence", "item", "heading"})
-"""Roles of what the writer says in words of their own."""
+"""Roles of the writer's own words."""
 
 MAX_HEAD, MAX_TAIL = 8_000, 2_000
-"""Characters read of a text: where it is longer, its beginning and its end."""
+"""Characters read of a longer text: its beginning and its end."""
 MAX_SEGMENTS = 400
 MAX_SEGMENT = 2_000
-"""Characters; what is longer was not written to be read."""
+"""Longest segment, in characters; longer text was not written to be read."""
 MOST_UNSPOKEN = 6
-"""Words: a line of output may have so many and still end like a sentence."""
+"""Most words of an output line that may still end like a sentence."""
 MIN_WRAPPED = 40
 """Characters: a shorter line was ended on purpose, a longer one may be wrapped."""
 
 MIN_COUNTED = 5
-"""Characters: a shorter part that is a number counts what follows it: "1. Run it"."""
+"""Characters: a shorter part that is a number counts the text after it: "1. Run it"."""
 
 EMOJI = "\u23e9-\u23ff\u2600-\u27bf\ufe0f\U0001f300-\U0001faff"
 # "It works. | It is fast.", "完成。|下一步", "Done 🎉 | Next"
@@ -42,8 +42,9 @@ _SENTENCE_END = re.compile(
 _ENDED = re.compile(r"[.!?:;。！？：；…][\"'”’)\]*_`]*$")
 # "see e.g. | the log", "J. | Smith"
 _ABBREVIATION = re.compile(rf"(?:^|[\s(])(?:{ABBREVIATIONS}|[A-Z])\.$")
-# "1. | Run it" begins with its number, "on 3. | Mai" and "the 2. | attempt" go on; "limit 3. We chose …" has ended
+# "1. | Run it" begins with its number, "on 3. | Mai" and "the 2. | attempt" continue; "limit 3. We chose …" has ended
 _COUNTED = re.compile(r"(?:^|[\s(])\d{1,3}\.$")
+# "attempt" in "the 2. attempt", "Mai" in "3. Mai"
 _GOES_ON = re.compile(rf"[^\W\dA-Z]|(?:{MONTHS})\b")
 # the look of a line; each name below is one look
 _LINE = re.compile(
@@ -135,33 +136,33 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line and what it looks like by itself; "prose" where it looks like nothing else."""
+    """A line and its look on its own; "prose" where it looks like nothing else."""
 
     text: str
     look: str
 
 
 def segments_of(text: str, most: int = MAX_HEAD + MAX_TAIL) -> list[Segment]:
-    """The segments of a text's beginning and end, in order; at least one for a text that is not blank.
+    """Return the segments of a text's beginning and end, in order; at least one for a text that is not blank.
 
-    Bounded: of a text longer than `most` MAX_HEAD + MAX_TAIL characters are read, and MAX_SEGMENTS returned.
+    Bounded: of a text longer than `most`, MAX_HEAD + MAX_TAIL characters are read, and MAX_SEGMENTS returned.
     """
     if len(text) <= most:
         return _segments(text)[:MAX_SEGMENTS] or _plain(text)
     head, tail = _segments(text[:MAX_HEAD]), _segments(text[-MAX_TAIL:])
-    # Where the reading breaks off and begins again, segments are torn.
+    # At the gap between the two readings, segments are torn.
     head, tail = (head[:-1] or head)[: MAX_SEGMENTS - 100], tail[1:][-100:]
     rest = [Segment(text=p.text, role=p.role, follows=p.follows and n > 0) for n, p in enumerate(tail)]
     return head + rest or _plain(text)
 
 
 def sentences_of(text: str) -> Iterator[str]:
-    """The sentences, items and headings of a whole text in order, without code, output, tables and quoted lines."""
+    """Return the sentences, items and headings of a whole text, in order, without code, output, tables and quotes."""
     return (segment.text for segment in _segments(text) if segment.role in STATED)
 
 
 def unquoted(text: str) -> str:
-    """The text with dots for what it quotes, as long as it was; a quoted word in ASCII is a name, and stays.
+    """Return the text with dots in its quotations, its length unchanged; a quoted word in ASCII is a name, and stays.
 
     'It says "We chose it." twice.' → 'It says "············" twice.'
     """
@@ -174,7 +175,7 @@ def _dotted(quoted: str) -> str:
 
 
 def _plain(text: str) -> list[Segment]:
-    """For what holds nothing but marks, like a row of dashes."""
+    """Return the one segment of a text that holds only marks, like a row of dashes."""
     line = " ".join(text[:MAX_SEGMENT].split())
     return [Segment(text=line)] if line else []
 
@@ -192,7 +193,7 @@ def _segments(text: str) -> list[Segment]:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[_Line]]]:
-    """Runs of lines that are read together: "prose", "output", "code", "json" or "diff"."""
+    """Yield runs of lines that are read together: "prose", "output", "code", "json" or "diff"."""
     block: list[_Line] = []
     now, fence = "prose", ""
     for line in text.splitlines():
@@ -211,7 +212,7 @@ def _blocks(text: str) -> Iterator[tuple[str, list[_Line]]]:
 
 
 def _fence_after(line: str, fence: str) -> str:
-    """The fence that is open behind a line: "" where it closes the one before it.
+    """Return the fence that is open behind a line: "" where the line closes the one before it.
 
     Only the same sign, at least as often and alone, closes one; "```x``` is its name" opens none.
     """
@@ -240,7 +241,7 @@ def _family(look: str, line: str, now: str, fenced: bool) -> str:
 
 
 def _is_spoken(line: str) -> bool:
-    """True for a line that is a sentence of some length: output is over."""
+    """Return True for a line that is a sentence of some length: output is over."""
     if not line[:1].isupper() or not _SPOKEN_END.search(line[-2:]):
         return False
     words = line.split()
@@ -248,7 +249,7 @@ def _is_spoken(line: str) -> bool:
 
 
 def _read_prose(lines: Sequence[_Line]) -> Iterator[Segment]:
-    """Paragraphs made whole again where they were wrapped, then cut at the ends of their sentences."""
+    """Rejoin wrapped paragraphs, then cut them at the ends of their sentences."""
     parts: list[str] = []
     role: SegmentRole = "sentence"
     for line in [*lines, _Line("", "blank")]:
@@ -260,7 +261,7 @@ def _read_prose(lines: Sequence[_Line]) -> Iterator[Segment]:
 
 
 def _begins(line: _Line, parts: Sequence[str], role: SegmentRole) -> bool:
-    """True where a line begins something new, rather than going on with what was wrapped."""
+    """Return True where a line begins something new, rather than continuing a wrapped one."""
     if not parts or line.look != "prose" or role in ("heading", "row"):
         return True
     if role == "item":
@@ -278,7 +279,7 @@ def _sentences(text: str, role: SegmentRole) -> Iterator[Segment]:
         yield Segment(text=" · ".join(cell for cell in cells if cell), role=role)
         return
     begin = 0
-    for end in _SENTENCE_END.finditer(unquoted(text)):  # A quotation belongs to the sentence that it stands in.
+    for end in _SENTENCE_END.finditer(unquoted(text)):  # A quotation belongs to its surrounding sentence.
         part = text[begin : end.start()]
         is_counted = _COUNTED.search(part[-12:]) and (len(part) < MIN_COUNTED or _GOES_ON.match(text, end.end()))
         if not (is_counted or _ABBREVIATION.search(part[-12:])):
@@ -288,7 +289,7 @@ def _sentences(text: str, role: SegmentRole) -> Iterator[Segment]:
 
 
 def _read_output(lines: Sequence[_Line]) -> Iterator[Segment]:
-    """Of each trace its last error and its deepest own frame; every other line by itself, errors marked as such."""
+    """Yield each trace's last error and deepest own frame, and every other line by itself, errors marked as such."""
     frame, own, skip = "", False, False
     for line in lines:
         is_source = skip and line.text[:1].isspace() and line.look not in _OUTPUT
@@ -342,14 +343,14 @@ def _read_code(lines: Sequence[_Line]) -> Iterator[Segment]:
 
 
 def _read_json(lines: Sequence[_Line]) -> Iterator[Segment]:
-    """`key: value` for each plain value, at any depth; the lines themselves where there is none."""
+    """Yield `key: value` for each plain value, at any depth; the lines themselves where there is none."""
     text = "\n".join(line.text for line in lines)
     pairs = [Segment(text=f"{name}: {value.strip(chr(34))}", role="pair") for name, value in _PAIR.findall(text)]
     yield from pairs or (Segment(text=line.text, role="code") for line in lines)
 
 
 def _read_diff(lines: Sequence[_Line]) -> Iterator[Segment]:
-    """The files it changes, then what it adds."""
+    """Yield the files that a diff changes, then its added lines."""
     files = dict.fromkeys(match[1] for line in lines if (match := _PATH.match(line.text)) and match[1] != "/dev/null")
     for name in files:
         yield Segment(text=name, role="file")

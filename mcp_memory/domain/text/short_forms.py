@@ -1,8 +1,8 @@
-"""Micro and summary: the short forms every record has from the moment it is stored, made without a model.
+"""Makes micro and summary, the short forms that every record has from the moment it is stored, without a model.
 
-A summary is the segments of a text that carry its point, in their order; a micro is the best of them, cut where it
-must be. Both hold the text's own words, and behind them what came of it. Of a session's summary they say what its
-reader needs first. What a record's details say is not known here: rendering shows that.
+A summary holds the segments of a text that carry its point, in their order; a micro is the best of them, cut if
+needed. Both hold the text's own words, followed by the outcome. The short forms of a session's summary put first
+what its reader needs first. A record's details are shown by rendering, not here.
 """
 
 import re
@@ -42,7 +42,7 @@ class MeasuredText:
 def measured(
     text: str, count: Count, truncate: Truncate, *, kind: Kind = "fact", outcome: Outcome | None = None
 ) -> MeasuredText:
-    """Everything about a text's length that a record keeps; a form that is the text itself is not counted again."""
+    """Measure all that a record keeps about a text's length; a form equal to the text is not counted again."""
     forms = short_forms(text, count, truncate, kind=kind, outcome=outcome)
     text_tokens = count(text)
     return MeasuredText(
@@ -55,7 +55,7 @@ def measured(
 
 
 def remeasured(record: Record, count: Count, truncate: Truncate) -> Record:
-    """The record with the short forms that its text, kind and outcome make now."""
+    """Return the record with the short forms that its text, kind and outcome make now."""
     form = measured(record.text, count, truncate, kind=record.kind, outcome=record.outcome)
     return replace(
         record,
@@ -70,9 +70,9 @@ def remeasured(record: Record, count: Count, truncate: Truncate) -> Record:
 def short_forms(
     text: str, count: Count, truncate: Truncate, *, kind: Kind = "fact", outcome: Outcome | None = None
 ) -> ShortForms:
-    """The micro and the summary of a text; a text that fits is its own summary, and on one line its own micro.
+    """Return the micro and the summary of a text; a text that fits is its own summary, and on one line its own micro.
 
-    Behind both stands the outcome, unless it is still waited for: ` → failure`.
+    The outcome follows both, unless it is still pending: ` → failure`.
     """
     room = Room(count, truncate)
     whole = text.strip()
@@ -91,7 +91,7 @@ def short_forms(
 
 
 LEAST_TOKENS = 18
-"""For less, nothing more is told: a few words of a sentence say the wrong thing as often as the right one."""
+"""Least tokens for another section: a few words of a sentence mislead as often as they inform."""
 _FIRST, _LAST = slice(0, 1), slice(-1, None)
 _TOLD: tuple[tuple[Section, str, slice, float], ...] = (
     ("goal", "Goal", _LAST, 0.4),
@@ -100,12 +100,12 @@ _TOLD: tuple[tuple[Section, str, slice, float], ...] = (
     ("decisions", "Decided", _LAST, 1.0),
     ("dead_ends", "Failed", _LAST, 1.0),
 )
-"""Sections, what they are called here, which of their lines is told, and the most of the line that it may take."""
+"""Sections, their short titles, the line to show of each, and the largest share of the limit that it may take."""
 _NEEDED: frozenset[Section] = frozenset({"goal", "state"})
 
 
 def standing_line(text: str, limit: int, room: Room) -> str:
-    """`Goal: … State: … Next: …` of a summary with sections, in at most `limit` tokens; "" for any other text."""
+    """Return `Goal: … State: … Next: …` of a summary with sections, at most `limit` tokens; "" for other texts."""
     sections = stated(text)
     if not _NEEDED & sections.keys():
         return ""

@@ -1,6 +1,6 @@
-"""Facts, decisions and dead ends that a text states outright, found by the shape of its sentences.
+"""Finds facts, decisions and dead ends that a text states outright, by the shape of its sentences.
 
-Knows no model and no store, and not who said it.
+Independent of models, stores and the speaker.
 """
 
 import re
@@ -14,7 +14,7 @@ from mcp_memory.domain.text.segments import PROSE, STATED, segments_of, sentence
 from mcp_memory.domain.text.words import normal_hash
 
 MAX_READ = 100_000
-"""Characters of a text that are looked at."""
+"""Characters read of a text."""
 MAX_STATEMENTS = 20
 LEAST_WORDS, MOST_WORDS = 3, 60
 LEAST_CHARACTERS, MOST_CHARACTERS = 8, 400
@@ -44,11 +44,11 @@ _LEANING = re.compile(
     r"|^(?:i'm|i am|that's|it's|there's|here's|what's|who's|let me)\b|^(?:这|那|它|他|她|但|所以|因为|如果)",
     re.IGNORECASE,
 )
-"""How a sentence begins that cannot be understood without the one before it, or states nothing."""
+"""Openings of a sentence that makes no sense without the one before it, or states nothing."""
 # "So we chose Redis" → "we chose Redis"
 _CONNECTIVE = re.compile(r"^(?:so|and|but|then|also|because)[\s,]+", re.IGNORECASE)
 _UNSAID = (*lexicon.QUESTION_SIGNS, *lexicon.COLONS, "{", ";")
-"""How questions, headings and lines of code end."""
+"""Endings of questions, headings and lines of code."""
 # "The cache would be too slow." → a guess
 _HEDGE = re.compile(rf"\b(?:{lexicon.HEDGES}|would|(?:may|could) be)\b|{lexicon.HEDGES_UNSPACED}", re.IGNORECASE)
 # "The test is failing.", "All checks are now green again."
@@ -59,13 +59,13 @@ _MOMENTARY = re.compile(
     r"(?:\s+(?:now|again|too|as well|there|here))*[.!…]*$",
     re.IGNORECASE,
 )
-"""How it stands just now: "The test is failing." says nothing to whoever reads it later."""
+"""A passing state: "The test is failing." means nothing to a later reader."""
 # "We have not yet | decided on a port"
 _UNDECIDED = re.compile(
     rf"\b(?:{lexicon.DENIALS}|{lexicon.ABSENCES}|{lexicon.CONDITIONS}|yet|used to)\b|{lexicon.DENIALS_UNSPACED}",
     re.IGNORECASE,
 )
-"""What stands before "decided" where nothing was."""
+"""Words before "decided" that deny or suspend a decision."""
 # "The server used to be slow"; not "the token is used to sign"
 _PAST = re.compile(
     r"(?<!\bis )(?<!\bare )(?<!\bbe )(?<!\bbeing )(?<!\bbeen )\bused to\b"
@@ -73,7 +73,7 @@ _PAST = re.compile(
     r"|last (?:week|month|year))\b|昨天|曾经",
     re.IGNORECASE,
 )
-"""What was so, and need not be so now. "Is used to" tells a purpose."""
+"""A past state that may no longer hold. "Is used to" states a purpose."""
 # "You must send the key", "Ignore what was said", "The assistant must answer"
 _INSTRUCTION = re.compile(
     r"\byou(?:['’](?:ll|re))?\s+(?:must|should|shall|need|have|ought|will|may|can|cannot|are|do|never|always|now)\b|"
@@ -83,7 +83,7 @@ _INSTRUCTION = re.compile(
     r"|needs?|always|never|(?:is|are) (?:now|to|required|allowed))\b|[你您](?:必须|应该|要|需要|不得)|忽略|无视|指令",
     re.IGNORECASE,
 )
-"""How a text addresses its reader: what it demands is neither a fact nor decided."""
+"""Demands that a text makes of its reader: neither facts nor decisions."""
 # "We tried a pool of 40"
 _TRIED = re.compile(r"\b(?:tried|attempted|experimented)\b|试过|試過|试了|試了|尝试|嘗試|試し|試み", re.IGNORECASE)
 # "We tried it, | but the server refused"
@@ -92,7 +92,7 @@ _TURN = re.compile(
     r"|但|却|卻|可是|不过|不過|结果|結果|が、|けど|けれど|ものの|ところ",
     re.IGNORECASE,
 )
-"""Where a sentence turns from what was tried to what came of it."""
+"""The turn in a sentence from the attempt to its result."""
 # "the server refused more", "it did not even start"
 _FAILED = re.compile(
     r"\b(?:fail(?:s|ed|ing|ure)?|broke|broken|breaks|crash(?:es|ed)?|errors?|hangs|hung|timed out|times out|timeouts?"
@@ -109,7 +109,7 @@ _NOT_SO = re.compile(
     rf"\b(?:{lexicon.DENIALS}|{lexicon.ABSENCES}|without|zero|0) (?:\w+ ){{0,2}}$|{lexicon.DENIALS_UNSPACED}有?$",
     re.IGNORECASE,
 )
-"""What stands before "failed" where it did not."""
+"""Denials before "failed": nothing failed."""
 # "Raising the timeout didn't help", "was a dead end", "Reverted the pool change"
 _NOWHERE = re.compile(
     r"\b(?:(?P<verb>(?:did|does)(?: not|n['’]t) (?:\w+ )?(?:help|fix|solve|pan out|make (?:a|any) difference)\b"
@@ -131,7 +131,7 @@ _NOWHERE_UNSPACED = re.compile(
     r"|うまく(?:いか|行か)な|うまく(?:いき|行き)ませ|動かなかった|動きませんでした|動作しなかった|効果[がはも]?なかった|役に立たなかった|解決しなかった|行き止まり"
     r"|失敗に終わ|元に戻した|差し戻した|巻き戻した|除外した|断念した|諦めた|あきらめた"
 )
-"""What led nowhere: by its `verb`, where not somebody is meant who did not; by our own `deed`; or in any case."""
+"""Dead ends: by its `verb`, unless a person is its subject; by our own `deed`; or in any case."""
 # "we | did not fix the bug" is no dead end
 _SOMEBODY = re.compile(r"\b(?:i|we|you|they) $", re.IGNORECASE)
 # "We have | reverted the change"; not "the admin | reverted it"
@@ -142,7 +142,7 @@ _UNTOLD = re.compile(
     rf"|{lexicon.CONDITIONS_UNSPACED}",
     re.IGNORECASE,
 )
-"""What stands before a dead end that was none, or that was only thought of."""
+"""Words before a dead end that deny it, or make it hypothetical."""
 # "うまくいかなかったですか"
 _ASKING = re.compile(r"(?:ですか|ますか|たか|吗|嗎|かもしれない|かもしれません|と思う|と思います)[。.]?$")
 # "これは効果がなかった"
@@ -154,33 +154,34 @@ StatementKind: TypeAlias = Literal["fact", "decision", "episode"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One sentence that stands alone. An episode is a dead end: what was tried or thought of, and led nowhere."""
+    """One sentence that makes sense alone. An episode is a dead end: an attempt or idea that failed."""
 
     kind: StatementKind
     text: str
 
 
 def statements(text: str) -> list[Statement]:
-    """Find what a text states, in order, each once and at most 20: "decided to …", "we use …", "X is …", "must …".
+    """Find the statements of a text, in order, each once and at most 20.
 
-    Questions, guesses, quotations, code, what is past, undecided or so for a moment, what tells the reader to do
-    something, and what leans on the sentence before it are left out: better a few that hold than all.
+    Such as "decided to …", "we use …", "X is …", "must …". Questions, guesses, quotations, code, past, undecided or
+    momentary states, instructions to the reader, and sentences that depend on the one before are left out: better a
+    few that hold than all.
     """
     return _each_once(text, statement)
 
 
 def dead_ends(text: str) -> list[Statement]:
-    """Find what the text says was tried and led nowhere, in its order, each once and at most 20; their kind is episode.
+    """Find the failed attempts that the text reports, in order, each once and at most 20; their kind is episode.
 
-    "Tried … but …", "… did not help", "… was a dead end", "reverted …", "ruled out …", in Chinese and Japanese as well.
-    What `statements` leaves out is left out, but for what is past. A decision may give a dead end as its reason: it is
-    told by both.
+    "Tried … but …", "… did not help", "… was a dead end", "reverted …", "ruled out …", in Chinese and Japanese as
+    well. `statements` and this leave out the same sentences, except past ones. A decision may give a dead end as its
+    reason: both functions find it.
     """
     return _each_once(text, dead_end)
 
 
 def statement(sentence: str) -> Statement | None:
-    """The fact or decision that one sentence states; see `statements`."""
+    """Return the fact or decision that one sentence states; see `statements`."""
     if not _is_whole(sentence):
         return None
     own = unquoted(sentence)
@@ -192,12 +193,12 @@ def statement(sentence: str) -> Statement | None:
         is_fact = _RULE.search(own) or _USE.search(own) or _STATE.search(own)
         is_passing = is_momentary(sentence) or _LEANING.search(sentence) or _PAST.search(sentence)
         stated = Statement(kind="fact", text=sentence) if is_fact and not is_passing else None
-    # Few come this far, and this takes longest.
+    # Few sentences reach this check, which takes longest.
     return stated if stated and _is_vouched_for(sentence) else None
 
 
 def dead_end(sentence: str) -> Statement | None:
-    """The dead end that one sentence tells; see `dead_ends`."""
+    """Return the dead end that one sentence reports; see `dead_ends`."""
     if not _is_whole(sentence):
         return None
     told = _CONNECTIVE.sub("", sentence)
@@ -210,12 +211,12 @@ def dead_end(sentence: str) -> Statement | None:
 
 
 def tells_its_reader(sentence: str) -> bool:
-    """True where it says what whoever reads it is to do: the words of a page, to be read where they stand."""
+    """Return True where a sentence tells its reader what to do: words of a page, valid only in place."""
     return bool(_INSTRUCTION.search(sentence))
 
 
 def is_momentary(sentence: str) -> bool:
-    """True where it says how something stands just now: "The test is failing"."""
+    """Return True where a sentence describes a passing state: "The test is failing"."""
     return bool(_MOMENTARY.search(sentence))
 
 
@@ -228,19 +229,19 @@ def _each_once(text: str, read: Callable[[str], Statement | None]) -> list[State
 
 
 def _is_whole(sentence: str) -> bool:
-    """A sentence of some length that is not asked."""
+    """Return True for a sentence of some length that is no question."""
     words = len(sentence.split())
     fits = LEAST_CHARACTERS <= len(sentence) <= MOST_CHARACTERS and words <= MOST_WORDS
     return fits and (words >= LEAST_WORDS or not sentence.isascii()) and not sentence.endswith(_UNSAID)
 
 
 def _is_vouched_for(sentence: str) -> bool:
-    """True where it neither guesses nor tells its reader what to do."""
+    """Return True where a sentence neither guesses nor tells its reader what to do."""
     return not _HEDGE.search(sentence) and not tells_its_reader(sentence)
 
 
 def _came_to_nothing(sentence: str) -> bool:
-    """True for something tried, a turn, and behind it a failure that is not denied."""
+    """Return True for an attempt, a turn, and after it a failure that is not denied."""
     tried = _TRIED.search(sentence)
     turn = _TURN.search(sentence, tried.end()) if tried else None
     if not tried or not turn or _UNTOLD.search(sentence, 0, tried.start()):
@@ -250,7 +251,7 @@ def _came_to_nothing(sentence: str) -> bool:
 
 
 def _led_nowhere(sentence: str) -> bool:
-    """True for something that came to nothing by itself, or that was undone."""
+    """Return True for an action without effect, or one that was undone."""
     unspaced = _NOWHERE_UNSPACED.search(sentence)
     ends = [*_NOWHERE.finditer(sentence), *([unspaced] if unspaced else [])]
     return any(_is_nowhere(each, sentence[: each.start()]) for each in ends)
@@ -266,11 +267,11 @@ def _is_nowhere(end: re.Match[str], before: str) -> bool:
 
 
 MAX_MESSAGE = 20_000
-"""Characters of a message that are looked at."""
+"""Characters read of a message."""
 _DECIDED, _LED_NOWHERE, _LEFT_TO_DO, _FOUND_OUT, _STATED, _NAMES_SOMEBODY = 3.0, 3.0, 2.0, 2.0, 1.0, 0.6
-"""What each shape adds to a sentence's own worth."""
+"""The bonus of each shape to a sentence's own worth."""
 LEAST = 2.0
-"""What is worth less is told only where it shows one of the shapes."""
+"""Least worth of a sentence that shows none of the shapes."""
 
 # "Next step: add the index", "The export still needs a lock"
 _OPEN = re.compile(
@@ -296,7 +297,7 @@ _ANNOUNCEMENT = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """A sentence, and how much it tells: about [1, 6]. A dead end is what was tried or thought of, and led nowhere."""
+    """A sentence and its worth, about [1, 6]. A dead end is an attempt or idea that failed."""
 
     text: str
     worth: float
@@ -304,7 +305,7 @@ class Telling:
 
 
 def telling(text: str) -> list[Telling]:
-    """The sentences worth keeping, in their order; no questions, no code, and not what is about to be done."""
+    """Return the sentences worth keeping, in order, without questions, code and announcements of the next action."""
     told: list[Telling] = []
     for each in weighed(segments_of(text[:MAX_MESSAGE], MAX_MESSAGE), "message"):
         sentence = each.segment.text

@@ -1,4 +1,4 @@
-"""The sections of a session's summary, and how they are found in a text, whoever wrote it. Knows no session."""
+"""Defines the sections of a session's summary, and finds them in a text by any writer. Independent of sessions."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ TITLES: Mapping[Section, str] = {
     "values": "Exact values",
 }
 LISTED: tuple[Section, ...] = ("files", "commands", "identifiers", "values")
-"""Sections that are the ledger's: to the letter, whoever writes the rest."""
+"""Sections of the ledger: literal values, whichever writer makes the rest."""
 
 _Heading: TypeAlias = Section | Literal["artifacts", "other"]
 _OTHER_TITLES: Mapping[_Heading, str] = {
@@ -47,7 +47,7 @@ _OTHER_TITLES: Mapping[_Heading, str] = {
     "values": "values|exact value|ledger|ledger of exact values|numbers",
     "artifacts": "artifacts|artefacts|artifact ledger",
 }
-"""What else writers call them."""
+"""Titles that other writers use."""
 _TITLED: dict[str, _Heading] = {title.lower(): section for section, title in TITLES.items()}
 _TITLED.update((title, section) for section, titles in _OTHER_TITLES.items() for title in titles.split("|"))
 
@@ -72,33 +72,33 @@ _QUOTES = frozenset({"“”", "„“", "«»", "「」", '""'})
 
 
 def says_none(line: str) -> bool:
-    """True where a line only says that there is nothing to say."""
+    """Return True where a line only says that there is nothing to report."""
     return len(line) < 30 and line.strip("()[]*_.。- ").casefold() in _NOTHING.split("|")
 
 
 def unticked(line: str) -> str:
-    """A value, an identifier or the like without the marks of code around it."""
+    """Return a value, an identifier or the like without the marks of code around it."""
     ticked = _TICKED.fullmatch(line)
     return ticked[1].strip() if ticked else line
 
 
 def quote(instruction: str) -> str:
-    """The user's words to the byte, in a form that stands in any block: `> ` before each of their lines.
+    """Return the user's words to the byte, in a form that fits any block: `> ` before each of their lines.
 
-    Behind it stands a line without that sign, and no other line of the block begins with ">".
+    Put a line without that sign behind it, and begin no other line of the block with ">".
     """
     return "\n".join(f"> {line}" for line in instruction.split("\n"))
 
 
 def quoted_instructions(text: str) -> tuple[str, ...]:
-    """Return what was quoted in a block, to the byte, in order."""
+    """Return the quotations in a block, to the byte, in order."""
     return tuple("\n".join(run) for is_quoted, run in _runs(text.split("\n")) if is_quoted)
 
 
 def stated(text: str) -> dict[Section, list[str]]:
-    """The sections that a text has, with their lines as they stand: also those that say "none", or nothing.
+    """Return the sections of a text, with their lines unchanged: also those that say "none", or nothing.
 
-    What stands before the first heading is left out; what stands under one that is none of ours is a fact.
+    Lines before the first heading are left out; lines under an unknown heading are facts.
     """
     return _gathered(_blocks(text, with_items=False)) or _gathered(_blocks(text, with_items=True))
 
@@ -117,7 +117,7 @@ def _gathered(blocks: Iterable[tuple[_Heading, list[str]]]) -> dict[Section, lis
 
 
 def _blocks(text: str, *, with_items: bool) -> Iterator[tuple[_Heading, list[str]]]:
-    """Each heading with the lines under it; an item may be one `with_items`."""
+    """Yield each heading with the lines under it; an item may be one `with_items`."""
     now: _Heading | None = None
     lines: list[str] = []
     for line in text.split("\n"):
@@ -133,7 +133,7 @@ def _blocks(text: str, *, with_items: bool) -> Iterator[tuple[_Heading, list[str
 
 
 def _heading(line: str) -> tuple[_Heading | None, str]:
-    """The section that a line begins and what else it says; None where it is no heading."""
+    """Return the section that a line begins and the rest of the line; None where it is no heading."""
     hashes = _HASHES.match(line)
     match = hashes or _BOLD.match(line) or _PLAIN_HEADING.match(line) or _NUMBERED.match(line)
     if match is None:
@@ -146,7 +146,7 @@ def _heading(line: str) -> tuple[_Heading | None, str]:
 
 
 def _items(lines: Sequence[str]) -> Iterator[str]:
-    """Items without their marks; a line set in goes on with the one before."""
+    """Yield items without their marks; an indented line continues the one before."""
     item = ""
     for line in lines:
         shown = line.strip()
@@ -162,7 +162,7 @@ def _items(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _instructions(lines: Sequence[str]) -> Iterator[str]:
-    """Read what is quoted to the byte, and anything else as items."""
+    """Yield quotations to the byte, and anything else as items."""
     for is_quoted, run in _runs(lines):
         if is_quoted:
             yield "\n".join(run)
@@ -171,7 +171,7 @@ def _instructions(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _runs(lines: Iterable[str]) -> Iterator[tuple[bool, list[str]]]:
-    """Lines that are quoted, without the sign, and lines that are not, in turn."""
+    """Yield quoted lines, without the sign, and other lines, in turn."""
     for is_quoted, run in groupby(lines, key=lambda line: line.startswith(">")):
         yield is_quoted, [line.removeprefix(">").removeprefix(" ") if is_quoted else line for line in run]
 
@@ -181,9 +181,9 @@ def _unquoted(item: str) -> str:
 
 
 def _artifacts(lines: Sequence[str]) -> Iterator[tuple[Section, str]]:
-    """Sort the items of a section of several sorts.
+    """Yield the items of a section of several sorts.
 
-    An item that does not say of which is an identifier, or a file by form.
+    An item without a sort is an identifier, a file, a command or a value, by its form.
     """
     now: Section | None = None
     for item in _items([line.strip() for line in lines]):

@@ -1,4 +1,4 @@
-"""Finds expressions of time in a query, and shows instants as ISO 8601 UTC. What a phrase means, a DateReader says."""
+"""Finds time expressions in a query, and shows instants as ISO 8601 UTC. A DateReader interprets the phrases."""
 
 import re
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ _MONTH = f"(?:{MONTHS})"
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _COUNT = r"(?:\d{1,3}|a|an|one|two|three|four|five|six|seven|eight|nine|ten|few)"
+# e.g. "2026-05-12", "3 May 2026", "last two weeks", "3 days ago", "on Friday"
 _PHRASE = re.compile(
     rf"""\b(?:
         \d{{4}}-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?Z?)?)?
@@ -33,6 +34,7 @@ _PHRASE = re.compile(
 )
 
 
+# e.g. "since ", "before the "
 _SIDE = re.compile(r"\b(since|after|before|until|till|by|between)\s+(?:the\s+)?$", re.IGNORECASE)
 _EMPTY_QUESTION = frozenset(
     "anything been change changed did do doing done ended event events ever get go going got happen happened"
@@ -42,7 +44,7 @@ _EMPTY_QUESTION = frozenset(
 
 
 def asks_only_when(text: str, phrase: str) -> bool:
-    """True where a query says nothing but a time ("what did we do last week?"), which therefore narrows the search."""
+    """Return True where a query holds only a time ("what did we do last week?"), which therefore narrows the search."""
     words = query_terms(text.replace(phrase, " "))
     return all(word in _EMPTY_QUESTION or word in STOP_WORDS for word in words)
 
@@ -52,14 +54,14 @@ Side = Literal["within", "from", "before"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimePhrase:
-    """An expression of time as it stands in a query, and which side of the time it names is asked for."""
+    """A time expression as the query has it, and the side of the named time that the query asks for."""
 
     text: str
     phrase: str
     side: Side = "within"
 
     def span(self, named: tuple[Instant, Instant]) -> tuple[Instant, Instant]:
-        """The span asked for, [start, end), given the one that the phrase names."""
+        """Return the span asked for, [start, end), given the one that the phrase names."""
         begin, end = named
         if self.side == "from":
             return begin, inf
@@ -67,10 +69,10 @@ class TimePhrase:
 
 
 def time_phrase(text: str) -> TimePhrase | None:
-    """The first expression of time in a text, or None. "May" counts only where it can be the month.
+    """Return the first time expression in a text, or None. "May" counts only where it can be the month.
 
-    What follows "since" or "after" is a beginning, what follows "before", "until" or "by" an end; between two times
-    nothing is understood, and so nothing is said.
+    A time after "since" or "after" is a beginning; one after "before", "until" or "by" is an end. A range with
+    "between" is not understood and gives None.
     """
     match = _PHRASE.search(text)
     if match is None:
@@ -89,12 +91,12 @@ _EARLIEST, _LATEST = -62_135_596_800.0, 253_402_300_800.0
 
 
 def is_datable(instant: Instant) -> bool:
-    """True within the years 1 to 9999, of which alone dates can be written; of what is no number never."""
+    """Return True within the years 1 to 9999, the only ones that dates can express; False for NaN."""
     return _EARLIEST <= instant < _LATEST
 
 
 def iso(instant: Instant) -> str:
-    """`2026-11-20T18:17:28Z`."""
+    """Return the instant as `2026-11-20T18:17:28Z`."""
     return _at(instant).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
@@ -108,10 +110,10 @@ def iso_minute(instant: Instant) -> str:
 
 @lru_cache(maxsize=4096)
 def _day(days: int) -> str:
-    """A context names hundreds of days, most of them the same."""
+    """Return the day as ISO 8601. Cached: a context names hundreds of days, most of them the same."""
     return _at(days * 86_400.0).date().isoformat()
 
 
 def _at(instant: Instant) -> datetime:
-    """Not by fromtimestamp, which some systems refuse before 1970."""
+    """Return the instant as a datetime; not by fromtimestamp, which some systems refuse before 1970."""
     return _EPOCH + timedelta(seconds=instant)

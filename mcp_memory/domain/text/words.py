@@ -1,4 +1,4 @@
-"""Words of a text: what the keyword index stores, and what a query looks up. Knows no database."""
+"""Splits a text into words: those that the keyword index stores, and those that a query looks up."""
 
 import hashlib
 import re
@@ -15,21 +15,25 @@ from mcp_memory.domain.text.lexicon import STOP_CHARACTERS, STOP_WORDS, UNSPACED
 
 _COMBINING = "".join(chr(code) for code in range(0x300, 0xE00) if unicodedata.category(chr(code)).startswith("M"))
 """Accents and vowel signs, which belong to the letter before them, as in Hindi."""
+# e.g. "parseConfig", "naïve", "数据库"
 _TOKEN = re.compile(f"(?P<unspaced>[{UNSPACED}]+)|[^\\W_{UNSPACED}](?:[^\\W_{UNSPACED}]|[{_COMBINING}])*")
+# e.g. "parse|Config", "HTTP|Server"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 _AROUND_WORDS = ".,;:!?\"'`()[]{}<>…“”‘’«»。，；：！？、"
-"""Punctuation that may come and go around a word; what is part of it stays, as in C++ or v1.2."""
+"""Punctuation that may surround a word; signs inside a word stay, as in C++ or v1.2."""
 
 MAX_MARKS = 30
 """Accents on one letter: as many as the Stream-Safe Text Format allows (Unicode Standard Annex 15)."""
 _JOINER = "\u034f"
 _ALSO_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"
-"""What becomes accents by being taken apart, as the voicing marks of half-width kana do."""
+"""Characters that decompose into accents, as the voicing marks of half-width kana do."""
+# e.g. 30 accents in a row
 _MAYBE_MARKS = re.compile(rf"(?:[^\w\s\x00-\x7f]|[{_ALSO_MARKS}]){{{MAX_MARKS}}}")
+# e.g. the accent of a decomposed "é"
 _LATIN_ACCENTS = re.compile("(?<=[a-z])[\u0300-\u036f]+")
 _STRAY_ACCENTS = re.compile("[\u0300-\u036f]")
-"""Accents of no composed letter: stress marks, as dictionaries print them."""
+"""Accents without a composed letter: stress marks, as dictionaries print them."""
 
 MAX_QUERY_TERMS = 48
 MAX_COUNT = 255
@@ -39,10 +43,10 @@ _stemming = threading.Lock()
 
 
 def normalized(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
-    """The text in a Unicode form, in linear time.
+    """Return the text in a Unicode form, in linear time.
 
-    Python sorts the accents of a letter in quadratic time: 16 minutes for a million of them. A row of more than
-    MAX_MARKS is broken up by joiners, which nobody sees.
+    Python sorts the accents of a letter in quadratic time: 16 minutes for a million of them. Invisible joiners break
+    up a row of more than MAX_MARKS.
     """
     if not text.isascii() and _MAYBE_MARKS.search(text):
         text = "".join(_stream_safe(text))
@@ -60,7 +64,7 @@ def _stream_safe(text: str) -> Iterator[str]:
 
 
 def split_words(text: str) -> list[str]:
-    """Words in order. Identifiers and paths come apart (`parseConfig` gives parseConfig, parse, Config)."""
+    """Return the words in order. Identifiers and paths are split (`parseConfig` gives parseConfig, parse, Config)."""
     words: list[str] = []
     for match in _TOKEN.finditer(normalized("NFC", text)):
         run = match.group()
@@ -75,32 +79,32 @@ def split_words(text: str) -> list[str]:
 
 
 def stems(words: Sequence[str]) -> list[str]:
-    """For each word what it shares with its inflections and spellings: lower case, no accents, English endings cut."""
-    with _stemming:  # A stemmer keeps its word in buffers of its own.
+    """Return each word's stem, shared by inflections and spellings: lower case, no accents, English endings cut."""
+    with _stemming:  # A stemmer has its own word buffers, so it is not thread-safe.
         return _snowball()([_folded(word) for word in words])
 
 
 def index_terms(text: str) -> list[str]:
-    """The stems of a text's words in order, as often as they occur."""
+    """Return the stems of a text's words in order, repeats included."""
     return stems(split_words(text))
 
 
 def term_number(stem: str) -> int:
-    """A number in [0, 2^32) that stands for a stem, the same in every process. Two stems share one now and then."""
+    """Return a stem's number in [0, 2^32), the same in every process. Two stems rarely share one."""
     return zlib.crc32(stem.encode("utf-8"))
 
 
 def packed_terms(text: str) -> bytes:
-    """Pack what the keyword index needs of a text, in 5 bytes a distinct term and in no order of the text.
+    """Pack a text for the keyword index, in 5 bytes per distinct term and without the text's order.
 
-    Ascending term numbers (uint32), each with how often the term occurs (uint8, at most MAX_COUNT); little-endian.
+    Ascending term numbers (uint32), each with its count in the text (uint8, at most MAX_COUNT); little-endian.
     """
     counts = Counter(term_number(stem) for stem in index_terms(text))
     return b"".join(_PACKED_TERM.pack(number, min(count, MAX_COUNT)) for number, count in sorted(counts.items()))
 
 
 def query_terms(text: str, limit: int | None = MAX_QUERY_TERMS) -> list[str]:
-    """Distinct lower-case words of a query in order, stop words removed unless nothing else is there."""
+    """Return a query's distinct lower-case words in order, without stop words unless nothing else remains."""
     words: dict[str, None] = {}
     for match in _TOKEN.finditer(normalized("NFC", text)):
         run = match.group()
@@ -113,7 +117,7 @@ def query_terms(text: str, limit: int | None = MAX_QUERY_TERMS) -> list[str]:
 
 
 def _folded(word: str) -> str:
-    """Lower case, without the accents that people leave out when they type."""
+    """Return the word in lower case, without the accents that people omit when they type."""
     if word.isascii():
         return word.lower()
     bare = _LATIN_ACCENTS.sub("", normalized("NFD", word.casefold()))
@@ -122,19 +126,19 @@ def _folded(word: str) -> str:
 
 @cache
 def _snowball() -> Callable[[list[str]], list[str]]:
-    import Stemmer  # Only the first text pays for loading it.
+    import Stemmer  # Only the first text pays for the import.
 
-    # The cache of words is switched off: it would outlive an erased text.
+    # The word cache is off: it would outlive an erased text.
     return Stemmer.Stemmer("english", 0).stemWords  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def content_hash(text: str) -> str:
-    """Digest of the exact text, apart from Unicode form and surrounding space."""
+    """Return a digest of the exact text, apart from Unicode form and surrounding space."""
     return _digest(normalized("NFC", text).strip())
 
 
 def normal_hash(text: str) -> str:
-    """Digest after normalising case, space and punctuation: equal digests make near-duplicates."""
+    """Return a digest after normalising case, space and punctuation: equal digests make near-duplicates."""
     words = (word.strip(_AROUND_WORDS) for word in normalized("NFKC", text).casefold().split())
     return _digest(" ".join(word for word in words if word) or text.strip())
 
