@@ -1,1 +1,1 @@
-"""Recall's computations over the scores of its sources: fusion, floors, relevance."""
+"""Computes over the scores of recall's sources: fusion, floors, relevance."""

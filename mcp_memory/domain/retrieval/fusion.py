@@ -1,10 +1,10 @@
-"""From the evidence of several sources to one ranking: how surprising each match is, in nats, added up.
+"""Fuses the evidence of several sources into one ranking: adds up how surprising each match is, in nats.
 
-Each source says how little a record picked at random would be expected to match as well: minus the logarithm of that
-probability. Independent evidence adds up so (Fisher, "Statistical Methods for Research Workers", 1925, section 21.1).
-That is what lets the mixture follow the query and the store: a cosine that stands far out from the store's others
-outweighs any word, a query whose rare words all stand in one record outweighs vague likeness, and a few common words in
-common weigh next to nothing, without a switch between kinds of queries.
+Each source reports how unlikely a randomly picked record would match as well: minus the logarithm of that
+probability. Independent evidence adds up so (Fisher, "Statistical Methods for Research Workers", 1925, section
+21.1). So the mixture adapts to the query and the store, without a switch between kinds of queries. A cosine far
+above the store's others outweighs any word. A query whose rare words all occur in one record outweighs vague
+similarity. A few common words weigh next to nothing.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import erfc, log, sqrt
 
 PRIOR_RECORDS = 50
-"""A small store says little about what is usual: it is read as if so many unrelated records stood in it as well."""
+"""Unrelated records added to the statistics of a store: a small store says little about what is usual."""
 PRIOR_COSINE = 0.1
 """Mean and standard deviation of the cosines between unrelated texts, with the built-in embedder."""
 _LEAST_CHANCE = 1e-300
@@ -21,12 +21,15 @@ _SQRT_2 = sqrt(2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """The constants of the mixture; how each was found stands in docs/decisions/0009-fusion.md.
+    """The constants of the mixture; docs/decisions/0009-fusion.md explains how each was found.
 
-    share_power: how much of a query's words a record has to have, for those it has to count in full.
-    neighbours: a dialogue turn's share in what is said directly before and after it.
-    assistant: what an assistant's turn loses, as a share, against what people said themselves.
-    graph, time: how much a nat of these counts beside one of words and meaning, which they partly repeat.
+    share_power: how steeply a record's words lose value when they are only part of the query's.
+
+    neighbours: a dialogue turn's share in the evidence of the turns directly before and after it.
+
+    assistant: the discount of an assistant's turn, as a share, against people's own words.
+
+    graph, time: the weight of one nat of these against one of words and meaning, which they partly repeat.
     """
 
     share_power: float = 0.8
@@ -41,10 +44,10 @@ WEIGHTS = Weights()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
-    """The background of a query, usual in the store: the ground that a match has to stand out from.
+    """The background of a query in the store: the usual level that a match has to exceed.
 
-    `records` live ones can be seen; cosines have this mean and mean square over them; all of the query's words together
-    would tell `information` nats.
+    `records` counts the visible live records. Cosines have this mean and mean square over them. All of the query's
+    words together carry `information` nats.
     """
 
     records: int = 0
@@ -65,8 +68,9 @@ class Background:
 class Fused:
     """One candidate's place in the ranking.
 
-    `score` in [0, 1) is 0.5 where chance alone would produce a match as good once in a store of this size. `parts`
-    holds each signal's nats; `raw` the sources' own scores, those of what it `replaces` included.
+    `score` in [0, 1) is 0.5 where chance alone would produce an equally good match once in a store of this size.
+    `parts` holds each signal's nats. `raw` holds the sources' own scores, including those of the records it
+    `replaces`.
     """
 
     id: str
@@ -77,14 +81,14 @@ class Fused:
 
 
 def meaning_nats(cosine: float, mean: float, deviation: float) -> float:
-    """Minus the logarithm of the chance that an unrelated record is as near; cosines are taken as normal (>= 0)."""
+    """Return minus the logarithm of the chance that an unrelated record is as near; assumes normal cosines (>= 0)."""
     return -log(max(0.5 * erfc((cosine - mean) / deviation / _SQRT_2), _LEAST_CHANCE))
 
 
 def words_nats(nats: float, background: Background, weights: Weights) -> float:
-    """The information of the words in common, discounted by the share of the query's that they are (>= 0).
+    """Return the information of the shared words, discounted by their share of the query's information (>= 0).
 
-    A word out of many is likely to turn up somewhere; most of the words together are not.
+    A single word out of many is likely to occur somewhere; most of the words together are not.
     """
     share = min(nats / background.information, 1.0) if background.information > 0 else 0.0
     return nats * share**weights.share_power
@@ -98,10 +102,10 @@ def fuse(
     assistants: Collection[str] = (),
     weights: Weights = WEIGHTS,
 ) -> list[Fused]:
-    """All candidates of all rankings, best first; of equal ones the newest first.
+    """Return all candidates of all rankings, best first; equal ones newest first.
 
     `rankings` holds, by source, each candidate's own score: cosines for `vector`, nats for all others. `neighbours`
-    names the dialogue turns beside a turn; those that are no candidates themselves count nothing.
+    names the dialogue turns beside a turn; a turn that is no candidate itself counts nothing.
     """
     nats = {name: _in_nats(name, scores, background, weights) for name, scores in rankings.items()}
     parts, raw = _by_record(nats), _by_record(rankings)
@@ -126,7 +130,7 @@ def fuse(
 
 
 def below_successors(ranking: Sequence[Fused], successors: Mapping[str, str]) -> list[Fused]:
-    """Put every superseded record directly below the record that replaced it, bringing that one in if need be."""
+    """Put each superseded record directly below its successor, which is added to the ranking if missing."""
     scores = {hit.id: hit for hit in ranking}
     for old_id, new_id in successors.items():
         if (old := scores.get(old_id)) is None:
@@ -146,7 +150,7 @@ def below_successors(ranking: Sequence[Fused], successors: Mapping[str, str]) ->
 
 
 def _by_record(rankings: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """By record what each source says of it, instead of by source."""
+    """Return the sources' scores by record instead of by source."""
     by_record: dict[str, dict[str, float]] = {}
     for name, scores in rankings.items():
         for record_id, score in scores.items():
@@ -165,5 +169,5 @@ def _in_nats(name: str, scores: Mapping[str, float], background: Background, wei
 
 
 def _strength(nats: float, usual: float) -> float:
-    """The nats on a scale from 0 to 1; the best of n chance matches has about log n of them, which is `usual`."""
+    """Return the nats on a scale from 0 to 1; the best of n chance matches has about log n of them (`usual`)."""
     return nats / (nats + usual) if nats > 0 else 0.0

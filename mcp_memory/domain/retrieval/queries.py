@@ -1,4 +1,4 @@
-"""A query's signals (words, vector, time), and how relevant a text is to it."""
+"""Defines a query's signals (words, vector, time), and the relevance of a text to it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Vector: TypeAlias = "NDArray[np.float32]"
 class Query:
     """Signals of one query.
 
-    `vector` is None where no embedder could be asked; `span` is [start, end) or None; `is_only_time` is True where the
-    query asks for nothing but that span.
+    `vector` is None where no embedder was available. `span` is [start, end) or None. `is_only_time` is True where
+    the query asks for nothing but that span.
     """
 
     text: str
@@ -34,18 +34,18 @@ class Query:
 
 
 FLOOR_SCORE = 0.15
-"""A match worse than that has less than a fifth of the evidence that the best of as many chance matches has."""
+"""Least score: a weaker match has less than a fifth of the evidence of the best chance match in the store."""
 FLOOR_COSINE = 0.12
-"""Unrelated texts lie about 0.1 with the built-in embedder, loosely related ones mostly above 0.12."""
+"""Least cosine: unrelated texts have about 0.1 with the built-in embedder, loosely related ones mostly above 0.12."""
 FLOOR_SHARE = 0.5
-"""A candidate with half of what the query's words tell is relevant whatever its cosine."""
+"""Least share of the query's information: a candidate above it is relevant whatever its cosine."""
 _LEAST_IN_COMMON = 4
 _ENDING = 2
-"""Words are equal that share their beginning but for the shorter one's last two letters: deploying, deployed."""
+"""Letters to ignore: words match if they are equal up to the last two letters of the shorter: deploying, deployed."""
 
 
 def is_above_floor(hit: Fused, information: float) -> bool:
-    """True where meaning or words are near enough. `information` is what all of the query's words tell, in nats."""
+    """Return True where meaning or words are near enough. `information` is that of all query words, in nats."""
     if hit.score >= FLOOR_SCORE and hit.raw.get("vector", 0.0) >= FLOOR_COSINE:
         return True
     words = hit.raw.get("keyword", 0.0)
@@ -53,7 +53,7 @@ def is_above_floor(hit: Fused, information: float) -> bool:
 
 
 def coverage(terms: Sequence[str], text: str) -> float:
-    """The share of the query's words found in the text, in [0, 1]; inflections of one word count as equal."""
+    """Return the share of the query's words found in the text, in [0, 1]; inflections of one word count as equal."""
     if not terms:
         return 0.0
     words = query_terms(text, limit=None)
@@ -66,16 +66,16 @@ def _is_alike(a: str, b: str) -> bool:
 
 
 TRIGGERED = 0.5
-"""A trigger is met where so much of its own words stands in the query, or of the query's in it."""
+"""The share of a trigger's words in the query, or of the query's in the trigger, that activates a censor."""
 
 BEGINNING = 4
-"""Words that begin otherwise are not inflections of one another."""
+"""Letters that two inflections of one word have in common at their start."""
 
 
 def is_active(censor: Record, terms: Sequence[str], domains: Collection[str]) -> bool:
-    """True where it names no domain, one of the active ones, or something that the query speaks of.
+    """Return True where the censor names no domain, an active domain, or a subject that the query mentions.
 
-    Without a query and an active domain nothing tells what does not apply, so that everything does.
+    Without a query and an active domain nothing can be excluded, so every censor is active.
     """
     domain = censor.details.get("domain")
     if not domain or not (terms or domains) or domain in domains:
@@ -83,5 +83,5 @@ def is_active(censor: Record, terms: Sequence[str], domains: Collection[str]) ->
     trigger = censor.details.get("trigger")
     said = trigger if isinstance(trigger, str) else censor.text
     if not any(term[:BEGINNING] in said.lower() for term in terms):
-        return False  # Taking apart the triggers of a hundred constraints takes longer than all else of them.
+        return False  # Splitting the triggers of a hundred constraints costs more than everything else.
     return coverage(terms, said) >= TRIGGERED or coverage(query_terms(said), " ".join(terms)) >= TRIGGERED

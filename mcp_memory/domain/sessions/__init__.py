@@ -1,1 +1,1 @@
-"""Compaction's computations over a session's log: pressure, short tool outputs, the ledger, summaries in sections."""
+"""Computes over a session's log for compaction: pressure, short tool outputs, the ledger, summaries in sections."""

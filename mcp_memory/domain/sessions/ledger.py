@@ -1,6 +1,6 @@
-"""The exact values of a session: files, commands, identifiers and values, as they were said, and by whom.
+"""Collects the exact values of a session: files, commands, identifiers and values, verbatim, weighted by source.
 
-Mechanical: nothing here is put in other words, and nothing is understood.
+Purely mechanical: it rewords and interprets nothing.
 """
 
 import json
@@ -15,14 +15,14 @@ from mcp_memory.domain.text.exact_values import MAX_EXACT, Sort, exact_in, files
 
 VALUES_PER_OUTPUT, FILES_PER_OUTPUT, OF_A_SERIES = 8, 5, 3
 SEPARATOR = " · "
-"""Between values on one line."""
+"""The separator of values on one line."""
 
 _USERS, _SAID, _FAILED, _CALLED, _PRINTED = 3.0, 2.0, 2.0, 1.5, 0.5
-"""What it weighs to come up in the user's words, others' words and blocks, an error, a call, and an output."""
+"""Weights of an occurrence in the user's words, in others' words and blocks, in an error, a call, and an output."""
 _AGED = 0.7
-"""What is left of a weight when something newer is added."""
+"""The share of a weight that remains when newer values are merged in."""
 _LEAST_PRINTED = 0.6
-"""Of outputs only what is worth so much by itself."""
+"""Least worth of a value in a tool's output."""
 _FILE_KEYS = frozenset(
     "path file file_path filepath filename notebook_path paths files target source destination".split()
 )
@@ -39,9 +39,9 @@ class _Weighed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """Verbatim strings, each once, in order of first appearance; a value said again after another of its kind is last.
+    """Verbatim strings, each once, in order of first appearance; a value restated after another of its subject is last.
 
-    `weights` says how much it takes to let go of one; 1.0 where it says nothing.
+    `weights` gives the resistance of each against being dropped; 1.0 where it has none.
     """
 
     files: tuple[str, ...] = ()
@@ -56,6 +56,7 @@ class Ledger:
         return self.values + self.files + self.commands + self.identifiers
 
 
+# e.g. the numbers in "batch 1: 500 rows"
 _DIGITS = re.compile(r"\d+")
 _FRAME = re.compile(
     r"^\[(?:GOAL BATCH|CONTEXT SUMMARY|MESSAGE ARCHIVED)\b[^\n]{0,200}"
@@ -63,11 +64,11 @@ _FRAME = re.compile(
     r"| \(open x[0-9a-f]+\)",
     re.MULTILINE,
 )
-"""What blocks say of themselves: none of it is anybody's value."""
+"""Frames that blocks add around their content, e.g. "[GOAL BATCH …"; they hold no values."""
 
 
 def values_in(text: str, limit: int) -> tuple[str, ...]:
-    """The most telling exact values of a text in its own words, best first: "port 5433", "timeout=30s"."""
+    """Return the most informative exact values of a text, verbatim, best first: "port 5433", "timeout=30s"."""
     found = exact_in(text, names=False)
     best: dict[str, None] = {}
     for each in sorted(found, key=lambda one: (-one.worth, one.place)):
@@ -76,7 +77,7 @@ def values_in(text: str, limit: int) -> tuple[str, ...]:
 
 
 def ledger_of(entries: Iterable[Entry]) -> Ledger:
-    """Collect what these entries hold that must not be lost; later ones, and what comes up again, weigh more."""
+    """Collect the exact values of these entries; later and repeated ones weigh more."""
     read = tuple(entries)
     found: list[_Weighed] = []
     for place, entry in enumerate(read, 1):
@@ -86,12 +87,12 @@ def ledger_of(entries: Iterable[Entry]) -> Ledger:
 
 
 def merged(older: Ledger, newer: Ledger) -> Ledger:
-    """Both, each string once; what only the older one has weighs less from now on."""
+    """Return both ledgers as one, each string once; the weights of the older one shrink."""
     return _gathered([*_weighed(older, _AGED), *_weighed(newer, 1.0)])
 
 
 def fitted(ledger: Ledger, max_tokens: int, count: Count) -> Ledger:
-    """As much as may be listed in so many tokens, a line each; the lightest goes first, of equals the earliest."""
+    """Return as much of the ledger as fits so many tokens, a line each; drop the lightest first, then the earliest."""
     ranked = sorted(enumerate(_weighed(ledger, 1.0)), key=lambda each: (-each[1][2], -each[0]))
     kept: list[tuple[int, _Weighed]] = []
     left = max_tokens
@@ -104,12 +105,12 @@ def fitted(ledger: Ledger, max_tokens: int, count: Count) -> Ledger:
 
 
 def on_one_line(ledger: Ledger) -> str:
-    """Everything on one line, as `ledger_of` reads it back from a block's `Values:` or `Kept:` line."""
+    """Return everything on one line, as `ledger_of` reads it back from a block's `Values:` or `Kept:` line."""
     return SEPARATOR.join(ledger.all)
 
 
 def _gathered(found: Iterable[_Weighed]) -> Ledger:
-    """Each once. A value that comes back after another of the same subject is the newest word on it, and goes last."""
+    """Gather each string once. A value restated after another of the same subject is the newest, and goes last."""
     kept: dict[Sort, dict[str, None]] = {sort: {} for sort in get_args(Sort)}
     weights: dict[str, float] = {}
     newest: dict[str, str] = {}
@@ -154,7 +155,7 @@ def _of(entry: Entry) -> Iterator[_Weighed]:
 
 
 def _of_block(text: str) -> Iterator[_Weighed]:
-    """Take what a block lists as it stands, and what its sentences say."""
+    """Yield the values that a block lists, unchanged, and those in its sentences."""
     rest: list[str] = []
     for line in _FRAME.sub("", text).split("\n"):
         label, _, listed = line.partition(": ")
@@ -173,7 +174,7 @@ def _sort_of(text: str) -> Sort:
 
 
 def _of_output(text: str, weight: float) -> Iterator[_Weighed]:
-    """Of what a tool printed only the telling: a listing names a hundred files, and none of them matters more."""
+    """Yield the best values of a tool's output: a listing names a hundred files, all equally unimportant."""
     found = exact_in(text, names=False)
     hit = files_hit(text)
     files = dict.fromkeys([*hit, *(each.text for each in found if each.sort == "file")])
@@ -186,7 +187,7 @@ def _of_output(text: str, weight: float) -> Iterator[_Weighed]:
 
 
 def _unlike(texts: Iterable[str]) -> Iterator[str]:
-    """The texts but for those of a series ("batch 1: 500 rows", "batch 2: 500 rows" and so on) beyond its first few."""
+    """Yield the texts, with at most OF_A_SERIES of each series ("batch 1: 500 rows", "batch 2: 500 rows" and so on)."""
     met = Counter[str]()
     for text in texts:
         series = _DIGITS.sub("0", text)
@@ -196,7 +197,7 @@ def _unlike(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _of_arguments(entry: Entry) -> Iterator[_Weighed]:
-    """Files and commands that a call names; what it writes counts like an output."""
+    """Yield the files and commands that a call names; text that it writes counts like an output."""
     for key, text in _arguments(entry.text):
         if key in _FILE_KEYS and "\n" not in text and 0 < len(text) <= MAX_EXACT:
             yield _Weighed("file", text, _CALLED)
@@ -209,7 +210,7 @@ def _of_arguments(entry: Entry) -> Iterator[_Weighed]:
 
 
 def _arguments(text: str) -> Iterator[tuple[str, str]]:
-    """Every string of a call's arguments with its key; the whole text, without a key, where they are not JSON."""
+    """Yield each string of a call's JSON arguments with its key; else the whole text, with an empty key."""
     try:
         parsed: JsonValue = json.loads(text) if text[:1] == "{" else None
     except (ValueError, RecursionError):

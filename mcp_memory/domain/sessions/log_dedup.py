@@ -1,4 +1,4 @@
-"""Recognises what of a conversation that is told again is known. Knows no records: a line is what it is known by."""
+"""Finds the lines of a resent conversation that the log already holds. A line is only its content and id."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -6,26 +6,26 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 LEAST_MET = 3
-"""Lines said once and told once, met in their order: fewer may be a coincidence."""
+"""Least number of unique lines matched in order: fewer may be a coincidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """One thing that was said: `content` says who said what, `id` is the client's own for it, where it has one."""
+    """One line of a conversation. `content` identifies speaker and text; `id` is the client's own, where it has one."""
 
     content: Hashable
     id: str | None = None
 
 
 def new_places(told: Sequence[LogLine], said: Sequence[LogLine], live: Sequence[Hashable]) -> list[int]:
-    """Places in `told` of what is in no log yet.
+    """Return the places in `told` of lines that no log holds yet.
 
-    A line with an id is known by it; one whose id is unknown, by content among what was said without ids, each once.
-    Lines without ids are known as far as their beginning is the end of what was said, or of the log as it is shown
-    (`live`): so a whole conversation, one that was compacted, and what came since may all be told. Where that fits
-    less well than an earlier part, of which the log holds all but a third or more, what it holds of that is known: so
-    some of a conversation may have been erased or changed, or more been said since. What only the log as it is shown
-    holds, as summaries, is never new.
+    A line with an id is matched by it; one with an unknown id, by content among the logged lines without ids, each
+    once. Lines without ids match as far as their beginning equals the end of the logged lines, or of the log as
+    shown (`live`). So you may send a whole conversation, a compacted one, or only the newest part. Where an earlier
+    part of the log matches better, and holds at least two thirds of it, the lines in that part are known. So part of
+    a conversation may have been erased or changed, or continued since. Lines only in the log as shown, such as
+    summaries, are never new.
     """
     shown_only = set(live) - {line.content for line in said}
     places = [place for place, line in enumerate(told) if line.content not in shown_only]
@@ -34,14 +34,14 @@ def new_places(told: Sequence[LogLine], said: Sequence[LogLine], live: Sequence[
     contents, before = [told[place].content for place in places], [line.content for line in said]
     known = _overlap(before, contents)
     if shown_only:
-        # The summaries among what is shown were left out of what is told above: leave them out here too.
+        # `places` leaves out the summaries in the log as shown: leave them out here too.
         known = max(known, _overlap([content for content in live if content not in shown_only], contents))
     amid = _new_amid(before, contents)
     return places[known:] if len(amid) >= len(places) - known else [places[each] for each in amid]
 
 
 def unmatched(told: Sequence[LogLine], places: Iterable[int], said: Sequence[LogLine]) -> list[int]:
-    """Those of the places in `told` whose line is none of those said: by its id, else by content, each once."""
+    """Return the places in `told` whose line matches no logged line: by its id, else by content, each once."""
     ids = {line.id for line in said if line.id}
     unnamed = Counter(line.content for line in said if not line.id)
     new: list[int] = []
@@ -59,9 +59,9 @@ def unmatched(told: Sequence[LogLine], places: Iterable[int], said: Sequence[Log
 
 
 def _overlap(before: Sequence[Hashable], after: Sequence[Hashable]) -> int:
-    """The most entries that are both the end of `before` and the beginning of `after`, in linear time.
+    """Return the most entries that both end `before` and begin `after`, in linear time.
 
-    Knuth, Morris and Pratt (SIAM J. Comput., 1977): how much of the pattern is matched when the text ends.
+    Knuth, Morris and Pratt (SIAM J. Comput., 1977): the length of the pattern matched when the text ends.
     """
     if not after:
         return 0
@@ -81,10 +81,10 @@ def _overlap(before: Sequence[Hashable], after: Sequence[Hashable]) -> int:
 
 
 def _new_amid(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[int]:
-    """Places in `after` that are new beside the part of it which `before` holds in most of its lines; else all of them.
+    """Return the places in `after` that are new beside the part mostly held by `before`; else all places.
 
     That part ends with the last of the lines that are unique in both and in the same order in both: the anchors of
-    patience sorting, their longest row found in O(n log n). What is equal from there on belongs to it.
+    patience sorting, their longest row found in O(n log n). Equal lines from there on belong to it.
     """
     said, told = Counter(before), Counter(after)
     at = {content: place for place, content in enumerate(before) if said[content] == 1}

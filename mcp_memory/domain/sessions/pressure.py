@@ -1,4 +1,4 @@
-"""The pressure of a session's log: how full it is, of what, and what both ask of compaction."""
+"""Computes the pressure of a session's log: its fill, its makeup, and the compaction that both call for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,15 +8,15 @@ from mcp_memory.domain.model.session_log import STANDS_FOR_MANY, Entry, Options,
 
 Level = Literal["calm", "notice", "idle", "forced", "ceiling"]
 """`notice`: worth knowing; `idle`: compacted when nothing happens; `forced`: compacted at once, with a warning;
-`ceiling`: what is otherwise preserved gives way."""
+`ceiling`: preserved entries are dropped as well."""
 Dominant = Literal["tool_output", "user", "assistant", "summaries"]
 
 DOMINATES = 0.5
 MUCH_IS_SUMMARY = 0.6
 SUMMARY_SHARE, LEAST_SUMMARY, MOST_SUMMARY = 0.05, 1_000, 12_000
-"""A summary takes about so much of the window, between these numbers of tokens."""
+"""The share of the window that a summary takes, between these numbers of tokens."""
 FOUND_WANTING = 0.5
-"""The share of judged summaries that did not help from which the next ones are longer."""
+"""The share of unhelpful among judged summaries from which the next ones are longer."""
 LONGER = 1.5
 
 
@@ -39,7 +39,7 @@ def pressure(tokens: int, options: Options) -> Pressure:
 
 
 def _level(share: float, options: Options) -> Level:
-    if share > options.ceiling:  # At the ceiling itself nothing has to give way yet.
+    if share > options.ceiling:  # At the ceiling itself nothing has to be dropped yet.
         return "ceiling"
     if share >= options.threshold:
         return "forced"
@@ -49,7 +49,7 @@ def _level(share: float, options: Options) -> Level:
 
 
 def warnings(at: Pressure, options: Options, compactions: int) -> tuple[str, ...]:
-    """List what you should know of a log that you fill, and do next."""
+    """List the facts about a log that you fill, and your next move."""
     said: list[str] = []
     full = f"The log fills {at.share:.0%} of its window"
     if at.level == "notice":
@@ -69,7 +69,7 @@ def warnings(at: Pressure, options: Options, compactions: int) -> tuple[str, ...
 
 
 def makeup(log: SessionLog) -> Mapping[Dominant, float]:
-    """Return what the log is full of: shares of its tokens, in [0, 1], that sum to 1; all 0 for an empty log."""
+    """Return the makeup of the log: shares of its tokens, in [0, 1], that sum to 1; all 0 for an empty log."""
     tokens: dict[Dominant, int] = {"tool_output": 0, "user": 0, "assistant": 0, "summaries": 0}
     for entry in log.entries:
         tokens[_makes(entry)] += entry.tokens
@@ -86,11 +86,11 @@ def _makes(entry: Entry) -> Dominant:
 
 
 def adapted(options: Options, shares: Mapping[Dominant, float], wanting: float | None) -> tuple[Options, str]:
-    """The options as this log calls for them, and what was changed and why, "" where nothing was.
+    """Return the options adapted to this log, and the changes with their reasons, "" without a change.
 
-    Where tool output dominates, shorter outputs are masked; where the user's words do, their long material may go with
-    the rest; where blocks do, they are merged into the summary sooner, and no further batches are made. `wanting` is
-    the share of judged earlier summaries that did not help, in [0, 1].
+    Where tool output dominates, shorter outputs are masked. Where the user's words do, their long material may be
+    compacted too. Where blocks do, they are merged into the summary sooner, and no further batches are made.
+    `wanting` is the share of judged earlier summaries that did not help, in [0, 1].
     """
     notes: list[str] = []
     room = min(max(int(options.window * SUMMARY_SHARE), LEAST_SUMMARY), MOST_SUMMARY)

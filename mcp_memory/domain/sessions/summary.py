@@ -1,6 +1,6 @@
-"""Summaries of a session, section by section: made, merged, cut to size and checked.
+"""Makes, merges, cuts and checks the sections of a session's summary.
 
-Knows no model and no store. The user's instructions are kept to the byte; everything else is a line of its own.
+Independent of models and stores. The user's instructions are kept to the byte; everything else is a line of its own.
 """
 
 import re
@@ -46,64 +46,66 @@ __all__ = [
 ]
 
 REQUIRED: tuple[Section, ...] = ("goal", "facts", "state", "next_steps", "decisions", "dead_ends")
-"""Sections that a summary must have, if only to say that there is nothing."""
+"""Sections that a summary must have, if only with "none"."""
 MOST_INVENTED = 10
-"""So many inventions are named at once."""
+"""Most inventions to name at once."""
 MOST_ASSENTS = 5
 """Words: a longer message says more than yes."""
 LATEST = 3
-"""So many of the latest completed lines and facts outlast the ledger."""
+"""The latest completed lines and facts that outlast the ledger."""
 IS_DONE = 0.7
-"""The share of a step's words that a completed line has too where it tells of the same."""
+"""The share of a step's words that a completed line must contain to mark it done."""
 
 _ASSENTS = frozenset(
     """yes yep yeah yup y ok okay k sure continue proceed go on ahead thanks thank you thx please great good nice
     perfect cool fine right correct do it looks lgtm sounds carry keep going that works awesome excellent
     ja weiter danke gut passt super bitte oui merci continuez sí si gracias continúa vale да спасибо""".split()
 )
+# e.g. "好的", "继续", "はい"
 _ASSENTS_UNSPACED = re.compile(
     r"(?:好的?|继续|谢谢|是的?|可以|行|嗯|对|没问题|はい|続けて|ください|ありがとう|ございます|お願いします|了解|です|いいね)+"
 )
+# e.g. the comma in "yes, please"
 _PUNCTUATION = re.compile(r"[^\w\s']+")
 
 
 @dataclass(frozen=True, slots=True)
 class StructuredSummary:
-    """The lines of each section that holds something; made by `structured`, which puts them in form."""
+    """The lines of each non-empty section; made by `structured`, which normalises them."""
 
     lines: Mapping[Section, tuple[str, ...]]
 
     def of(self, section: Section) -> tuple[str, ...]:
-        """The lines of a section, in order; none where it holds nothing."""
+        """Return the lines of a section, in order; none where it is empty."""
         return self.lines.get(section, ())
 
 
 def structured(lines: Mapping[Section, Iterable[str]]) -> StructuredSummary:
-    """A summary of these lines: each once and on one line, instructions to the byte; "none" and blank ones left out.
+    """Return a summary of these lines, each once and on one line, without "none" and blank ones.
 
-    What is said twice stands where it was said last.
+    Instructions are kept to the byte. A repeated line keeps its last position.
     """
     formed: dict[Section, tuple[str, ...]] = {section: _formed(section, lines.get(section, ())) for section in SECTIONS}
     return StructuredSummary({section: held for section, held in formed.items() if held})
 
 
 def rendered(summary: StructuredSummary) -> str:
-    """`## Goal`, then a line `- …` each, of every section that holds something, in the order of SECTIONS."""
+    """Return `## Goal`, then a line `- …` each, for every non-empty section, in the order of SECTIONS."""
     return "\n\n".join(
         f"## {TITLES[section]}\n{_shown(section, summary.of(section))}" for section in SECTIONS if summary.of(section)
     )
 
 
 def parsed(text: str) -> StructuredSummary:
-    """Read a text in that form, however its writer marks headings and items; no summary is no error."""
+    """Read a text in that form, whatever its marks of headings and items; an empty summary is no error."""
     return structured(stated(text))
 
 
 def merged(anchor: StructuredSummary, newer: StructuredSummary) -> StructuredSummary:
-    """The earlier summary with what came after it; of what contradicts itself the newer stands last.
+    """Return the earlier summary with the newer one merged in; of contradictory lines the newer is last.
 
-    Goal, state and steps are the newer ones where it has them; a goal that was given up is named as a fact, and steps
-    that were completed since are gone. Everything else is there from both, once.
+    Goal, state and steps come from the newer one where it has them. A former goal becomes a fact, and steps
+    completed since are removed. Everything else is kept from both, once.
     """
     lines: dict[Section, list[str]] = {section: [*anchor.of(section), *newer.of(section)] for section in SECTIONS}
     for section in ("goal", "state", "in_progress", "next_steps"):
@@ -118,9 +120,10 @@ def merged(anchor: StructuredSummary, newer: StructuredSummary) -> StructuredSum
 
 
 def fitted(summary: StructuredSummary, max_tokens: int, count: Count) -> StructuredSummary:
-    """As much of it as its rendered form may hold, the least important lines gone first; itself where it fits.
+    """Return as much of the summary as fits when rendered, the least important lines dropped first.
 
-    Instructions, goal, constraints, and the newest decision and dead end stay even where they do not fit.
+    Instructions, goal, constraints, and the newest decision and dead end stay even where they do not fit. A summary
+    that fits is returned unchanged.
     """
     waiting = list(reversed(_droppable(summary)))
     lines: dict[Section, list[str]] = {section: list(summary.of(section)) for section in SECTIONS}
@@ -138,9 +141,9 @@ def fitted(summary: StructuredSummary, max_tokens: int, count: Count) -> Structu
 
 
 def problems(text: str, sources: Iterable[str], max_tokens: int, count: Count) -> tuple[str, ...]:
-    """List what is wrong with a summary that somebody wrote, each with what to do; none where it may be taken.
+    """List the faults of a submitted summary, each with its repair; none where it is acceptable.
 
-    A required section is missing, something exact occurs in none of the sources, or it is too long.
+    Faults are a missing required section, an exact value that none of the sources holds, and excess length.
     """
     sections = stated(text)
     found = [
@@ -160,12 +163,12 @@ def problems(text: str, sources: Iterable[str], max_tokens: int, count: Count) -
 
 
 def instructions_in(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """The user's short messages, and those that blocks quote, to the byte, each once; mere assent left out."""
+    """Return the user's short messages, and those that blocks quote, to the byte, each once, without mere assent."""
     return _formed("instructions", _instructions(entries))
 
 
 def ledger_in(summary: StructuredSummary) -> Ledger:
-    """The files, commands, identifiers and values that a summary lists, all of one weight."""
+    """Return the files, commands, identifiers and values that a summary lists, all of one weight."""
     return Ledger(
         files=summary.of("files"),
         commands=summary.of("commands"),
@@ -175,7 +178,7 @@ def ledger_in(summary: StructuredSummary) -> Ledger:
 
 
 def with_ledger(summary: StructuredSummary, ledger: Ledger) -> StructuredSummary:
-    """The summary with this ledger in the place of its own."""
+    """Return the summary with this ledger instead of its own."""
     listed: Mapping[Section, tuple[str, ...]] = {
         "files": ledger.files,
         "commands": ledger.commands,
@@ -237,9 +240,9 @@ def _is_done(step: str, done: Iterable[frozenset[str]]) -> bool:
 
 
 def _droppable(summary: StructuredSummary) -> list[tuple[Section, str]]:
-    """List what may go, the first to go first.
+    """List the lines that may be dropped, the first to drop first.
 
-    The oldest of what is done and known, then of the ledger, then the rest.
+    The oldest of the completed lines and facts, then of the ledger, then the rest.
     """
 
     def part(section: Section, begin: int | None, end: int | None) -> list[tuple[Section, str]]:
@@ -292,9 +295,9 @@ What came before it is summarised already. Keep all of that which still holds, a
 
 
 def summary_prompt(instructions: str = "", replaced: str = "", earlier: str = "") -> str:
-    """Write the prompt that asks for a summary; the messages themselves go behind it, between marks of the caller's.
+    """Write the prompt that asks for a summary; append the messages, between your own marks.
 
-    `instructions` are added to the default, `replaced` stands in its place, `earlier` is the summary to go on from.
+    `instructions` are added to the default, `replaced` replaces it, `earlier` is the summary to continue from.
     """
     before = _EARLIER.replace("{earlier}", earlier) if earlier else ""
     asked = "\n".join(part for part in (replaced, before) if part) if replaced else _asked(before)

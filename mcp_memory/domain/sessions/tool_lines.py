@@ -1,7 +1,7 @@
-"""Says in a line what a tool call did: to what, with which inputs, and why.
+"""Describes a tool call in a line: its action, its subject, its inputs, and its purpose.
 
-Tools are known by the words in their names alone, arguments by the names of their fields; any other are said as they
-stand.
+Tools are recognised by the words in their names alone, arguments by the names of their fields; all others are shown
+unchanged.
 """
 
 import json
@@ -20,9 +20,9 @@ Act: TypeAlias = Literal["edited", "wrote", "ran", "searched", "fetched", "liste
 
 SUBJECT_CHARACTERS, VALUE_CHARACTERS, WHY_CHARACTERS, NAME_CHARACTERS = 120, 40, 120, 60
 MAX_INPUTS = 3
-"""Besides what it was done to."""
+"""Most inputs shown, besides the subject."""
 _LOOKED_AT = 1_000
-"""Characters of an assistant's words: what announces a call stands at their end."""
+"""Characters read from the end of an assistant's words, where a call is announced."""
 
 _ACTS: Mapping[Act, frozenset[str]] = {
     "edited": frozenset("edit edited patch replace insert modify multiedit".split()),
@@ -44,13 +44,16 @@ _TELLING: Mapping[Act, tuple[str, ...]] = {
 }
 _TO_FILES: frozenset[Act] = frozenset({"edited", "wrote", "listed", "read"})
 _REPEATED: frozenset[Act] = frozenset({"edited", "wrote", "ran", "read"})
-"""Of these, two are the same attempt where the file or the command is the same; of others, where all inputs are."""
+"""Acts for which two calls with the same file or command are one attempt; for the others all inputs must be equal."""
 _ANY_TELLING = (*_PATHS, *_COMMANDS, *_QUERIES, *_ADDRESSES)
 _PURPOSES = ("description", "purpose", "reason", "explanation", "justification")
 _OLD, _NEW = ("old_string", "old_str", "old_text"), ("new_string", "new_str", "new_text")
 _CONTENTS = (*_NEW, "content", "contents", "file_text", "insert_text", "new_source", "patch", "diff")
+# e.g. "bash -lc ", "/bin/sh -c "
 _SHELL = re.compile(r"\A(?:/\S{0,40}/)?(?:ba|z)?sh -l?c ")
+# e.g. "*** Update File: src/app.py", "+++ b/src/app.py"
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ (?:b/)?)(\S{1,300})", re.MULTILINE)
+# e.g. "Let me check the log", "Jetzt die Tests"
 _ANNOUNCES = re.compile(
     r"\b(?:let me|let's|i'll|i will|i'm going to|going to|i need to|i want to|now|next|first|to (?:see|check|find|make"
     r"|verify|confirm|understand|look|test|reproduce)|ich werde|jetzt|zuerst|als nächstes|je vais|maintenant|voy a"
@@ -63,8 +66,9 @@ _ANNOUNCES = re.compile(
 class CallLine:
     """A call in words.
 
-    `done` begins with a verb: "Ran `pytest -q`". `inputs` are the rest, as "name=value"; `purpose` is what the call
-    itself says that it is for. `key` is what two attempts at one thing share. `written` is what was put into a file.
+    `done` begins with a verb: "Ran `pytest -q`". `inputs` are the other inputs, as "name=value". `purpose` is the
+    call's own statement of its purpose. `key` is equal for two attempts at one thing. `written` is the text put into
+    a file.
     """
 
     act: Act
@@ -77,7 +81,7 @@ class CallLine:
 
 
 def call_line(call: Entry) -> CallLine:
-    """Tell what a call did, as far as its tool's name and its arguments show."""
+    """Describe a call, as far as its tool's name and its arguments show."""
     given = _fields(call.text)
     fields = given or {}
     act = _act(call.tool or "", fields)
@@ -100,9 +104,9 @@ def call_line(call: Entry) -> CallLine:
 
 
 def arguments_line(call: Entry, most: int) -> str:
-    """A call's arguments in one line of at most `most` characters.
+    """Return a call's arguments in one line of at most `most` characters.
 
-    Of an object that is longer, the fields that tell most come first, and what has parts is left out.
+    A longer object shows its most informative fields first, and leaves out nested parts.
     """
     fields = _fields(call.text) if len(call.text) > most else None
     if not fields:
@@ -112,9 +116,9 @@ def arguments_line(call: Entry, most: int) -> str:
 
 
 def announced(log: SessionLog, place: int) -> str:
-    """Return what the assistant announced just before the call at this place; "" where it announced nothing.
+    """Return the assistant's announcement just before the call at this place; "" without one.
 
-    Calls made side by side were announced together.
+    Calls made side by side share one announcement.
     """
     before = place - 1
     while before >= 0 and log.entries[before].kind == "tool_call":
@@ -130,14 +134,14 @@ def announced(log: SessionLog, place: int) -> str:
 
 
 def line_count(text: str) -> int:
-    """Lines as an editor counts them."""
+    """Count the lines as an editor does."""
     return text.count("\n") + (bool(text) and not text.endswith("\n"))
 
 
 def one_line(text: str, most: int) -> str:
-    """The text without breaks, cut to so many characters and made neutral, which may add a few.
+    """Return the text without breaks, cut to `most` characters and neutralised, which may add a few.
 
-    What cannot be stored, half a character, is "?".
+    A character that cannot be stored, such as a lone surrogate, becomes "?".
     """
     line = " ".join(text[: 8 * most].split()).encode("utf-8", "replace").decode()
     is_whole = len(line) <= most and len(text) <= 8 * most
@@ -145,12 +149,12 @@ def one_line(text: str, most: int) -> str:
 
 
 def _alone(sentences: list[str]) -> list[str]:
-    """Return what is said before a call and nothing beside it, in any language, unless it is a mere word or two."""
+    """Return the only sentence before a call, in any language, unless it is a mere word or two."""
     return sentences if len(sentences) == 1 and len(split_words(sentences[0])) > 3 else []
 
 
 def _fields(text: str) -> Mapping[str, Json] | None:
-    """The fields of a call's arguments; None where they are no JSON object."""
+    """Return the fields of a call's arguments; None where they are no JSON object."""
     if text.lstrip()[:1] != "{":
         return None
     try:
@@ -161,25 +165,25 @@ def _fields(text: str) -> Mapping[str, Json] | None:
 
 def _act(tool: str, fields: Mapping[str, Json]) -> Act:
     command = _plain(fields.get("command"))
-    # Some tools do several things, and are told by a word which: "view", "create", "str_replace".
+    # Some tools do several things, and a word chooses which: "view", "create", "str_replace".
     told = command if " " not in command and _first_of(fields, _PATHS) else ""
     return _act_of(told[:NAME_CHARACTERS]) or _act_of(tool[:NAME_CHARACTERS]) or "called"
 
 
 def _act_of(name: str) -> Act | None:
-    """Return the act that the words of a name stand for."""
+    """Return the act that the words of a name mean."""
     words = {word.lower() for word in split_words(name)}
     return next((act for act, known in _ACTS.items() if words & known), None)
 
 
 def _patched(text: str, fields: Mapping[str, Json]) -> str:
-    """The files that a patch says it changes."""
+    """Return the files that a patch names as changed."""
     patch = _first_of(fields, ("input", "patch", "diff", *_COMMANDS)) or text
     return ", ".join(dict.fromkeys(_PATCHED.findall(patch)))
 
 
 def _done(act: Act, subject: str, tool: str, *, is_told: bool) -> str:
-    """The verb and what follows it. `is_told`: the arguments are plain words, not fields."""
+    """Return the verb and its object. `is_told`: the arguments are plain words, not fields."""
     shown = one_line(subject, SUBJECT_CHARACTERS)
     if act == "called":
         beside = f" with `{shown}`" if is_told else f" on {shown}"
@@ -190,7 +194,7 @@ def _done(act: Act, subject: str, tool: str, *, is_told: bool) -> str:
 
 
 def _size(fields: Mapping[str, Json]) -> str:
-    """Return how much was written."""
+    """Return the amount of text written."""
     edits = fields.get("edits")
     if isinstance(edits, list):
         return f"{len(edits)} edits"
@@ -201,7 +205,7 @@ def _size(fields: Mapping[str, Json]) -> str:
 
 
 def _inputs(fields: Mapping[str, Json], said_already: Iterable[str]) -> Iterator[str]:
-    """The other inputs, where they are short enough to be told."""
+    """Yield the other inputs that are short enough to show."""
     for name, value in fields.items():
         plain = _plain(value)
         if name not in said_already and plain and len(plain) <= VALUE_CHARACTERS:
@@ -218,7 +222,7 @@ def _first_of(fields: Mapping[str, Json], names: Iterable[str]) -> str:
 
 
 def _plain(value: Json) -> str:
-    """A value as its author would write it; "" for what has parts, but for a command given word by word."""
+    """Return a value as its author would write it; "" for nested values, except a command given word by word."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):

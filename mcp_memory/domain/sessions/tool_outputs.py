@@ -1,6 +1,6 @@
-"""Finds what must not be lost of a tool's output when it is put away: its errors, what it came to, its exact values.
+"""Finds the parts of a tool's output to keep when it is archived: its errors, its result, its exact values.
 
-Knows no tools: lines are known by how they look, in whatever was run.
+Independent of the tool: lines are recognised by their form.
 """
 
 import re
@@ -21,7 +21,7 @@ VALUE_HEAD, VALUE_TAIL = 3_000, 1_500
 LINE_CHARACTERS = 160
 MAX_ERRORS, MAX_VALUES = 3, 8
 FIRST, KEPT = "First line: ", "Kept: "
-"""How the lines of a mask begin that show an output's first line, and what else was kept of it."""
+"""Prefixes of the mask's lines that show the output's first line, and the other kept parts."""
 
 # "\x1b[31m" begins red
 _COLOUR = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
@@ -57,7 +57,7 @@ _OUTCOME = re.compile(r" → \w{1,20}$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remains:
-    """The parts that are kept of an output, as the output says it: lines with errors, what it came to, exact values."""
+    """The kept parts of an output, verbatim: lines with errors, its result, exact values."""
 
     errors: tuple[str, ...]
     point: str
@@ -65,13 +65,13 @@ class Remains:
 
 
 def remains_of(output: Entry) -> Remains:
-    """Find what to keep of an output, as it was given or masked."""
+    """Find the parts to keep of an output, original or masked."""
     if output.form == "mask":
         return _remains_of_mask(output)
     text = _COLOUR.sub("", _ends(output.text, MAX_END, MAX_END))
     lines = _lines(text)
     errors = _errors(lines, output.failed)
-    # Of an output without errors the record's own micro is the best line; of one with errors, it is one of those.
+    # Without errors the record's own micro is the best line; with errors, it is one of those.
     best = "" if errors else _best(_OUTCOME.sub("", output.micro), lines)
     return Remains(
         errors=errors,
@@ -81,16 +81,16 @@ def remains_of(output: Entry) -> Remains:
 
 
 def errors_of(output: Entry) -> tuple[str, ...]:
-    """The lines with an output's errors alone, as `remains_of` finds them."""
+    """Return only the lines with an output's errors, as `remains_of` finds them."""
     if output.form == "mask":
         return _remains_of_mask(output).errors
     return _errors(_lines(_COLOUR.sub("", _ends(output.text, MAX_END, MAX_END))), output.failed)
 
 
 def kept_line(remains: Remains, room: int, count: Callable[[str], int], *, said: str = "", terse: bool = False) -> str:
-    """The errors and the point, then as many values as `room` tokens hold; nothing that is `said` already.
+    """Return the errors and the point, then as many values as `room` tokens hold, without parts in `said`.
 
-    `terse` has the errors alone.
+    `terse` returns the errors alone.
     """
     parts: list[str] = []
     for part in (*remains.errors, "" if terse else remains.point):
@@ -104,13 +104,13 @@ def kept_line(remains: Remains, room: int, count: Callable[[str], int], *, said:
 
 
 def first_line(output: Entry, most: int) -> str:
-    """The first line that is not blank."""
+    """Return the first line that is not blank."""
     start = _COLOUR.sub("", output.text[:MAX_END]).lstrip()
     return one_line(next(iter(start.splitlines()), ""), most)
 
 
 def _remains_of_mask(mask: Entry) -> Remains:
-    """Read what a mask kept: that line of it, else the first line it shows."""
+    """Read the kept parts of a mask: its `Kept:` line, else the first line it shows."""
     _, *lines = mask.text.split("\n")
     kept = [line.removeprefix(KEPT) for line in lines if line.startswith(KEPT)] or lines
     said = kept[0].removeprefix(FIRST) if kept else ""
@@ -119,7 +119,7 @@ def _remains_of_mask(mask: Entry) -> Remains:
 
 
 def _best(micro: str, lines: Sequence[str]) -> str:
-    """The line that is worth most, or the first; one that tells its reader what to do is quoted nowhere else."""
+    """Return the line worth most, or the first; skip a line that tells its reader what to do."""
     return next((line for line in (micro, *lines[:1]) if line and not tells_its_reader(line[:MOST_CHARACTERS])), "")
 
 
@@ -132,7 +132,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _errors(lines: Sequence[str], failed: bool) -> tuple[str, ...]:
-    """The first error and the last two; of an output that failed, in any case a line that may say why."""
+    """Return the first error and the last two; for a failed output, at least a line that may explain it."""
     found = [line for line in lines if _ERROR.match(line[: 2 * LINE_CHARACTERS])]
     if failed and not found:
         found = [line for line in lines if _TROUBLE_WORD.search(line[: 2 * LINE_CHARACTERS])] or list(lines[-1:])
@@ -141,7 +141,7 @@ def _errors(lines: Sequence[str], failed: bool) -> tuple[str, ...]:
 
 
 def _distinct(lines: Iterable[str]) -> list[str]:
-    """Each once, without those that are part of another: a test's error stands in its summary again."""
+    """Return each line once, without those contained in another: a test's error recurs in its summary."""
     shown = list(dict.fromkeys(lines))
     return [line for line in shown if not any(line in other for other in shown if other != line)]
 
@@ -152,7 +152,7 @@ def _exact(text: str) -> tuple[str, ...]:
 
 
 def _tally(text: str) -> str:
-    """The last line that counts what passed and what failed."""
+    """Return the last line that counts passes and failures."""
     found = deque(_TALLY.finditer(text), maxlen=1)
     if not found:
         return ""
@@ -166,7 +166,7 @@ def _shown(line: str) -> str:
 
 
 def is_said(part: str, said: Iterable[str]) -> bool:
-    """True where one of the texts holds it: "port 54" is no part of "port 5433", and "por…" is."""
+    """Return True where one of the texts contains the part: "port 54" is not in "port 5433", but "por…" is."""
     beginning = part.rstrip("….")
     may_go_on = part.endswith("…") or not beginning[-1:].isalnum()
     for text in said:

@@ -1,4 +1,4 @@
-"""Finds exact values in a text that none of its sources holds. Knows no model; in doubt nothing is invented."""
+"""Finds exact values in a text that none of its sources holds, without a model. In doubt a value is supported."""
 
 import re
 from collections.abc import Iterable
@@ -7,20 +7,24 @@ from functools import cached_property
 from mcp_memory.domain.text.exact_values import Exact, exact_in, is_date
 
 SMALL = 12
-"""A number up to this may count what the text itself lists."""
+"""A number up to this may count the text's own list."""
+# e.g. "4,200", "3.14"
 _DIGITS = re.compile(r"\d[\d,.'’_]{0,30}")
+# e.g. "4,200", "1'000'000"
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’_]\d{3})+")
+# e.g. "v1.2.3", "10:30", "POOL_SIZE"
 _PART = re.compile(r"(?<![\w.:/-])[\w.:/-]*\d(?:[\w.:/-]|[,'’](?=\d))*|\b[A-Z][A-Z0-9_]{3,}\b")
+# e.g. "pool.size"
 _TERM = re.compile(r"[\w.-]{3,}")
 _FACTORS = (1.0, 1000.0, 1024.0, 60.0, 3600.0, 24.0, 7.0, 100.0)
-"""Between units that tell the same: seconds and minutes, megabytes and gigabytes, shares and percent."""
+"""Factors between equivalent units: seconds and minutes, megabytes and gigabytes, shares and percent."""
 
 
 def invented(text: str, sources: Iterable[str]) -> tuple[str, ...]:
-    """Files, commands, identifiers and values of the text that occur in none of the sources, each once, in order.
+    """Return the text's files, commands, identifiers and values that occur in no source, each once, in order.
 
-    A path is known by its last part, a command by its words, an amount also in another unit or rounded. Dates and
-    small numbers are not looked at.
+    A path matches by its last part, a command by its words, an amount also in another unit or rounded. Dates and
+    small numbers are not checked.
     """
     known = _Sources(sources)
     return tuple(dict.fromkeys(each.text for each in exact_in(text) if not known.hold(each)))
@@ -74,7 +78,7 @@ class _Sources:
 
 
 def _is_number(part: str) -> bool:
-    """True for an amount, with or without a unit, rather than a version, a hash or a name."""
+    """Return True for an amount, with or without a unit, rather than a version, a hash or a name."""
     number = _DIGITS.match(part)
     if not number or not _readings(number.group()):
         return False
@@ -83,7 +87,7 @@ def _is_number(part: str) -> bool:
 
 
 def _readings(written: str) -> tuple[float, ...]:
-    """Return what a number may mean: 4,200 is 4200 here and 4.2 there. Nothing for a version or an address."""
+    """Return the possible meanings of a number: 4,200 may be 4200 or 4.2. None for a version or an address."""
     plain = written.rstrip(",.'’_")
     readings: list[float] = []
     if _GROUPED.fullmatch(plain):

@@ -14,7 +14,7 @@ from typing import Literal
 from mcp_memory.domain.text.lexicon import STOP_CHARACTERS, STOP_WORDS, UNSPACED
 
 _COMBINING = "".join(chr(code) for code in range(0x300, 0xE00) if unicodedata.category(chr(code)).startswith("M"))
-"""Accents and vowel signs, which belong to the letter before them, as in Hindi."""
+"""Accents and vowel signs, which attach to the preceding letter, as in Hindi."""
 # e.g. "parseConfig", "naïve", "数据库"
 _TOKEN = re.compile(f"(?P<unspaced>[{UNSPACED}]+)|[^\\W_{UNSPACED}](?:[^\\W_{UNSPACED}]|[{_COMBINING}])*")
 # e.g. "parse|Config", "HTTP|Server"
