@@ -1,4 +1,4 @@
-"""Assembly's computations over its candidates.
+"""Computes over assembly's candidates.
 
 Scores, near-duplicates, the budget, the items and the rendered block.
 """

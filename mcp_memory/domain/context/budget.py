@@ -1,4 +1,4 @@
-"""Fits items into a token budget: shares first, then whatever is left to whoever can use it. Pure arithmetic."""
+"""Fits items into a token budget: shares first, then the rest to any item that can use it. Pure arithmetic."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,23 +15,23 @@ ALWAYS: Mapping[str, Fraction] = {
     "ancestors": Fraction(15, 100),
     "finished": Fraction(10, 100),
 }
-"""Of the whole budget, at most this much goes to what is always there before the rest has had its turn, in this order:
-who the agent is, what it must not do, how to go about it, what is at hand, then the task stack: the root goal, what
-lies between it and the current task, and what was finished beside it."""
+"""The largest part of the whole budget for each share that is always present, filled before the rest, in this order:
+the agent's identity, its guardrails, its approach, its focus, then the task stack: the root goal, the tasks between
+it and the current one, and the tasks finished beside it."""
 OTHERS = "others"
-"""Identities and constraints that other agents stored live on what the reader's own leave of their parts."""
+"""Identities and constraints that other agents stored use the budget that the reader's own leave in these shares."""
 GUIDANCE = ("identity", "censor")
 LEARNT, REST = "learnt", "rest"
-"""The parts of what was learnt, where the log competes with it, and of whatever has none of its own."""
+"""The shares of learnt records, which the log competes with, and of items without a share of their own."""
 DISPENSABLE: frozenset[str] = frozenset({"approach"})
-"""In a small context one more record is worth more than advice."""
+"""Shares that a small context drops: one more record is worth more than advice."""
 FAIR_PART = 4
-"""While it has a shorter form, no item takes more than a quarter of the room: a long one never starves the rest."""
+"""The largest part of the room for an item with a shorter form, as a divisor: a long item never starves the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One way to show an item: its detail, text and estimated tokens, in the client's; `short` among its group."""
+    """One way to show an item: its detail, text and estimated client tokens; `short` is its text in a group."""
 
     detail: Detail
     text: str
@@ -41,11 +41,11 @@ class Form:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """Something that wants into the block. `forms` go from the fullest to the shortest useful one.
+    """A candidate for the block. `forms` run from the fullest to the shortest useful one.
 
-    `position` orders the items of one section where that is not their order by score; `required` ones never drop out.
-    `parts` says what each signal adds to the score; items of one `group` share a title, in the order of `time`.
-    `author` is the name of another agent that stored it.
+    `position` orders the items of a section that is not ordered by score. `required` ones never drop out. `parts`
+    gives what each signal adds to the score. Items of one `group` share a title, in the order of `time`. `author` is
+    the name of another agent that stored it.
     """
 
     id: str
@@ -82,11 +82,12 @@ def place(
 ) -> tuple[list[Placed], list[Item]]:
     """Choose forms for items, given best first within each share, so that the estimates stay within the budget.
 
-    What is always there has its turn first, then the strategy's `shares` (fractions of what remains, at most `flexible`
-    tokens), then everybody. An item too large for the space left takes a shorter form or is skipped; smaller ones
-    behind it still enter. Shares are rounded down, but those of what is always there hold at least their first item at
-    its shortest: in a small context a constraint matters more than one more record. What a share leaves flows to the
-    others, and the last leftover deepens the best. Returns the placed items in the order given, and those left out.
+    Shares that are always present are filled first, then the strategy's `shares` (fractions of what remains, at most
+    `flexible` tokens), then all items. An item too large for the space left takes a shorter form or is skipped;
+    smaller ones behind it still enter. Shares are rounded down, but the always present ones hold at least their
+    first item at its shortest: in a small context a constraint matters more than one more record. The rest of a
+    share flows to the others, and the last leftover deepens the best. Returns the placed items in the order given,
+    and those left out.
     """
     shares = shares or {}
     ledger = _Ledger(budget, title_tokens)
@@ -96,7 +97,7 @@ def place(
         sharing.setdefault(item.share, []).append(item)
     for share, fraction in ALWAYS.items():
         if share in sharing:
-            # What has its line already waits for a fuller one: the root goal stands whatever else does.
+            # Items already placed wait for a fuller form: the root goal is shown whatever else is.
             waiting = sorted(sharing[share], key=lambda item: item.id in ledger.placed)
             least = 0 if share in DISPENSABLE else ledger.least(waiting)
             ledger.fill(waiting, max(int(budget * fraction), least), cheapest_first)
@@ -114,7 +115,7 @@ def place(
 
 
 class _Ledger:
-    """The items placed so far and what they cost, section titles included."""
+    """The items placed so far and their cost, section titles included."""
 
     def __init__(self, budget: int, title_tokens: Mapping[str, int]) -> None:
         self.placed: dict[str, Placed] = {}
@@ -123,7 +124,7 @@ class _Ledger:
         self._opened: set[str] = set()
 
     def limit_to(self, tokens: int | None) -> int:
-        """Spend no more than that from now on, where it is given; what there is left to spend."""
+        """Spend no more than `tokens` from now on, where given; return the tokens left to spend."""
         if tokens is not None:
             self._left = min(self._left, tokens)
         return max(self._left, 0)
@@ -134,7 +135,7 @@ class _Ledger:
             self._place(item, item.forms[-1])
 
     def fill(self, items: Sequence[Item], limit: int, cheapest_first: bool, part: int = 1) -> None:
-        """Place what fits, spending at most `limit` of what is left; what stands already may take a fuller form."""
+        """Place the items that fit, spending at most `limit` of the rest; placed ones may take a fuller form."""
         allowance = min(limit, self._left)
         most = 0 if cheapest_first else allowance // part
         for item in items:
@@ -150,16 +151,16 @@ class _Ledger:
                 self._place(item, form)
 
     def spent_on(self, shares: Collection[str]) -> int:
-        """The tokens of what stands on these shares."""
+        """Return the tokens of the items placed on these shares."""
         return sum(each.form.tokens for each in self.placed.values() if each.item.share in shares)
 
     def least(self, items: Sequence[Item]) -> int:
-        """Return what the first of the items that is not there yet costs at its shortest; 0 where there is none."""
+        """Return the cost of the first unplaced item at its shortest; 0 without one."""
         waiting = (item for item in items if item.id not in self.placed)
         return next((self._cost(item, item.forms[-1]) for item in waiting), 0)
 
     def _cost(self, item: Item, form: Form) -> int:
-        """Return what the form costs beyond what is paid already."""
+        """Return the form's cost beyond the tokens already spent on its item and section."""
         if item.id in self.placed:
             return form.tokens - self.placed[item.id].form.tokens
         return form.tokens + (0 if item.section in self._opened else self._titles.get(item.section, 0))
@@ -180,7 +181,7 @@ class _Ledger:
 
 
 def arranged(placed: Sequence[Placed], order: str) -> list[Placed]:
-    """Best first as given, `reverse` with the best last, or `edges` with the best at both ends. Nothing is lost."""
+    """Return the items best first as given, `reverse` with the best last, or `edges` with the best at both ends."""
     if order == "reverse":
         return list(reversed(placed))
     if order == "edges":

@@ -1,4 +1,4 @@
-"""Turns records and the task stack into items that compete for the budget, each in the forms it can be shown in."""
+"""Turns records and the task stack into items that compete for the budget, each in its possible forms."""
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ from mcp_memory.domain.text.prompt_safety import by
 GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20
 FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5
 TITLE_PART = 2
-"""What each of a group pays, in tokens, for the title they share."""
+"""Tokens that each item of a group pays for the shared title."""
 ENDING = (".", "!", "?", ":", ")")
-"""What a line break behind it makes one token with."""
+"""Endings that form one token with the line break behind them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Measure:
         return ceil(raw_tokens * self.factor)
 
     def cut(self, text: str, raw_tokens: int) -> str:
-        """The text, or its beginning and an ellipsis where it is longer than that many uncorrected tokens."""
+        """Return the text, or its beginning and an ellipsis where it is longer than that many uncorrected tokens."""
         if len(text.encode("utf-8", "replace")) <= raw_tokens:  # A token is at least one byte.
             return text
         shorter = self.truncate_raw(text, raw_tokens)
@@ -62,9 +62,9 @@ def record_item(
     author: str = "",
     groups: Container[str] = frozenset[str](),
 ) -> Item:
-    """A record: its text where that is no longer than a summary, else the summary; then the micro.
+    """Turn a record into an item: its text where that is no longer than a summary, else the summary; then the micro.
 
-    In one of the `groups` it shows beside others under their title, and costs so much less. `author` is another agent.
+    In one of the `groups` it is shown with others under their title, and costs less. `author` is another agent.
     """
     record = each.candidate.record
     before, after = record_frame(record, day_only=True, author=author)
@@ -72,7 +72,7 @@ def record_item(
     has_company = group in groups
     among = frame_in_group(record, author) if has_company else ""
     frame_tokens = measure.count_raw((among if has_company else before) + after) + has_company * TITLE_PART
-    told = f" → {record.outcome}"  # The frame says it as well, with how sure somebody was.
+    told = f" → {record.outcome}"  # The frame says it as well, with the confidence.
     whole = record.summary.removesuffix(told) == record.text
     is_counted = shows_text_alone(record)
 
@@ -104,14 +104,14 @@ def record_item(
 
 
 Author = Callable[[str], str]
-"""An agent's name as it is shown; "" for the reader."""
+"""An agent's name as shown; "" for the reader."""
 
 
 def stack_items(stack: Stack, measure: Measure, author: Author = lambda agent: "") -> list[Item]:
-    """The task stack, most needed first: where the caller stands, the root goal, dead ends, what is done, what is next.
+    """Turn the task stack into items, most needed first: the current task, the root goal, finished tasks, the plan.
 
-    Positions put them in reading order: the path from the root, dead ends, results, the plan. `author` names those who
-    work on a task in the reader's place.
+    Positions put them in reading order: the path from the root, dead ends, results, the plan. `author` names another
+    agent that works on a task.
     """
     if stack.current is None:
         return []
@@ -137,7 +137,7 @@ class _MakeItem(Protocol):
 
 
 def _finished_items(stack: Stack, item: _MakeItem) -> list[Item]:
-    """Make items of what ended beside the path, as it happened.
+    """Make items of the finished tasks beside the path, in order.
 
     The last dead end first, the last result, then the rest.
     """
@@ -151,15 +151,15 @@ def _finished_items(stack: Stack, item: _MakeItem) -> list[Item]:
 
 
 def tasks_beyond(stack: Stack, items: Sequence[Item]) -> list[str]:
-    """Ids of finished and planned tasks around the current one that the items leave out, for they are too many."""
+    """Return the ids of finished and planned tasks around the current one that exceed the items' limits."""
     shown = {item.id for item in items}
     return [task.id for task in (*stack.done, *stack.dead_ends, *stack.planned) if task.id not in shown]
 
 
 def entity_item(entity: EntityFacts, measure: Measure) -> Item:
-    """Make an item of what is known of a thing, in one line.
+    """Make an item of an entity's properties, in one line.
 
-    Named ones count in full, others by how much they stand out.
+    Named entities count in full, others by their salience.
     """
     score = 1.0 if entity.named else entity.salience
     return _line_item(
@@ -168,18 +168,18 @@ def entity_item(entity: EntityFacts, measure: Measure) -> Item:
 
 
 def relation_item(known: RelationFacts, measure: Measure) -> Item:
-    """A relation in one line, by its weight and how far away it is."""
+    """Make a relation an item in one line, scored by its weight and distance."""
     line = relation_line(known.relation)
     return _line_item(f"relation:{line[2:]}", "relation", "Relationships", line, measure, "relations", known.score)
 
 
 def note_item(note: str, measure: Measure) -> Item:
-    """Make an item of how well confidence held up; it lives on the episodes' share."""
+    """Make an item of the calibration of confidence; it uses the episodes' share."""
     return _line_item("note", "note", "Note", f"- {note}", measure, "episodes", 0.0)
 
 
 def notice_item(notice: str, short: str, measure: Measure) -> Item:
-    """Make an item of what the reader has to know of this memory as a whole.
+    """Make an item of a notice about this memory as a whole.
 
     Never left out, and `short` where space is.
     """
@@ -199,7 +199,7 @@ def _line_item(item_id: str, kind: str, section: str, line: str, measure: Measur
 
 
 def approach_item(strategy: Strategy, measure: Measure) -> Item:
-    """Make an item of how to go about it: what the strategy is for, and its questions.
+    """Make an item of the approach: the strategy's description and its questions.
 
     The description alone where space is short.
     """
@@ -216,10 +216,10 @@ def approach_item(strategy: Strategy, measure: Measure) -> Item:
 
 
 def text_item(text: str, section: str, measure: Measure, budget: int) -> Item:
-    """Text from the caller, cut to the budget where it is longer."""
+    """Make an item of the caller's text, cut to the budget where it is longer."""
     room = max(int(budget / measure.factor), 1)
     forms = [measure.cut(text, room), measure.cut(text, room // 4)]
-    # Nothing of ours stands before it, so its first line is neutralised like the others.
+    # No line of ours precedes it, so its first line is neutralised like the others.
     safe = [neutralise(f"\n{form}") for form in forms]
     shown = [Form(detail="full", text=form, tokens=measure.count(form) + 1) for form in safe]
     return Item(id=section, kind="text", source="caller", section=section, share=REST, score=1.0, forms=tuple(shown))

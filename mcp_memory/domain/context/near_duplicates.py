@@ -1,4 +1,4 @@
-"""Records that say the same, of which one is enough, and records that belong together. Pure, over given cosines."""
+"""Finds records that repeat each other, and records that belong together. Pure, over given cosines."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,18 +6,18 @@ from mcp_memory.domain.model.records import LOG_KINDS, Record
 from mcp_memory.domain.text.words import normalized
 
 CLUSTER_COSINE = 0.5
-"""From here on two texts are about the same matter, with the built-in embedder."""
+"""Least cosine of two texts about the same matter, with the built-in embedder."""
 _BEHIND_WORDS = ".,;:!?…。，；：！？"
 AlikePair = tuple[str, str, float]
 """Two ids and the cosine of their texts."""
 
 
 def repeated(records: Sequence[Record]) -> Mapping[str, str]:
-    """For each record that says nothing new, the better one that says the same; they come best first.
+    """Return, for each record that repeats a better one, the id of that one; give the records best first.
 
-    The same are two of one speaker and outcome, both of the log or neither, whose words are the same in the same order,
-    but for case, space and the punctuation behind them. No cosine decides: "before" and "after", or 5432 and 5433, are
-    near in any embedding, and the difference is all that matters.
+    Two records are the same if they have one speaker and outcome, are both of the log or neither, and have the same
+    words in the same order, apart from case, space and the punctuation behind words. No cosine decides: "before" and
+    "after", or 5432 and 5433, are near in any embedding, and the difference is all that matters.
     """
     first: dict[tuple[object, ...], str] = {}
     repeats: dict[str, str] = {}
@@ -34,10 +34,10 @@ def _words(text: str) -> list[str]:
 
 
 def clustered(record_ids: Sequence[str], pairs: Sequence[AlikePair]) -> list[str]:
-    """The records, best first, with those about the same matter beside each other.
+    """Return the records, best first, with those about the same matter beside each other.
 
-    Each record not taken yet leads a cluster and draws in the rest that are alike to it, in their own order: clusters
-    stand by their best, so that nothing is above what beats it but what belongs to something better still.
+    Each record not taken yet leads a cluster and draws in the remaining similar ones, in their own order. Clusters
+    are ordered by their best, so a record precedes a better one only in the cluster of an even better one.
     """
     near: dict[str, set[str]] = {}
     for one, other, cosine in pairs:

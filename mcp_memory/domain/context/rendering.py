@@ -1,4 +1,4 @@
-"""The text of a context: its sections, the lines of its items, and the fence around them."""
+"""Renders a context as text: its sections, the lines of its items, and the fence around them."""
 
 import hashlib
 import json
@@ -15,10 +15,10 @@ from mcp_memory.domain.text.times import iso_day, iso_minute
 from mcp_memory.domain.text.words import split_words
 
 OUTPUT_LINES, OUTPUT_CHARACTERS = 4, 100
-"""Of what a command wrote, as many of its last lines are shown, each cut to this."""
+"""The number of a command's last output lines to show, and the length of each."""
 JSON_CHARACTERS: Mapping[Detail, int] = {"micro": 80, "summary": 400, "full": 400}
 _TAIL = 1_000
-"""Characters looked at of what a command wrote: it can be megabytes."""
+"""Characters read from the end of a command's output, which can be megabytes."""
 _READ_FROM = 5_000
 
 _WORD = re.compile(r"\w+")
@@ -32,10 +32,10 @@ _SAYS_NOTHING = STOP_WORDS | _READ | _WROTE | _EXECUTED | _ERROR | frozenset("fi
 
 
 def event_body(record: Record, text: str, detail: Detail) -> str:
-    """`Read: path`, `Wrote: path [outcome]`, ``Executed: `command` [outcome]`` with output, or `Error: message`.
+    """Return `Read: path`, `Wrote: path [outcome]`, ``Executed: `command` [outcome]`` with output, or `Error: message`.
 
-    Any other event: its details as JSON. The text follows where it says more than the details; it is all there is
-    where there are none. `micro` goes without output.
+    Any other event: its details as JSON. The text follows where it adds to the details; without details it is the
+    whole body. `micro` omits the output.
     """
     outcome = _detail(record, "outcome") or record.outcome
     ending = f" [{one_line(outcome)}]" if outcome else ""
@@ -49,14 +49,14 @@ def event_body(record: Record, text: str, detail: Detail) -> str:
 
 
 def says_more(text: str, told: str) -> bool:
-    """True where a text has a word that tells something and is not told already."""
+    """Return True where a text has a meaningful word that `told` lacks."""
     known = told.casefold()
     words = _WORD.findall(text.casefold())
     return any(word not in _SAYS_NOTHING and word not in known for word in words)
 
 
 def _headline(record: Record, detail: Detail) -> tuple[str, bool]:
-    """Say what happened, in our words, and whether its outcome belongs behind it; empty where the details are."""
+    """Return the headline of an event, and whether its outcome belongs behind it; empty without details."""
     words = _type_words(_detail(record, "type"))
     path, command = one_line(_detail(record, "path")), one_line(_detail(record, "command"))
     if path and words & _READ:
@@ -72,7 +72,7 @@ def _headline(record: Record, detail: Detail) -> tuple[str, bool]:
     if not record.details:
         return "", True
     most = JSON_CHARACTERS[detail]
-    # A longer text would be cut anyway: it need not be written first.
+    # A longer text would be cut anyway: skip writing it.
     shown = {name: value[:most] if isinstance(value, str) else value for name, value in record.details.items()}
     as_json = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
     return one_line(as_json, most), "outcome" not in record.details
@@ -80,15 +80,15 @@ def _headline(record: Record, detail: Detail) -> tuple[str, bool]:
 
 @lru_cache(maxsize=256)
 def _type_words(event_type: str) -> frozenset[str]:
-    """A context holds many events of few types."""
+    """Return the words of an event's type. Cached: a context holds many events of few types."""
     return frozenset(word.casefold() for word in split_words(event_type))
 
 
 def _output(record: Record) -> str:
-    """The last lines that the command wrote, errors last, each on a line of its own."""
+    """Return the last lines that the command wrote, errors last, each on a line of its own."""
     streams = (_detail(record, name)[-_TAIL:].splitlines() for name in ("stdout", "stderr"))
     lines = [line.strip()[:OUTPUT_CHARACTERS] for stream in streams for line in stream if line.strip()]
-    # The first is empty, and goes: what follows it is no beginning of a line of ours.
+    # The empty first line is dropped: the text after it begins no line of ours.
     return "\n  " + neutralise("\n".join(["", *lines[-OUTPUT_LINES:]])) if lines else ""
 
 
@@ -111,7 +111,7 @@ SECTIONS = (
     "Known Information", "Procedure", "Known Entities", "Relationships", "Relevant Content", "Past Experience",
     "Recent Activity", "Additional Context", "Note",
 )  # fmt: skip
-"""Titles in the order they stand, stable ones first so that a client's prompt cache survives."""
+"""Titles in their order in the block, stable ones first so that a client's prompt cache survives."""
 
 SECTION_OF_KIND: dict[Kind, str] = {
     "identity": "Identity",
@@ -127,11 +127,12 @@ SECTION_OF_KIND: dict[Kind, str] = {
     "tool_result": "Recent Activity",
 }
 PROPERTIES_SHOWN = 8
-"""Of what is said of an entity, the first so many."""
+"""Most properties shown of an entity."""
 VALUE_CHARACTERS = 80
 NAME_CHARACTERS = 80
+# e.g. "- [r000017 procedure 2026-03-03] **Release:** "
 _NAMED = re.compile(r"^(- \[[^\]\n]*\] )\*\*(.+?):\*\* ")
-"""How the line of a procedure with a name begins."""
+"""The opening of a named procedure's line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,10 +150,10 @@ class Line:
 
 
 def record_frame(record: Record, *, day_only: bool = False, author: str = "") -> tuple[str, str]:
-    """Return what stands before and after a record's body: `- [id kind date by author] speaker: ` and ` (outcome: …)`.
+    """Return the text around a record's body: `- [id kind date by author] speaker: ` and ` (outcome: …)`.
 
-    The author stands in the brackets, where no stored text does; the reader's own records name none. The log's times
-    are UTC and to the minute unless the day is enough. An event's body has its outcome in itself.
+    The author is inside the brackets, where no stored text can be; the reader's own records name none. The log's
+    times are UTC and to the minute unless the day is enough. An event's body includes its outcome.
     """
     to_the_minute = record.kind in LOG_KINDS and not day_only
     date = iso_minute(record.occurred_at).rstrip("Z") if to_the_minute else iso_day(record.occurred_at)
@@ -162,20 +163,20 @@ def record_frame(record: Record, *, day_only: bool = False, author: str = "") ->
 def group_title(record: Record) -> str:
     """Return the title that a record of the log shares with others of its day and kind; empty for any other.
 
-    Turns of one day come by the dozen, and what they have in common would take a third of their tokens.
+    Turns of one day come by the dozen, and their common part would take a third of their tokens.
     """
     return f"{iso_day(record.occurred_at)} {record.kind}" if record.kind in LOG_KINDS else ""
 
 
 def frame_in_group(record: Record, author: str = "") -> str:
-    """Return what stands before a record's body below the title of its group: `- [id by author] speaker: `."""
+    """Return the text before a record's body below the title of its group: `- [id by author] speaker: `."""
     return f"- [{record.id}{by(author)}] {_opening(record)}"
 
 
 def record_body(record: Record, text: str, detail: Detail = "summary") -> str:
-    """Return what a record says, in one of its forms: the text, or what its details make of it, safe to be shown."""
+    """Return a record's body in one of its forms: the text, or text made from its details, safe to show."""
     if shows_text_alone(record):
-        # A procedure without a name has none: what stands in bold at its beginning does not become a title.
+        # A procedure without a name has none: bold text at its beginning does not become a title.
         return f"\\{neutralise(text)}" if record.kind == "procedure" and text.startswith("**") else neutralise(text)
     if record.kind == "event":
         return event_body(record, text, detail)
@@ -185,13 +186,13 @@ def record_body(record: Record, text: str, detail: Detail = "summary") -> str:
 
 
 def record_line(record: Record, text: str, detail: Detail = "summary", author: str = "") -> str:
-    """The whole item of a record shown in one of its forms."""
+    """Return the whole item of a record in one of its forms."""
     before, after = record_frame(record, author=author)
     return f"{before}{record_body(record, text, detail)}{after}"
 
 
 def shows_text_alone(record: Record) -> bool:
-    """True where the body is the text and nothing else, so that tokens counted of the text are those of the body."""
+    """Return True where the body is only the text, so that the text's token count is the body's."""
     if record.kind == "censor":
         return not any(str(record.details.get(name) or "").strip() for name in ("trigger", "reason"))
     if record.kind == "decision":
@@ -200,7 +201,7 @@ def shows_text_alone(record: Record) -> bool:
 
 
 def entity_line(entity: EntityFacts) -> str:
-    """`- **type**: name (key: value, …)`, without the brackets where nothing is said of it."""
+    """Return `- **type**: name (key: value, …)`, without the brackets for an entity without properties."""
     said = [f"{one_line(key, NAME_CHARACTERS)}: {_value(value)}" for key, value in entity.properties.items()]
     shown = [*said[:PROPERTIES_SHOWN], "…"] if len(said) > PROPERTIES_SHOWN else said
     properties = f" ({', '.join(shown)})" if shown else ""
@@ -208,15 +209,15 @@ def entity_line(entity: EntityFacts) -> str:
 
 
 def relation_line(relation: Relation) -> str:
-    """`- a --[type]--> b`."""
+    """Return `- a --[type]--> b`."""
     source, kind, target = (one_line(name) for name in (relation.source, relation.type, relation.target))
     return f"- {source} --[{kind}]--> {target}"
 
 
 def render(lines: Sequence[Line], request_digest: str = "", link: str = "") -> tuple[str, str]:
-    """The fenced block and its id, a digest of its text and of the request.
+    """Return the fenced block and its id, a digest of its text and of the request.
 
-    `link` is an attribute of the fence that says which block this one goes on from.
+    `link` is an attribute of the fence that names the block this one continues.
     """
     body = _body(lines)
     digest = hashlib.blake2b(f"{request_digest}{link}\n{body}".encode("utf-8", "replace"), digest_size=5).hexdigest()
@@ -237,7 +238,7 @@ def _body(lines: Sequence[Line]) -> str:
 
 
 def _grouped(lines: Sequence[Line]) -> Iterator[str]:
-    """The items of a section: those by themselves, then the groups, the one with the best first, in order of time."""
+    """Yield the items of a section: single ones, then the groups, the best item's first, each in order of time."""
     groups: dict[str, list[Line]] = {}
     for line in lines:
         groups.setdefault(line.group, []).append(line)
@@ -249,7 +250,7 @@ def _grouped(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _procedures(texts: Sequence[str]) -> Sequence[str]:
-    """One procedure gives the section its name, which its line need not repeat; several each have their own."""
+    """Render procedures: a single one gives its name to the section, several each keep their own."""
     if len(texts) != 1:
         return ["\n".join(["## Applicable Patterns", *texts])] if texts else []
     named = _NAMED.match(texts[0])
@@ -259,7 +260,7 @@ def _procedures(texts: Sequence[str]) -> Sequence[str]:
 
 
 def _opening(record: Record) -> str:
-    """Return the body's beginning: what a censor does, a procedure's name, who spoke, the tool."""
+    """Return the body's prefix: a censor's action, a procedure's name, the speaker, the tool."""
     name = record.details.get("name")
     if record.kind == "censor":
         opening = "**BLOCK:** " if record.details.get("action") == "block" else "**WARN:** "
@@ -273,7 +274,7 @@ def _opening(record: Record) -> str:
 
 
 def _constraint(record: Record, text: str, most: int) -> str:
-    """`trigger — reason`, and the text where it says more; in the place of the reason where it says that as well."""
+    """Return `trigger — reason`, and the text where it adds to them; the text replaces a reason that it contains."""
     trigger, reason = (str(record.details.get(name) or "").strip() for name in ("trigger", "reason"))
     adds = says_more(text, f"{trigger}\n{reason}")
     given = (trigger, "" if adds and not says_more(reason, text) else reason)
@@ -282,7 +283,7 @@ def _constraint(record: Record, text: str, most: int) -> str:
 
 
 def _decision(record: Record, text: str, detail: Detail) -> str:
-    """Return what was decided and, where there is room, why, unless the text says so itself."""
+    """Return the decision and, where there is room, its reasons, unless the text contains them."""
     given = record.details.get("reasons")
     reasons = given if isinstance(given, str) else "; ".join(map(str, given)) if isinstance(given, Sequence) else ""
     if detail == "micro" or not says_more(reasons, text):
@@ -291,7 +292,7 @@ def _decision(record: Record, text: str, detail: Detail) -> str:
 
 
 def _ending(record: Record) -> str:
-    """Return what came of it, how sure it was, and that a procedure mostly failed."""
+    """Return the outcome, the confidence, and a mark for a mostly failing procedure."""
     outcome = f"outcome: {record.outcome}" if record.outcome and record.kind != "event" else ""
     confidence = "" if record.confidence is None else f"confidence: {round(record.confidence * 100)} %"
     flag = "ineffective" if record.kind == "procedure" and record.status == "ineffective" else ""
@@ -300,7 +301,7 @@ def _ending(record: Record) -> str:
 
 
 def _value(value: Json) -> str:
-    """A property's value as text: names in a list one after the other, anything else that is no text as JSON."""
+    """Return a property's value as text: a list of texts joined by commas, any other value as JSON."""
     if isinstance(value, str):
         return one_line(value, VALUE_CHARACTERS)
     if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):

@@ -1,4 +1,4 @@
-"""The score of a candidate: named signals, each in [0, 1], in one sum weighted by the strategy."""
+"""Scores a candidate: named signals, each in [0, 1], in one sum weighted by the strategy."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ _USAGE_RANGE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A record that might enter a context, and what the query said of it.
+    """A record that might enter a context, and its match with the query.
 
-    `relevance` in [0, 1] is 0 where nothing was asked; `cosine` is None where it was not compared. `hits` is the share
-    of the query's words that it has, out of `asked` words; `mentions` is True where it speaks of a thing the query
-    names. `source` is how it was found first.
+    `relevance` in [0, 1] is 0 without a query. `cosine` is None where it was not compared. `hits` is the share of
+    the query's words that it has, out of `asked` words. `mentions` is True where it mentions an entity that the
+    query names. `source` is the source that found it first.
     """
 
     record: Record
@@ -47,19 +47,19 @@ class Scored:
 
 
 def hyperbolic_decay(age_hours: float, decay_hours: float) -> float:
-    """1 / (1 + age/decay), in (0, 1]: one half at `decay_hours`, a quarter at three times that."""
+    """Return 1 / (1 + age/decay), in (0, 1]: one half at `decay_hours`, a quarter at three times that."""
     return 1.0 / (1.0 + max(age_hours, 0.0) / decay_hours)
 
 
 def recency(age_hours: float, half_life_hours: float) -> float:
-    """2^(-age/half-life), in (0, 1]."""
+    """Return 2^(-age/half-life), in (0, 1]."""
     return 2.0 ** (-max(age_hours, 0.0) / half_life_hours)
 
 
 def boost(candidate: Candidate, age_hours: float) -> float:
-    """(1 + 0.1 x words in common) x 1.2 when under a day old x 2 when it speaks of what is named, scaled to [0, 1].
+    """Return (1 + 0.1 x shared words) x 1.2 when under a day old x 2 when it mentions a named entity, scaled to [0, 1].
 
-    The scale ends at the most that this query allows, so that no difference is clipped.
+    The scale ends at the maximum that this query allows, so that no difference is clipped.
     """
     most = (1 + HIT_BOOST * candidate.asked) * FRESH_BOOST * MENTION_BOOST
     factor = 1 + HIT_BOOST * candidate.hits * candidate.asked
@@ -69,20 +69,20 @@ def boost(candidate: Candidate, age_hours: float) -> float:
 
 
 def usage(uses: int) -> float:
-    """min(1 + 0.1 log10 n, 1.5), and 1 for none, scaled to [0, 1]: 0 up to one use, 1 from 100,000 on."""
+    """Return min(1 + 0.1 log10 n, 1.5), and 1 for none, scaled to [0, 1]: 0 up to one use, 1 from 100,000 on."""
     return min(0.1 * log10(max(uses, 1)), _USAGE_RANGE) / _USAGE_RANGE
 
 
 def access(accesses: int) -> float:
-    """a / (1 + a) of a = 1 + ln(1 + n), in [0.5, 1): no access never makes it nothing."""
+    """Return a / (1 + a) of a = 1 + ln(1 + n), in [0.5, 1): a record without access still counts."""
     value = 1 + log(1 + accesses)
     return value / (1 + value)
 
 
 def outcome_value(record: Record) -> float:
-    """Return how well it went, from failure (0) over pending (a quarter) to success (1); none counts as pending.
+    """Return the value of the outcome: failure 0, pending a quarter, success 1; none counts as pending.
 
-    Of a procedure the share of its applications that succeeded, one half where there was none.
+    For a procedure without an outcome, the share of its applications that succeeded, one half where there were none.
     """
     if record.kind == "procedure" and record.outcome is None:
         return success_rate(record.counters)
@@ -90,7 +90,7 @@ def outcome_value(record: Record) -> float:
 
 
 def salience(record: Record) -> float:
-    """Return how much a record stands out whatever is asked: events one half, others by their importance, as learnt."""
+    """Return a record's salience for any query: events one half, others by their importance, as learnt."""
     return EVENT_SALIENCE if record.kind == "event" else learned_importance(record) / MAX_LEARNED
 
 
@@ -112,20 +112,20 @@ _SIGNALS: Mapping[Signal, Callable[[Candidate, Strategy, float], float]] = {
     ),
     "lifecycle": lambda candidate, _strategy, _age: lifecycle_weight(candidate.record),
 }
-"""Each by the candidate, the strategy and the age in hours."""
+"""Each signal as a function of the candidate, the strategy and the age in hours."""
 
 
 def signals(candidate: Candidate, strategy: Strategy, now: Instant) -> Mapping[Signal, float]:
-    """Every signal that the strategy weighs, in [0, 1]."""
+    """Return every signal that the strategy weighs, in [0, 1]."""
     age_hours = (now - candidate.record.occurred_at) / 3600
     return {name: _SIGNALS[name](candidate, strategy, age_hours) for name in strategy.weights}
 
 
 def scored(strategy: Strategy, candidate: Candidate, now: Instant) -> Scored:
-    """The candidate under the strategy.
+    """Return the candidate's score under the strategy.
 
-    access: hyperbolic decay of the time since the last access. importance: 0 to 10. balanced: importance times
-    hyperbolic decay of age. weighted: the weighted mean of the signals, in [0, 1].
+    access: hyperbolic decay of the time since the last access. importance: the learned importance, in [0, 15].
+    balanced: importance times hyperbolic decay of age. weighted: the weighted mean of the signals, in [0, 1].
     """
     record = candidate.record
     if strategy.formula == "weighted":
@@ -144,12 +144,12 @@ def scored(strategy: Strategy, candidate: Candidate, now: Instant) -> Scored:
 
 
 def ordered(strategy: Strategy, candidates: Sequence[Candidate], now: Instant) -> list[Scored]:
-    """Candidates with their scores, best first. Ties: the newest first, by occurrence, then by creation."""
+    """Return the candidates with their scores, best first. Ties: the newest first, by occurrence, then by creation."""
     ranked = [scored(strategy, candidate, now) for candidate in candidates]
 
     def key(each: Scored) -> tuple[float | str, ...]:
         record = each.candidate.record
-        # The access score is a function of the time alone, which tells apart what rounding makes equal.
+        # The access score depends only on the time, which separates scores that rounding makes equal.
         first = record.accessed_at if strategy.formula == "access" else each.score
         newest = record.created_at if strategy.formula == "access" else record.occurred_at
         return (first, newest, record.created_at, record.id)

@@ -1,4 +1,4 @@
-"""The gate that every text passes on its way into the memory.
+"""Filters every text on its way into the memory.
 
-Control characters, secrets and echoes of our own answers go.
+Removes control characters, secrets and echoes of our own answers.
 """

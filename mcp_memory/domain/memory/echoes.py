@@ -1,21 +1,22 @@
-"""Recognises text that this server itself handed back, so that an echo is not stored as new knowledge."""
+"""Recognises text that this server itself returned, so that an echo is not stored as new knowledge."""
 
 import re
 
 _OPENING = re.compile(r'<memory-context id="c[0-9a-f]+">\n')
 _CLOSING = "\n</memory-context>"
 _BLOCK = re.compile(r'<memory-context id="c[0-9a-f]+">.*?(?:</memory-context>|\Z)', re.DOTALL)
-# An id alone must look like one: "[research] x" is somebody's own text.
+# A bare id must look like one: "[research] x" is user text.
 _LABEL = re.compile(
     r"\s*(?:- )?\[(?:(r[0-9a-z]{6,}) [a-z_]+ \d{4}-\d\d-\d\d[^\]\n]{0,60}|(r0[0-9a-z]{5})(?: by [^\]\n]{1,40})?)\]\s*"
 )
+# e.g. "[r000017 ", "[r000017]"
 _ID = re.compile(r"\[(r[0-9a-z]{6,})[ \]]")
 
 
 def without_blocks(text: str) -> str:
-    """The text with each context block in it replaced by a word: the log keeps what was said, not what was shown.
+    """Replace each context block in the text by a placeholder: the log keeps the conversation, not the shown memory.
 
-    A pattern for whole blocks would look for an end behind every beginning: minutes for many.
+    A pattern for whole blocks would search for an end behind every beginning: minutes for many.
     """
     parts: list[str] = []
     rest = 0
@@ -31,7 +32,7 @@ def without_blocks(text: str) -> str:
 
 
 def strip_recalled(text: str) -> tuple[str, tuple[str, ...]]:
-    """The text without context blocks and item labels, and the record ids that those named, in order."""
+    """Return the text without context blocks and item labels, and the record ids that those named, in order."""
     ids: dict[str, None] = {}
     for block in _BLOCK.findall(text):
         ids.update(dict.fromkeys(_ID.findall(block)))

@@ -1,4 +1,4 @@
-"""Cleans every text of an item to remember of control characters, then of secrets. A Redactor says what a secret is."""
+"""Removes control characters, then secrets, from every text of an item to store. A Redactor defines the secrets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,12 +7,12 @@ from mcp_memory.domain.model.records import Entity, NewRecord, Relation, map_str
 from mcp_memory.domain.text.control_characters import without_controls
 
 Redact = Callable[[str], tuple[str, int]]
-"""A text without its secrets, and how many there were."""
+"""Returns a text without its secrets, and their number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanText:
-    """A text as it may be stored; how many secrets were cut out of it, and how many control characters before that."""
+    """A text ready to store, with the numbers of secrets and of control characters removed from it."""
 
     text: str
     redacted: int
@@ -20,14 +20,14 @@ class CleanText:
 
 
 def clean_text(text: str, redact: Redact) -> CleanText:
-    """The text without control characters, then without secrets: an escape code inside a key would hide it."""
+    """Return the text without control characters, then without secrets: an escape code inside a key would hide it."""
     plain, cleaned = without_controls(text)
     safe, redacted = redact(plain)
     return CleanText(text=safe, redacted=redacted, cleaned=cleaned)
 
 
 def clean_record(item: NewRecord, redact: Redact) -> tuple[NewRecord, int, int]:
-    """The item with every field that is stored cleaned; how many secrets and control characters were taken out."""
+    """Return the item with every stored field cleaned, and the numbers of removed secrets and control characters."""
     redacted = cleaned = 0
 
     def clean(text: str) -> str:
