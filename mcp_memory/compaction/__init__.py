@@ -1,1 +1,1 @@
-"""Ways to make the log of a session shorter, one pass a file."""
+"""Makes the log of a session shorter, one pass a file."""

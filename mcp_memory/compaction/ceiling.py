@@ -1,7 +1,7 @@
-"""The ceiling pass: where nothing else helped, the preserved part gives way as well, the user's words last.
+"""Implements the ceiling pass, the last resort: shortens the preserved part as well, the user's words last.
 
-One entry stands for one, so that what was said when, and by whom, stays to be seen; only where that is too much, one
-for many. Each names the id that opens it.
+Each entry is replaced by one of its own, so that the time and the speaker of each stay visible; only if that is not
+enough, one entry replaces many. Each names the id that opens it.
 """
 
 from collections import Counter
@@ -29,18 +29,18 @@ from mcp_memory.domain.text.times import iso_minute
 
 MARK = "[MESSAGE ARCHIVED"
 WORDS_CHARACTERS = (80, 0)
-"""How much of a message is shown where it stood; at first, and where that was not enough."""
+"""Characters shown of an archived message: at first, and where that is not enough."""
 MANY, FEW = 100, 3
-"""How many entries are put away together at most, where a line for each is too much; fewer than a few never are."""
+"""Most entries archived as one block, where a line for each is too much, and the fewest."""
 MAX_ERRORS, ERROR_CHARACTERS = 3, 160
 
 _Step: TypeAlias = tuple[Places, Callable[[], Replacement | None]]
-"""Places, and what would stand for them; None where nothing can."""
+"""Places, and a function that makes their replacement; it returns None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """Masks outputs, then puts messages away, from the ceiling down to the threshold."""
+    """Masks outputs, then archives messages, from the ceiling down to the threshold."""
 
     count: Count
 
@@ -49,9 +49,10 @@ class Ceiling:
         return "ceiling"
 
     def plan(self, log: SessionLog, options: Options) -> Plan:
-        """As few as will do, oldest first: outputs, assistants' words and calls, what is kept, users' words, system's.
+        """Plan as few replacements as needed, oldest first.
 
-        The newest message of the user's is the last to go.
+        The order: outputs, the assistant's words and calls, kept entries, the user's words, the system's. The user's
+        newest message goes last.
         """
         full = f"{int(100 * options.share(log.tokens))} % of {options.window:,} tokens"
         if log.tokens <= options.tokens(options.ceiling):
@@ -64,9 +65,9 @@ class Ceiling:
         return Plan(reason=reason, replacements=tuple(made))
 
     def _made(self, log: SessionLog, goal: int) -> list[Replacement]:
-        """Return the plan that brings the log to the goal, or as near as may be.
+        """Return the replacements that bring the log to the goal, or as near as possible.
 
-        A later step takes the place of an earlier one's.
+        A later step replaces an earlier one's.
         """
         made: dict[int, Replacement] = {}
         tokens = [entry.tokens for entry in log.entries]
@@ -86,7 +87,7 @@ class Ceiling:
         return [made[place] for place in sorted(made)]
 
     def _steps(self, log: SessionLog) -> Iterator[_Step]:
-        """List what can be made shorter, in the order in which it may go."""
+        """Yield the steps that can shorten the log, in the order in which entries may go."""
         outputs = [
             place for place, entry in enumerate(log.entries) if entry.kind == "tool_result" and entry.form == "original"
         ]
@@ -102,7 +103,7 @@ class Ceiling:
         yield from self._lines(log, dear)
 
     def _lines(self, log: SessionLog, places: Sequence[int]) -> Iterator[_Step]:
-        """A line for each of the places."""
+        """Yield a step that archives each of the places on a line of its own."""
         for characters in WORDS_CHARACTERS:
             for place in places:
                 yield (place,), lambda place=place, most=characters: _put_away(log.entries[place], most, self.count)
@@ -112,7 +113,7 @@ _OUTPUT, _KEPT, _USERS, _SYSTEMS, _NEWEST = range(1, 6)
 
 
 def _dearness(entry: Entry, is_newest: bool) -> int:
-    """Return what entries are sorted by: the first to go is lowest.
+    """Return an entry's sort key: the first to go is lowest.
 
     Summaries and batches, which quote the user, go with the user's words.
     """
@@ -126,9 +127,9 @@ def _dearness(entry: Entry, is_newest: bool) -> int:
 
 
 def _many(log: SessionLog, free: frozenset[int]) -> Iterator[Places]:
-    """Free places to be put away together, oldest first: neighbours, exchanges whole, none of the last entries.
+    """Yield free places to archive together, oldest first: neighbours, exchanges whole, none of the last entries.
 
-    A call whose results have not come keeps its line, so that they find it.
+    A call without results keeps its line, so that they find it.
     """
     own = log.within(place for place in free - log.unanswered if place < len(log.entries) - PRESERVED_ENTRIES)
     together: set[int] = set()
@@ -142,7 +143,7 @@ def _many(log: SessionLog, free: frozenset[int]) -> Iterator[Places]:
 
 
 def _put_away_together(entries: tuple[Entry, ...], count: Count) -> Replacement:
-    """One block for calls, results and messages: how many, when, with which tools, and the last errors."""
+    """Make one block for calls, results and messages: their number, times, tools, and last errors."""
     tools = Counter(one_line(entry.tool, 40) for entry in entries if entry.kind == "tool_call" and entry.tool)
     errors = dict.fromkeys(error for entry in entries if entry.failed for error in remains_of(entry).errors)
     said = [f"{len(entries)} messages, calls and results put away, {iso_minute(entries[0].at)} to "]
@@ -162,7 +163,7 @@ def _put_away(entry: Entry, characters: int, count: Count) -> Replacement:
 
 
 def _archived(entry: Entry, characters: int) -> str:
-    """`[MESSAGE ARCHIVED id=… role=… tokens=…] first words`; the id is the original's, or that of a block for many."""
+    """Return `[MESSAGE ARCHIVED id=… role=… tokens=…] first words`; the id is an original's, or a block's."""
     if entry.form == "external":
         head, _, words = entry.text.partition("]")
     else:

@@ -1,7 +1,8 @@
-"""The goal-batch pass: three to six finished turns become one block that keeps what the user asked for, to the byte.
+"""Implements the goal-batch pass: three to six finished turns become one block that quotes the user's requests.
 
-A turn is told by what was asked, what came of it, what was decided and found out on the way, and what failed; the exact
-values of all of them stand at the end. Many batches become one of a higher level. Needs no model; knows no store.
+Requests are kept to the byte. Each turn shows its request, its result, the decisions and findings on the way, and
+its failures; the exact values of all turns follow at the end. Many batches become one of a higher level. Needs no
+model; independent of stores.
 """
 
 import re
@@ -33,35 +34,36 @@ from mcp_memory.domain.text.times import iso_minute
 MARK = "[GOAL BATCH"
 FEWEST, MOST = 3, 6
 MANY_BATCHES = 6
-"""Of more neighbouring batches than these, the oldest become one of a higher level."""
+"""Batches that may be neighbours; of more, the oldest become one of a higher level."""
 VALUE_TOKENS, VALUE_SHARE = 40, 0.08
-"""What exact values may take for each turn, or of the tokens of the originals, whichever is more."""
+"""Room for exact values: tokens for each turn, or this share of the originals' tokens, whichever is more."""
 NOTED_TOKENS, NOTED_SHARE = 80, 0.05
-"""What may be told of the way to the outcome of a turn, or of its originals' tokens, whichever is more."""
+"""Room for the way to a turn's outcome: tokens, or this share of its originals' tokens, whichever is more."""
 ROOMS = (1.0, 0.4, 0.0)
-"""Shares of that room that are tried until a block is shorter than what it stands for."""
+"""Shares of that room to try until a block is shorter than the entries it replaces."""
 OUTCOME_CHARACTERS, LEAST_OUTCOME = 240, 40
-"""Of what came of a turn; of a batch that becomes part of another half of what it tells of it, down to the least."""
+"""Characters of a turn's outcome. A batch merged into another halves its outcomes, down to the least."""
 ERROR_CHARACTERS, BLOCK_CHARACTERS, MAX_ERRORS = 200, 400, 8
 MATERIAL, OUTCOME, FAILED, VALUES = "At length: ", "→ ", "Failed: ", "Values: "
-"""How the lines begin that are no quotation."""
+"""Prefixes of the lines that are no quotation."""
 NO_ANSWER = "no answer"
 
 _Group: TypeAlias = Sequence[Sequence[Entry]]
-"""Turns, each its entries; or batches, each by itself."""
+"""Turns, each as its entries; or batches, each by itself."""
+# e.g. "[SUMMARIZED] ", " Why: check the port.", " (open x00002k)"
 
 _BLOCK_FRAME = re.compile(
     r"\A\[SUMMARIZED\]\s|\sWhy: [^\n]{0,140}?(?=\s(?:Failed|Showed an error|Done|Gave)\b)|\s\(open x\w+\)\Z"
 )
-"""What of a block for calls is not told again: its label, its id, and why they were made."""
+"""Parts of a block for calls that a batch does not repeat: its label, its id, and the reason for the calls."""
 _SHOWED = "howed an error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BatchTurn:
-    """A turn in a batch: the user's words, quoted; what came of them and what failed, a line each.
+    """A turn in a batch: the user's words, quoted; the result and the failures, a line each.
 
-    `noted` may be told of the way there, in at most `room` tokens.
+    `noted` are sentences about the way there, shown in at most `room` tokens.
     """
 
     asked: str
@@ -86,7 +88,7 @@ class GoalBatch:
         return "goal_batch"
 
     def plan(self, log: SessionLog, options: Options) -> Plan:
-        """A batch for each group that one makes shorter; groups of turns and of batches never share an entry."""
+        """Plan a batch for each group that one makes shorter; groups of turns and of batches never share an entry."""
         groups = [*_turn_groups(log, options), *_batch_groups(log, options)]
         if not groups:
             return Plan(reason=f"no {FEWEST} neighbouring turns that are finished and {options.old_turns} or more back")
@@ -96,7 +98,7 @@ class GoalBatch:
         return Plan(reason=_reason([group for group, _ in made]), replacements=tuple(block for _, block in made))
 
     def _block(self, group: _Group) -> Replacement | None:
-        """The block for these turns or batches that tells most and is shorter than they are; None where none is."""
+        """Return the fullest block for these turns or batches that is shorter than they are; None where none is."""
         entries = tuple(chain.from_iterable(group))
         told = _merged(group) if group[0][0].form == "batch" else [_told(turn) for turn in self._gently(group)]
         ledger = ledger_of(self._gently(entries))
@@ -115,20 +117,20 @@ class GoalBatch:
         return None
 
     def _gently(self, many: Iterable[_T]) -> Iterator[_T]:
-        """Each of them after a pause: reading one takes milliseconds."""
+        """Yield each of them after a pause: reading one takes milliseconds."""
         for one in many:
             self.pause()
             yield one
 
     def _values(self, ledger: Ledger, entries: Iterable[Entry], turns: int, share: float, said: str) -> str:
-        """A last paragraph with as many of the exact values that are not said already as there is room for."""
+        """Return a last paragraph with as many of the exact values not in `said` as fit; "" without any."""
         room = max(turns * VALUE_TOKENS, int(sum(entry.original_tokens for entry in entries) * VALUE_SHARE))
         line = on_one_line(fitted(_unsaid(ledger, said), int(room * share), self.count))
         return f"\n\n{VALUES}{line}" if line else ""
 
 
 def _turn_groups(log: SessionLog, options: Options) -> Iterator[_Group]:
-    """Neighbouring turns, oldest first, three to six at a time; fewer wait for more."""
+    """Yield neighbouring turns, oldest first, three to six at a time; fewer wait for more."""
     run: list[Sequence[Entry]] = []
     for turn, ends_here in _old_turns(log, options):
         if turn:
@@ -140,10 +142,10 @@ def _turn_groups(log: SessionLog, options: Options) -> Iterator[_Group]:
 
 
 def _old_turns(log: SessionLog, options: Options) -> Iterator[tuple[Sequence[Entry], bool]]:
-    """Each turn's own entries, none where it may not go, and whether the next turn is not its neighbour.
+    """Yield each turn's own entries, none where it must stay, and True where the next turn is not its neighbour.
 
-    A turn stays whole where part of it is preserved, or part of an exchange is in another turn. Batches and the summary
-    stand among the entries of a turn, but are none of it.
+    A turn stays whole where part of it is preserved, or part of an exchange is in another turn. Batches and the
+    summary appear among the entries of a turn, but do not belong to it.
     """
     stays = preserved(log, options)
     for number, turn in enumerate(log.turns):
@@ -160,7 +162,7 @@ def _old_turns(log: SessionLog, options: Options) -> Iterator[tuple[Sequence[Ent
 
 
 def _batch_groups(log: SessionLog, options: Options) -> Iterator[_Group]:
-    """Of each long run of neighbouring batches the oldest that are of about one level."""
+    """Yield, from each long run of neighbouring batches, the oldest ones of about one level."""
     stays = preserved(log, options)
     run: list[Entry] = []
     for place, entry in enumerate(log.entries):
@@ -173,7 +175,7 @@ def _batch_groups(log: SessionLog, options: Options) -> Iterator[_Group]:
 
 
 def _of_one_level(run: Sequence[Entry]) -> Iterator[_Group]:
-    """The first three to six of a run whose levels differ by one at most: a batch of batches waits for its like."""
+    """Yield the first three to six of a run whose levels differ by one at most; a batch of batches waits for others."""
     start = 0
     while len(run) > MANY_BATCHES and start < len(run):
         end = start + 1
@@ -191,7 +193,7 @@ def _is_about_level(batches: Sequence[Entry]) -> bool:
 
 
 def _told(turn: Sequence[Entry]) -> _BatchTurn:
-    """A turn as its batch tells it."""
+    """Return a turn in the form of its batch."""
     asked, *rest = turn
     answers = [entry for entry in rest if _is_answer(entry)]
     tellings = [telling(entry.text) for entry in answers]
@@ -212,7 +214,7 @@ def _is_answer(entry: Entry) -> bool:
 
 
 def _outcome(answer: Entry, said: Sequence[Telling]) -> str:
-    """Return what an answer came to: whole sentences where it has some that tell anything, else its short form."""
+    """Return the result that an answer states: its informative sentences, else its short form."""
     told = said if answer.summary == answer.text else telling(answer.summary)
     return " ".join(_best(told, OUTCOME_CHARACTERS, len)) or _short(answer)
 
@@ -222,7 +224,7 @@ def _short(entry: Entry) -> str:
 
 
 def _errors(entry: Entry) -> Iterator[str]:
-    """Find what failed, in the words of the output or of the block that tells it."""
+    """Yield the failures, in the words of the output or of the block that reports them."""
     if entry.form == "tools" and (entry.failed or _SHOWED in entry.text):
         yield one_line(_BLOCK_FRAME.sub("", entry.text), BLOCK_CHARACTERS)
     elif entry.kind == "tool_result" and entry.form in ("original", "mask"):
@@ -230,7 +232,7 @@ def _errors(entry: Entry) -> Iterator[str]:
 
 
 def _unsaid(ledger: Ledger, said: str) -> Ledger:
-    """Return the part of a ledger that is not said already, and stands on one line."""
+    """Return the part of a ledger that is not in `said`, and fits on one line."""
 
     def left(texts: Iterable[str]) -> tuple[str, ...]:
         return tuple(text for text in texts if "\n" not in text and not is_said(text, [said]))
@@ -251,7 +253,7 @@ def _shown(told: _BatchTurn, share: float, count: Count) -> str:
 
 
 def _best(said: Sequence[Telling], room: int, size: Callable[[str], int]) -> list[str]:
-    """Those that tell most, each once, as many as there is room for; in their order."""
+    """Return the most informative sentences, each once, as many as fit, in order."""
     left = room
     chosen: dict[str, int] = {}
     for place, each in sorted(enumerate(said), key=lambda one: -one[1].worth):
@@ -263,7 +265,7 @@ def _best(said: Sequence[Telling], room: int, size: Callable[[str], int]) -> lis
 
 
 def _merged(group: _Group) -> list[_BatchTurn]:
-    """The turns of several batches, what came of them said in half as much."""
+    """Return the turns of several batches, their outcomes halved."""
     return [replace(one, outcome=_halved(one.outcome)) for (batch,) in group for one in _parsed(batch.text)]
 
 
@@ -273,7 +275,7 @@ def _halved(outcome: str) -> str:
 
 
 def _parsed(text: str) -> Iterator[_BatchTurn]:
-    """The turns that a batch tells. Quoted lines begin with a mark of their own, so none is taken for another's."""
+    """Yield the turns in a batch. Quoted lines begin with a mark of their own, so no other line looks like one."""
     for paragraph in text.split("\n\n")[1:]:
         asked, arrow, rest = paragraph.partition(f"\n{OUTCOME}")
         outcome, _, failed = rest.partition(f"\n{FAILED}")
@@ -282,7 +284,7 @@ def _parsed(text: str) -> Iterator[_BatchTurn]:
 
 
 def _reason(groups: Sequence[_Group]) -> str:
-    """Say how many turns and batches became how many."""
+    """Return the reason: the numbers of turns and batches, before and after."""
     said: list[str] = []
     for what, are_batches in (("finished turns", False), ("batches", True)):
         of_these = [group for group in groups if (group[0][0].form == "batch") == are_batches]

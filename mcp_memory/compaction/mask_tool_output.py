@@ -1,6 +1,6 @@
-"""Puts tool outputs away: a line says whose they were and how to get them back, two more what they said.
+"""Archives tool outputs: one line says which call they answered and how to reopen them, two more show their content.
 
-Calls and their arguments stay as they are. Knows no store.
+Calls and their arguments stay unchanged. Independent of stores.
 """
 
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ from mcp_memory.domain.text.times import iso
 
 ARGUMENT_CHARACTERS, FIRST_LINE_CHARACTERS = 100, 120
 KEPT_TOKENS = 60
-"""What exact values may take; where that is too much, a tenth of the output."""
+"""Most tokens of exact values; where that is too much, a tenth of the output."""
 SHORT_OUTPUT = 150
-"""Tokens: a shorter output is put away only where all that is kept of longer ones has room."""
+"""Tokens: a shorter output is archived only if a full mask of it is short enough."""
 FAILED_FACTOR = 2
-"""An output that failed is put away when it is so many times longer than others: it says why."""
+"""A failed output is archived when it is this many times longer than others: it holds the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class MaskToolOutput:
         return "mask"
 
     def plan(self, log: SessionLog, options: Options) -> Plan:
-        """A mask for each, where it is at least a third shorter."""
+        """Plan a mask for each output that it makes at least a third shorter."""
         stays = preserved(log, options)
         long = [
             place for place in range(len(log.entries)) if place not in stays and _is_long(log.entries[place], options)
@@ -60,9 +60,9 @@ class MaskToolOutput:
 
 
 def mask(log: SessionLog, place: int, count: Count, *, at_most: int, full: bool = False) -> Replacement | None:
-    """Return what stands for the output at this place: the fullest mask of at most so many tokens, or None.
+    """Return the replacement of the output at this place: the fullest mask of at most `at_most` tokens, or None.
 
-    Errors are in all of them; point and exact values only where there is room, or always in a `full` one.
+    Every mask has the errors; the point and exact values only where there is room, or always in a `full` one.
     """
     output = log.entries[place]
     answers = log.exchange_of.get(place)
@@ -77,7 +77,7 @@ def mask(log: SessionLog, place: int, count: Count, *, at_most: int, full: bool 
 
 
 def _mask_text(output: Entry, call: Entry | None, remains: Remains, room: int, count: Count, *, terse: bool) -> str:
-    """`[TOOL OUTPUT ARCHIVED id=… tool=… args=… tokens=… lines=… at=…]`, the first line, and what is kept."""
+    """Return `[TOOL OUTPUT ARCHIVED id=… tool=… args=… tokens=… lines=… at=…]`, the first line, and the kept parts."""
     shorter = 2 if terse else 1
     first = first_line(output, FIRST_LINE_CHARACTERS // shorter)
     kept = kept_line(remains, min(room, KEPT_TOKENS), count, said=first, terse=terse)

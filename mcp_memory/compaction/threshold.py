@@ -1,6 +1,6 @@
-"""The threshold pass: the oldest part of a full log becomes one summary, merged into the one that stands already.
+"""Implements the threshold pass: the oldest part of a full log becomes one summary, merged with the existing one.
 
-Chooses what goes and writes the frame around the summary; the words of it are somebody else's.
+Chooses the entries and writes the frame around the summary; a summarizer writes its words.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,17 +26,17 @@ from mcp_memory.domain.text.times import iso
 
 MARK = "[CONTEXT SUMMARY"
 LONG_TURN = 0.1
-"""The share of the window from which on a turn is taken exchange by exchange, lest too much goes for a little."""
+"""Share of the window from which a turn is taken exchange by exchange, so that not too much goes for a small gain."""
 LEAST_SUMMARY = 50
-"""Tokens: a span that leaves a summary less stays as it is."""
+"""Tokens: a span that leaves less for a summary stays unchanged."""
 LEDGER_OF_ORIGINALS, LEDGER_OF_SPAN = 10, 4
-"""Exact values take at most this part of the originals' tokens, and of those that the summary takes the place of."""
+"""Exact values take at most this part of the originals' tokens, and of the replaced entries' tokens."""
 QUOTE_TOKENS = 4
-"""What quoting an instruction takes beyond its words, about."""
+"""Approximate tokens of quoting an instruction, beyond its words."""
 
 
 class Threshold:
-    """Summarises down to the target from a share of the window on. `write` gives a span's summary, merged."""
+    """Summarises down to the target from a share of the window on. `write` returns a span's summary, merged."""
 
     name: PassName = "threshold"
 
@@ -55,11 +55,11 @@ class Threshold:
 
 
 def span_of(log: SessionLog, options: Options, at: float) -> Span | str:
-    """Return the span to summarise once the log has the share `at` of the window, or a sentence on why there is none.
+    """Return the span to summarise once the log fills the share `at` of the window, or a sentence on why there is none.
 
-    The oldest entries that are not preserved, as many as bring the log to the target, or all of them; all of them, too,
-    where the log is below the target and `at` asks for a summary all the same. Whole exchanges, and whole turns but for
-    very long ones.
+    The oldest entries that are not preserved, as many as bring the log to the target, or all of them. All of them
+    also where the log is below the target and `at` still asks for a summary. Exchanges stay whole, and turns too,
+    except very long ones.
     """
     if options.share(log.tokens) < at:
         return f"{_share(log.tokens, options)}, below {_percent(at)}"
@@ -75,7 +75,7 @@ def span_of(log: SessionLog, options: Options, at: float) -> Span | str:
 
 
 def span_over(entries: tuple[Entry, ...], log: SessionLog, max_tokens: int, options: Options) -> Span:
-    """These entries of the log as a span, whose summary has the room for exact values that they call for."""
+    """Return these entries of the log as a span, with room for the exact values of its summary."""
     span = Span(entries=entries, anchor=log.anchor, max_tokens=max_tokens, ledger_tokens=0)
     originals = sum(entry.original_tokens for entry in span.replaced)
     now = sum(entry.tokens for entry in span.replaced)
@@ -84,7 +84,7 @@ def span_over(entries: tuple[Entry, ...], log: SessionLog, max_tokens: int, opti
 
 
 def summary_replacement(span: Span, body: str, count: Count) -> Replacement:
-    """The summary that stands for the span, and for the earlier summary whose body is merged into this one."""
+    """Return the summary that replaces the span, and the earlier summary whose body is merged into this one."""
     entries = span.replaced
     originals = sum(len(entry.covers) for entry in entries)
     tokens = sum(entry.original_tokens for entry in entries)
@@ -101,12 +101,12 @@ def summary_replacement(span: Span, body: str, count: Count) -> Replacement:
 
 
 def body_of(text: str) -> str:
-    """Return what a summary says, without the lines that say what it is."""
+    """Return a summary's content, without the lines that describe it."""
     return text.partition("\n\n")[2]
 
 
 def _oldest(log: SessionLog, free: set[int], options: Options) -> set[int]:
-    """Of the free places the first ones that, once summarised, leave the log at its target; all, where none need go."""
+    """Return the first free places whose summary brings the log to its target; all, if it is there already."""
     target = options.tokens(options.target)
     if log.tokens <= target:
         return free
@@ -124,7 +124,7 @@ def _oldest(log: SessionLog, free: set[int], options: Options) -> set[int]:
 
 
 def _units(log: SessionLog, free: set[int], options: Options) -> Iterator[frozenset[int]]:
-    """Free places that go together, oldest first: turns, or the exchanges and messages of a long one."""
+    """Yield free places that go together, oldest first: turns, or the exchanges and messages of a long one."""
     for turn in log.turns:
         own: Places = tuple(place for place in turn if place in free)
         if sum(log.entries[place].tokens for place in own) <= options.tokens(LONG_TURN):
@@ -138,12 +138,12 @@ def _anchor_tokens(log: SessionLog) -> int:
 
 
 def _is_quoted(entry: Entry) -> bool:
-    """True for an instruction of the user's, which a summary says in its own words and no shorter."""
+    """Return True for an instruction of the user's, which a summary quotes and does not shorten."""
     return entry.is_users and entry.tokens <= INSTRUCTION_TOKENS
 
 
 def _reason(log: SessionLog, options: Options, made: Replacement) -> str:
-    """Say why it ran, and where it leaves the log if that is above the target."""
+    """Return the reason for the pass, and the size that it leaves the log at if that is above the target."""
     why = f"{_share(log.tokens, options)}, at or above {_percent(options.threshold)}"
     after = options.share(log.tokens - saved(log, [made]))
     if after <= options.target:

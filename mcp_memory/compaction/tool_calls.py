@@ -1,6 +1,6 @@
-"""Says of old tool calls and their results in a few sentences what was done, why, and what came of it.
+"""Describes old tool calls and their results in a few sentences: the action, its purpose, and the result.
 
-Attempts at the same thing that follow each other are told together. Needs no model; knows no store.
+Consecutive attempts at the same thing share one description. Needs no model; independent of stores.
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,11 @@ from mcp_memory.domain.sessions.tool_lines import CallLine, announced, call_line
 from mcp_memory.domain.sessions.tool_outputs import Remains, kept_line, remains_of
 
 VALUE_TOKENS = 60
-"""What exact values may take for each attempt."""
+"""Most tokens of exact values for each attempt."""
 MAX_WRITTEN = 6
-"""Exact values of what was written to a file."""
+"""Most exact values of text written to a file."""
 MAX_FAILURES, MAX_SUCCESSES = 6, 3
-"""Of attempts that ended alike, how many different endings are told: the first errors, the last results."""
+"""Most different endings to show of attempts that ended alike: the first errors, the last results."""
 
 _Ending: TypeAlias = Literal["failed", "showed an error", "succeeded"]
 _Run: TypeAlias = Sequence[tuple[Places, CallLine]]
@@ -37,7 +37,7 @@ _Run: TypeAlias = Sequence[tuple[Places, CallLine]]
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One exchange: how it ended, and what came of it."""
+    """One exchange: its ending, and its result."""
 
     ending: _Ending
     came: str
@@ -54,7 +54,7 @@ class ToolCalls:
         return "tool_calls"
 
     def plan(self, log: SessionLog, options: Options) -> Plan:
-        """A block for each that is outside the preserved part, where the block is shorter."""
+        """Plan a block for each run outside the preserved part, where the block is shorter."""
         runs = _runs(log, options)
         if not runs:
             return Plan(
@@ -89,7 +89,7 @@ class ToolCalls:
         errors = tuple(dict.fromkeys(error for each in remains for error in each.errors))
         ending: _Ending = "failed" if failed else "showed an error" if errors else "succeeded"
         if ending == "succeeded" and call.act in ("edited", "wrote"):
-            # What a tool says of a file that it wrote is that it wrote it.
+            # A tool's answer about a file that it wrote only confirms the write.
             kept = Remains(errors=(), point="", values=values_in(call.written, MAX_WRITTEN))
         else:
             kept = Remains(errors=errors, point=remains[-1].point, values=remains[-1].values)
@@ -97,7 +97,7 @@ class ToolCalls:
 
 
 def _runs(log: SessionLog, options: Options) -> list[_Run]:
-    """The old exchanges that may go, in order; those at the same thing in the same turn together."""
+    """Return the old exchanges that may go, in order; those at the same thing in the same turn together."""
     stays = preserved(log, options)
     turns = log.turns_since
 
@@ -113,7 +113,7 @@ def _runs(log: SessionLog, options: Options) -> list[_Run]:
 
 
 def _sentences(call: CallLine, attempts: Sequence[_Attempt], why: str, inputs: Sequence[str]) -> str:
-    """Say what was done with which inputs, why where that was said, and what came of it."""
+    """Return the action with its inputs, its purpose where stated, and its result."""
     times = "" if len(attempts) == 1 else f" {_times(len(attempts))}"
     by = "" if call.act == "called" else f" with {call.tool}"
     beside = f" ({', '.join(inputs)})" if inputs else ""
@@ -131,7 +131,7 @@ def _ended(call: CallLine, attempt: _Attempt) -> str:
 
 
 def _ended_in_turn(attempts: Sequence[_Attempt]) -> str:
-    """`Failed 3 times (KeyError: 'port'; timed out · port 5433), then succeeded (33 passed)`."""
+    """Return `Failed 3 times (KeyError: 'port'; timed out · port 5433), then succeeded (33 passed)`."""
     parts: list[str] = []
     for ending, alike in groupby(attempts, key=lambda attempt: attempt.ending):
         each = [attempt.came for attempt in alike]
