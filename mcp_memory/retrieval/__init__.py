@@ -1,1 +1,1 @@
-"""Ways to find candidates, one a file, and how their scores become one ranking."""
+"""Finds candidates, one source a file; their scores become one ranking."""

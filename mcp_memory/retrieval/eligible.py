@@ -1,4 +1,4 @@
-"""What a filter comes to for a store that knows nothing of records but their ids, scopes and liveness."""
+"""Turns a record filter into the id sets that an index can apply."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from mcp_memory.ports.retrieval import FilterIndex
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eligible:
-    """Which records a search may return: those of `only`, or all live ones where that is None, without `exclude`.
+    """The records that a search may return: those in `only`, or all live ones where that is None, without `exclude`.
 
-    `exclude` names what nobody may learn of even where `only` leaves it out already.
+    `exclude` names hidden records even where `only` leaves them out already.
     """
 
     only: RecordSet | None
@@ -20,8 +20,8 @@ class Eligible:
 
 
 def eligible(where: RecordFilter, records: RecordReader, filters: FilterIndex) -> Eligible:
-    """Resolve a selective filter to the records that pass; any other leaves the choice to the store's own scopes."""
-    # Open branches hold few records: leaving those out is cheaper than naming all others.
+    """Resolve a selective filter to the records that pass; any other leaves the choice to the store's scopes."""
+    # Open branches hold few records: excluding those is cheaper than listing all others.
     hidden = records.ids_in_branches(where.hidden_branches) if where.hidden_branches else frozenset[str]()
     exclude = where.exclude | hidden
     if not where.is_selective:

@@ -1,4 +1,4 @@
-"""Candidates that speak of what the query names, or of what that is related to."""
+"""Finds candidates that mention the query's entities, or entities related to them."""
 
 from collections.abc import Collection, Mapping
 from itertools import islice
@@ -13,14 +13,15 @@ from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore
 from mcp_memory.retrieval.eligible import eligible
 
 MAX_REACHED = 10_000
-"""More than activation ever reaches: it is bounded by itself."""
+"""Above the number that activation ever reaches: it has its own bound."""
 
 
 class GraphSource:
     """Implements `Source` by spreading activation from the entities that the query mentions.
 
-    Scores are nats: minus the logarithm of the share of records that are activated as strongly, times the share of the
-    query's words that name entities, since of the rest the graph knows nothing. Without a name, no candidates.
+    Scores are nats: minus the logarithm of the share of records that are activated as strongly, times the share of
+    the query's words that name entities, since the graph knows nothing about the others. Without a name, no
+    candidates.
     """
 
     name = "graph"
@@ -49,7 +50,7 @@ class GraphSource:
         return {record_id: told[record_id] for record_id in record_ids if record_id in told}
 
     def _told(self, query: Query, where: RecordFilter) -> Mapping[str, float]:
-        """Every record that activation reaches, the most activated first. Kept, since a recall asks twice."""
+        """Return every record that activation reaches, the most activated first. Cached, since a recall asks twice."""
         asked = (self._records.revision(), query.text, where.scopes, where.hidden_branches)
         last, told = self._last
         if last != asked:

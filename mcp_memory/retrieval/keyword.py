@@ -1,4 +1,4 @@
-"""Candidates that share words with the query, ranked by how much those words tell."""
+"""Finds candidates that share words with the query, ranked by the information of those words."""
 
 from collections.abc import Collection, Mapping
 

@@ -1,4 +1,4 @@
-"""Candidates from the time a query speaks of, whatever their words: the rarer such a time, the more it tells."""
+"""Finds candidates from the time that a query mentions, whatever their words: a rarer time scores higher."""
 
 from collections.abc import Collection, Mapping
 from math import log
@@ -12,7 +12,7 @@ from mcp_memory.ports.retrieval import FilterIndex
 class TimeSpanSource:
     """Implements `Source`: the newest records of the query's span.
 
-    All score the information of that time in nats: minus the logarithm of the share of records that lie in it.
+    All score the information of that time in nats: minus the logarithm of the share of records within it.
     """
 
     name = "time"

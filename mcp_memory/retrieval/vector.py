@@ -1,4 +1,4 @@
-"""Candidates whose meaning is near the query's, ranked by cosine."""
+"""Finds candidates whose meaning is near the query's, ranked by cosine."""
 
 from collections.abc import Collection, Mapping
 

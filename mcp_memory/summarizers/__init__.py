@@ -1,1 +1,1 @@
-"""Summarizers write down what a span of a session came to: by sentences chosen from it, or by asking a model."""
+"""Writes summaries of a session's span: by sentences chosen from it, or by asking a model."""

@@ -1,8 +1,8 @@
-"""Language models that write summaries: what is asked of one, and the two services, each by its client library.
+"""Asks language models for summaries: the protocol of a model, and two services, each by its client library.
 
 Ollama, vLLM, llama.cpp, LM Studio, OpenRouter and others speak OpenAI's chat API too, gateways Anthropic's messages
-API. A library reads its key from the environment by itself, and is imported when a model is first asked. Failures are
-told by their HTTP status or their kind, never in the service's words, which may repeat the key or the log.
+API. Each library reads its key from the environment by itself, and is imported at the first request. Errors give the
+HTTP status or the kind of failure, never the service's words, which may repeat the key or the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessageParam
 
 ATTEMPTS = 3
-"""The client libraries repeat what may help twice, after pauses of their own."""
+"""Attempts in all: the client libraries retry twice, after pauses of their own, where a retry may help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswer:
-    """The text that a model wrote, and the tokens that this took, in and out, as the service counts them."""
+    """The text that a model wrote, and the tokens spent, in and out, as the service counts them."""
 
     text: str
     spent: int
@@ -49,7 +49,7 @@ class ChatModel(Protocol):
         ...
 
     def answer(self, instructions: str, messages: Sequence[ChatMessage], max_tokens: int) -> ModelAnswer:
-        """The model's next message, of at most `max_tokens` of its own.
+        """Return the model's next message, of at most `max_tokens` of its own.
 
         Raises SummaryFailed where there is none, or it broke off; its message is a clause: "timed out after 60 s".
         """
@@ -131,12 +131,12 @@ def _whole(text: str, spent: int, *, is_cut: bool) -> ModelAnswer:
 
 @contextmanager
 def _failures_told(package: str, failure: str, chosen: ChosenModel, key_variable: str) -> Generator[None]:
-    """Turn whatever the library raises into SummaryFailed; `failure` is the class of all its own errors."""
+    """Turn any error of the library into SummaryFailed; `failure` is the base class of its own errors."""
     try:
         library: Any = import_module(package)
     except ImportError:
         raise SummaryFailed(f"needs the package {package}; install mcp-memory-stack[{package}]") from None
-    logging.getLogger(package).setLevel(logging.INFO)  # At DEBUG it logs what is sent: the memory's texts.
+    logging.getLogger(package).setLevel(logging.INFO)  # At DEBUG it logs the requests: the memory's texts.
     try:
         yield
     except library.APITimeoutError:
@@ -144,14 +144,14 @@ def _failures_told(package: str, failure: str, chosen: ChosenModel, key_variable
     except library.APIStatusError as error:
         raise _refused(error.status_code, key_variable) from None
     except (getattr(library, failure), ValueError, TypeError, AttributeError, LookupError) as error:
-        # The last four are an answer of another shape, which the library hands on as it came, or a key that is missing.
+        # The last four mean an answer of another shape, which the library returns unchanged, or a missing key.
         raise SummaryFailed(
             f"could not be used ({type(error).__name__}); check that it runs, summarizer_url and {key_variable}"
         ) from None
 
 
 def _refused(status: int, key_variable: str) -> SummaryFailed:
-    """Name what an HTTP status of 400 or more asks of the reader."""
+    """Return the error for an HTTP status of 400 or more, with the reader's next move."""
     if status in (401, 403):
         return SummaryFailed(f"refused the key (HTTP {status}); set the right one in {key_variable}")
     if status == 404:

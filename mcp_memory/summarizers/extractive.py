@@ -1,7 +1,7 @@
-"""Summaries without a model: a span's own sentences, ranked over our own embeddings and sorted by their shape.
+"""Makes summaries without a model: ranks a span's own sentences by our embeddings and sorts them by shape.
 
-Nothing is worded anew, at most cut short. The first choice goes by the sentences themselves, so that a span of any
-length has a few hundred of them embedded.
+Nothing is reworded, at most cut short. The first selection uses the sentences alone, so that a span of any length
+needs only a few hundred embeddings.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ if TYPE_CHECKING:
     from mcp_memory.ports.text import Embedder
 
 LEAST_SIMILAR = 0.3
-"""Below, with the built-in embedder, two sentences have nothing to do with each other."""
+"""Least similarity: below it, with the built-in embedder, two sentences are unrelated."""
 SAME = 0.85
 DAMPING, TOLERANCE, MOST_STEPS = 0.85, 1e-6, 100
+# e.g. "app.py", "5432", "HTTPServer", "`flag`", "not"
 _EXACT = re.compile(
     r"[^\s,;()\"'“”]{0,200}[\d_/\\@][^\s,;()\"'“”]*|\b\w+\.\w+\b|\b[A-Z][\w-]*[A-Z]\w*|`[^`]+`"
     r"|\b(?:not|no|never|without|n['’]t|before|after|up|down|on|off|true|false|failed|passed)\b|[不没未非]|ない|ません"
 )
-"""What makes two sentences differ that are alike otherwise: values, names, denials."""
+"""Parts that distinguish otherwise similar sentences: values, names, denials."""
 
 
 def by_meaning(texts: Sequence[str], embedder: Embedder) -> NDArray[np.float32]:
-    """Cosines of the texts, [n, n], 0 on the diagonal. Raises StoreUnavailable where the embedder cannot run."""
+    """Return the texts' cosines, [n, n], 0 on the diagonal. Raises StoreUnavailable where the embedder cannot run."""
     import numpy as np
 
     rows = np.stack([np.asarray(windows).mean(0) for windows in embedder.embed_many(texts)])
@@ -50,7 +51,7 @@ def by_meaning(texts: Sequence[str], embedder: Embedder) -> NDArray[np.float32]:
 
 
 def by_words(words: Sequence[Set[str]]) -> NDArray[np.float32]:
-    """Shares of common words, |a & b| / sqrt(|a| |b|), [n, n], 0 on the diagonal."""
+    """Return the shares of common words, |a & b| / sqrt(|a| |b|), [n, n], 0 on the diagonal."""
     import numpy as np
 
     known = {word: n for n, word in enumerate(sorted(set[str]().union(*words)))}
@@ -61,7 +62,7 @@ def by_words(words: Sequence[Set[str]]) -> NDArray[np.float32]:
 
 
 def ranks(similar: NDArray[np.float32], worth: Sequence[float]) -> NDArray[np.float64]:
-    """For each sentence how much the others, weighed by their own worth, lead to it; the mean is 1.
+    """Return each sentence's rank, from the similar sentences weighted by their own worth; the mean is 1.
 
     Personalised PageRank (Haveliwala, WWW 2002) over the graph of LexRank (Erkan and Radev, JAIR 2004). `worth` is
     positive.
@@ -69,7 +70,7 @@ def ranks(similar: NDArray[np.float32], worth: Sequence[float]) -> NDArray[np.fl
     import networkx as nx
     import numpy as np
 
-    # What says nearly the same repeats a sentence, and does not speak for it.
+    # A near-identical sentence is a repetition and no support.
     edges = np.where((similar >= LEAST_SIMILAR) & (similar < SAME), similar, 0).astype(np.float64)
     graph = nx.from_numpy_array(edges)
     steps = nx.google_matrix(graph, alpha=DAMPING, personalization=dict(enumerate(worth)))
@@ -82,9 +83,9 @@ def ranks(similar: NDArray[np.float32], worth: Sequence[float]) -> NDArray[np.fl
 
 
 def says_nothing_new(text: str, others: Sequence[str], cosines: Sequence[float], most_alike: int) -> bool:
-    """True where one of the others says as much, or this would be one of `most_alike` that say the like.
+    """Return True where another text contains this one's content, or this would be one of `most_alike` similar ones.
 
-    One that says as much is near, and holds every value, name and denial of the text.
+    A text contains the content of another if it is near and holds each of its values, names and denials.
     """
     near = [other for other, cosine in zip(others, cosines, strict=True) if cosine >= SAME]
     exact = _exact(text)
@@ -103,37 +104,37 @@ def _without_itself(similar: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 MOST_READ = 1_500
-"""Sentences that are sorted out by their shape, about a fifth of a millisecond each."""
+"""Most sentences to sort by their shape, about a fifth of a millisecond each."""
 MOST_RANKED = 250
-"""Sentences that are embedded, about two milliseconds each."""
+"""Most sentences to embed, about two milliseconds each."""
 LINE_TOKENS = 60
 MATERIAL_CHARACTERS = 2_000
-"""What may become a line: more is never looked at."""
+"""Characters read of the text that becomes a line."""
 STATE_TOKENS = 80
 LEAST_PROMISE = 1.0
 LEAST_WORTH = 0.1
-"""What a sentence counts for that is worth nothing by itself."""
+"""The worth of a sentence whose own worth is lower."""
 TITLES_TOKENS, BULLET_TOKENS = 30, 3
 
 OFTEN = 3
-"""So many lines that differ in their values alone are a list, and none of them is the point."""
+"""Lines that differ only in their values: this many are a list, and none of them is the point."""
 _TOLD_OFTEN: frozenset[Section] = frozenset({"facts", "completed", "in_progress", "next_steps"})
 
 _WEIGHT: Mapping[Section, float] = {
     "constraints": 4.0, "decisions": 3.0, "dead_ends": 2.5, "next_steps": 2.5, "in_progress": 2.0, "completed": 1.2,
     "facts": 1.0,
 }  # fmt: skip
-"""How much sooner a sentence is taken for its section."""
+"""The priority of a sentence by its section."""
 _SHARE: Mapping[Section, float] = {
     "constraints": 0.25, "decisions": 0.35, "dead_ends": 0.25, "next_steps": 0.2, "in_progress": 0.1, "completed": 0.3,
     "facts": 0.35,
 }  # fmt: skip
-"""The most of the tokens that a section may take."""
+"""The largest share of the tokens for each section."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Candidate:
-    """A sentence, its section, and the line that it becomes there once it is taken."""
+    """A sentence, its section, and its line there once it is chosen."""
 
     said: Utterance
     section: Section
@@ -169,7 +170,7 @@ class ExtractiveSummarizer:
         return self._counter.count(text)
 
     def _goal(self, request: SummaryRequest) -> str:
-        """Return what the user wanted last, as far as it was said.
+        """Return the user's last stated goal.
 
         The first wish, or one that changed the direction.
         """
@@ -183,7 +184,7 @@ class ExtractiveSummarizer:
         return self._begun([segment.text for segment in segments_of(goal)], most)
 
     def _state(self, found: Sequence[_Candidate], max_tokens: int) -> str:
-        """Return how things are by the assistant's last message that says so; else what that message says at all."""
+        """Return the state as the assistant's last message reports it, else any of its sentences."""
         told = [each for each in found if each.said.speaker == "assistant"]
         last = [each for each in told if each.said.entry == told[-1].said.entry]
         now = [each for each in last if each.section == "in_progress"]
@@ -191,7 +192,7 @@ class ExtractiveSummarizer:
         return self._begun([each.said.text for each in stands], max_tokens)
 
     def _begun(self, sentences: Sequence[str], max_tokens: int) -> str:
-        """The first sentences in one line, as many as fit; the very first is cut where it must be."""
+        """Return the first sentences in one line, as many as fit; the very first is cut if needed."""
         line = ""
         for sentence in sentences:
             longer = f"{line} {sentence}".strip()
@@ -215,7 +216,7 @@ class ExtractiveSummarizer:
     def _taken(
         self, candidates: Sequence[_Candidate], similar: NDArray[np.float32], tokens: int, known: str
     ) -> list[_Candidate]:
-        """The best that fit, each saying something that no other does, in their order."""
+        """Return the best candidates that fit, in order, each with new content."""
         if not candidates:
             return []
         rank = ranks(similar, [max(each.said.worth, LEAST_WORTH) for each in candidates])
@@ -243,19 +244,19 @@ class ExtractiveSummarizer:
 
 
 def _wishes(entry: Entry) -> tuple[str, ...]:
-    """Return what the user asks for in an entry, also in one that stands for turns."""
+    """Return the user's requests in an entry, including those in a block of turns."""
     is_long = entry.is_users and entry.tokens > INSTRUCTION_TOKENS
     return (entry.summary or entry.text,) if is_long else instructions_in((entry,))
 
 
 def _worth_reading(found: Sequence[Utterance]) -> list[Utterance]:
-    """The sentences to be sorted out, in their order: what the user said and what was said last, then the best."""
+    """Return the sentences to sort, in order: the user's and the last ones, then the best."""
     best = sorted(found, key=lambda said: (said.speaker != "user" and not said.is_last, -said.worth, -said.place))
     return sorted(best[:MOST_READ], key=lambda said: said.place)
 
 
 def _sorted_out(found: Iterable[Utterance]) -> list[_Candidate]:
-    """Each in its section; of steps told over and over, which differ in numbers alone, the last."""
+    """Return each sentence in its section; of repeated steps that differ only in numbers, the last."""
     sorted_out = [_Candidate(said=said, section=section) for said in found if (section := section_of(said)) is not None]
     last = {shape(each.said.text): each.said.place for each in sorted_out}
     often = Counter(shape(each.said.text) for each in sorted_out)
@@ -269,14 +270,14 @@ def _sorted_out(found: Iterable[Utterance]) -> list[_Candidate]:
 
 
 def _most_promising(found: Iterable[_Candidate]) -> list[_Candidate]:
-    """Those that are ranked, in their order: the best by themselves; nothing that is worth little as a fact."""
+    """Return the candidates to rank, in order: the best by their own worth, without facts of little worth."""
     candidates = [each for each in found if each.said.worth + _WEIGHT[each.section] > LEAST_PROMISE]
     best = sorted(candidates, key=lambda each: (-_promise(each), -each.said.place))[:MOST_RANKED]
     return sorted(best, key=lambda each: each.said.place)
 
 
 def _is_told(section: Section, line: str, known: str) -> bool:
-    """True where goal or state say it already; what is demanded, chosen or planned is listed all the same."""
+    """Return True where goal or state contain the line; demands, choices and plans are listed anyway."""
     return section in ("facts", "completed", "in_progress") and line in known
 
 

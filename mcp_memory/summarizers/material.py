@@ -1,6 +1,7 @@
-"""A span as a model reads it: one line on who says or does what, then the text, in parts that fit its window.
+"""Renders a span for a model: one line on the speaker or the action, then the text, in parts that fit its window.
 
-Knows no model. What entries say is fenced with a digest of the whole, so that nothing inside can close the fence.
+Independent of the model. The entries are fenced with a digest of the whole, so that no text inside can close the
+fence.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,17 +13,17 @@ from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.ports.text import TokenCounter
 
 LONG_OUTPUT = 200
-"""Tokens: where a span does not fit, a longer output gives way to its short form."""
+"""Tokens: where a span does not fit, a longer output is replaced by its short form."""
 HEAD_SHARE = 0.7
-"""Of a text that must be cut, this share of what is shown is its beginning, the rest its end."""
+"""The share of a cut text's shown part that is its beginning; the rest is its end."""
 LINE_TOKENS = 12
-"""What the line before each text takes, about."""
+"""Approximate tokens of the line before each text."""
 
 
 def fitting_parts(entries: Sequence[Entry], max_tokens: int, counter: TokenCounter) -> list[tuple[Entry, ...]]:
-    """The span in its order, in as few parts of at most `max_tokens` as may be, each with at least one entry.
+    """Return the span in order, in as few parts of at most `max_tokens` as possible, each with at least one entry.
 
-    Where it is not one part as it stands, long outputs give way to their short forms, and what is longer than half a
+    Where it does not fit in one part, long outputs are replaced by their short forms, and a text longer than half a
     part loses its middle.
     """
     if sum(entry.tokens + LINE_TOKENS for entry in entries) <= max_tokens:
@@ -31,12 +32,12 @@ def fitting_parts(entries: Sequence[Entry], max_tokens: int, counter: TokenCount
 
 
 def shown(entry: Entry) -> str:
-    """One entry as a model reads it."""
+    """Return one entry as a model reads it."""
     return f"[{_who(entry)}]\n{entry.text}\n"
 
 
 def fenced(title: str, text: str) -> str:
-    """Text between two lines that it cannot hold, since they name its digest."""
+    """Return the text between two lines that it cannot contain, since they name its digest."""
     digest = blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
     return f"<<<{title} {digest}\n{text}\n{title} {digest}>>>"
 
@@ -54,7 +55,7 @@ def _parts(entries: Sequence[Entry], max_tokens: int) -> Iterator[tuple[Entry, .
 
 
 def _cut(entry: Entry, max_tokens: int, counter: TokenCounter) -> Entry:
-    """The entry in at most about `max_tokens`, or in its short form where it is a long output or a long input."""
+    """Return the entry in about `max_tokens` at most, or in its short form if it is a long output or a long input."""
     text = entry.text
     if entry.kind != "message" and entry.tokens > LONG_OUTPUT:
         text = entry.summary or entry.micro or _without_middle(entry, LONG_OUTPUT, counter)

@@ -1,6 +1,6 @@
-"""Summaries by a language model, checked before they are taken; without a good one another summarizer does it.
+"""Makes summaries by a language model and checks them; without a good one another summarizer takes over.
 
-Knows no client library. What is sent was redacted when it was stored; nothing of it is logged or told in an error.
+Independent of client libraries. The texts were redacted when they were stored; none is logged or put into an error.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,26 +24,26 @@ from mcp_memory.ports.text import Summarized, Summarizer, SummaryRequest, TokenC
 from mcp_memory.summarizers.chat_models import ChatMessage, ChatModel
 
 LEAST_INPUT = 1_000
-"""Tokens of a span that are sent at once, however long the prompt and the earlier summary are."""
+"""Least tokens of a span in one request, however long the prompt and the earlier summary are."""
 THINKING_TOKENS = 2_000
-"""Room for what a model writes before its answer, beyond twice the summary's own."""
+"""Room for a model's thinking before its answer, beyond twice the summary's own."""
 TAKEN_FROM_THE_LOG: frozenset[Section] = frozenset({"instructions", *LISTED})
 _THOUGHT = "</think>"
-"""Local models end with this what they think aloud."""
+"""The tag that ends a local model's thinking."""
 
 LONG_OUTPUT = 200
-"""Tokens: where a span does not fit, a longer output gives way to its short form."""
+"""Tokens: where a span does not fit, a longer output is replaced by its short form."""
 HEAD_SHARE = 0.7
-"""Of a text that must be cut, this share of what is shown is its beginning, the rest its end."""
+"""The share of a cut text's shown part that is its beginning; the rest is its end."""
 LINE_TOKENS = 12
-"""What the line before each text takes, about."""
+"""Approximate tokens of the line before each text."""
 
 
 class ModelSummarizer:
     """Asks a model, at most twice for each part of the span. Thread-safe as far as model and fallback are."""
 
     def __init__(self, model: ChatModel, fallback: Summarizer, counter: TokenCounter, *, max_input_tokens: int) -> None:
-        """`max_input_tokens`: what one request may hold, as counted, prompt and earlier summary included."""
+        """`max_input_tokens` limits one request, as counted, prompt and earlier summary included."""
         self._model = model
         self._fallback = fallback
         self._counter = counter
@@ -79,7 +79,7 @@ class ModelSummarizer:
 
 @dataclass(slots=True, kw_only=True)
 class _Asking:
-    """What is asked of the model for one request, and what that has taken so far."""
+    """The requests to the model for one summary, and the tokens spent so far."""
 
     model: ChatModel
     request: SummaryRequest
@@ -87,7 +87,7 @@ class _Asking:
     spent: int = 0
 
     def summary_of(self, entries: Sequence[Entry], earlier: StructuredSummary | None) -> StructuredSummary:
-        """The model's summary of these entries. Raises SummaryFailed where two answers in a row have faults."""
+        """Return the model's summary of these entries. Raises SummaryFailed where two answers in a row have faults."""
         written = "" if earlier is None else rendered(earlier)
         said = [ChatMessage(role="user", text=self._question(entries, written))]
         answer = self._answer(said)
@@ -99,7 +99,7 @@ class _Asking:
             answer = self._answer(said)
             faults = self._faults(answer, written)
         if faults:
-            # Told by their number: a fault quotes what the model wrote.
+            # Report only their number: a fault quotes the model's words.
             raise SummaryFailed(f"wrote a summary with {len(faults)} fault{'s'[: len(faults) != 1]}, twice")
         return _own_words(parsed(answer))
 
@@ -124,13 +124,13 @@ class _Asking:
         return answer.text.rpartition(_THOUGHT)[2].strip() or "."
 
     def _faults(self, answer: str, earlier: str) -> tuple[str, ...]:
-        # The whole span is what may be named, also what this request shows in short or not at all.
+        # The summary may name anything in the whole span, also texts that this request shortens or omits.
         sources = [earlier, *(shown(entry) for entry in self.request.entries)]
         return problems(answer, sources, self.request.max_tokens, self.counter.count)
 
 
 def _own_words(summary: StructuredSummary) -> StructuredSummary:
-    """The summary without what is taken from the log itself, word for word."""
+    """Return the summary without the sections taken from the log itself, word for word."""
     kept: dict[Section, tuple[str, ...]] = {
         section: lines for section, lines in summary.lines.items() if section not in TAKEN_FROM_THE_LOG
     }
@@ -138,9 +138,9 @@ def _own_words(summary: StructuredSummary) -> StructuredSummary:
 
 
 def fitting_parts(entries: Sequence[Entry], max_tokens: int, counter: TokenCounter) -> list[tuple[Entry, ...]]:
-    """The span in its order, in as few parts of at most `max_tokens` as may be, each with at least one entry.
+    """Return the span in order, in as few parts of at most `max_tokens` as possible, each with at least one entry.
 
-    Where it is not one part as it stands, long outputs give way to their short forms, and what is longer than half a
+    Where it does not fit in one part, long outputs are replaced by their short forms, and a text longer than half a
     part loses its middle.
     """
     if sum(entry.tokens + LINE_TOKENS for entry in entries) <= max_tokens:
@@ -149,12 +149,12 @@ def fitting_parts(entries: Sequence[Entry], max_tokens: int, counter: TokenCount
 
 
 def shown(entry: Entry) -> str:
-    """One entry as a model reads it."""
+    """Return one entry as a model reads it."""
     return f"[{_who(entry)}]\n{entry.text}\n"
 
 
 def fenced(title: str, text: str) -> str:
-    """Text between two lines that it cannot hold, since they name its digest."""
+    """Return the text between two lines that it cannot contain, since they name its digest."""
     digest = blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
     return f"<<<{title} {digest}\n{text}\n{title} {digest}>>>"
 
@@ -172,7 +172,7 @@ def _parts(entries: Sequence[Entry], max_tokens: int) -> Iterator[tuple[Entry, .
 
 
 def _cut(entry: Entry, max_tokens: int, counter: TokenCounter) -> Entry:
-    """The entry in at most about `max_tokens`, or in its short form where it is a long output or a long input."""
+    """Return the entry in about `max_tokens` at most, or in its short form if it is a long output or a long input."""
     text = entry.text
     if entry.kind != "message" and entry.tokens > LONG_OUTPUT:
         text = entry.summary or entry.micro or _without_middle(entry, LONG_OUTPUT, counter)

@@ -1,7 +1,7 @@
-"""Reads a span sentence by sentence: by whom each is said, under which label, and what it is worth by itself.
+"""Reads a span sentence by sentence: the speaker of each, its label, and its own worth.
 
-Tool output is no speech: of a failed call its error is told, as what the tool said; of the others, where nobody else
-says anything, how the last one went. Knows no sections and no model.
+Tool output is no speech. A failed call's error counts as said by the tool. Of other calls, the last result of each
+tool is described, but only where nobody else speaks. Independent of sections and models.
 """
 
 import re
@@ -19,31 +19,35 @@ from mcp_memory.domain.text.salience import Weighed, weighed
 from mcp_memory.domain.text.segments import Segment, segments_of
 
 Speaker = Literal["user", "assistant", "block", "output"]
-"""A block stands for calls: compaction wrote it down, and output is part of it."""
+"""The source of a sentence. A block is a description of calls by compaction, and includes their output."""
 
 LAST_MESSAGES = 3
-"""So many messages of the assistant's at the end of a span say what is going on and what comes next."""
+"""The assistant's messages at the end of a span that state the current work and the next steps."""
 ERRORS_PER_OUTPUT = 1
 MOST_CHARACTERS = 500
-"""What is longer was not written to be read: minified code, encoded data."""
+"""Longest readable sentence, in characters: longer text is minified code or encoded data."""
 _READABLE = frozenset({"sentence", "item"})
+# e.g. "[SUMMARIZED] ", "[GOAL BATCH x00002k] "
 _OURS = re.compile(r"\A\s*\[[A-Z][A-Z ]{3,40}\b[^\]\n]{0,300}\]\s*")
-"""How compaction's own texts begin."""
+"""The opening label of compaction's own texts."""
+# e.g. " (open x00002k)"
 _OPENED_BY = re.compile(r"(?<!\s)\s*+\(open x\w{1,20}\)$")
+# e.g. " Why: check the port."
 _WHY = re.compile(r"(?<!\s)\s*+Why: [^.!?…]{0,300}[.!?…]")
 OUTCOME, FAILED = "→ ", "Failed: "
-"""How lines of a batch begin that are no quotation (compaction/goal_batch.py)."""
+"""Prefixes of a batch's lines that are no quotation (compaction/goal_batch.py)."""
 _DEED: tuple[EntryKind, EntryKind] = ("tool_call", "tool_result")
+# e.g. the "3" in "retry 3"
 _DIGITS = re.compile(r"\d+")
 _SHOWN_AS_IS = 160
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utterance:
-    """One sentence. `label` is the heading or the "…:" that an item stands under, "" elsewhere.
+    """One sentence. `label` is the heading or the "…:" above an item, "" elsewhere.
 
     `entry` is the place of its entry in the span, `place` its own among all sentences. `follows` is True where it
-    stands just behind the one before it, in the same text. `is_last` holds in the assistant's last messages.
+    directly follows the one before it, in the same text. `is_last` is True in the assistant's last messages.
     """
 
     text: str
@@ -58,7 +62,7 @@ class Utterance:
 
 
 def said_in(entries: Sequence[Entry]) -> list[Utterance]:
-    """Every sentence of the span that somebody said, in order; a repeated error once, where it came up last."""
+    """Return every spoken sentence of the span, in order; of a repeated error only the last."""
     spoken = [n for n, entry in enumerate(entries) if _speaker(entry) == "assistant" and entry.text.strip()]
     last = frozenset(spoken[-LAST_MESSAGES:])
     found = list(chain.from_iterable(_of_entry(entry, n, n in last) for n, entry in enumerate(entries)))
@@ -68,7 +72,7 @@ def said_in(entries: Sequence[Entry]) -> list[Utterance]:
 
 
 def speech(entry: Entry) -> str:
-    """An entry's text without the line by which compaction marks its own."""
+    """Return an entry's text without the label line of compaction's own texts."""
     return entry.text if entry.form == "original" else _OURS.sub("", entry.text, count=1)
 
 
@@ -92,7 +96,7 @@ def _of_entry(entry: Entry, number: int, is_last: bool) -> Iterable[Utterance]:
 
 
 def _calls(block: Entry, number: int) -> Iterator[Utterance]:
-    """Read what a block for calls says was done and came of it; of calls that failed, as what their tools said."""
+    """Yield the actions and results in a block for calls; those of failed calls as said by their tools."""
     text = _WHY.sub("", _OPENED_BY.sub("", speech(block)[:MOST_CHARACTERS].strip()), count=1)
     for each in weighed([Segment(text=" ".join(text.split()))], block.kind):
         speaker = "output" if block.failed else "block"
@@ -101,7 +105,7 @@ def _calls(block: Entry, number: int) -> Iterator[Utterance]:
 
 
 def _deeds(entries: Sequence[Entry]) -> Iterator[Utterance]:
-    """Describe calls that nobody speaks of: each tool, how often it was called, and how the last time went."""
+    """Yield a description of each tool whose calls nobody mentions: the number of calls, and the last result."""
     times = Counter(entry.tool for entry in entries if entry.kind == "tool_call")
     call, result = ({entry.tool: n for n, entry in enumerate(entries) if entry.kind == kind} for kind in _DEED)
     for tool, count in times.items():
@@ -114,13 +118,13 @@ def _deeds(entries: Sequence[Entry]) -> Iterator[Utterance]:
 
 
 def _shown(entry: Entry) -> str:
-    """A call's arguments, or the line that is worth most of a result."""
+    """Return a call's arguments, or the best line of a result."""
     text = entry.text if entry.kind == "tool_call" else kept_line(remains_of(entry), 0, len)
     return one_line(text, _SHOWN_AS_IS)
 
 
 def _turns(batch: Entry, number: int) -> Iterator[Utterance]:
-    """Read what came of a batch's turns in the assistant's words, and what failed; the user's are quoted elsewhere."""
+    """Yield the results of a batch's turns as the assistant's words, and the failures; users are quoted elsewhere."""
     for line in speech(batch).split("\n"):
         if line.startswith(OUTCOME):
             yield from _sentences(
@@ -141,7 +145,7 @@ def _sentences(segments: Iterable[Weighed], speaker: Speaker, number: int, is_la
             label, is_heading = segment.text.rstrip(":： "), segment.role == "heading"
             continue
         if segment.role == "sentence" and not is_heading:
-            label = ""  # What stood under "Next steps:" were its items.
+            label = ""  # The label "Next steps:" covered only its items.
         if segment.role in _READABLE and _is_readable(segment.text):
             yield Utterance(
                 text=segment.text,
@@ -164,7 +168,7 @@ def _is_readable(text: str) -> bool:
 
 
 def _errors(entry: Entry, number: int) -> Iterator[Utterance]:
-    """Find what a failed call's output says went wrong, after the tool's name."""
+    """Yield the error of a failed call's output, after the tool's name."""
     if entry.form == "mask":
         segments = weighed([Segment(text=error, role="error") for error in remains_of(entry).errors], entry.kind)
     else:
@@ -176,12 +180,12 @@ def _errors(entry: Entry, number: int) -> Iterator[Utterance]:
 
 
 def shape(text: str) -> str:
-    """The text without case and numbers: the same for steps that are told over and over."""
+    """Return the text without case and numbers: equal for steps that repeat."""
     return _DIGITS.sub("0", text.casefold())
 
 
 def _once_each(found: Sequence[Utterance]) -> list[Utterance]:
-    """Of what is repeated the last: word for word, or an error but for its numbers."""
+    """Return the last of each repetition: word for word, or errors that differ only in numbers."""
     seen: set[str] = set()
     kept: list[Utterance] = []
     for said in reversed(found):

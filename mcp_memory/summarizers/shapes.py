@@ -1,7 +1,7 @@
-"""Sorts a sentence into a section of a summary, by who said it, where, and the shape of its words.
+"""Sorts a sentence into a section of a summary, by its speaker, its place, and the shape of its words.
 
-English, Chinese and Japanese cues; what shows none is a fact. Only users set constraints, and what a tool's output says
-is never a constraint, a decision or a next step, whatever its words. Knows no embedding and no ranking.
+Has English, Chinese and Japanese cues; a sentence without one is a fact. Only users set constraints, and a tool's
+output is never a constraint, a decision or a next step, whatever its words. Independent of embeddings and ranking.
 """
 
 import re
@@ -12,6 +12,7 @@ from mcp_memory.domain.text.statements import dead_end, is_momentary, statement
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.summarizers.sentences import MOST_CHARACTERS, Utterance
 
+# e.g. "Next steps:", "What failed:", "## Decisions"
 _LABELS: Mapping[Section, re.Pattern[str]] = {
     "dead_ends": re.compile(
         r"dead.?ends?|did ?n[o'’]t work|what failed|failed attempts|tried|失败|死路|失敗|試した", re.IGNORECASE
@@ -25,7 +26,7 @@ _LABELS: Mapping[Section, re.Pattern[str]] = {
         r"done|completed?|finished|changes?|what (?:i|we) did|implemented|完成|完了|変更", re.IGNORECASE
     ),
 }
-"""What an item is for that stands under a heading or a "…:"."""
+"""The section of an item under a heading or a "…:"."""
 
 # "If it fails, restart" constrains nothing
 _CONDITION = re.compile(r"^(?:if|when|whenever|unless|in case|should)\b|^(?:如果|若|もし)", re.IGNORECASE)
@@ -96,12 +97,14 @@ _GOING_ON = re.compile(
 )
 # "Currently I am moving the tests"
 _OF_SELF = re.compile(r"(?:(?:currently|so far|right now),? )?(?:i|we)\b|我|正在", re.IGNORECASE)
+# e.g. "fixed" in "I fixed the lock"
 _DID = (
     r"(?:done|fixed|added|implemented|created|updated|removed|deleted|renamed|wrote|written|moved|migrated|refactored"
     r"|replaced|deployed|released|committed|merged|pushed|installed|configured|resolved|completed|finished|extracted"
     r"|ported|enabled|disabled|rewrote|rewritten|verified|documented|wired|split|bumped|upgraded|switched|excluded"
     r"|converted|changed|built|set up|put|made|cut|sent|published|tested|copied|cleaned|introduced|restored|reduced)"
 )
+# e.g. "checked", "noticed": looking is not doing
 _LOOKED = r"(?:look|check|notic|tri|want|need|expect|assum|wonder|guess|suspect|start|search|open|decid|learn)\w*"
 # "Fixed the lock", "I have added a test", "12 passed"
 _DONE = re.compile(
@@ -120,7 +123,7 @@ _NOT_DONE = re.compile(
     r"|be)\b|n['’]t\b)[^.;]{0,16}$",
     re.IGNORECASE,
 )
-"""What stands before a word of doing where nothing was done."""
+"""Words before a verb of doing that show it was not done."""
 # "Let me check the logs", "Great, now I run it"
 _NARRATION = re.compile(
     r"^(?:let me|let['’]s (?:look|check|see|try|start|run)"
@@ -131,10 +134,10 @@ _NARRATION = re.compile(
     r"|让我|我来|我先|好的|では|まず|確認します|見てみ)",
     re.IGNORECASE,
 )
-"""Step by step talk."""
+"""Step-by-step talk."""
 # "Edited src/app.py"
 _WRITTEN = re.compile(r"(?:edited|wrote|created)\b", re.IGNORECASE)
-"""How a block for calls begins that changed something."""
+"""The opening of a block for calls that changed something."""
 # "Change of plan: …", "Actually, drop that"
 _TURNS = re.compile(
     r"^(?:(?:ok(?:ay)?|actually|right|thanks?|great|good|wait|hmm|no)\b[\s,.!—-]*)*"
@@ -148,7 +151,7 @@ _TURNS = re.compile(
 
 
 def section_of(said: Utterance) -> Section | None:
-    """Return the sentence's section; None for what a summary leaves out: steps told, questions, overtaken plans."""
+    """Return the sentence's section; None for one to leave out: narrated steps, questions, overtaken plans."""
     if said.speaker == "output":
         return "dead_ends"
     if said.text.endswith(QUESTION_SIGNS):
@@ -163,12 +166,12 @@ def section_of(said: Utterance) -> Section | None:
 
 
 def changes_direction(text: str) -> bool:
-    """True where the user says that something else is wanted from now on."""
+    """Return True where the user states a new goal."""
     return bool(_TURNS.search(text[:MOST_CHARACTERS]))
 
 
 def decides(text: str) -> bool:
-    """True where the sentence says what was chosen."""
+    """Return True where the sentence states a choice."""
     stated = statement(text)
     if stated and stated.kind == "decision":
         return True
@@ -176,7 +179,7 @@ def decides(text: str) -> bool:
 
 
 def _labelled(said: Utterance) -> Section | None:
-    """The section that the sentence's label names."""
+    """Return the section that the sentence's label names."""
     return next((section for section in _LABELS if said.label and _LABELS[section].match(said.label)), None)
 
 
@@ -187,7 +190,7 @@ def _of_user(text: str) -> Section | None:
         return "constraints"
     if _is_dead_end(text):
         return "dead_ends"
-    # What the user asks for is quoted as it was said; only what is stated is a fact.
+    # The user's requests are quoted verbatim; only statements are facts.
     return "facts" if statement(text) else None
 
 
