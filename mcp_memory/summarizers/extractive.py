@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 LEAST_SIMILAR = 0.3
 """Least similarity: below it, with the built-in embedder, two sentences are unrelated."""
-SAME = 0.85
-DAMPING, TOLERANCE, MOST_STEPS = 0.85, 1e-6, 100
+SAME = 0.85  # from this cosine on two sentences repeat each other
+DAMPING, TOLERANCE, MOST_STEPS = 0.85, 1e-6, 100  # of PageRank
 # e.g. "app.py", "5432", "HTTPServer", "`flag`", "not"
 _EXACT = re.compile(
     r"[^\s,;()\"'“”]{0,200}[\d_/\\@][^\s,;()\"'“”]*|\b\w+\.\w+\b|\b[A-Z][\w-]*[A-Z]\w*|`[^`]+`"
@@ -114,7 +114,7 @@ STATE_TOKENS = 80
 LEAST_PROMISE = 1.0
 LEAST_WORTH = 0.1
 """The worth of a sentence whose own worth is lower."""
-TITLES_TOKENS, BULLET_TOKENS = 30, 3
+TITLES_TOKENS, BULLET_TOKENS = 30, 3  # of all section titles, and of each "- "
 
 OFTEN = 3
 """Lines that differ only in their values: this many are a list, and none of them is the point."""

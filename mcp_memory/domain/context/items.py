@@ -23,8 +23,8 @@ from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack, Task
 from mcp_memory.domain.text.prompt_safety import by
 
-GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20
-FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5
+GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20  # of one task
+FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5  # most tasks of each sort
 TITLE_PART = 2
 """Tokens that each item of a group pays for the shared title."""
 ENDING = (".", "!", "?", ":", ")")

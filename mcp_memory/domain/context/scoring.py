@@ -9,10 +9,10 @@ from mcp_memory.domain.model.records import Instant, Outcome, Record
 from mcp_memory.domain.model.strategy import DEFAULT_PRIORITY, Signal, Strategy
 
 OUTCOME_VALUES: Mapping[Outcome, float] = {"success": 1.2, "partial": 1.0, "pending": 0.9, "failure": 0.8}
-EVENT_SALIENCE = 0.5
-HIT_BOOST, FRESH_BOOST, MENTION_BOOST = 0.1, 1.2, 2.0
+EVENT_SALIENCE = 0.5  # events have no learned importance
+HIT_BOOST, FRESH_BOOST, MENTION_BOOST = 0.1, 1.2, 2.0  # per shared word, under a day old, named entity
 FRESH_HOURS = 24.0
-_LEAST_OUTCOME, _OUTCOME_RANGE = 0.8, 0.4
+_LEAST_OUTCOME, _OUTCOME_RANGE = 0.8, 0.4  # scale OUTCOME_VALUES to [0, 1]
 _USAGE_RANGE = 0.5
 
 

@@ -11,10 +11,10 @@ Judged = tuple[float, Outcome]
 """The confidence in a decision, in [0, 1], and its outcome."""
 
 SUCCESS: Mapping[Outcome, float] = {"success": 1.0, "partial": 0.5, "failure": 0.0}
-LEAST_REVIEWED = 5
-BANDS = 5
-SHOWN_BANDS = 3
-TOLERATED_GAP = 0.1
+LEAST_REVIEWED = 5  # reviewed decisions below which no note is shown
+BANDS = 5  # 0–20 %, 20–40 % and so on
+SHOWN_BANDS = 3  # the fullest ones
+TOLERATED_GAP = 0.1  # e.g. 80 % sure, 72 % right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

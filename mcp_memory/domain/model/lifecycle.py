@@ -25,14 +25,14 @@ Feedback = Literal["used", "ignored", "helpful", "wrong", "triggered", "false_po
 Moves = Mapping[Status, Mapping[Status, str]]
 """Maps each status to the statuses it may become, each with its cause."""
 
-CORE_CONFIRMATIONS = 3
+CORE_CONFIRMATIONS = 3  # sessions that met a fact again
 DAY_SECONDS = 86_400.0
-SUMMARIZED_DAYS, ARCHIVED_DAYS = 30, 90
-LEAST_USES = 5
-EFFECTIVE_RATE, INEFFECTIVE_RATE, NEUTRAL_RATE = 0.6, 0.4, 0.5
-ESCALATING_TRIGGERS = 3
-LEAST_TRIGGERS, TOLERATED_FALSE = 5, 0.5
-USED_RANGE, USED_SCALE = 0.5, 5.0
+SUMMARIZED_DAYS, ARCHIVED_DAYS = 30, 90  # age of an episode
+LEAST_USES = 5  # applications before a procedure is judged
+EFFECTIVE_RATE, INEFFECTIVE_RATE, NEUTRAL_RATE = 0.6, 0.4, 0.5  # success rates of procedures
+ESCALATING_TRIGGERS = 3  # triggers after which a censor blocks
+LEAST_TRIGGERS, TOLERATED_FALSE = 5, 0.5  # 3 false of 5 triggers retire a censor
+USED_RANGE, USED_SCALE = 0.5, 5.0  # 10 uses more than ignores: importance × 1.48
 
 PAST: tuple[Status, ...] = ("superseded", "inactive", "retired")
 """Statuses in which every life may end, and from which a record may be restored."""

@@ -201,7 +201,7 @@ Pause: TypeAlias = Callable[[], object]
 
 REPLACEMENT = "x"
 """The prefix of replacement ids."""
-PRESERVED_ENTRIES, PRESERVED_SHARE = 20, 0.2
+PRESERVED_ENTRIES, PRESERVED_SHARE = 20, 0.2  # the last entries, or this share of the window
 INSTRUCTION_TOKENS = 200
 """A longer user message holds material as well, and stays unchanged; a shorter one may be quoted whole."""
 

@@ -29,14 +29,14 @@ DEFAULT_FLEXIBLE_TOKENS = 6_000
 class Strategy:
     """A named way to assemble a context.
 
-    formula: `weighted` is the sum of signals times weights; `access`, `importance` and `balanced` each rank by a
-    fixed formula. decay_hours: of the hyperbolic curve of `access` and `balanced`. half_life_hours: of the signal
-    `recency`. layout: `flat` keeps one order across kinds, `by_kind` groups into sections, `clustered` keeps similar
-    items together. shares: of the flexible part of the budget, by section or by source, never both; a missing share
-    takes the rest. priorities: per kind in [0, 1], for the signal `kind`. limits: most candidates per kind. least:
-    the number per kind that pass the floor regardless of relevance. depth: relations to follow in the graph.
-    failures: False leaves out failed records. flexible_tokens: the part for decisions, facts, procedures and
-    episodes, in a budget of 8,000.
+    formula: `weighted` is the sum of signals times weights; `access`, `importance` and `balanced` rank by one formula.
+    decay_hours: of the hyperbolic curve of `access` and `balanced`; half_life_hours: of the signal `recency`.
+    layout: `flat` keeps one order across kinds, `by_kind` groups by section, `clustered` keeps similar ones together.
+    shares: of the flexible part of the budget, by section or by source, never both; a missing share takes the rest.
+    priorities: per kind in [0, 1], for the signal `kind`. limits: most candidates per kind.
+    least: the number per kind that pass the floor whatever their relevance. depth: relations to follow in the graph.
+    failures: False leaves out failed records.
+    flexible_tokens: of the part for decisions, facts, procedures and episodes, in a budget of 8,000.
     """
 
     name: str

@@ -24,11 +24,8 @@ class Weights:
     """The constants of the mixture; docs/decisions/0009-fusion.md explains how each was found.
 
     share_power: how steeply a record's words lose value when they are only part of the query's.
-
     neighbours: a dialogue turn's share in the evidence of the turns directly before and after it.
-
     assistant: the discount of an assistant's turn, as a share, against people's own words.
-
     graph, time: the weight of one nat of these against one of words and meaning, which they partly repeat.
     """
 

@@ -22,10 +22,10 @@ def new_places(told: Sequence[LogLine], said: Sequence[LogLine], live: Sequence[
 
     A line with an id is matched by it; one with an unknown id, by content among the logged lines without ids, each
     once. Lines without ids match as far as their beginning equals the end of the logged lines, or of the log as
-    shown (`live`). So you may send a whole conversation, a compacted one, or only the newest part. Where an earlier
-    part of the log matches better, and holds at least two thirds of it, the lines in that part are known. So part of
-    a conversation may have been erased or changed, or continued since. Lines only in the log as shown, such as
-    summaries, are never new.
+    shown (`live`). So you may send a whole conversation, a compacted one, or only the newest part. Where the log
+    instead holds at least two thirds of the told lines up to a common line, and that leaves fewer new ones, the held
+    lines are known. So part of a conversation may have been erased or changed, or continued since. Lines only in the
+    log as shown, such as summaries, are never new.
     """
     shown_only = set(live) - {line.content for line in said}
     places = [place for place, line in enumerate(told) if line.content not in shown_only]

@@ -11,13 +11,13 @@ Level = Literal["calm", "notice", "idle", "forced", "ceiling"]
 `ceiling`: preserved entries are dropped as well."""
 Dominant = Literal["tool_output", "user", "assistant", "summaries"]
 
-DOMINATES = 0.5
-MUCH_IS_SUMMARY = 0.6
+DOMINATES = 0.5  # share of the log's tokens
+MUCH_IS_SUMMARY = 0.6  # share of the log's tokens that are blocks
 SUMMARY_SHARE, LEAST_SUMMARY, MOST_SUMMARY = 0.05, 1_000, 12_000
 """The share of the window that a summary takes, between these numbers of tokens."""
 FOUND_WANTING = 0.5
 """The share of unhelpful among judged summaries from which the next ones are longer."""
-LONGER = 1.5
+LONGER = 1.5  # factor for summaries after unhelpful ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from mcp_memory.domain.text.words import split_words
 
 Act: TypeAlias = Literal["edited", "wrote", "ran", "searched", "fetched", "listed", "read", "called"]
 
-SUBJECT_CHARACTERS, VALUE_CHARACTERS, WHY_CHARACTERS, NAME_CHARACTERS = 120, 40, 120, 60
+SUBJECT_CHARACTERS, VALUE_CHARACTERS, WHY_CHARACTERS, NAME_CHARACTERS = 120, 40, 120, 60  # most shown of each
 MAX_INPUTS = 3
 """Most inputs shown, besides the subject."""
 _LOOKED_AT = 1_000

@@ -16,7 +16,7 @@ from mcp_memory.domain.text.words import normal_hash
 MAX_READ = 100_000
 """Characters read of a text."""
 MAX_STATEMENTS = 20
-LEAST_WORDS, MOST_WORDS = 3, 60
+LEAST_WORDS, MOST_WORDS = 3, 60  # of a sentence
 LEAST_CHARACTERS, MOST_CHARACTERS = 8, 400
 
 # "We have decided to use SQLite", "Let's go with the second design", "Decision: cents"
