@@ -1,18 +1,18 @@
-"""Start: `mcp-memory` alone serves stdio at once, and a client's hook must not be waited for.
+"""Starts the program: `mcp-memory` alone serves stdio at once, because a client must not wait for its server or hook.
 
-Anything else goes to the command line, which is slower to load.
+Anything else goes to the command line, which loads more slowly.
 """
 
 import sys
 
 from mcp_memory.isolated_python import trusted_path
 
-# Before anything else is imported: all but the interpreter's own modules would be looked for in the folder first.
+# Before anything else is imported: Python would look in the folder first for all but the interpreter's own modules.
 sys.path[:] = trusted_path()
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script."""
     if len(sys.argv) == 1:
         from mcp_memory.entrypoints.server.stdio import serve
         from mcp_memory.errors import McpMemoryError

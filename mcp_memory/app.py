@@ -1,4 +1,4 @@
-"""The memory as entrypoints use it: the services of wiring.py, and what a process adds to calls of its one client."""
+"""The facade for entrypoints: the services of wiring.py, and what a process adds to calls of its one client."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 __all__ = ["App", "open_app", "token_counter"]
 EMBEDDED_AT_ONCE = 8
-"""Records that waited for the embedder, and get their vectors with the next one; more than that is upkeep's."""
+"""Waiting records that are embedded together with the next `remember`; upkeep embeds the rest."""
 
 
 class App(Wiring):
     """All services over one store, for one process. Thread-safe; `open_app` makes one.
 
-    Services that need nothing of the process are called as they are: `app.tasks`, `app.revise`, `app.inspect`.
+    Services that need nothing from the process are called directly: `app.tasks`, `app.revise`, `app.inspect`.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class App(Wiring):
 
     @property
     def membership(self) -> Membership:
-        """The namespace of this process: what the settings name, else what its folder is trusted with.
+        """The namespace of this process: the one the settings name, else the one its folder is trusted with.
 
-        Decided at the first need, and for the life of the process, whose calls all belong together; not yet where it
-        could not be written down that a namespace is this folder's now.
+        The first use decides it for the life of the process, because all calls of a process belong together. Where the
+        folder could not be recorded as the namespace's owner, the next use decides again.
 
         Raises:
             InvalidRequest: the working directory is gone.
-            StoreUnavailable: nobody knows whom the folder belongs to.
+            StoreUnavailable: the store cannot say which namespace the folder is trusted with.
         """
-        with self.making:  # No lock of its own: what is made under that one may ask for the namespace.
+        with self.making:  # No lock of its own: services made under this one may ask for the namespace.
             decided = self._membership or self._decide()
             if decided.state != "free" or not self._takes:
                 self._membership = decided
@@ -86,9 +86,9 @@ class App(Wiring):
 
     @property
     def notice(self) -> str:
-        """What a client is told first where the folder was not given the namespace that it claims; else "".
+        """The notice that a client gets first where its folder was refused the namespace that it claims; else "".
 
-        Looking takes nothing, and no fault is told here: each call tells it.
+        Looking claims no namespace. Errors are not raised here: each call raises them.
         """
         with contextlib.suppress(McpMemoryError):
             if self.settings.namespace is None:
@@ -97,7 +97,7 @@ class App(Wiring):
         return ""
 
     def is_apart(self, caller: Caller) -> bool:
-        """True where the caller works in the own namespace of a folder that claims another, which it was not given."""
+        """True where the caller works in its folder's own namespace because the claimed one was refused."""
         membership = self.membership
         return membership.is_refused and caller.namespace == membership.namespace
 
@@ -133,7 +133,7 @@ class App(Wiring):
             remembered = self._remember(items, caller, advise=advise)
         self.stirred.set()
         if not any(one.degraded for one in remembered):
-            with contextlib.suppress(StoreUnavailable):  # What waits for its vectors goes on waiting.
+            with contextlib.suppress(StoreUnavailable):  # Records that wait for vectors keep waiting.
                 self.reindex.catch_up(EMBEDDED_AT_ONCE)
         return remembered
 
@@ -151,16 +151,16 @@ class App(Wiring):
         return self._assemble.add_event(context_id, record_id, caller, self.factor(caller))
 
     def remind(self, prompt: str, known: Collection[str], max_tokens: int, caller: Caller) -> Reminder:
-        """The records that a prompt calls for beside the known ids, in at most so many of the client's tokens."""
+        """Return the records that a prompt calls for beyond the known ids, within `max_tokens` client tokens."""
         return self._remind(prompt, known, max_tokens, caller, self.factor(caller))
 
     def checkpoint(self, caller: Caller) -> str | None:
-        """Write down where the caller's session stands; the record's id, None where there is nothing to say."""
+        """Record the state of the caller's session; return the record's id, or None if there is nothing to say."""
         item = self.checkpoints.draft(caller)
         return self.remember([item], caller)[0].id if item else None
 
     def feed(self, told: Iterable[NewRecord], caller: Caller) -> Fed:
-        """Add what is new of a conversation to the log of the caller's session."""
+        """Add the new lines of a conversation to the log of the caller's session."""
         fed = self._feed(told, caller)
         if fed.stored:
             self.stirred.set()
@@ -195,7 +195,7 @@ class App(Wiring):
             "factor": factor.factor,
             "known_error": factor.known_error,
         }
-        state = self.index.state()  # Its figures are of everybody's records.
+        state = self.index.state()  # The index's counts cover every namespace, so they are left out.
         index: dict[str, Json] = {"mode": state.mode, "state": state.state, "reason": state.reason}
         log = self._log_standing(caller, factor)
         log["passes"] = pass_tallies(self.logs, caller, self._clock(), factor.factor)
@@ -203,7 +203,7 @@ class App(Wiring):
         return self.inspect.status(caller) | {"folder": folder, "tokens": tokens, "index": index, "session_log": log}
 
     def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
-        """A session's log, and how full it is."""
+        """Return a session's log, and how full it is."""
         standing = self._log_standing(caller.in_session(session_id), self.factor(caller))
         return self.inspect.session_log(session_id, caller) | {"log": standing}
 
@@ -224,21 +224,21 @@ class App(Wiring):
         )
 
     def keep_up(self, *, maintains: bool = True) -> bool:
-        """One small step of what is due without being asked; False where nothing is. Raises StoreUnavailable.
+        """Take one small step of background work; return False where none is due. Raises StoreUnavailable.
 
-        Where it `maintains`, old records are moved on; logs are compacted, what waits for its vectors is embedded, and
-        what was erased goes from the files, where others kept them in use.
+        With `maintains`, due records move on in their lifecycle. Logs are compacted, records without vectors are
+        embedded, and erased records are purged from files that other processes kept in use.
         """
         is_busy = maintains and self.maintain.step(patiently=False).records > 0
         is_busy = is_busy or self.idle_compaction.step()
         return is_busy or self.reindex.catch_up() > 0 or self._forget.finish()
 
     def warm(self) -> None:
-        """Load everything slow, so that the first call need not: model, vocabulary, detectors, dates, indexes."""
+        """Load everything slow before the first call: model, vocabulary, detectors, dates, indexes."""
         from mcp_memory.domain.text.intent import pick_strategy
 
         self.counter.load()
-        with contextlib.suppress(StoreUnavailable):  # Every call says so, with the remedy.
+        with contextlib.suppress(StoreUnavailable):  # Every call reports it, with the remedy.
             vector = self._embedder.embed_query("warm")
             self.index.search(vector, self.caller().scopes, 1)
             while self.reindex.catch_up():
@@ -251,9 +251,9 @@ class App(Wiring):
         self.dates.read("yesterday", self._clock())
         _ = self._remember, self._recall, self._assemble
         with contextlib.suppress(StoreUnavailable):
-            self.index.erase(())  # What was erased by a process that was killed before it could purge.
+            self.index.erase(())  # Erasures by a process that was killed before it could purge.
             self.records.purge()
-        self.index.start()  # Last: its process, where one is needed, takes a second of a core to start.
+        self.index.start()  # Last: its process, where one is needed, takes a second of one core to start.
 
 
 def open_app(
@@ -264,10 +264,10 @@ def open_app(
     folder: Path | None = None,
     takes: bool = True,
 ) -> App:
-    """Open the store; services are made as they are needed, and nothing slow is loaded yet.
+    """Open the store; services are made on demand, and nothing slow is loaded yet.
 
-    Where the settings name no namespace it is that of `folder`, by default the working directory. A process that only
-    looks does not `take` one that is free.
+    Where the settings name no namespace, that of `folder` is used, by default the working directory. A process that
+    only reads passes `takes=False`, and claims no free namespace.
 
     Raises:
         StoreUnavailable: the data directory cannot be used; the message names the remedy.

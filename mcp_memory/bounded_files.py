@@ -1,7 +1,7 @@
-"""Ordinary files, read within bounds: nothing blocks for ever, and nothing is held that is larger than was agreed.
+"""Reads ordinary files within bounds: nothing blocks for ever, and nothing larger than the limit is held in memory.
 
-A pipe would wait for a writer, a device may never end, and a sparse file of 100 GB costs nothing to make. What is wrong
-comes as an OSError whose `strerror` a message can show. Knows no format.
+A pipe would wait for a writer, a device may never end, and a sparse file of 100 GB costs nothing to make. Errors are
+raised as OSError, whose `strerror` a message can show. Knows no format.
 """
 
 import errno
@@ -16,7 +16,7 @@ _FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINA
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Device and number of the file that the path names now; None where there is none."""
+    """Return device and inode number of the file that the path names now; None where there is none."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -33,7 +33,7 @@ def open_regular(path: Path, most_bytes: int | None = None, *, follow_link: bool
     """
     try:
         _require_regular(path.stat() if follow_link else path.lstat())
-        # What lies there now may be another file, so opening must not block and what was opened is looked at again.
+        # The path may name another file by now, so opening must not block and the opened file is checked again.
         descriptor = os.open(path, _FLAGS | (0 if follow_link else getattr(os, "O_NOFOLLOW", 0)))
     except ValueError as error:  # a NUL in the path
         raise OSError(errno.EINVAL, "not a path") from error
@@ -56,20 +56,20 @@ def read_regular(path: Path, most_bytes: int, *, follow_link: bool = True) -> by
     """
     with open_regular(path, most_bytes, follow_link=follow_link) as file:
         content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:  # It has grown meanwhile.
+    if len(content) > most_bytes:  # The file has grown in the meantime.
         raise too_large(most_bytes)
     return content
 
 
 def too_large(most_bytes: int) -> OSError:
-    """The error for a file that holds more than is read of one."""
+    """Return the error for a file that holds more than the limit."""
     return OSError(errno.EFBIG, f"larger than {most_bytes // MB} MB")
 
 
 def bounded_lines(file: BinaryIO, most_bytes: int) -> Iterator[bytes | None]:
-    """The lines of a file, each with its line end; None in the place of each that is longer than `most_bytes`.
+    """Yield the lines of a file, each with its line end; None instead of each one longer than `most_bytes`.
 
-    A line that is too long is passed over in parts of that size, so that it costs time but no more memory.
+    A line that is too long is skipped in parts of that size, so it costs time but no more memory.
     """
     while line := file.readline(most_bytes + 1):
         if len(line) <= most_bytes:

@@ -1,8 +1,8 @@
-"""The error tree. Every message ends in the caller's next move; the edge shows it as it stands."""
+"""The error tree. Every message ends with the caller's next move, and the entrypoints show it unchanged."""
 
 
 class McpMemoryError(Exception):
-    """Anything the caller can act on. What is not one of these is a defect and goes to the log."""
+    """An error that the caller can act on. Every other exception is a defect and goes to the log."""
 
 
 class InvalidRequest(McpMemoryError):
@@ -10,7 +10,7 @@ class InvalidRequest(McpMemoryError):
 
 
 class NotFound(McpMemoryError):
-    """An id or a name that does not exist, or that this caller may not see."""
+    """An id or a name does not exist, or this caller may not see it."""
 
 
 class Conflict(McpMemoryError):
@@ -33,7 +33,7 @@ class StoreUnavailable(McpMemoryError):
 
 
 class StoreBusy(StoreUnavailable):
-    """Another process held the write lock for the whole patience of this one."""
+    """Another process held the write lock for as long as this one was willing to wait."""
 
 
 class SchemaTooNew(StoreUnavailable):
@@ -41,12 +41,12 @@ class SchemaTooNew(StoreUnavailable):
 
 
 class TextRefused(StoreUnavailable):
-    """The embedder takes other texts, but not this one, however often it is asked."""
+    """The embedder accepts other texts, but never this one."""
 
 
 class SummaryFailed(StoreUnavailable):
-    """Nobody could summarise the span; the log is as it was."""
+    """No summarizer could summarise the span; the log is unchanged."""
 
 
 class EmbedderMismatch(StoreUnavailable):
-    """The store's vectors were made by another embedder than the one configured."""
+    """A different embedder than the configured one made the store's vectors."""

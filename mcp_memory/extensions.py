@@ -1,7 +1,7 @@
-"""Every extension point that settings or services choose from: a function each, whose last lines are its table.
+"""Holds every extension point that settings or services choose from: a function each, whose last lines are its table.
 
-To add an implementation, write its module and add its row here. Importing this module loads none of them. What lives
-with the entrypoints has registries of its own, which docs/architecture.md names: tools, importers, clients, hooks,
+To add an implementation, write its module and add its row here. Importing this module loads none of them. The
+entrypoints have registries of their own, which docs/architecture.md names: tools, importers, clients, hooks,
 commands.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def embedder(settings: Settings) -> Embedder:
-    """The embedder that the settings name; nothing is loaded or asked yet."""
+    """Return the embedder that the settings name; nothing is loaded or asked yet."""
     if settings.embedder_model is None:
         from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 
@@ -45,7 +45,7 @@ def embedder(settings: Settings) -> Embedder:
 def sources(
     records: RecordStore, filters: FilterIndex, keywords: KeywordStore, vectors: VectorStore, graph: GraphStore
 ) -> Sequence[Source]:
-    """Every way to find candidates for a query."""
+    """Return every way to find candidates for a query."""
     from mcp_memory.retrieval.graph import GraphSource
     from mcp_memory.retrieval.keyword import KeywordSource
     from mcp_memory.retrieval.time_span import TimeSpanSource
@@ -60,7 +60,7 @@ def sources(
 
 
 def passes(count: Count, pause: Pause, write: Callable[[Span], str]) -> Mapping[PassName, Pass]:
-    """Every pass that makes a log shorter, by its name; `write` summarises a span."""
+    """Return every pass that shortens a log, by its name; `write` summarises a span."""
     from mcp_memory.compaction.ceiling import Ceiling
     from mcp_memory.compaction.goal_batch import GoalBatch
     from mcp_memory.compaction.mask_tool_output import MaskToolOutput
@@ -78,7 +78,7 @@ def passes(count: Count, pause: Pause, write: Callable[[Span], str]) -> Mapping[
 
 
 def summarizers(settings: Settings, encoder: Embedder, counter: TokenCounter) -> Mapping[str, Summarizer]:
-    """Every summarizer that can be had: the extractive one, and a model where the settings name one."""
+    """Return every available summarizer: the extractive one, and a model where the settings name one."""
     from mcp_memory.summarizers.chat_models import AnthropicModel, ChosenModel, OpenAIModel
     from mcp_memory.summarizers.extractive import ExtractiveSummarizer
     from mcp_memory.summarizers.model import ModelSummarizer

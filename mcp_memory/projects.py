@@ -1,7 +1,7 @@
-"""Reads from git's files what a folder says it is: a claim, chosen by whoever made the folder, and not believed here.
+"""Reads from git's files which project a folder claims to be. Its author chose the claim, so nothing here trusts it.
 
-Git itself is not run: in a hostile repository it can be made to run programs. Only regular files of bounded size are
-read, includes are not followed, and no path on another machine is looked at.
+Git itself is not run: a hostile repository can make it run programs. Only regular files of bounded size are read,
+includes are not followed, and no path on another machine is looked at.
 """
 
 import os
@@ -18,17 +18,17 @@ from mcp_memory.errors import InvalidRequest
 
 CONFIG_BYTES = 1_000_000
 POINTER_BYTES = 16_384
-"""A file that holds nothing but a path."""
+"""Limit for a file that holds nothing but a path: `.git`, `gitdir`, `commondir`."""
 _HEADER = re.compile(r'\s*\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\]|\\.)*)"\s*)?\]')
-"""`[core]`, `[remote "origin"]`; a key may follow on the same line."""
-_ASSIGNMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=(.*)")
+"""Section headers, e.g. `[core]` or `[remote "origin"]`; a key may follow on the same line."""
+_ASSIGNMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=(.*)")  # e.g. `url = git@host:a/b.git`
 _ESCAPES: Mapping[str, str] = {"n": "\n", "t": "\t", "b": "\b"}
 _ON_ANOTHER_MACHINE = re.compile(r"[\\/]{2}")
-"""`\\\\server\\share`: on Windows, looking at it tells that server who we are."""
+"""e.g. `\\\\server\\share`: on Windows, looking at it tells that server who we are."""
 
 
 def read_project(start: Path | None = None) -> Project:
-    """What a folder says it is, or the repository around it; the working directory where none is named.
+    """Return the project that a folder, or the repository around it, claims to be; by default the working directory's.
 
     The home directory and the root of a file system have the namespace `default`, unless they are repositories.
 
@@ -53,7 +53,7 @@ def read_project(start: Path | None = None) -> Project:
 
 
 def folder_exists(path: Path) -> bool:
-    """True where a directory is at that path, or at the end of its links; False also where nobody may look."""
+    """True where a directory is at that path, links followed; False also where it may not be looked at."""
     try:
         return stat.S_ISDIR(path.stat().st_mode)
     except (OSError, ValueError):
@@ -89,9 +89,9 @@ def _repository(top: Path, git_dir: Path) -> Project:
 
 
 def _git_dir(top: Path) -> Path | None:
-    """The directory that `.git` is, or that it points to as a link or a file; None where that is no repository's.
+    """Return the directory that `.git` is, or points to as a link or a file; None where that is no repository's.
 
-    An empty `.git`, or a pipe in its place, makes no repository of the folders below it.
+    An empty `.git`, or a pipe instead of it, makes no repository of the folders below it.
     """
     dot_git = top / ".git"
     if folder_exists(dot_git):
@@ -104,9 +104,9 @@ def _git_dir(top: Path) -> Path | None:
 
 
 def _is_of_owner(dot_git: Path, folder: Path) -> bool:
-    """True for a `.git` that belongs to the owner of the folder, to this user or to root.
+    """True for a `.git` that belongs to the folder's owner, to this user or to root.
 
-    In a folder that all may write to, as /tmp, anybody can plant one above the folders of others.
+    In a folder that everybody may write to, such as /tmp, anybody can plant one above other people's folders.
     """
     try:
         owner = dot_git.lstat().st_uid
@@ -116,14 +116,14 @@ def _is_of_owner(dot_git: Path, folder: Path) -> bool:
 
 
 def _common_dir(git_dir: Path) -> Path:
-    """The directory that all worktrees of a repository share."""
+    """Return the directory that all worktrees of a repository share."""
     return _directory(git_dir, _read_text(git_dir / "commondir", POINTER_BYTES) or "") or git_dir
 
 
 def _is_proven(top: Path, git_dir: Path, common: Path, config: Mapping[str, Sequence[str]]) -> bool:
-    """True where the repository lies in the folder, or names it back: as a worktree, or as `core.worktree`.
+    """True where the repository is in the folder, or points back to it: as a worktree, or by `core.worktree`.
 
-    A submodule's and a worktree's `.git` are files, which anybody can write who wants to be taken for the repository.
+    The `.git` of a submodule or worktree is a file, so anybody can write one that claims to belong to a repository.
     """
     if git_dir == top / ".git":
         return True
@@ -135,13 +135,13 @@ def _is_proven(top: Path, git_dir: Path, common: Path, config: Mapping[str, Sequ
 
 
 def _directory(base: Path, path: str) -> Path | None:
-    """The real path of a directory that a file names; None where there is none."""
+    """Return the real path of a directory that a file names; None where there is none."""
     real = _real_path(base, path.strip()) if path.strip() else ""
     return Path(real) if real and folder_exists(Path(real)) else None
 
 
 def _real_path(base: Path, path: str) -> str:
-    """The real path of one that may be relative to `base`; "" where it cannot be one, or is on another machine."""
+    """Return the real path of `path`, relative to `base`; "" where it cannot be a path, or is on another machine."""
     try:
         return "" if _ON_ANOTHER_MACHINE.match(path) else os.path.realpath(base / path)
     except (OSError, ValueError):
@@ -149,7 +149,7 @@ def _real_path(base: Path, path: str) -> str:
 
 
 def _read_text(path: Path, most_bytes: int) -> str | None:
-    """The text of a regular file; None where it is none, is longer, or cannot be read. Waits for nobody."""
+    """Return the text of a regular file; None where it is not one, is too long, or cannot be read. Never blocks."""
     try:
         return read_regular(path, most_bytes).decode("utf-8-sig")
     except (OSError, ValueError):
@@ -157,7 +157,7 @@ def _read_text(path: Path, most_bytes: int) -> str | None:
 
 
 def parse_config(text: str) -> Mapping[str, Sequence[str]]:
-    """The values of a git configuration by name, `remote.origin.url`, in their order.
+    """Return the values of a git configuration by name, e.g. `remote.origin.url`, in their order.
 
     Section and key are in lower case, a subsection as it is written. Values over several lines end with their first.
     """
@@ -174,7 +174,7 @@ def parse_config(text: str) -> Mapping[str, Sequence[str]]:
 
 
 def _value(raw: str) -> str:
-    r"""A value without its quotes, escapes and comment: `"a \"b\"" ; c` is `a "b"`."""
+    r"""Strip a value's quotes, escapes and comment: `"a \"b\"" ; c` becomes `a "b"`."""
     taken: list[str] = []
     is_quoted = False
     characters = iter(raw)

@@ -1,4 +1,4 @@
-"""Settings, and the only place that reads the environment: arguments, MCP_MEMORY_* variables, a TOML file, defaults."""
+"""Defines the settings and alone reads the environment: arguments, MCP_MEMORY_* variables, a TOML file, defaults."""
 
 import json
 import os
@@ -25,12 +25,12 @@ from mcp_memory.errors import InvalidRequest
 
 APP_NAME = "mcp-memory"
 NOTES_FOLDER = "hooks"
-"""In the data directory: what a client's hooks note of its sessions."""
+"""Folder in the data directory for the notes that a client's hooks keep about its sessions."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_SENDABLE = re.compile(r"[\x20-\x7e]*")
+_SENDABLE = re.compile(r"[\x20-\x7e]*")  # what an HTTP header can hold
 _FROM_ENVIRONMENT_ONLY = frozenset({"chroma_headers", "chroma_api_key", "url", "token"})
-"""A file is copied, shown and committed."""
-_SECRET = re.compile(r"key|token|secret|password|credential|header", re.IGNORECASE)
+"""Settings that a file may not hold: files are copied, shown and committed."""
+_SECRET = re.compile(r"key|token|secret|password|credential|header", re.IGNORECASE)  # e.g. "api_key", "authToken"
 
 EmbedderName: TypeAlias = Literal[
     "minilm", "amazon_bedrock", "baseten", "chroma-cloud-qwen", "cloudflare_workers_ai", "cohere", "google_gemini",
@@ -38,7 +38,7 @@ EmbedderName: TypeAlias = Literal[
     "mistral", "morph", "nomic", "ollama", "onnx_mini_lm_l6_v2", "open_clip", "openai", "perplexity", "roboflow",
     "sentence_transformer", "text2vec", "together_ai", "voyageai",
 ]  # fmt: skip
-"""The built-in model, or one of Chroma's embedding functions: named here, since asking Chroma takes a second."""
+"""The built-in model, or one of Chroma's embedding functions: listed here, since asking Chroma takes a second."""
 
 
 def _check_name(value: str) -> str:
@@ -54,7 +54,7 @@ def _check_agent(value: str) -> str:
 
 
 def _check_full_path(value: Path) -> Path:
-    """Refuse what would lie in the folder that the process is started in: a clone could bring a database of its own."""
+    """Refuse a path relative to the folder that the process starts in: a clone could bring its own database."""
     path = value.expanduser()
     if not path.is_absolute():
         raise ValueError("must be a full path")
@@ -85,7 +85,7 @@ def _check_endpoint(value: str) -> str:
 
 
 def _check_sendable(value: SecretStr) -> SecretStr:
-    """Refuse here what no header can hold: an HTTP client would refuse it with a message that repeats it."""
+    """Refuse a value that no header can hold: an HTTP client would refuse it with a message that repeats it."""
     if not _SENDABLE.fullmatch(value.get_secret_value()):
         raise ValueError("must hold ASCII letters, digits and signs only; look for a line break at its end")
     return value
@@ -95,7 +95,7 @@ _Sendable = Annotated[SecretStr, AfterValidator(_check_sendable)]
 
 
 def _read_json(value: object) -> object:
-    """Decoded here, not by pydantic-settings, whose error for what is no JSON names no remedy."""
+    """Decode JSON here: the error of pydantic-settings for invalid JSON names no remedy."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except json.JSONDecodeError as error:
@@ -103,7 +103,7 @@ def _read_json(value: object) -> object:
 
 
 def _check_no_secret(value: JsonValue) -> JsonValue:
-    """Refuse names that hold keys, at any depth: settings are shown, and an embedder's options are part of its id."""
+    """Refuse names that suggest keys, at any depth: settings are shown, and an embedder's id holds its options."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             if _SECRET.search(name) and name != "api_key_env_var":
@@ -121,7 +121,7 @@ def _strategies_file() -> Path | None:
 
 
 class Settings(BaseSettings):
-    """What a person may choose. Each field is also a variable: `data_dir` is MCP_MEMORY_DATA_DIR."""
+    """The settings that you may choose. Each field is also a variable: `data_dir` is MCP_MEMORY_DATA_DIR."""
 
     model_config = SettingsConfigDict(
         env_prefix="MCP_MEMORY_", env_ignore_empty=True, extra="forbid", frozen=True, hide_input_in_errors=True
@@ -130,65 +130,65 @@ class Settings(BaseSettings):
     data_dir: Annotated[Path, AfterValidator(_check_full_path)] = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir(APP_NAME, appauthor=False))
     )
-    """Where the database lies, by its full path (`~` is home); must be on a local file system."""
+    """The database's folder, as a full path (`~` is home); must be on a local file system."""
     namespace: _Name | None = None
-    """The project whose memory is used; by default that of the folder one is in (docs/projects.md)."""
+    """The project whose memory is used; by default that of the working directory (docs/projects.md)."""
     inherit: Annotated[list[_Name], NoDecode, BeforeValidator(_split_commas)] = []
     """Further namespaces that are read, never written (comma-separated in the environment)."""
     agent: _AgentName = "default"
-    """This agent's name: owner of private records and of a place in the task tree."""
+    """This agent's name: the owner of private records and of a current task."""
     session: _Name | None = None
     """A name for the session; by default each process makes its own."""
     encoding: Literal["o200k_base", "cl100k_base"] = "o200k_base"
     """The public token encoding that budgets are counted in."""
     token_factor: Literal["auto"] | Annotated[float, Field(gt=0.1, le=10)] = "auto"
-    """The client's tokens per counted token; `auto` goes by the client's name."""
+    """The client's tokens per counted token; `auto` derives it from the client's name."""
     max_tokens: Annotated[int, Field(ge=64, le=1_000_000)] = 8000
-    """Budget of a context where the call names none."""
+    """Budget of a context where the call gives none."""
     guidance_from_others: bool = True
-    """Whether identities and censors that other agents stored enter contexts and reminders."""
+    """Lets identities and censors (guardrails) that other agents stored into contexts and reminders."""
     strategies_file: Path | None = Field(default_factory=_strategies_file)
     """The user's own strategies; by default strategies.toml beside config.toml, where there is one."""
     compaction: Preset = "default"
-    """How session logs are compacted; with `off` only by hand."""
+    """The preset by which session logs are compacted; `off` compacts only on request."""
     compaction_window: Annotated[int | None, Field(ge=1_000, le=100_000_000)] = None
     """The clients' context window, in tokens; by default the preset's."""
     compaction_passes: Annotated[list[PassName], NoDecode, BeforeValidator(_split_commas)] = []
-    """Which passes, in which order (comma-separated in the environment); by default the preset's."""
+    """The passes in their order (comma-separated in the environment); by default the preset's."""
     compaction_idle_minutes: Annotated[float, Field(ge=0, le=10_080)] = 5.0
-    """How long a session is silent before its log, 70 % full, is compacted."""
+    """Minutes that a session is silent before its log, if 70 % full, is compacted."""
     redact_secrets: bool = True
     """Replace keys, tokens and private keys before anything is stored."""
     embedder: EmbedderName = "minilm"
-    """What turns text into vectors; after a change `mcp-memory reindex` is needed."""
+    """The embedder that turns text into vectors; run `mcp-memory reindex` after a change."""
     embedder_model: Annotated[_Name | None, Field(validate_default=True)] = None
-    """The model's name with that embedder; needed by every one but the built-in."""
+    """The model's name with that embedder; required by every embedder but the built-in."""
     embedder_url: str | None = None
-    """Where the embedder answers, if not where its function looks by itself."""
+    """The embedder's address, if not its function's default."""
     embedder_options: Annotated[
         dict[str, JsonValue], NoDecode, BeforeValidator(_read_json), AfterValidator(_check_no_secret)
     ] = {}
     """Further arguments of the embedder's function (JSON in the environment); never a key."""
     embedder_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
-    """How long one request to an embedder may take, repetitions included."""
+    """Seconds that one request to an embedder may take, retries included."""
     embedder_batch: Annotated[int, Field(ge=1, le=2048)] = 32
     """The most windows of text in one request to an embedder."""
     embedder_window_characters: Annotated[int, Field(ge=100, le=100_000)] = 2000
-    """Longer texts get several vectors; not for the built-in, which counts word pieces."""
+    """Texts longer than this get several vectors; ignored by the built-in embedder, which counts word pieces."""
     summarizer: Literal["extractive", "openai", "anthropic"] = "extractive"
-    """Who summarises sessions if not the calling agent: sentences chosen here, or a model (docs/summarizers.md)."""
+    """The summarizer of sessions besides the calling agent: sentences chosen here, or a model (docs/summarizers.md)."""
     summarizer_model: Annotated[_Name | None, Field(validate_default=True)] = None
-    """The model's name at that service; needed by every one but `extractive`."""
+    """The model's name at that service; required by every summarizer but `extractive`."""
     summarizer_url: Annotated[str, AfterValidator(_check_endpoint)] | None = None
-    """Where the service answers, if not where its library looks by itself."""
+    """The service's address, if not its library's default."""
     summarizer_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
-    """How long one request to the model may take; it is repeated twice at most."""
+    """Seconds that one request to the model may take; it is repeated at most twice."""
     summarizer_max_input_tokens: Annotated[int, Field(ge=4_000, le=2_000_000)] = 100_000
-    """What one request to the model may hold; longer spans are summarised in parts."""
+    """The most tokens in one request to the model; longer spans are summarised in parts."""
     chroma: Literal["embedded", "http", "cloud", "off"] = "embedded"
-    """Where the index for search by meaning lies: in the data directory, on a Chroma server, in Chroma Cloud."""
+    """The place of the vector index: in the data directory, on a Chroma server, in Chroma Cloud."""
     chroma_least_vectors: Annotated[int, Field(ge=0)] = 50_000
-    """A scope with fewer vectors is searched exactly, which is quicker; before, Chroma does not start (0: at once)."""
+    """Scopes with fewer vectors are searched exactly, which is quicker; Chroma starts once one has so many (0: always)."""
     chroma_url: Annotated[str, AfterValidator(_check_url)] = "http://localhost:8000"
     """The Chroma server, for `http`."""
     chroma_tenant: _Name | None = None
@@ -198,33 +198,33 @@ class Settings(BaseSettings):
     chroma_api_key: _Sendable | None = None
     """For `cloud` (from the environment only)."""
     url: Annotated[str, AfterValidator(_check_endpoint)] | None = None
-    """The HTTP server to pass everything on to, as its /mcp, in place of a memory here (from the environment only)."""
+    """The HTTP server, with its /mcp path, to forward everything to instead of a local memory (environment only)."""
     token: _Sendable | None = None
-    """What that server knows this agent by (from the environment only)."""
+    """The access token that identifies this agent to that server (environment only)."""
     http_connections: Annotated[int | None, Field(ge=4, le=100_000)] = None
-    """How many connections `serve --http` holds at once; by default 512, or as the limit of open files allows."""
+    """The most connections that `serve --http` holds at once; by default 512, or as the limit of open files allows."""
     http_connections_per_address: Annotated[int | None, Field(ge=1, le=100_000)] = None
-    """How many of them one address may have; by default half, and this machine, where a proxy may stand, all."""
+    """The most connections from one address; by default half, but all for this machine, where a proxy may run."""
     http_head_seconds: Annotated[float, Field(gt=0, le=3_600)] = 10.0
-    """How long the head of a request may take to arrive."""
+    """Seconds that the head of a request may take to arrive."""
     http_transfer_seconds: Annotated[float, Field(gt=0, le=3_600)] = 60.0
-    """How long its body may take to arrive, and an answer to be taken."""
+    """Seconds that its body may take to arrive, and that the client may take to read the answer."""
     http_idle_seconds: Annotated[int, Field(ge=1, le=3_600)] = 75
-    """How long a connection is kept open between requests."""
+    """Seconds that an idle connection is kept open between requests."""
     maintain_minutes: Annotated[float, Field(ge=0, le=10_080)] = 30.0
-    """How often, at least, a server moves on what is due (docs/lifecycle.md); 0 leaves it to `mcp-memory maintain`."""
+    """Most minutes between a server's maintenance runs (docs/lifecycle.md); 0 leaves it to `mcp-memory maintain`."""
     hook_max_tokens: Annotated[int, Field(ge=0, le=20_000)] = 2_000
-    """What a client's hook gives at a session's start, in the client's tokens; 0 for nothing."""
+    """The most of the client's tokens that a hook adds at a session's start; 0 for nothing."""
     hook_prompt_max_tokens: Annotated[int, Field(ge=0, le=2_000)] = 600
-    """What it adds to a prompt at the most; 0 for nothing."""
+    """The most tokens that a hook adds to a prompt; 0 for nothing."""
     hook_log: bool = True
-    """Whether hooks keep the session's log: messages, tool calls, the client's summaries, checkpoints."""
+    """Lets hooks keep the session's log: messages, tool calls, the client's summaries, checkpoints."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
 
     @field_validator("embedder_model")
     @classmethod
     def _check_model(cls, model: str | None, info: ValidationInfo) -> str | None:
-        """A model must be named: the functions' own choice changes with Chroma, and with it the vectors."""
+        """Require a model's name: the functions' own default changes with Chroma, and with it the vectors."""
         embedder = info.data.get("embedder")
         if embedder == "minilm" and model is not None:
             raise ValueError("the built-in embedder has one model; set embedder too, or leave this out")
@@ -251,7 +251,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments first, then the environment, then the file; a `.env` of the working directory is not ours."""
+        """Arguments first, then the environment, then the file; a `.env` of the working directory is ignored."""
         file = TomlConfigSettingsSource(settings_cls, toml_file=config_file())
         if written := _FROM_ENVIRONMENT_ONLY & file().keys():
             name = min(written)
@@ -260,13 +260,13 @@ class Settings(BaseSettings):
 
 
 def config_file() -> Path:
-    """The TOML file: MCP_MEMORY_CONFIG, or config.toml in the platform's configuration directory."""
+    """Return the path of the TOML file: MCP_MEMORY_CONFIG, or config.toml in the platform's configuration directory."""
     named = os.environ.get("MCP_MEMORY_CONFIG")
     return Path(named) if named else Path(platformdirs.user_config_dir(APP_NAME, appauthor=False)) / "config.toml"
 
 
 def client_variables() -> dict[str, str]:
-    """The variables that say where other programs keep their configuration, as far as they are set."""
+    """Return those variables that say where other programs keep their configuration, as far as they are set."""
     names = ("APPDATA", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "LOCALAPPDATA", "XDG_CONFIG_HOME")
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 

@@ -1,7 +1,7 @@
-"""Imports Chroma so that neither a `.env` nor the environment of whoever started the process can reconfigure it.
+"""Imports Chroma so that neither a `.env` nor the process's environment can reconfigure it.
 
 Chroma reads both while `import chromadb` runs, and again for every client: a project's own `MIGRATIONS=` or
-`CHROMA_API_IMPL=` broke the start. Its settings are taken from arguments alone here, and telemetry is off by default.
+`CHROMA_API_IMPL=` broke the start. Its settings come from arguments alone here, and telemetry is off by default.
 Knows nothing of indexes or of embedding functions.
 """
 
@@ -25,7 +25,7 @@ _importing = threading.Lock()
 
 
 def import_chromadb() -> ModuleType:
-    """The module `chromadb`, shielded. Takes about a second of CPU at the first call, nothing afterwards; thread-safe.
+    """Import `chromadb`, shielded. The first call takes about a second of CPU, later ones nothing; thread-safe.
 
     Raises:
         StoreUnavailable: Chroma is not installed, or does not run on this machine.
@@ -35,16 +35,16 @@ def import_chromadb() -> ModuleType:
         sys.meta_path.insert(0, finder)
         try:
             chromadb = importlib.import_module("chromadb")
-        except (ImportError, RuntimeError) as error:  # A RuntimeError is Chroma's answer to an SQLite that is too old.
+        except (ImportError, RuntimeError) as error:  # Chroma raises RuntimeError for an SQLite that is too old.
             raise StoreUnavailable(f"Chroma cannot be loaded ({error}). Install mcp-memory-stack again.") from error
         finally:
             sys.meta_path.remove(finder)
-        _shield(sys.modules[_CONFIG])  # Where someone else imported Chroma first.
+        _shield(sys.modules[_CONFIG])  # In case other code imported Chroma first.
         return chromadb
 
 
 class _ShieldingFinder(MetaPathFinder):
-    """Finds Chroma's module of settings, to be shielded before the rest of Chroma makes its first settings."""
+    """Finds Chroma's module of settings, to shield it before the rest of Chroma makes its first settings."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

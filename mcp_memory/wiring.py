@@ -1,6 +1,6 @@
-"""The composition root: from settings to stores to services. With extensions.py the only module that names them.
+"""The composition root: from settings to stores to services. Only this module and extensions.py name concrete classes.
 
-Nothing but the records' store is made before it is needed, and no module imported: a client waits for the handshake.
+Only the record store is made, and its modules imported, before it is needed: a client waits for the handshake.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Made = TypeVar("Made")
 
 
 class made_once(Generic[Made]):  # noqa: N801 - reads as the decorator that it is, as `property` does
-    """An attribute that is made when it is first asked for; several threads that ask at once get the same."""
+    """An attribute that is made on first use; several threads that ask at once get the same object."""
 
     def __init__(self, make: Callable[[Any], Made]) -> None:
         self._make = make
@@ -64,7 +64,7 @@ class made_once(Generic[Made]):  # noqa: N801 - reads as the decorator that it i
     @overload
     def __get__(self, wiring: Wiring, owner: object = None) -> Made: ...
     def __get__(self, wiring: Wiring | None, owner: object = None) -> made_once[Made] | Made:
-        """The attribute; from then on Python finds it in the instance, and does not come here."""
+        """Make the attribute and store it in the instance, where Python finds it from then on."""
         if wiring is None:
             return self
         with wiring.making:
@@ -95,7 +95,7 @@ class Wiring:
 
     @made_once
     def dates(self) -> DateReader:
-        """Reads phrases about time."""
+        """Reads phrases about time, e.g. "last week"."""
         from mcp_memory.language.dates_dateparser import DateParserReader
 
         return DateParserReader()
@@ -123,7 +123,7 @@ class Wiring:
 
     @made_once
     def keywords(self) -> KeywordStore:
-        """The index of words, in memory."""
+        """The keyword index, in memory."""
         from mcp_memory.stores.keywords.index import InformationKeywordStore
 
         return InformationKeywordStore(self.follower)
@@ -137,19 +137,19 @@ class Wiring:
 
     @made_once
     def index(self) -> ChromaVectorStore:
-        """Search by meaning, and the index behind it, which `warm` starts."""
+        """Vector search, and the index behind it, which `warm` starts."""
         from mcp_memory.stores.vectors.chroma import ChromaVectorStore
 
         least = self.settings.chroma_least_vectors
         return ChromaVectorStore(self._exact(self.follower), self._place(), self.records.identity, least_vectors=least)
 
     def index_examiner(self) -> IndexExaminer:
-        """Looks at what is kept of indexes, by whichever process; starts none."""
+        """Checks the stored indexes of all processes; starts none."""
         from mcp_memory.stores.follower import Follower
         from mcp_memory.stores.vectors.chroma.integrity import ChromaExaminer
 
         least = self.settings.chroma_least_vectors
-        exact = self._exact(Follower(self.records))  # One of its own: it looks at every index, and holds no request.
+        exact = self._exact(Follower(self.records))  # Its own follower: it looks at every index, holds no request.
         return ChromaExaminer(self.records, exact, self._place(), least_vectors=least)
 
     @made_once
@@ -182,7 +182,7 @@ class Wiring:
 
     @made_once
     def maintain(self) -> Maintain:
-        """Moves on what is due."""
+        """Moves records on that are due by their lifecycle."""
         from mcp_memory.services.memory.maintain import Maintain
 
         return Maintain(self.records, self._embedder, self.counter, self._clock, self.tokens.person_of)
@@ -203,14 +203,14 @@ class Wiring:
 
     @made_once
     def examine(self) -> Examining:
-        """Compares everything that is derived with the truth."""
+        """Compares all derived data with the truth."""
         from mcp_memory.services.status.integrity_check import Examining
 
         return Examining(self.records, self.reindex, self._embedder.id, self.index_examiner)
 
     @made_once
     def checkpoints(self) -> Checkpointing:
-        """Drafts what is known of where a session stands."""
+        """Drafts a record of a session's current state."""
         from mcp_memory.services.sessions.checkpoint import Checkpointing
 
         return Checkpointing(self.records, self.logs, self.counter)
@@ -307,7 +307,7 @@ class Wiring:
         summarizers = extensions.summarizers(settings, self._embedder, counter)
 
         def count_patiently(text: str) -> int:
-            """Tokens of a text, for long work: this is what all of it does again and again."""
+            """Count a text's tokens for long work, pausing first: all long work counts again and again."""
             pause()
             return counter.count(text)
 
@@ -324,7 +324,7 @@ class Wiring:
         )
 
     def close(self) -> None:
-        """Let go of the database, and of the index where there is one."""
+        """Close the database, and the index where there is one."""
         made = vars(self)
         if "querying" in made:
             self.pool.shutdown(wait=False, cancel_futures=True)
@@ -343,13 +343,13 @@ class Wiring:
         return ExactVectorStore(follower, self._embedder.id, embedder_mismatch)
 
     def _place(self) -> IndexPlace:
-        """Where the settings want the index behind search by meaning."""
+        """Return the place that the settings name for the vector index."""
         from mcp_memory.stores.vectors.chroma import IndexPlace
 
         settings, key = self.settings, self.settings.chroma_api_key
         return IndexPlace(
             mode=settings.chroma,
-            root=str(settings.data_dir.absolute() / INDEX_FOLDER),  # Its process works elsewhere.
+            root=str(settings.data_dir.absolute() / INDEX_FOLDER),  # The index process has another working directory.
             embedder=self._embedder.id,
             url=settings.chroma_url,
             tenant=settings.chroma_tenant,
@@ -360,7 +360,7 @@ class Wiring:
 
 
 def token_counter(encoding: str) -> TiktokenCounter:
-    """Counts tokens of a public encoding; needs no store."""
+    """Return a counter of tokens of a public encoding; needs no store."""
     from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
     return TiktokenCounter(encoding)
@@ -372,17 +372,17 @@ def memory_exists(settings: Settings) -> bool:
 
 
 def restore_backup(settings: Settings, backup: Path, stamp: str) -> Path | None:
-    """Put a backup in the place of the memory; returns where the former database is kept.
+    """Replace the memory with a backup; return the path where the former database is kept.
 
     Raises:
         InvalidRequest: the file is no sound backup.
         StoreUnavailable: the data directory may not be written.
     """
     kept = restore(settings.data_dir, backup, stamp)
-    # What an index says of erasures counts by changes of the former history.
+    # An index records erasures by change numbers, which belonged to the former history.
     from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder
 
     IndexFolder(settings.data_dir / INDEX_FOLDER).erase(sys.maxsize, 0)
-    # So does what hooks noted of how far a session's transcript is logged.
+    # So do the offsets up to which hooks logged a session's transcript.
     shutil.rmtree(settings.data_dir / NOTES_FOLDER, ignore_errors=True)
     return kept

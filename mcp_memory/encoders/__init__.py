@@ -1,1 +1,1 @@
-"""Turns text into numbers: vectors for meaning, counts of tokens for budgets. Nothing here touches the network."""
+"""Turns text into numbers: vectors for meaning, token counts for budgets. Only remote embedders use the network."""

@@ -1,7 +1,7 @@
 """Makes one of Chroma's embedding functions from plain settings.
 
-Its client package is imported here, and its key is read here, by the function itself from the environment. Knows
-nothing of texts and vectors.
+Its client package is imported here, and the function itself reads its key here, from the environment. Knows nothing of
+texts and vectors.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Json
 
 EXTRAS = frozenset({"ollama", "openai"})
-"""Client packages that an extra of this package's brings."""
+"""Client packages that have an extra in this package."""
 _MODEL_ARGUMENTS = ("model_name", "model")
 _URL_ARGUMENTS = ("url", "api_base", "api_url")
-_ADVICE = re.compile(r"pip install ([\w.-]+)")
-_NO_VARIABLE = re.compile(r"The (\w+) environment variable is not set")
+_ADVICE = re.compile(r"pip install ([\w.-]+)")  # e.g. "Please install it with `pip install ollama`"
+_NO_VARIABLE = re.compile(r"The (\w+) environment variable is not set")  # e.g. "The COHERE_API_KEY …"
 
 
 class EmbeddingFunction(Protocol):
-    """What we use of Chroma's protocol: a vector for each text, at least one text."""
+    """The part of Chroma's protocol that we use: a vector for each text, at least one text."""
 
     def __call__(self, texts: list[str], /) -> Sequence[Sequence[float]]: ...
 
     def embed_query(self, texts: list[str], /) -> Sequence[Sequence[float]]:
-        """The function's own way for queries, where it has one."""
+        """Embed queries in the function's own way, where it has one."""
         ...
 
     def get_config(self) -> dict[str, Any]: ...
@@ -43,7 +43,7 @@ class EmbeddingFunction(Protocol):
 class ChosenFunction:
     """One of Chroma's functions by its name there, and its arguments.
 
-    `model` only names what the service runs where the function has no argument for it.
+    Where the function has no argument for the model, `model` only records what the service runs.
     """
 
     name: str
@@ -53,7 +53,7 @@ class ChosenFunction:
 
 
 def make_function(chosen: ChosenFunction) -> EmbeddingFunction:
-    """The function, ready to be called; local models are loaded, and may be downloaded by their library.
+    """Return the function, ready to be called; local models are loaded, and their library may download them.
 
     Raises:
         InvalidRequest: there is no such function, or it has no such argument.
@@ -70,7 +70,7 @@ def make_function(chosen: ChosenFunction) -> EmbeddingFunction:
     try:
         function: EmbeddingFunction = kind.build_from_config({**defaults, **given})
     except (ValueError, TypeError, AssertionError, LookupError, ImportError, OSError, RuntimeError) as error:
-        # Not chained: a client's words may repeat what it found in the environment.
+        # Not chained: a client's message may repeat values from the environment.
         raise _cannot_make(chosen.name, error) from None
     if unknown := given.keys() - function.get_config().keys():
         raise InvalidRequest(
@@ -81,7 +81,7 @@ def make_function(chosen: ChosenFunction) -> EmbeddingFunction:
 
 
 def _named(chosen: ChosenFunction, arguments: Mapping[str, object]) -> dict[str, Json]:
-    """Model and address under the names that this function has for them."""
+    """Return model and address under the argument names of this function."""
     named: dict[str, Json] = {name: chosen.model for name in _MODEL_ARGUMENTS if name in arguments}
     if chosen.url is not None:
         places = [name for name in _URL_ARGUMENTS if name in arguments]

@@ -1,7 +1,7 @@
-"""Any embedding function that Chroma ships, behind our port: OpenAI, Ollama, SentenceTransformers and two dozen more.
+"""Adapts any embedding function that Chroma ships to our port: OpenAI, Ollama, SentenceTransformers and two dozen more.
 
 Chroma and the client package are imported when the first text is embedded, and numpy with them. Knows nothing of Chroma
-as a store: functions are never taken from a collection, whose description of them could name any code.
+as a store: functions never come from a collection, whose stored configuration could name any code.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 MAX_WINDOWS = 64
 OVERLAP_SHARE = 10
-"""A tenth of a window is in the next one too: a thought cut by one window's edge is whole there."""
+"""A tenth of a window is repeated in the next one: a thought cut by one window's edge is whole there."""
 _WITHOUT_EFFECT = frozenset(
     "account_id api_key_env_var device gateway_id location organization_id project project_id region session_args"
     " timeout".split()
 )
-"""Options that say where and how to compute, not what: changing them leaves the vectors as they are."""
+"""Options for where and how to compute, not what: changing them leaves the vectors as they are."""
 
 
 class ChromaEmbedder:
     """Turns text into unit vectors by asking one of Chroma's functions. Thread-safe.
 
     A text of more than `window_characters` becomes several windows of equal size that overlap by a tenth, at most 64 of
-    them; longer texts leave even gaps, but always reach from the beginning to the end. Characters, not tokens, since
-    each model counts its own; most services cut what is too long for them, some refuse it.
+    them; longer texts leave even gaps, but always reach from the beginning to the end. Windows count characters, not
+    tokens, since each model counts its own; most services cut texts that are too long for them, some refuse them.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ChromaEmbedder:
         window_characters: int,
         clock: MonotonicClock = time.monotonic,
     ) -> None:
-        """`timeout_seconds` bounds one request with its repetitions; `batch` is the most windows of one request."""
+        """`timeout_seconds` bounds one request with its retries; `batch` is the most windows in one request."""
         self._chosen = function
         self._batch = batch
         self._window = window_characters
@@ -75,21 +75,21 @@ class ChromaEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """The length of every vector; asks the function where it has not answered yet. Raises like `embed`."""
+        """The length of every vector; asks the function if it has not answered yet. Raises like `embed`."""
         return self._dimensions or self.embed("dimensions").shape[1]
 
     def embed(self, text: str) -> Vectors:
-        """One unit vector per window of the text, in its order: [windows, dimensions], never without a row.
+        """Return one unit vector per window of the text, in its order: [windows, dimensions], at least one row.
 
         Raises:
-            TextRefused: the service will not have this text, now or later.
+            TextRefused: the service will never accept this text.
             StoreUnavailable: the function cannot be made or asked; the message names the remedy.
             InvalidRequest: the function has no such argument as the settings name.
         """
         return self.embed_many([text])[0]
 
     def embed_many(self, texts: Sequence[str]) -> list[Vectors]:
-        """Like `embed` for each of the texts, in requests of up to `batch` windows; all or none."""
+        """Embed each text as `embed` does, in requests of up to `batch` windows; all or none."""
         if not texts:
             return []
         windows = [self._windows(text) for text in texts]
@@ -98,7 +98,7 @@ class ChromaEmbedder:
         return [rows[start:end] for start, end in pairwise(ends)]
 
     def embed_query(self, text: str) -> Vector:
-        """One unit vector for a whole query, in the function's own way for queries; of several windows, their mean."""
+        """Return one unit vector for a query, in the function's own query mode; several windows give their mean."""
         rows = self._vectors(self._windows(text), is_query=True)
         return self._unit(rows.mean(0, keepdims=True))[0]
 
@@ -115,7 +115,7 @@ class ChromaEmbedder:
         return np.concatenate([self._answer(batch, is_query=is_query) for batch in batches])
 
     def _answer(self, texts: list[str], *, is_query: bool) -> Vectors:
-        """The vectors of one request, of the same length as all before."""
+        """Return the vectors of one request; raise where their length differs from earlier ones."""
         import numpy as np
 
         function = self._made()

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parent / "data" / "minilm"
 
-WEIGHTS = "1a1b6714"  # how the SHA-256 of model.onnx begins: other weights make vectors of another kind
+WEIGHTS = "1a1b6714"  # the first digits of model.onnx's SHA-256: other weights make incomparable vectors
 DIMENSIONS = 384
-WINDOW = 254  # word pieces; with the two marks around them, the model's 256 places
+WINDOW = 254  # word pieces; with [CLS] and [SEP] around them, the model's 256 positions
 OVERLAP = 32  # word pieces: a thought cut by one window's edge is whole in the next one
 MAX_WINDOWS = 64  # one to two seconds of one core
-MAX_CHARACTERS = 200_000  # what is tokenized as a whole; about 0.2 s
+MAX_CHARACTERS = 200_000  # texts up to this length are tokenized as a whole; about 0.2 s
 EXCERPT = MAX_CHARACTERS // MAX_WINDOWS
 
 CLS, SEP = 101, 102
@@ -81,11 +81,11 @@ class MiniLMEmbedder:
         return DIMENSIONS
 
     def load(self) -> None:
-        """Load the model now (about 0.2 s) instead of at the first text; once is enough, from any thread."""
+        """Load the model now (about 0.2 s) instead of at the first text; call it once, from any thread."""
         self._loaded()
 
     def embed(self, text: str) -> Vectors:
-        """One unit vector per window of the text, in its order: [windows, dimensions], never without a row.
+        """Return one unit vector per window of the text, in its order: [windows, dimensions], at least one row.
 
         Raises StoreUnavailable where the model cannot be loaded.
         """
@@ -95,11 +95,11 @@ class MiniLMEmbedder:
         return np.stack([model.vector(pieces) for pieces in _windows(model, text)])
 
     def embed_many(self, texts: Sequence[str]) -> list[Vectors]:
-        """Like `embed` for each of the texts, one by one: a batch would cost the CPU the same."""
+        """Embed each text as `embed` does, one by one: a batch would cost the CPU the same."""
         return [self.embed(text) for text in texts]
 
     def embed_query(self, text: str) -> Vector:
-        """One unit vector for the whole text: [dimensions]; of several windows, their mean at unit length."""
+        """Return one unit vector for the whole text: [dimensions]; several windows give their mean at unit length."""
         import numpy as np
 
         mean = self.embed(text).mean(0)
@@ -140,7 +140,7 @@ def _windows(model: _Model, text: str) -> list[list[int]]:
 
 
 def window_bounds(pieces: int) -> list[tuple[int, int]]:
-    """Where the windows of a text of so many word pieces start and end: equal in size, evenly spread, all of it."""
+    """Return start and end of each window of a text with `pieces` word pieces: equal in size, evenly spread."""
     return windows.window_bounds(pieces, window=WINDOW, overlap=OVERLAP, most=MAX_WINDOWS)
 
 
@@ -149,7 +149,7 @@ def _excerpts(text: str) -> list[str]:
 
 
 def _from_word(excerpt: str) -> str:
-    """Drop what is left of a word cut at the start, if the next one is near."""
+    """Drop the rest of a word cut at the start, if the next word begins within 32 characters."""
     space = excerpt.find(" ", 0, 32)
     return excerpt[space + 1 :]
 
@@ -163,7 +163,7 @@ class Session(Protocol):
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, NDArray[np.int64]]
     ) -> Sequence[NDArray[np.float32]]:
-        """Compute the named outputs, all of them for None."""
+        """Compute the named outputs; None computes all of them."""
         ...
 
 
@@ -186,7 +186,7 @@ def open_session(model: str | bytes) -> Session:
     One thread, because texts are short: several would spin while they wait for each other, and slow a busy machine
     down several times over. With one there is no pool.
     """
-    # onnxruntime's packages may report usage to their maker; read when it is imported, also by other programs' choice.
+    # onnxruntime's packages may report usage; the variable is read on import, and a value already set wins.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # noqa: TID251 - written for the library, not read
     runtime = cast("_Runtime", import_module("onnxruntime"))
     runtime.disable_telemetry_events()

@@ -1,7 +1,7 @@
-"""Asks a service within a deadline, again where that may help, and leaves it alone for a while once it has failed.
+"""Asks a service within a deadline, retries where that may help, and pauses calls for a while after a failure.
 
-What a client raised is told by its HTTP status or its type, never by its text, which may repeat the key or what was
-sent. Knows no client library, and not what is asked.
+An error is reported by its HTTP status or its type, never by its text, which may repeat the key or the input. Knows
+neither the client library nor the question.
 """
 
 import threading
@@ -13,9 +13,9 @@ from typing import TypeVar
 from mcp_memory.errors import StoreUnavailable, TextRefused
 
 PAUSES_SECONDS = (0.25, 1.0)
-"""Before the second and the third attempt."""
+"""Pauses before the second and the third attempt."""
 REST_SECONDS = 15.0
-"""After a failure, calls fail at once for so long: a dead service must not cost every call its whole deadline."""
+"""Seconds after a failure during which calls fail at once: a dead service must not cost each its whole deadline."""
 _WORTH_REPEATING = frozenset({408, 409, 425, 429})
 _REFUSALS_OF_THE_INPUT = frozenset({400, 413, 422})
 
@@ -34,12 +34,12 @@ class RemoteCalls:
         self.key_variable = "its environment variable"
 
     def ask(self, call: Callable[[], _Answer]) -> _Answer:
-        """The call's answer, after at most `timeout_seconds` and three attempts.
+        """Return the call's answer, after at most `timeout_seconds` and three attempts.
 
-        A call that does not end is left behind in a thread that does not keep the process from ending.
+        A call that does not end is left in a daemon thread, which does not keep the process alive.
 
         Raises:
-            TextRefused: the service answers, but will not have what was sent.
+            TextRefused: the service answers, but rejects the input.
             StoreUnavailable: the service failed, refused, or did so a moment ago; the message names the remedy.
         """
         until, failure = self._rest
@@ -68,7 +68,7 @@ class RemoteCalls:
 
     def _failed(self, error: BaseException) -> StoreUnavailable:
         status = _http_status(error)
-        if status in _REFUSALS_OF_THE_INPUT:  # Says nothing about the next text.
+        if status in _REFUSALS_OF_THE_INPUT:  # It says nothing about the next text.
             return TextRefused(f"Embedder {self._name} {self._reason(status, error)}")
         return self._gave_up(self._reason(status, error))
 
@@ -93,7 +93,7 @@ class RemoteCalls:
 
 
 def _begun(call: Callable[[], _Answer]) -> Future[_Answer]:
-    """Run the call in a daemon thread: those of a pool would be waited for when the process ends."""
+    """Run the call in a daemon thread: the process would wait for a pool's threads when it ends."""
     answer: Future[_Answer] = Future()
 
     def run() -> None:
@@ -112,7 +112,7 @@ def _may_help(error: BaseException) -> bool:
 
 
 def _http_status(error: BaseException | None) -> int | None:
-    """The status that the error, or one behind it, carries in either of the two customary places."""
+    """Return the status that the error, or one behind it, carries in either of the two customary places."""
     while error is not None:
         for place in (error, getattr(error, "response", None)):
             status = getattr(place, "status_code", None)

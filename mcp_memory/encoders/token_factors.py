@@ -1,4 +1,4 @@
-"""How many tokens of a client's model one token of o200k_base stands for, where the model's tokenizer is not public.
+"""Gives factors from o200k_base tokens to those of a client's model, where the model's tokenizer is not public.
 
 A table and a lookup by the name of a client or model. Nothing here counts: see tokens_tiktoken.
 """
@@ -39,14 +39,14 @@ FAMILIES = (CLAUDE_NEWEST, CLAUDE_UP_TO_4_6, GPT_O200K, GPT_CL100K, UNKNOWN)
 
 # Clients do not say which model they run. The newest family costs most, so its budget holds for the older ones too.
 # Claude Desktop calls itself claude-ai.
-_CLAUDE_CLIENT = re.compile(r"claude-(ai|code|desktop)\b")
-_CLAUDE_VERSION = re.compile(r"claude-(?:[a-z]+-)?v?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
-_GPT_CL100K = re.compile(r"\bgpt-(3\.5|35|4(?![\d.o]))")
-_GPT = re.compile(r"\b(gpt|chatgpt|codex|openai)\b|\bo\d\b")
+_CLAUDE_CLIENT = re.compile(r"claude-(ai|code|desktop)\b")  # e.g. "claude-code"
+_CLAUDE_VERSION = re.compile(r"claude-(?:[a-z]+-)?v?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")  # e.g. "claude-opus-4-6"
+_GPT_CL100K = re.compile(r"\bgpt-(3\.5|35|4(?![\d.o]))")  # e.g. "gpt-4-turbo", "gpt-3.5", not "gpt-4o"
+_GPT = re.compile(r"\b(gpt|chatgpt|codex|openai)\b|\bo\d\b")  # e.g. "chatgpt", "codex", "o3"
 
 
 def factor_for(client_or_model: str) -> ModelFactor:
-    """The family that a client's or model's name belongs to; UNKNOWN for any other name. Case does not matter."""
+    """Return the family of a client's or model's name; UNKNOWN for any other name. Case does not matter."""
     name = re.sub(r"[\s_]+", "-", client_or_model.strip().lower())
     if "claude" in name:
         return _claude(name)
@@ -56,7 +56,7 @@ def factor_for(client_or_model: str) -> ModelFactor:
 
 
 def _claude(name: str) -> ModelFactor:
-    """A name without a version may mean the newest model."""
+    """Return the family of a Claude name; one without a version may mean the newest model."""
     if _CLAUDE_CLIENT.search(name):
         return CLAUDE_NEWEST
     if "claude-instant" in name:

@@ -39,7 +39,7 @@ LOOKAHEAD = 4  # tokens: a longer prefix can cost fewer tokens than a shorter on
 # tiktoken's pattern matcher panics at a million white-space characters in a row.
 _BLANKS_AT_ONCE = 500_000
 _BLANK_RUN = re.compile(rf"(?<!\s)\s{{{_BLANKS_AT_ONCE},}}+")
-# Both encodings always split between these, whatever else stands before and after.
+# Both encodings always split between a letter or digit and these, whatever surrounds them, e.g. "word| next".
 _SURE_SPLIT = re.compile("[^\\W_](?=[ ,.;:\u3001\u3002\uff0c\uff1a\uff1b\uff1f\uff01])")
 _REACH = 2_000  # characters
 _loading = threading.Lock()
@@ -48,8 +48,8 @@ _loading = threading.Lock()
 class TiktokenCounter:
     """Counts the tokens of one encoding; thread-safe.
 
-    The names of special tokens count as the ordinary text they are. Lone surrogates count as U+FFFD. White space is
-    counted in pieces of 500,000 characters where more of it stands in a row; everything else exactly as by tiktoken.
+    The names of special tokens count as the ordinary text they are. Lone surrogates count as U+FFFD. Runs of more than
+    500,000 white-space characters are counted in pieces of that size; everything else exactly as by tiktoken.
     """
 
     def __init__(self, encoding: str = "o200k_base") -> None:
@@ -67,27 +67,27 @@ class TiktokenCounter:
         return self._name
 
     def load(self) -> None:
-        """Read the vocabulary now (about 0.2 s) instead of at the first count; once is enough, from any thread."""
+        """Read the vocabulary now (about 0.2 s) instead of at the first count; call it once, from any thread."""
         self._loaded()
 
     def count(self, text: str) -> int:
-        """How many tokens the text has; 0 for the empty text."""
+        """Return the number of tokens in the text; 0 for the empty text."""
         return self._count_short(text) if len(text) <= SHORT else self._count(text)
 
     def _count(self, text: str) -> int:
         return len(self._encode(text))
 
     def truncate(self, text: str, max_tokens: int) -> str:
-        """The longest prefix that has at most `max_tokens` tokens; lone surrogates in it become U+FFFD.
+        """Return the longest prefix that has at most `max_tokens` tokens; lone surrogates in it become U+FFFD.
 
-        Cut between characters, never inside one. "" when not even the first character fits. Where 2,000 characters
-        hold no space or comma after a word, the prefix may be shorter by a token than the longest.
+        The cut is between characters, never inside one. Returns "" when not even the first character fits. Where 2,000
+        characters hold no space or comma after a word, the prefix may be a token shorter than the longest.
         """
         text = _without_surrogates(text)
         head = text[: max(max_tokens, 0) * LONGEST_TOKEN + 1]
         tokens = self._encode(head)
         if len(tokens) <= max_tokens:
-            return text  # then head is all of it: one character more than so many tokens can hold did not fit
+            return text  # the head is all of it: one more character than `max_tokens` can hold did not fit
         end = self._length(tokens[: max(max_tokens, 0)])
         start = _sure_split(head, end)
         lookahead = LOOKAHEAD if end - start <= _REACH else 0
@@ -97,7 +97,7 @@ class TiktokenCounter:
         return head[: next(fits, start)]
 
     def _length(self, tokens: list[int]) -> int:
-        """How many characters the tokens hold, without one that is cut in the middle."""
+        """Return the number of characters in the tokens, without one that is cut in the middle."""
         return len(self._loaded().decode_bytes(tokens).decode("utf-8", "ignore"))
 
     def _encode(self, text: str) -> list[int]:
@@ -116,7 +116,7 @@ class TiktokenCounter:
 
 @cache
 def _load(name: str) -> "tiktoken.Encoding":
-    """Read once a process: a vocabulary takes 0.2 s and 70 MB."""
+    """Read once per process: a vocabulary takes 0.2 s and 70 MB."""
     import tiktoken
 
     # Without special tokens, no text can be mistaken for one.
@@ -141,7 +141,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def _sure_split(text: str, before: int) -> int:
-    """A place at or before `before` where counts on both sides add up to the whole's; 0 if none is near."""
+    """Return a position up to `before` where the counts of both sides add up to the whole's; 0 if none is near."""
     splits = [split.end() for split in _SURE_SPLIT.finditer(text, max(before - _REACH, 0), before + 1)]
     return splits[-1] if splits else 0
 

@@ -1,10 +1,10 @@
-"""Where the windows of a long text lie: equal in size, evenly spread. Knows neither models nor what is counted."""
+"""Places windows over a long text: equal in size, evenly spread. Knows neither models nor the units it counts."""
 
 
 def window_bounds(length: int, *, window: int, overlap: int, most: int) -> list[tuple[int, int]]:
-    """Start and end of each window over `length` units, from the first unit to the last.
+    """Return start and end of each window over `length` units, from the first unit to the last.
 
-    At most `most` windows of at most `window` units; neighbours share `overlap` units where that many windows reach,
+    At most `most` windows of at most `window` units. Neighbours share `overlap` units where that many windows suffice,
     fewer where they do not, and leave even gaps where the text is longer still.
     """
     if length <= window:
@@ -15,5 +15,5 @@ def window_bounds(length: int, *, window: int, overlap: int, most: int) -> list[
 
 
 def spread(last: int, count: int) -> list[int]:
-    """`count` whole numbers from 0 to `last`, evenly spaced; count >= 2."""
+    """Return `count` whole numbers from 0 to `last`, evenly spaced; count >= 2."""
     return [round(i * last / (count - 1)) for i in range(count)]

@@ -1,1 +1,1 @@
-"""Entry points: MCP over stdio and HTTP, hooks, the command line. They turn words into requests, and back."""
+"""Entry points: MCP (stdio, HTTP), hooks, the command line. They turn input into requests and answers into output."""

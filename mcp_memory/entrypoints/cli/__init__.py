@@ -1,4 +1,4 @@
-"""The command line: what a person does with the memory, beside the agents."""
+"""The command line: what a person can do with the memory, beside the agents."""
 
 from mcp_memory.entrypoints.cli.commands import app
 

@@ -1,4 +1,4 @@
-"""Commands for who may use a memory: trust for folders, tokens for agents that come in over HTTP."""
+"""Commands for access to a memory: trust for folders, tokens for agents that connect over HTTP."""
 
 import os
 import time
@@ -80,7 +80,7 @@ def _trust_folder(settings: "Settings", folder: Path | None, as_json: bool) -> N
 
 
 def _revoke_folder(settings: "Settings", folder: Path | None, as_json: bool) -> None:
-    """Trust a folder no more; one that is gone, or is another repository by now, is known by its path."""
+    """Withdraw trust from a folder; its path finds one that is gone, or is another repository by now."""
     from mcp_memory.entrypoints.hooks.session_notes import forget_namespaces
 
     path = os.path.realpath(folder or Path.cwd())

@@ -1,5 +1,4 @@
-"""The table of commands in the order of `--help`, and those that run a server or a hook.
-
+"""The table of commands in the order of `--help`, and the commands that run a server or a hook.
 Slow imports stay inside the functions.
 """
 
@@ -96,7 +95,7 @@ def serve(
 
 
 def _check_serving(context: typer.Context, http: bool, url: str | None) -> None:
-    """Raises InvalidRequest for what does not go together."""
+    """Raise InvalidRequest for options that exclude each other."""
     for name, option in _OF_HTTP_ALONE.items():
         source = context.get_parameter_source(name)
         if not http and source is not None and source.name == "COMMANDLINE":

@@ -1,4 +1,4 @@
-"""Commands for completion: print a shell's script, and answer what the scripts ask. They change no file."""
+"""Commands for shell completion: print a shell's script, and answer its questions. They change no file."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from mcp_memory.entrypoints.cli.console import errors_in_one_line
 from mcp_memory.errors import InvalidRequest
 
 SCRIPTS = Path(__file__).with_name("completions")
-"""A file for each shell, with its name as the suffix."""
+"""One file for each shell, with its name as the suffix."""
 SHELLS = ("bash", "zsh", "fish", "powershell")
 
 

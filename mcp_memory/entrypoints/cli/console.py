@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from mcp_memory.services.memory.reindex import Progress
 
 INTERRUPTED = 130
-"""The exit code of whoever was interrupted at the keyboard."""
+"""The exit code after an interrupt at the keyboard."""
 _BETWEEN_UPDATES_SECONDS = 0.05
-_PADDING = re.compile(r"(?<![ \t])[ \t]++(?=\n)")
+_PADDING = re.compile(r"(?<![ \t])[ \t]++(?=\n)")  # spaces before a line end
 _FOR_PEOPLE: Mapping[str, str] = {
     "call `recall` to find ids": "`mcp-memory search` finds ids",
     "Correct the call and send it again.": "Correct it, and run the command again.",
@@ -31,7 +31,7 @@ _FOR_PEOPLE: Mapping[str, str] = {
 
 
 def prepare_streams() -> None:
-    """Let no character that a console cannot show end the program; into a file or pipe of Windows, write UTF-8."""
+    """Replace characters that a console cannot show; write UTF-8 into a file or pipe on Windows."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             is_codepage = sys.platform == "win32" and not stream.isatty()
@@ -48,7 +48,7 @@ def screen(*, on_stderr: bool = False) -> "Console":
 
 
 class _Unpadded:
-    """A stream as far as Rich needs one. Rich fills the lines of a table up, and writes whole lines at a time."""
+    """The part of a stream that Rich needs. Rich pads the lines of a table, and writes whole lines at a time."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -68,7 +68,7 @@ class _Unpadded:
 
 
 def print_json(value: object) -> None:
-    """Machine-readable and indented; escaped where the stream is not Unicode, so that nothing is lost."""
+    """Print a value as indented JSON; escape it where the stream is not Unicode, so that nothing is lost."""
     text = json.dumps(value, indent=2, ensure_ascii=not _is_unicode(sys.stdout))
     typer.echo(text.encode("utf-8", "replace").decode("utf-8"))
 
@@ -84,13 +84,13 @@ def output(as_json: bool, value: object, *parts: "RenderableType") -> None:
 
 
 def complain(message: str) -> None:
-    """One line for people on stderr."""
+    """Print one line for people on stderr."""
     typer.echo(f"mcp-memory: {visible(message)}", err=True)
 
 
 @contextmanager
 def errors_in_one_line() -> Generator[None]:
-    """Turn what the caller can act on into a line on stderr and exit code 1."""
+    """Turn an error that the caller can act on into a line on stderr and exit code 1."""
     try:
         yield
     except McpMemoryError as error:
@@ -113,9 +113,9 @@ def interruptible(message: str) -> Generator[None]:
 
 @contextmanager
 def progress_bar(doing: str) -> "Generator[Progress]":
-    """A bar on stderr, which stays out of the way of JSON; it is told as often as one likes.
+    """Show a bar on stderr, apart from JSON; report progress as often as you like.
 
-    It shows from when there is first something to do.
+    It appears once there is something to do.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""Plays the demo against the real server: a child process over stdio, killed half-way, on a memory that is thrown away.
+"""Plays the demo against the real server: a child process over stdio, killed half-way, with a temporary memory.
 
 Its story is data, in demo.toml.
 """
@@ -55,7 +55,7 @@ class DemoFailed(McpMemoryError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """One scene: what was done, how long the server took, what came of it, and what there is to see."""
+    """One scene: the action, the server's time, the result, and its screen."""
 
     name: str
     title: str
@@ -64,7 +64,7 @@ class Scene:
     screen: Sequence[RenderableType]
 
     def parts(self) -> Sequence[RenderableType]:
-        """Return the heading with its time, and what there is to see."""
+        """Return the heading with its time, and the scene's screen."""
         return ["", Text.assemble((self.title, "bold"), (f"  {self.seconds:.2f} s", "dim")), *self.screen]
 
 
@@ -192,7 +192,7 @@ class _Play:
         ]
 
     async def _resume(self, client: Client, before: Answer, context: Answer) -> Shown:
-        """See what the second server finds."""
+        """Read the counts, the context and the tasks from the second server."""
         after = await _read(client, "memory://status")
         again, _ = await self._assemble(client)
         tasks = await _read(client, "memory://tasks")
@@ -205,7 +205,7 @@ class _Play:
         ]
 
     def _item(self, told: Mapping[str, Any]) -> Answer:
-        """Return an item of the story with its time: on a day so long ago."""
+        """Return an item of the story with its time: `days_ago` becomes a date."""
         day = (self._now - timedelta(days=told["days_ago"])).date()
         item = {name: value for name, value in told.items() if name not in ("days_ago", "at")}
         return {**item, "occurred_at": f"{day.isoformat()}T{told['at']}:00Z"}
@@ -213,7 +213,7 @@ class _Play:
 
 @asynccontextmanager
 async def _server(folder: Path, log: TextIO) -> AsyncGenerator[Client]:
-    """A server of its own process over the demo's memory, deaf to the settings of this person."""
+    """Run a server in its own process over the demo's memory; this user's settings do not reach it."""
     settings = {
         "MCP_MEMORY_DATA_DIR": str(folder / "data"),
         "MCP_MEMORY_NAMESPACE": "demo",
@@ -282,7 +282,7 @@ def _short(text: str) -> str:
 
 
 def _failure(error: BaseException, log: Path) -> BaseException:
-    """Find what went wrong in the groups in which the client's tasks wrap it; a server that went away left a log."""
+    """Unwrap the error from the groups of the client's tasks; where the server went away, quote its log."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     if not isinstance(error, MCPError | OSError):

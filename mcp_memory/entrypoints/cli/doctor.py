@@ -1,4 +1,4 @@
-"""The command that examines the memory, and what it needs around it: room, privacy, clients that find the server."""
+"""The command that examines the memory and its surroundings: room, privacy, clients that find the server."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcp_memory.settings import Settings
 
 LEAST_FREE_BYTES = 100_000_000
-"""Below that a backup or a new index may not fit any more."""
+"""Below this a backup or a new index may not fit."""
 _OTHERS = 0o077
 _STATE_STYLES: Mapping[str, str] = {"ok": "green", "wrong": "bold red", "mended": "yellow"}
 _STATE_WIDTH = max(map(len, _STATE_STYLES))
@@ -74,14 +74,14 @@ def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
 
 
 def examine_folder(folder: Path, *, mend: bool) -> "Iterator[Finding]":
-    """Check that the folder is its owner's alone, and has room. Yields nothing for a folder that is not there."""
+    """Check that only its owner can read the folder, and that it has room. Yields nothing for a missing folder."""
     if folder.is_dir():
         yield _privacy(folder, mend=mend)
         yield _room(folder)
 
 
 def examine_clients() -> "Iterator[Finding]":
-    """Find what keeps clients, whose configuration names us, from starting the server."""
+    """Find what keeps clients whose configuration names us from starting the server."""
     from mcp_memory.entrypoints.clients import installations
     from mcp_memory.ports.indexes import Finding
 
@@ -98,7 +98,7 @@ def examine_clients() -> "Iterator[Finding]":
 
 
 def examine_trust(folders: "Sequence[TrustedFolder]") -> "Iterator[Finding]":
-    """Names the trusted folders that are gone: an aside, since a disk may be away, or a folder be made again."""
+    """Name the trusted folders that are gone: only a note, since a disk may be away, or a folder be made again."""
     from mcp_memory.ports.indexes import Finding
     from mcp_memory.projects import folder_exists
 
@@ -110,9 +110,9 @@ def examine_trust(folders: "Sequence[TrustedFolder]") -> "Iterator[Finding]":
 
 
 def _privacy(folder: Path, *, mend: bool) -> "Finding":
-    """Owner's alone are our files, and the folder where it holds nothing else; whatever lies deeper is behind them.
+    """Check that our files are the owner's alone, and the folder too where it holds nothing else; both shield the rest.
 
-    A memory may have been put where other things lie, which others may have to reach.
+    A memory may share its folder with other things, which other users may have to reach.
     """
     from mcp_memory.ports.indexes import Finding
     from mcp_memory.settings import NOTES_FOLDER
@@ -137,7 +137,7 @@ def _privacy(folder: Path, *, mend: bool) -> "Finding":
 
 
 def _is_open(path: Path) -> bool:
-    """Windows keeps profiles private by access lists of its own; a file that went away is nobody's."""
+    """True where others may read it. False for a missing file, and on Windows, whose access lists protect profiles."""
     if sys.platform == "win32" or path.is_symlink():
         return False
     try:

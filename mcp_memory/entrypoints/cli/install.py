@@ -1,4 +1,4 @@
-"""Commands that put the server into a client and take it out: install, uninstall."""
+"""Commands that put the server into a client's configuration and take it out: install, uninstall."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -106,7 +106,7 @@ def uninstall(
 
 
 def _merged(context: typer.Context, behind: GlobalOptions) -> GlobalOptions:
-    """The settings that the command line names, checked. Raises InvalidRequest."""
+    """Return the settings that the command line names, checked. Raises InvalidRequest."""
     before: GlobalOptions = context.obj or GlobalOptions()
     settings_chosen(context, behind)
     return GlobalOptions(
@@ -118,10 +118,10 @@ def _merged(context: typer.Context, behind: GlobalOptions) -> GlobalOptions:
 
 
 def _project_namespace(settings: "Settings", places: "Places", dry_run: bool) -> str:
-    """The project's namespace, for servers that start elsewhere; written down as this folder's, as its server would.
+    """Return the project's namespace, for servers that start elsewhere; record it for this folder as a server would.
 
     Raises:
-        InvalidRequest: the project claims a namespace that it was not given.
+        InvalidRequest: the project was refused the namespace that it claims.
         StoreUnavailable: the memory cannot be opened.
     """
     from mcp_memory.projects import read_project
@@ -141,7 +141,7 @@ def _project_namespace(settings: "Settings", places: "Places", dry_run: bool) ->
 
 
 def _variables(chosen: GlobalOptions) -> dict[str, str]:
-    """The settings as variables."""
+    """Return the settings as environment variables."""
     variables = {
         "MCP_MEMORY_NAMESPACE": chosen.namespace,
         "MCP_MEMORY_AGENT": chosen.agent,
@@ -152,7 +152,7 @@ def _variables(chosen: GlobalOptions) -> dict[str, str]:
 
 
 def _assignments(given: Sequence[str]) -> dict[str, str]:
-    """Raises InvalidRequest."""
+    """Read KEY=VALUE pairs. Raises InvalidRequest."""
     pairs = [assignment.partition("=") for assignment in given]
     for variable, equals, _ in pairs:
         if not variable or not equals:
@@ -161,14 +161,14 @@ def _assignments(given: Sequence[str]) -> dict[str, str]:
 
 
 def _checked(name: str) -> str:
-    """Raises InvalidRequest for what some client would not take as a server's name."""
+    """Check a server's name. Raises InvalidRequest for one that some client would refuse."""
     if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum() or len(name) > 64:
         raise InvalidRequest(f"--name {name!r} must be letters, digits, hyphens and underscores, 64 at most.")
     return name
 
 
 def _next_steps(change: "Change", start: "Start", project: bool, has_plugin: bool) -> tuple[str, ...]:
-    """List what a person should do or know now."""
+    """List what you should do or know now."""
     client, written = change.client, str((change.entry or {}).get("env"))
     steps = [client.restart]
     if "MCP_MEMORY_URL" in written:

@@ -1,4 +1,4 @@
-"""Commands that keep the memory well: reindex, maintain, backup, restore."""
+"""Commands that maintain the memory: reindex, maintain, backup, restore."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -56,7 +56,7 @@ def maintain(
     with interruptible(_RUN_AGAIN.format("maintain")):
         with progress_bar("Maintaining") as progress:
             done = asdict(memory.maintain.due() if dry_run else memory.maintain(progress))
-        # One log after the other is compacted, until none is due.
+        # Logs are compacted one after the other, until none is due.
         step = memory.idle_compaction.step
         done["compacted"] = memory.idle_compaction.due() if dry_run else sum(1 for _ in iter(step, False))
     counts = ", ".join(f"{count} {_MAINTAINED[name]}" for name, count in done.items() if count)
@@ -100,6 +100,6 @@ def restore(
 
 
 def backup_file(target: Path, now: datetime) -> Path:
-    """Return the target, or where that is a folder or has no suffix, a file inside it that is named after the time."""
+    """Return the target; for a folder or a name without suffix, a file in it named after the time."""
     is_file = bool(target.suffix) and not target.is_dir()
     return target if is_file else target / f"memory-{now:%Y-%m-%d-%H%M%S}.db"

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they open."""
+"""Options that several commands share, and the memories that they open."""
 
 import inspect
 from collections.abc import Callable, Generator, Sequence
@@ -44,7 +44,7 @@ Inactive = Annotated[bool, typer.Option("--inactive", help="Also what was retire
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalOptions:
-    """Settings that may stand before any command; None leaves them to the environment and the file."""
+    """Settings that may precede any command; None leaves them to the environment and the file."""
 
     data_dir: Path | None = None
     namespace: str | None = None
@@ -55,7 +55,7 @@ class GlobalOptions:
 def local_settings(context: typer.Context, behind: GlobalOptions) -> "Settings":
     """Return the settings of a command that needs the memory on this machine; see `settings_chosen`.
 
-    Raises InvalidRequest, also where the memory lies on a server elsewhere.
+    Raises InvalidRequest, also where the memory is on a remote server.
     """
     settings = settings_chosen(context, behind)
     if settings.url:
@@ -73,7 +73,7 @@ def settings_chosen(context: typer.Context, behind: GlobalOptions) -> "Settings"
     before: GlobalOptions = context.obj or GlobalOptions()
     given = {name: value for name, value in asdict(behind).items() if value is not None}
     chosen = {**asdict(before), **given}
-    if folder := chosen["data_dir"]:  # On the command line a path is meant from where one is.
+    if folder := chosen["data_dir"]:  # On the command line a path is relative to the working directory.
         chosen["data_dir"] = folder.expanduser().absolute()
     try:
         return load_settings(**chosen)
@@ -82,7 +82,7 @@ def settings_chosen(context: typer.Context, behind: GlobalOptions) -> "Settings"
 
 
 def _by_option(error: InvalidRequest, given: Sequence[str]) -> InvalidRequest:
-    """Say what is wrong with a setting of the option that it was given by."""
+    """Name the option, instead of the setting, in an error about its value."""
     for name in given:
         setting, variable = f"Setting {name}: ", f" Change MCP_MEMORY_{name.upper()}"
         if str(error).startswith(setting):
@@ -100,7 +100,7 @@ def known_kinds(names: Sequence[str] | None) -> tuple[Kind, ...]:
 
 @contextmanager
 def opened(settings: "Settings", *, takes: bool = True) -> Generator["App"]:
-    """Open the memory, and close it; only who writes takes a namespace for its folder. Raises StoreUnavailable."""
+    """Open the memory, and close it; with `takes=False` claim no namespace for the folder. Raises StoreUnavailable."""
     from mcp_memory.app import open_app
 
     memory = open_app(settings, takes=takes)
@@ -122,9 +122,9 @@ def opened_existing(settings: "Settings") -> Generator["App"]:
 
 
 def over_memory(*, with_caller: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command of a function over a memory that exists: with the option that finds it, and one-line errors.
+    """Make a function over an existing memory a command: add the options that find the memory, and one-line errors.
 
-    The function's first parameter is the memory, its last `as_json`. `with_caller` adds options for who asks.
+    The function's first parameter is the memory, its last `as_json`. `with_caller` adds namespace and agent options.
     """
     whose: dict[str, Any] = {"namespace": Namespace, "agent": Agent} if with_caller else {}
     shared: dict[str, Any] = {"data_dir": DataDir, **whose}

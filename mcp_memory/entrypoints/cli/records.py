@@ -41,7 +41,7 @@ UNLIMITED_TOKENS = 10_000_000
 STDIN = "-"
 _MAX_BYTES_OF_A_CHAR = 4
 _LOGGED: frozenset[Kind] = frozenset({"event", "message", "tool_call", "tool_result"})
-"""The kinds that a session's log is made of."""
+"""Record kinds that make up a session's log."""
 _WHAT_BECAME: dict[str, str] = {
     "confirmed": "This is known already, as the record named above.",
     "superseded": "This was corrected, and is not stored again.",
@@ -193,7 +193,7 @@ def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
 
 
 def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
-    """Describe it with the ids of the originals that it stands for, which `show` opens."""
+    """Describe a replacement, with the ids of the originals that it covers, which `show` opens."""
     from mcp_memory.services.memory.visibility import readable
     from mcp_memory.services.retrieval.results import shown_stand_in
 
@@ -263,7 +263,7 @@ def _given_text(text: str) -> str:
 
 
 def _object(details: str | None) -> Any:
-    """Read JSON; what is no object is refused with all other arguments."""
+    """Read JSON; the check of all arguments refuses anything but an object."""
     try:
         return json.loads(details) if details is not None else {}
     except (ValueError, RecursionError) as error:

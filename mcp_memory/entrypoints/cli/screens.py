@@ -24,11 +24,11 @@ STATUS_STYLES: Mapping[str, str] = {
 }
 INDENT = 4
 DAY_CHARS = 10
-"""Of an ISO time, its date."""
+"""Length of the date in an ISO time."""
 _SIGNAL_NAMES: Mapping[str, str] = {"keyword": "words", "vector": "meaning"}
 _PAST_STATUSES = ("superseded", "inactive", "retired")
 _SHOWN_STATUSES = (*_PAST_STATUSES, "ineffective", "escalated", "archived", "summarized")
-"""Statuses that are shown beside a record; of those in the past the text is dim as well."""
+"""Statuses shown beside a record; the text of past ones is dimmed as well."""
 _FOLDER_STATES: Mapping[str, str] = {
     "own": "its own memory",
     "joined": "the memory of the project it belongs to",
@@ -37,11 +37,11 @@ _FOLDER_STATES: Mapping[str, str] = {
 }
 _DEAD_ENDS = ("failed", "abandoned")
 _LONG_FIELDS = ("text", "summary", "micro", "earlier", "details", "components", "omitted")
-"""Fields that are shown by themselves, or not at all, below a record's short ones."""
+"""Fields shown on their own, or not at all, below a record's short ones."""
 
 
 def status_screen(status: Mapping[str, Any]) -> Table:
-    """The counts and the state of the store."""
+    """Return the counts and the state of the store."""
     store, tokens, graph = status["store"], status["tokens"], status["graph"]
     waiting = f", {status['unembedded']} waiting for vectors" if status["unembedded"] else ""
     factor = f" x {tokens['factor']}" if tokens["factor"] != 1 else ""
@@ -65,7 +65,7 @@ def status_screen(status: Mapping[str, Any]) -> Table:
 
 
 def _folder(folder: Mapping[str, Any]) -> dict[str, str]:
-    """The folder and, where it claims a namespace that it does not work in, that one and what to do."""
+    """Return the folder and, where it was refused the namespace that it claims, that namespace and the next step."""
     if "path" not in folder:
         return {"named by": "you: an option, a variable or the file of settings"}
     rows = {"Folder": f"{folder['path']} ({_FOLDER_STATES[folder['state']]})"}
@@ -73,7 +73,7 @@ def _folder(folder: Mapping[str, Any]) -> dict[str, str]:
 
 
 def health_screen(status: Mapping[str, Any]) -> Table:
-    """Each figure with the band that it should lie in, and whether it does."""
+    """Return each figure with its target range, and whether it is inside."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for title in ("Measure", "Value", "Target", ""):
         table.add_column(title, style="dim" if title == "Measure" else "")
@@ -86,7 +86,7 @@ def health_screen(status: Mapping[str, Any]) -> Table:
 
 
 def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
-    """A record in two paragraphs that fit any width: what it is, and what it says."""
+    """Return a record as two paragraphs that fit any width: its heading and its text."""
     score = f"{record['score']:.2f}" if "score" in record else ""
     shares: Mapping[str, float] = record.get("signals", {})
     why = ", ".join(f"{name} {shares[signal]:.2f}" for signal, name in _SIGNAL_NAMES.items() if shares.get(signal))
@@ -101,7 +101,7 @@ def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def record_screen(record: Mapping[str, Any]) -> list[Table | Text]:
-    """One record, task or context: short fields, then its texts."""
+    """Return one record, task or context: short fields, then its texts."""
     short = {
         name: _value(value)
         for name, value in record.items()
@@ -120,7 +120,7 @@ def record_screen(record: Mapping[str, Any]) -> list[Table | Text]:
 
 
 def result_screen(answer: Mapping[str, Any]) -> list[RenderableType]:
-    """Records found or listed, and how to see more."""
+    """Return the records found or listed, and how to see more."""
     parts = [part for record in answer["results"] for part in record_lines(record)] or [Text("Nothing found.")]
     if answer["next_offset"]:
         parts.append(Text(f"More with --offset {answer['next_offset']}.", "dim"))
@@ -128,7 +128,7 @@ def result_screen(answer: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def task_screen(tasks: Sequence[Any]) -> Tree:
-    """Goals below their parents, each with its status and result."""
+    """Return goals below their parents, each with its status and result."""
     root = Tree("", hide_root=True)
     for task in tasks:
         _grow(root, task)
@@ -142,7 +142,7 @@ def place_line(place: Mapping[str, Any]) -> Text:
 
 
 def token_lines(tokens: Sequence[Mapping[str, Any]]) -> list[Text]:
-    """A line for each token below a heading, however long; its dates are days."""
+    """Return a line for each token below a heading, however long; its dates are days."""
     rows = [("Name", "State", "Right", "Agent", "Namespaces"), *(_token_row(each) for each in tokens)]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(set_cell_size, row, widths)).rstrip() for row in rows]
@@ -150,7 +150,7 @@ def token_lines(tokens: Sequence[Mapping[str, Any]]) -> list[Text]:
 
 
 def folder_lines(folders: Sequence[Mapping[str, Any]]) -> list[Text]:
-    """Each namespace, and below it the folders that are trusted with it; their dates are days."""
+    """Return each namespace, and below it the folders that are trusted with it; their dates are days."""
     lines: list[Text] = []
     for namespace, group in groupby(folders, key=itemgetter("namespace")):
         lines.append(Text(visible(namespace), "bold"))
