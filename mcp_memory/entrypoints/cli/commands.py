@@ -1,4 +1,5 @@
 """The table of commands in the order of `--help`, and the commands that run a server or a hook.
+
 Slow imports stay inside the functions.
 """
 
