@@ -1,4 +1,4 @@
-"""Who may use a memory: the tokens of those who come over HTTP, and the folders trusted with a namespace."""
+"""Access to a memory: tokens of HTTP clients, and folders trusted with a namespace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_memory.domain.model.scopes import Grant
 class Token:
     """A token without its secret: `digest` is the secret's SHA-256 in hexadecimal, `id` its beginning.
 
-    A name belongs to one token at a time, and may be given again once that is revoked.
+    A name belongs to one token at a time. You may reuse it once that token is revoked.
     """
 
     id: str
@@ -27,67 +27,70 @@ class Token:
     revoked_at: Instant | None = None
 
     def is_valid(self, now: Instant) -> bool:
-        """True where it was not revoked and has not expired."""
+        """Return True unless the token was revoked or has expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 class TokenStore(Protocol):
-    """Keeps tokens, for all processes of the memory. Raises StoreUnavailable from any method."""
+    """Keeps tokens for all processes of the memory. Any method raises StoreUnavailable."""
 
     def add(self, token: Token) -> None:
         """Keep a new token.
 
-        Raises Conflict where its name is taken, or its agent works for another person by any earlier token.
+        Raises Conflict where its name is taken, or an earlier token has its agent work for another person.
         """
         ...
 
     def get(self, token_id: str) -> Token | None:
-        """The token of that id, valid or not."""
+        """Return the token with that id, valid or not."""
         ...
 
     def tokens(self) -> Sequence[Token]:
-        """All that were ever made, oldest first."""
+        """Return every token ever made, oldest first."""
         ...
 
     def has_any(self) -> bool:
-        """True once a token was made, also if none is valid any more."""
+        """Return True once a token was made, even if none is valid any more."""
         ...
 
     def person_of(self, agent: str) -> str:
-        """The person that an agent works for by its tokens; "" where it has none: then the owner of the memory."""
+        """Return the person that an agent works for by its tokens; "" means the owner of the memory."""
         ...
 
     def revoke(self, name: str, at: Instant) -> bool:
-        """Let the token of that name be valid no more; False where there is none."""
+        """Revoke the token with that name; return False where there is none."""
         ...
 
 
 class FolderStore(Protocol):
-    """Keeps who was trusted, for all processes of the memory. Raises StoreUnavailable from any method."""
+    """Keeps trusted folders for all processes of the memory. Any method raises StoreUnavailable."""
 
     def folders(self) -> Sequence[TrustedFolder]:
-        """All that are trusted, by namespace, the one that was trusted first before the others."""
+        """Return all trusted folders, sorted by namespace, then by the time of trust, earliest first."""
         ...
 
     def is_trusted(self, namespace: str, folder: str, repository: str) -> bool:
-        """True where this folder with this repository may use the namespace."""
+        """Return True where this folder with this repository may use the namespace."""
         ...
 
     def is_taken(self, namespace: str) -> bool:
-        """True where a folder has or had the namespace, something is stored in it, or a token names it."""
+        """Return True where a folder has or had the namespace, it holds anything, or a token names it."""
         ...
 
     def take(self, folder: TrustedFolder) -> bool:
-        """Trust a folder with a namespace that is not taken; False, and nothing changed, where it is.
+        """Trust a folder with a namespace that is not taken; where it is, return False and change nothing.
 
-        Of several processes that take a namespace at the same moment one succeeds.
+        If several processes take a namespace at once, one succeeds.
         """
         ...
 
     def trust(self, folder: TrustedFolder) -> None:
-        """Trust a folder, whoever else has the namespace. One that is trusted already stays as it was."""
+        """Trust a folder, even where other folders use the namespace.
+
+        A folder that is trusted already stays unchanged.
+        """
         ...
 
     def revoke(self, folder: str, at: Instant) -> Sequence[TrustedFolder]:
-        """Trust a folder no more, with any namespace or repository; what it was trusted with. Namespaces stay taken."""
+        """Stop trusting a folder for any namespace or repository; return what that ended. Namespaces stay taken."""
         ...

@@ -1,4 +1,4 @@
-"""The changes of the truth, as the indexes made from it read them."""
+"""The changes of the truth, as the indexes derived from it read them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mcp_memory.ports.text import Vectors
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordChange:
-    """One record as it is now; nothing but id and scope where it `is_erased`.
+    """One record as it is now; only id and scope where it `is_erased`.
 
-    `terms` is what `domain.text.words.packed_terms` makes of its text, `vectors` are None where it has none by the
-    embedder asked for. A turn is part of a dialogue. Entities go by their keys: `aliases` pairs one with its other
-    name, `relations` hold source, type, target, weight.
+    `terms` is `domain.text.words.packed_terms` of its text. `vectors` are None where it has none by the requested
+    embedder. A turn is part of a dialogue. Entities are given by key: `aliases` pairs one with its other name,
+    `relations` hold source, type, target, weight.
     """
 
     change: int
@@ -43,7 +43,7 @@ class RecordChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskLink:
-    """A task, the scope that sees it, and the task it is part of."""
+    """A task, the scope that sees it, and its parent task."""
 
     id: str
     scope: str
@@ -57,9 +57,9 @@ class Snapshot(Protocol):
     def revision(self) -> int: ...
 
     def reading(self) -> AbstractContextManager[int]:
-        """Every read in this context, and in copies of it, is as of the snapshot.
+        """Make every read in this context, and in copies of it, see the snapshot.
 
-        Raises StoreUnavailable, at the end, where the files were not sound: what was read is not to be used.
+        Raises StoreUnavailable at the end where the files were not sound: discard what you read.
         """
         ...
 
@@ -67,43 +67,43 @@ class Snapshot(Protocol):
 
 
 class Snapshots(Protocol):
-    """Gives each request one revision of the truth and of every index that is made from it."""
+    """Gives each request one revision of the truth and of every index derived from it."""
 
     def snapshot(self) -> AbstractContextManager[int]:
         """Read truth and indexes as of the newest revision in this context, and in copies of it; yields the revision.
 
-        Inside another snapshot it is that one. Nothing is written inside. Raises StoreUnavailable, at the end too.
+        Inside another snapshot it is that one. Write nothing inside. Raises StoreUnavailable, at the end too.
         """
         ...
 
 
 class ChangeFeed(Protocol):
-    """Reads the truth as of one moment, and what changed since another."""
+    """Reads the truth as of one moment, and the changes since another."""
 
     def pin(self) -> Snapshot:
-        """The truth as it is now, to be read until it is closed. Raises StoreUnavailable."""
+        """Return the truth as it is now, readable until you close it. Raises StoreUnavailable."""
         ...
 
     def snapshot(self) -> AbstractContextManager[int]:
         """Read the truth as of one moment in this context, and in copies of it; yields its revision.
 
-        Inside another snapshot it is that one. Nothing is written inside. Raises StoreUnavailable, at the end too,
-        where the files were not sound: what was read is not to be used.
+        Inside another snapshot it is that one. Write nothing inside. Raises StoreUnavailable, also at the end where the
+        files were not sound: discard what you read.
         """
         ...
 
     def revision(self) -> int:
-        """The newest change number. Counters and other telemetry do not advance it."""
+        """Return the newest change number. Counters and other telemetry do not advance it."""
         ...
 
     def changes(self, since: int, embedder: str = "") -> Iterator[RecordChange]:
-        """Every record that changed after `since`, in order of change, with its vectors by the embedder."""
+        """Yield every record that changed after `since`, in order of change, with its vectors by the embedder."""
         ...
 
     def task_links(self, since: int) -> Sequence[TaskLink]:
-        """Tasks that changed after `since`, in the order they were made."""
+        """Return the tasks that changed after `since`, in the order they were made."""
         ...
 
     def embedder_id(self) -> str | None:
-        """The embedder whose vectors the store holds; None before the first vector."""
+        """Return the id of the embedder whose vectors the store holds; None before the first vector."""
         ...

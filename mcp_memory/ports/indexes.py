@@ -1,4 +1,4 @@
-"""The index behind vector search: keeping it, and examining what is kept of it."""
+"""The index behind vector search: maintains it and checks it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexState:
-    """How the index behind vector search stands, as this process sees it.
+    """State of the index behind vector search, as this process sees it.
 
-    `applied` is the newest change it holds for certain, `pending` how many records changed since, `answered` how many
-    searches it has had a part in. `reason` says why it `failed` or is `not needed`; the exact search answers then.
+    `applied` is the newest change it certainly holds, `pending` the number of records changed since, `answered` the
+    number of searches it took part in. `reason` explains `failed` or `not needed`; exact search answers then.
     """
 
     mode: Literal["off", "embedded", "http", "cloud"]
@@ -28,50 +28,53 @@ class IndexState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexDifference:
-    """How many vectors of a scope the index lacks, and how many it holds that it should not."""
+    """Counts of vectors of a scope: those the index lacks, and those it should not hold."""
 
     missing: int
     extra: int
 
 
 class VectorIndex(Protocol):
-    """The disposable index behind a `VectorStore`, which it makes faster and whose answers it never changes."""
+    """The disposable index behind a `VectorStore`. It makes searches faster and never changes their answers."""
 
     def start(self) -> None:
-        """Begin to build it and to keep it current, in the background; once, and not before it is needed."""
+        """Begin to build and maintain the index in the background. Call it once, and not before the index is needed."""
         ...
 
     def settle(self, seconds: float) -> bool:
-        """Wait until it holds everything committed before the call. False where that took longer, or it is not kept."""
+        """Wait until the index holds everything committed before the call.
+
+        Return False on timeout, or where none is kept.
+        """
         ...
 
     def state(self) -> IndexState: ...
 
     def check(self) -> Mapping[str, IndexDifference]:
-        """By scope, how it differs from the truth at present; {} where it does not, or where it is not open."""
+        """Return each scope's difference from the truth now; {} where there is none, or the index is not open."""
         ...
 
     def rebuild(self) -> None:
-        """Empty it and fill it from the truth, in the background. Nothing is embedded anew."""
+        """Empty it and refill it from the truth, in the background. Nothing is embedded again."""
         ...
 
     def erase(self, record_ids: Collection[str]) -> None:
-        """Leave nothing of records that the truth has erased in any file of any index, of whichever process.
+        """Remove every trace of erased records from the files of every index, of every process.
 
-        What a server holds of them is deleted as soon as it can be reached.
+        A server's copies are deleted as soon as the server is reachable.
         """
         ...
 
     def close(self) -> None:
-        """Stop keeping it. Also when the process ends without this, nothing is lost."""
+        """Stop maintaining the index. A process that ends without this call loses nothing."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a check-up says of one part of the memory.
+    """A check's result for one part of the memory.
 
-    `says` holds a few words, of ids and counts alone; `remedy` is the reader's next move, empty where none is needed.
+    `says` holds a few words, with ids and counts alone. `remedy` is your next move, empty where you need none.
     """
 
     part: str
@@ -82,7 +85,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexDirectory:
-    """An index directory by its own account. One that is not `clean` is being written, or was left half-written."""
+    """An index directory as it describes itself. Without `clean` it is being written, or was left half-written."""
 
     name: str
     clean: bool
@@ -91,16 +94,16 @@ class IndexDirectory:
 
 
 class IndexExaminer(Protocol):
-    """Looks at what all processes of this memory keep of indexes, where none of them is using it at present."""
+    """Examines the indexes of all processes of this memory, while no process uses them."""
 
     def directories(self) -> Sequence[IndexDirectory]:
-        """Every index directory there is, looked at from outside."""
+        """Return every index directory, examined from outside."""
         ...
 
     def examine(self, *, mend: bool) -> Iterator[Finding]:
         """Compare every index with the truth; with `mend` drop what is wrong. Nothing else changes.
 
-        What is dropped is made anew by the next server, without embedding. Raises StoreUnavailable where that cannot
-        be told, EmbedderMismatch where the truth's vectors are another embedder's.
+        The next server rebuilds what is dropped, without embedding. Raises StoreUnavailable where the comparison is
+        impossible, EmbedderMismatch where the truth's vectors are another embedder's.
         """
         ...

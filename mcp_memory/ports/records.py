@@ -1,4 +1,4 @@
-"""The truth: reading it, following it, and keeping it sound. How it is written is in `transaction`."""
+"""The truth: reads it, follows it and keeps it sound. Port `transaction` writes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RecordOrder = Literal["created", "occurred", "accessed", "important"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSummary:
-    """What status shows of the store. Counts cover only what the caller may see."""
+    """Status counts and facts of the store. Counts cover only what the caller may see."""
 
     path: str
     engine: str
@@ -37,7 +37,7 @@ class StoreSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """What ranking needs to know of a record: what it is, who spoke, and what replaced it."""
+    """The fields of a record that ranking needs: its kind, its speaker and its successor."""
 
     kind: Kind
     role: str | None
@@ -46,7 +46,7 @@ class Outline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mention:
-    """What a record says of an entity, whose key is `key`."""
+    """A record's statement about the entity with the key `key`."""
 
     key: str
     entity: Entity
@@ -55,7 +55,7 @@ class Mention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedRelation:
-    """A relation, and the record that says so."""
+    """A relation, and the record that states it."""
 
     relation: Relation
     record_id: str
@@ -65,11 +65,11 @@ class RecordReader(Protocol):
     """Reads records. Filters apply before ranking and limits."""
 
     def get(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Record]:
-        """Those of the records that exist in these scopes, whatever their status."""
+        """Return the records with these ids that exist in these scopes, whatever their status."""
         ...
 
     def list(self, where: RecordFilter, order: RecordOrder, limit: int, offset: int = 0) -> Sequence[Record]:
-        """Records that pass, newest or highest first, ties by newest."""
+        """Return the records that pass, newest or highest first; ties by newest."""
         ...
 
     def list_ids(
@@ -81,49 +81,49 @@ class RecordReader(Protocol):
         at: Instant = 0.0,
         decay_hours: float = 1.0,
     ) -> Sequence[str]:
-        """Like `list`, the ids alone; also `balanced`: by importance / (1 + age / decay_hours), the age as it is then.
+        """Like `list`, but returns ids alone; also `balanced`: importance / (1 + age in hours at `at` / decay_hours).
 
-        That order no index has: it reads all that pass.
+        No index serves `balanced`: it reads every record that passes.
         """
         ...
 
     def count(self, where: RecordFilter) -> int:
-        """How many records pass the filter."""
+        """Count the records that pass the filter."""
         ...
 
     def count_all(self) -> int:
-        """How many records there are, of everybody."""
+        """Count all records, of every user."""
         ...
 
     def matching_ids(self, where: RecordFilter) -> frozenset[str]:
-        """Ids of every record that passes the filter."""
+        """Return the ids of every record that passes the filter."""
         ...
 
     def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
-        """Ids of the records that these branches hold."""
+        """Return the ids of the records in these branches."""
         ...
 
     def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
-        """What ranking needs to know of those of the records that exist in these scopes, whatever their status."""
+        """Return outlines of the records with these ids that exist in these scopes, whatever their status."""
         ...
 
     def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:
-        """For each superseded record, the id of the last record in its chain of successors."""
+        """Map each superseded record to the id of the last record in its chain of successors."""
         ...
 
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
-        """The sessions that the newest records that pass were stored in, the latest first; a bounded look back.
+        """Return the sessions that stored the newest passing records, latest first; looks back a bounded way.
 
-        What maintenance extracted from an episode was stored in none.
+        Records that maintenance extracted from an episode belong to no session.
         """
         ...
 
     def best_of_sessions(self, where: RecordFilter, sessions: Sequence[str], each: int) -> Sequence[str]:
-        """Of each of the sessions its newest summary or, where it has none, its most important records that pass."""
+        """For each session, return its newest summary or, without one, its most important records that pass."""
         ...
 
     def to_maintain(self, kind: Kind, statuses: Collection[Status], until: Instant) -> Iterator[Record]:
-        """Records of all scopes, of this kind and one of these statuses, that occurred by then; in no order."""
+        """Yield records of all scopes, of this kind and one of these statuses, that occurred by then; in no order."""
         ...
 
 
@@ -131,75 +131,75 @@ class StatementReader(Protocol):
     """Reads the statements of records: texts, entities, relations, confidences."""
 
     def find_texts(self, texts: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Which (scope, text digest) pairs are stored at present."""
+        """Return the (scope, text digest) pairs that are stored now."""
         ...
 
     def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
-        """Which (scope, normalised text digest) pairs are known outside the log and the episodes, whatever the status.
+        """Map the (scope, normalised text digest) pairs known outside log and episodes to their branches.
 
-        Each with the branches it is known in; None is the trunk.
+        None is the trunk. Records of any status count.
         """
         ...
 
     def old_texts(self, record_id: str) -> Sequence[tuple[Instant, str]]:
-        """Earlier texts of a record with the time each was replaced, newest first."""
+        """Return the earlier texts of a record with the time each was replaced, newest first."""
         ...
 
     def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
-        """The entities a record mentions, with what it says of each, and the relations it is evidence of."""
+        """Return the entities a record mentions, with its statements about each, and the relations it supports."""
         ...
 
     def mentions(self, keys: Collection[str], where: RecordFilter, found_by: Collection[str] = ()) -> Sequence[Mention]:
-        """What records that pass and are not superseded say of these entities, by when they occurred, newest last.
+        """Return statements about these entities by passing records that are not superseded, ordered by `occurred_at`.
 
-        Of what was only found in a text, as there is much of it, no more than what the records `found_by` mention.
+        The newest come last. Of the many mentions that were only found in a text, it returns those of the records
+        `found_by`.
         """
         ...
 
     def statements(self, keys: Collection[str], where: RecordFilter, limit: int) -> Sequence[StatedRelation]:
-        """Relations that one of these entities is an end of, by records that pass and are not superseded.
+        """Return relations with one of these entities at an end, stated by passing records that are not superseded.
 
-        The strongest first, of equal ones the latest stored. No more than `limit` are looked at.
+        The strongest come first, then the latest stored. It reads at most `limit`.
         """
         ...
 
     def judged_confidences(self, where: RecordFilter) -> Sequence[tuple[float, Outcome]]:
-        """How sure of its newest decisions somebody was, in [0, 1], and what came of them; at most a thousand.
+        """Return (confidence in [0, 1], outcome) of the newest decisions; at most 1,000.
 
-        Of those that pass the filter, where both is known; an outcome that is pending is none.
+        Only decisions that pass the filter and have both count; a pending outcome is none.
         """
         ...
 
 
 class Telemetry(Protocol):
-    """Keeps accesses and accounts of contexts, which may be lost and advance no revision; and counts."""
+    """Keeps accesses and reports of contexts, which may be lost and advance no revision; and counts."""
 
     def touch(self, record_ids: Collection[str], at: Instant) -> None:
         """Note that records were opened. Telemetry: may be lost, never waits, never advances the revision."""
         ...
 
     def keep_context(self, report: ContextReport, caller: Caller, at: Instant, *, anew: bool = True) -> None:
-        """Keep what was decided about an assembled context (ids and reasons, no text). Telemetry.
+        """Keep the decisions about an assembled context (ids and reasons, no text). Telemetry.
 
-        A context that is given again takes the place of its earlier account; that it was given again is counted. Not
-        `anew`, it is counted alone: the account of what the client still shows stays as it is.
+        The same context given again replaces its earlier report and raises its count. With `anew` false only the count
+        rises: the report of what the client still shows stays unchanged.
         """
         ...
 
     def context(self, context_id: str, caller: Caller) -> ContextReport | None: ...
 
     def assembled(self, caller: Caller, since: Instant) -> Assembled:
-        """What `keep_context` was told for the caller's agent in its namespace since then; two weeks at most.
+        """Total the reports by `keep_context` for the caller's agent in its namespace since then, at most two weeks.
 
-        What an account's metadata does not say (picked, relevance, utilisation, follow_up, cached, assembly_ms) counts
-        for nothing.
+        A report's missing metadata (picked, relevance, utilisation, follow_up, cached, assembly_ms) adds nothing.
         """
         ...
 
     def tally(self, where: RecordFilter, since: Instant) -> Tally:
-        """Counts over the records that pass; of `stored` only those that were stored since then.
+        """Count the records that pass; `stored` counts only those stored since then.
 
-        What maintenance extracted is not new to the store, and no part of `stored`.
+        Records that maintenance extracted are no part of `stored`.
         """
         ...
 
@@ -210,47 +210,47 @@ class EmbeddingQueue(Protocol):
     """Holds the records that wait for vectors."""
 
     def embedder_id(self) -> str | None:
-        """The embedder whose vectors the store holds; None before the first vector."""
+        """Return the id of the embedder whose vectors the store holds; None before the first vector."""
         ...
 
     def unembedded(self, embedder: str, limit: int, after: str = "") -> Sequence[tuple[str, int, str]]:
-        """(id, change, searchable text) of records without vectors by this embedder whose texts it has not refused.
+        """Return (id, change, searchable text) of records without vectors by this embedder, minus those it refused.
 
-        The oldest first, of those stored after the record `after`: whoever goes on from there need not look again at
-        all that has its vectors. From the beginning where there is no such record.
+        The oldest come first, starting after the record `after`, so that a caller can continue without a second look at
+        embedded records. An unknown `after` starts at the beginning.
         """
         ...
 
     def may_lack_vectors(self) -> bool:
-        """False where no record waits for vectors; True where some do, or did lately. Looks at no record."""
+        """Return False where no record waits for vectors; True where some do, or did recently. Reads no record."""
         ...
 
     def count_unembedded(self, where: RecordFilter | None = None) -> int:
-        """How many records were stored while the embedder could not be asked, and have no vectors since.
+        """Count the records that were stored while the embedder was unreachable and still have no vectors.
 
-        Of everybody, or only in the scopes of a filter and outside of its hidden branches; nothing else of it counts.
-        Those whose texts it refused wait for nothing, and do not count.
+        Covers every user, or a filter's scopes minus its hidden branches; the rest of the filter is ignored. Records
+        whose texts the embedder refused do not count.
         """
         ...
 
     def add_vectors(self, embedder: str, vectors: Mapping[tuple[str, int], Vectors | None]) -> None:
         """Add vectors for (id, change) pairs that have not changed since; None where the embedder refuses the text.
 
-        Those by the store's own embedder are found from now on, by every process: they advance the revision. A record
-        whose text is refused is no longer unembedded, until its text changes or the embedder does.
+        Every process finds vectors by the store's own embedder from now on: they advance the revision. A record whose
+        text is refused stops waiting until its text or the embedder changes.
         """
         ...
 
     def count_refused(self, embedder: str) -> int:
-        """How many records go without vectors by this embedder because it refuses their texts."""
+        """Count the records without vectors by this embedder because it refuses their texts."""
         ...
 
     def forget_refusals(self, embedder: str) -> None:
-        """Count the records whose texts this embedder refused as unembedded again: it may have learned to take them."""
+        """Queue the records whose texts this embedder refused again: a newer version may accept them."""
         ...
 
     def adopt_embedder(self, embedder: str) -> bool:
-        """Make this embedder the store's, atomically, once no record is unembedded. False where some still are."""
+        """Make this embedder the store's, atomically, once no record waits for vectors. Return False where some do."""
         ...
 
 
@@ -258,42 +258,42 @@ class StoreUpkeep(Protocol):
     """Keeps the store's files sound."""
 
     def purge(self, *, patiently: bool = True) -> None:
-        """Make erased text unrecoverable from the store's files; nothing to do where nothing was erased.
+        """Make erased text unrecoverable from the store's files; do nothing where nothing was erased.
 
-        Raises StoreBusy where others never paused, or, not patiently, do not pause now; what was not purged then is
-        purged by the next call, of any process.
+        Raises StoreBusy where other processes never pause or, with `patiently` false, do not pause now. The next call
+        of any process purges the rest.
         """
         ...
 
     def is_purge_pending(self) -> bool:
-        """True where something was erased whose text may still be in the store's files."""
+        """Return True where erased text may still be in the store's files."""
         ...
 
     def backup(self, target: str) -> None:
-        """A consistent copy into a new file, while others write."""
+        """Write a consistent copy to a new file while other processes write."""
         ...
 
     def defects(self) -> Sequence[str]:
-        """What is wrong with the store's files themselves, a few words each; empty where they are sound."""
+        """Return the defects of the store's files, a few words each; empty where they are sound."""
         ...
 
     def engine(self) -> str:
-        """The database library and its version, with what is to be known of its bugs."""
+        """Return the database library, its version and its known bugs."""
         ...
 
     def stale_terms(self) -> Sequence[str]:
-        """Ids of records, in all scopes, whose terms are missing or not what `packed_terms` makes of their text.
+        """Return ids of records, in all scopes, whose terms are missing or differ from `packed_terms` of their text.
 
-        Reads every text.
+        It reads every text.
         """
         ...
 
     def renew_terms(self, record_ids: Sequence[str]) -> None:
-        """Write the terms of these records anew. They advance the revision, so that every index reads them again."""
+        """Rewrite the terms of these records. They advance the revision, so that every index reads them again."""
         ...
 
     def count_orphans(self) -> int:
-        """How many entities are left that no record mentions any more. Nobody is shown them."""
+        """Count the entities that no record mentions any more. No caller sees them."""
         ...
 
     def drop_orphans(self) -> None: ...
@@ -304,25 +304,25 @@ class MemoryReader(RecordReader, StatementReader, TaskReader, ChangeFeed, Protoc
 
 
 class RecordStore(MemoryReader, Telemetry, EmbeddingQueue, StoreUpkeep, Protocol):
-    """The truth. A write is acknowledged only after it is on disk, with its vectors, links and change number.
+    """The truth. A write returns only after it is on disk, with its vectors, links and change number.
 
-    Reads see everything committed by any process before the call; inside a snapshot, before its beginning. Raises
-    StoreUnavailable (busy, full, read-only, damaged, of a newer schema) from any method.
+    Reads see everything that any process committed before the call; inside a snapshot, before the snapshot began. Any
+    method raises StoreUnavailable (busy, full, read-only, damaged, of a newer schema).
     """
 
     def write(self, *, patiently: bool = True) -> AbstractContextManager[Transaction]:
         """Begin an atomic write, waiting a bounded time for other processes; commit at exit, roll back on error.
 
-        Not patiently, it raises StoreBusy at once where anybody else is writing.
+        With `patiently` false it raises StoreBusy at once where another process is writing.
         """
         ...
 
     def identity(self) -> str:
-        """A random name that this store keeps for ever, so that what is derived from it elsewhere can be told apart."""
+        """Return this store's permanent random name. It tells apart what is derived from different stores."""
         ...
 
     def transfer(self) -> Transfer:
-        """The way out and in for the whole of it."""
+        """Return the export and import of the whole store."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""What search asks: filters, words, meaning, relations, and the sources that put them side by side."""
+"""The ports of search: filters, keywords, vectors, the graph, and the sources that combine them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ class FilterIndex(Protocol):
     """Resolves filters without reading the truth again. Complete up to the newest committed change at the call."""
 
     def passing(self, where: RecordFilter) -> RecordSet:
-        """The records that pass, as `RecordStore.matching_ids` names them; those of `where.passing` where it has them.
+        """Return the records that pass, as `RecordStore.matching_ids` does; within `where.passing` if that is set.
 
         May raise StoreUnavailable.
         """
         ...
 
     def newest(self, among: RecordSet, limit: int) -> Sequence[str]:
-        """Ids of at most `limit` of them, by when they occurred, newest first, of the same time the latest stored."""
+        """Return ids of at most `limit` of them, newest `occurred_at` first, then the latest stored."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rarity:
-    """How many live records there are, and how much information a query's words are together, in nats."""
+    """The number of live records, and the information of a query's words together, in nats."""
 
     records: int
     information: float
@@ -38,9 +38,9 @@ class Rarity:
 class KeywordStore(Protocol):
     """Ranks records by the words they share with a query. Complete up to the newest committed change at the call.
 
-    Terms are words as `domain.text.query_terms` finds them. Their stems are what counts, and words of one stem count
-    once. How rare a word is and how long records are is taken over the live records of the given scopes together. A
-    dialogue turn is read on: words said directly before or after it, in its session, count for it in part.
+    Terms are words as `domain.text.query_terms` finds them. Their stems count, and words with one stem count once.
+    Rarity of words and length of records are measured over the live records of the given scopes together. A dialogue
+    turn also counts, in part, words of the turns directly before or after it in its session.
     """
 
     def search(
@@ -51,7 +51,7 @@ class KeywordStore(Protocol):
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
-        """Ids and nats of information (> 0, at most all of the query's), best first, of equal ones the newest first.
+        """Return ids and nats of information (> 0, at most all of the query's), best first, ties by newest.
 
         Without `only`, live records alone are searched; with it, exactly those, whatever their status.
         """
@@ -64,24 +64,27 @@ class KeywordStore(Protocol):
         record_ids: Collection[str],
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
-        """Scores of the given records, those left out that are unknown or have none of the terms.
+        """Return scores of the given records, without those that are unknown or have none of the terms.
 
-        What is excluded, here as in `search`, is not read on into either.
+        Excluded records, here as in `search`, add nothing to their neighbours either.
         """
         ...
 
     def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
-        """How much the terms would tell, if a record had all of them."""
+        """Return the information of all terms together: the score bound of a record that has them all."""
         ...
 
     def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
-        """For each dialogue turn, the live turns directly before and after it in its session; no others are named."""
+        """For each dialogue turn, return the live turns directly before and after it in its session.
+
+        Other ids are left out.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsualCosine:
-    """Mean and mean square of the cosines between a query and the records of a store; both 0 where there are none."""
+    """Mean and mean square of the cosines between a query and the records of a store; both 0 without records."""
 
     mean: float
     mean_square: float
@@ -98,27 +101,27 @@ class VectorStore(Protocol):
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
-        """Ids and cosines in [-1, 1], best first; a record counts by its best window.
+        """Return ids and cosines in [-1, 1], best first; a record counts by its best window.
 
         Without `only`, live records alone are searched; with it, exactly those, whatever their status.
         """
         ...
 
     def similarities(self, vector: Vector, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, float]:
-        """Cosines of the given records, those unknown left out."""
+        """Return cosines of the given records, without unknown ones."""
         ...
 
     def usual_cosine(self, vector: Vector, scopes: Sequence[str]) -> UsualCosine:
-        """What cosines the live records of these scopes have to a query, over all or a fair sample of their windows.
+        """Return the usual cosine of a query with the live records of these scopes.
 
-        Depends on nothing but the records, so that all processes tell the same.
+        It covers all windows or a fair sample. It depends on the records alone, so that all processes agree.
         """
         ...
 
     def alike(self, scopes: Sequence[str], record_ids: Sequence[str], least: float) -> Sequence[tuple[str, str, float]]:
-        """Pairs of the records, in the order given, that begin alike, with their cosines of at least `least`.
+        """Return pairs of the records, in the order given, that begin alike, with their cosines of at least `least`.
 
-        Of long texts the first windows are compared. Meant for some hundreds: every one is held against every other.
+        Only the first windows of long texts are compared. Pass some hundreds at most: it compares every pair.
         """
         ...
 
@@ -129,7 +132,10 @@ GraphNode: TypeAlias = tuple[Literal["entity", "record", "task"], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphNeighbour:
-    """A record near another one. `path` is what lies between the two, from near to far; empty where nothing does."""
+    """A record near another one.
+
+    `path` holds the nodes between the two, from near to far; empty where they are adjacent.
+    """
 
     id: str
     activation: float
@@ -138,7 +144,7 @@ class GraphNeighbour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSummary:
-    """How much of the graph a caller sees."""
+    """The size of the graph that a caller sees."""
 
     records: int
     entities: int
@@ -149,15 +155,15 @@ class GraphSummary:
 class GraphStore(Protocol):
     """Entities, relations, records and tasks as a graph. Complete up to the newest committed change at the call.
 
-    Every method sees live records of the given scopes alone, and of those none that a hidden branch holds: others
-    neither come out nor are walked through, nor do they count. Entities of one key in several scopes are one thing.
+    Every method sees only live records of the given scopes outside hidden branches: others are neither returned, nor
+    walked through, nor counted. Entities with one key in several scopes are one thing.
     """
 
     def mentioned(self, text: str, scopes: Sequence[str], hidden: Collection[str] = ()) -> Mapping[str, float]:
-        """Keys of the entities that a text names, by name or alias, in any case, with weights in (0, 1].
+        """Return keys of the entities that a text names, by name or alias, in any case, with weights in (0, 1].
 
-        Of overlapping names the longest counts. The fewer records mention an entity, the higher its weight; one that
-        is mentioned everywhere is left out.
+        Of overlapping names the longest counts. The fewer records mention an entity, the higher its weight; an entity
+        that is mentioned everywhere is left out.
         """
         ...
 
@@ -170,10 +176,10 @@ class GraphStore(Protocol):
         only: Collection[str] | None = None,
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
-        """Ids of the records that these entities (key to weight) lead to and their activations in (0, 1], best first.
+        """Return ids of the records that these entities (key to weight) lead to, with activations in (0, 1].
 
-        Ties by newest. `only` and `exclude` narrow what comes out, not what is walked through. Bounded work, whatever
-        the size of the graph.
+        The best come first. Ties are in order of newest first. `only` and `exclude` narrow the result, not the walk.
+        The work is bounded, whatever the size of the graph.
         """
         ...
 
@@ -186,11 +192,11 @@ class GraphStore(Protocol):
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Sequence[EntityFacts]:
-        """Those of the entities (by key) that are known, in the order given, and at most `more` others by salience.
+        """Return the known entities among these keys, in the order given, and at most `more` others by salience.
 
-        Names of one thing come as one. Nothing comes of records that are superseded, not in `only` or in `exclude`, as
-        if they were not there: no entity, property, spelling or link. What more things are linked to than `mentioned`
-        lets count is left out. Bounded work: of a large graph, the most linked are looked at.
+        Names of one thing are merged. Records that are superseded, not in `only` or in `exclude` contribute nothing: no
+        entity, property, spelling or link. Entities with more links than `mentioned` counts are left out. The work is
+        bounded: in a large graph, only the most linked entities are examined.
         """
         ...
 
@@ -204,28 +210,28 @@ class GraphStore(Protocol):
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Sequence[RelationFacts]:
-        """Relations between entities, breadth first from these (by key, any of their names) to `depth` steps.
+        """Return relations between entities, breadth first from these (by key, any of their names) to `depth` steps.
 
-        Either way round; each entity is visited once, and each relation comes once, by the record that gives it the
-        most weight, of several the latest stored. Nearer ones first, then by weight. Nothing comes of records that are
-        superseded, not in `only` or in `exclude`, nor is walked through.
+        Both directions count. Each entity is visited once. Each relation appears once, by the record that gives it the
+        most weight, then the latest stored. Nearer ones come first, then by weight. Records that are superseded, not in
+        `only` or in `exclude` are neither returned nor walked through.
         """
         ...
 
     def neighbourhood(
         self, record_id: str, scopes: Sequence[str], limit: int, hidden: Collection[str] = ()
     ) -> Sequence[GraphNeighbour]:
-        """The records nearest to this one, nearest first; none where it is not seen itself."""
+        """Return the records nearest to this one, nearest first; none where the caller does not see it."""
         ...
 
     def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary: ...
 
     def check(self) -> Sequence[str]:
-        """What differs from a graph made anew from the truth, a few words each; empty where it is sound."""
+        """Return differences from a graph rebuilt from the truth, a few words each; empty where there are none."""
         ...
 
     def rebuild(self) -> None:
-        """Forget everything; the next call reads it anew from the truth."""
+        """Forget everything; the next call reads it again from the truth."""
         ...
 
 
@@ -236,9 +242,9 @@ class Source(Protocol):
     def name(self) -> str: ...
 
     def search(self, query: Query, where: RecordFilter, limit: int) -> Mapping[str, float]:
-        """Ids and scores, best first, at most `limit`, all of them passing `where`. May raise StoreUnavailable."""
+        """Return ids and scores, best first, at most `limit`, all passing `where`. May raise StoreUnavailable."""
         ...
 
     def scores(self, query: Query, where: RecordFilter, record_ids: Collection[str]) -> Mapping[str, float]:
-        """This source's scores of records that another source found; those it cannot score are left out."""
+        """Return this source's scores of records that another source found, without those it cannot score."""
         ...

@@ -1,4 +1,4 @@
-"""The logs of sessions as they stand now. What replaces what in them is written by `transaction`."""
+"""The current logs of sessions. Port `transaction` writes their replacements."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, EntryKind, PassName, Role, SessionLog
 
 Trigger = Literal["call", "idle", "forced"]
-"""What asked for a compaction: a caller, a pause in the session, or a log near the end of its window."""
+"""The trigger of a compaction: a caller, a pause in the session, or a log near the end of its window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSize:
-    """How long a session's live log is, in the store counter's tokens, and when something was last stored in it.
+    """Length of a session's live log in the store counter's tokens, and the time of its last entry.
 
     `last_at` is 0.0 for an empty log.
     """
@@ -33,7 +33,7 @@ class LogSize:
 class Compaction:
     """One compaction of a session: its number there, from 1, and the log's tokens before and after it.
 
-    `after` counts what it replaced until now, and nothing that was said meanwhile.
+    `after` counts its replacements so far, and nothing that was stored meanwhile.
     """
 
     number: int
@@ -46,9 +46,9 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """A live entry that stands for others: by which pass of which compaction it was made, and when.
+    """A live entry that replaces others: the compaction, pass and time that made it.
 
-    `record_id` is the record of kind summary that says the same, None where there is none.
+    `record_id` is the record of kind summary that says the same, None without one.
     """
 
     entry: Entry
@@ -60,7 +60,7 @@ class StandIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """The compaction that was undone, how many replacements went with it, and the records that said the same."""
+    """The undone compaction, the number of replacements it removed, and the records that say the same."""
 
     number: int
     replacements: int
@@ -69,10 +69,10 @@ class Undone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidEntry:
-    """What an original is recognised by when it is told again: who said it as what, the digest of its text.
+    """The features that identify a resent original: its kind, role and text digest.
 
-    `role` is the entry's, `content_hash` that of domain/text/words.py, `message_id` the client's own for it, where it
-    gave one in the record's details.
+    `role` is the entry's, `content_hash` that of domain/text/words.py, `message_id` the client's own id, where the
+    record's details hold one.
     """
 
     id: str
@@ -85,10 +85,10 @@ class SaidEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRun:
-    """What one pass did with one revision of a log, and why; nothing of what the log says.
+    """One pass's result on one revision of a log, and its reason, without any of the log's text.
 
-    `ran` is False where it saw no reason to. `spent` are tokens that a model took. `error` says what went wrong, None
-    where nothing did; the log is then as it was.
+    `ran` is False where the pass saw no reason to run. `spent` counts a model's tokens. `error` describes a failure,
+    which leaves the log unchanged; None without one.
     """
 
     name: PassName
@@ -105,7 +105,7 @@ class PassRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassTally:
-    """What a pass did over many logs: how often it ran, failed, or did not run and why (the ten commonest reasons).
+    """One pass's totals over many logs: runs, failures, and skips by reason (the ten commonest).
 
     `milliseconds`, `saved` and `spent` are sums; the last two in tokens.
     """
@@ -120,58 +120,61 @@ class PassTally:
 
 
 class SessionLogStore(Protocol):
-    """Reads the logs of sessions, which `Transaction.replace_entries` makes shorter.
+    """Reads the logs of sessions, which `Transaction.replace_entries` shortens.
 
     A caller's log is that of its session alone: the records of kind message, tool_call and tool_result that its agent
     stored there in its namespace, of any status.
 
-    Each read is one snapshot, and sees everything committed by any process before the call. Raises StoreUnavailable
-    from any method but `keep_pass_runs`.
+    Each read is one snapshot, and sees everything that any process committed before the call. Any method but
+    `keep_pass_runs` raises StoreUnavailable.
     """
 
     def log(self, caller: Caller) -> SessionLog:
-        """The live log; empty for a session that is not known. Takes time by what is live, not by what was said."""
+        """Return the live log; empty for an unknown session.
+
+        The time grows with the live entries, not with the originals.
+        """
         ...
 
     def size(self, caller: Caller) -> LogSize:
-        """How long the live log is, without reading it."""
+        """Return the length of the live log without reading it."""
         ...
 
     def sizes(self, since: Instant) -> Sequence[LogSize]:
-        """Those of the sessions of any namespace and agent in which something was stored since; in no order."""
+        """Return the sizes of sessions, of any namespace and agent, that stored something since then; in no order."""
         ...
 
     def entries(self, entry_ids: Collection[str], caller: Caller) -> Mapping[str, Entry]:
-        """Those of the replacements that stand, or stood until they were replaced, by their ids.
+        """Return the replacements with these ids that are live, or were until they were replaced.
 
-        They are of any session, whoever's: whether the caller may see what they cover is for who asks to find out.
-        What they cover is in the order it was said. Ids of records are not found here.
+        They may be of any session and agent: you check whether the caller may see what they cover. `covers` is in the
+        order of the originals. Ids of records are not found here.
         """
         ...
 
     def stand_ins(self, caller: Caller) -> Sequence[StandIn]:
-        """The live replacements in the order of the log."""
+        """Return the live replacements in the order of the log."""
         ...
 
     def said(self, caller: Caller) -> Sequence[SaidEntry]:
-        """All originals of the log, live or not, in the order they were stored."""
+        """Return all originals of the log, live or not, in the order they were stored."""
         ...
 
     def compactions(self, caller: Caller) -> Sequence[Compaction]:
-        """All compactions of the session, the undone ones too, the oldest first."""
+        """Return all compactions of the session, undone ones too, the oldest first."""
         ...
 
     def keep_pass_runs(self, runs: Sequence[PassRun], caller: Caller, at: Instant, compaction: int | None) -> None:
-        """Keep what passes did, for two weeks. Never waits long and never raises: telemetry may be lost.
+        """Keep the results of passes for two weeks. Never waits long and never raises: telemetry may be lost.
 
-        `compaction` is the number of that in which they ran, None where it replaced nothing.
+        `compaction` is the number of the one in which they ran, None where it replaced nothing.
         """
         ...
 
     def pass_runs(self, caller: Caller, since: Instant) -> Sequence[PassTally]:
-        """What each pass did in all sessions of the caller's agent in its namespace, by the name of the pass."""
+        """Return each pass's totals in all sessions of the caller's agent in its namespace, in order of name."""
         ...
 
     def fruitless(self, caller: Caller, revision: str) -> frozenset[PassName]:
-        """Passes that ran on this revision of the caller's log, or failed there, without making it shorter."""
+        """Return passes that ran or failed on this revision of the caller's log without shortening it."""
         ...

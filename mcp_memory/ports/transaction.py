@@ -1,4 +1,4 @@
-"""Writing the truth: what may be changed in one atomic write."""
+"""Writing the truth: the changes that one atomic write can make."""
 
 from __future__ import annotations
 
@@ -17,53 +17,53 @@ class TaskReader(Protocol):
     """Reads tasks."""
 
     def tasks(self, namespace: str) -> Sequence[Task]:
-        """The namespace's tasks in the order they were made."""
+        """Return the namespace's tasks in the order they were made."""
         ...
 
     def open_branches(self) -> frozenset[str]:
-        """Branches of any namespace that hide their records from the trunk: they, or one they lie in, are open."""
+        """Return branches of any namespace that hide their records from the trunk: they or a parent branch are open."""
         ...
 
     def places(self, caller: Caller) -> Mapping[str, str]:
-        """Where the caller's agent stands: session name ('' for the agent's own) to task id."""
+        """Map each session of the caller's agent to its current task's id; '' is the agent's own place."""
         ...
 
 
 class DuplicateFinder(Protocol):
-    """Finds the records that say a thing already, said it once, or have the words of others."""
+    """Finds records that say the same now or said it before, and records derived from others' words."""
 
     def find_text(self, scope: str, digest: str) -> Record | None:
-        """The record of this scope, outside the log, that has exactly this text now."""
+        """Return the record of this scope, outside the log, that has exactly this text now."""
         ...
 
     def find_corrected(self, scope: str, digest: str) -> Record | None:
-        """The record, outside the log, that said this until it was replaced, proven wrong or changed.
+        """Return the record, outside the log, that said this until it was replaced, proven wrong or changed.
 
-        The digest is that of the normalised text. None where a record that holds says the same.
+        The digest is of the normalised text. Returns None where a valid record says the same.
         """
         ...
 
     def find_alike(self, scope: str, digest: str) -> Sequence[str]:
-        """Ids of live records equal after normalising case, space and punctuation."""
+        """Return ids of live records equal after normalising case, space and punctuation."""
         ...
 
     def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
-        """As `RecordStore.find_learnt`."""
+        """Behave as `RecordStore.find_learnt`."""
         ...
 
     def replaced_by(self, record_id: str) -> Sequence[Record]:
-        """The records that this one superseded directly."""
+        """Return the records that this one superseded directly."""
         ...
 
     def reach(self, record_ids: Collection[str]) -> Collection[tuple[Visibility, str | None]]:
-        """How far these are seen: each visibility that one of them has, with its branch, None for the trunk."""
+        """Return each (visibility, branch) pair that one of these records has; the branch is None for the trunk."""
         ...
 
     def extracted_from(self, record_ids: Sequence[str]) -> Sequence[str]:
-        """Ids of the records whose words are those of these: what has to be erased with them.
+        """Return ids of the records derived from these records' words: erase them together.
 
-        They are what maintenance extracted from an episode and still has the words it was extracted with, and summaries
-        of what any of these says, also of compactions undone since.
+        They are records that maintenance extracted from an episode and that still have the extracted words, and
+        summaries of any of these records, including those of undone compactions.
         """
         ...
 
@@ -72,7 +72,7 @@ class RecordWriter(Protocol):
     """Writes records and tasks."""
 
     def next_id(self, prefix: str) -> str:
-        """A new id: short, never used again, and sorting after every earlier one of that prefix."""
+        """Return a new id: short, never reused, and sorting after every earlier one with that prefix."""
         ...
 
     def get(self, record_id: str) -> Record | None: ...
@@ -86,33 +86,36 @@ class RecordWriter(Protocol):
         *,
         in_session: bool = True,
     ) -> None:
-        """Add a record. `vectors` is None where the embedder could not be asked; `add_vectors` brings them later.
+        """Add a record. `vectors` is None where the embedder was unreachable; `add_vectors` supplies them later.
 
-        Not `in_session`, its session is named for where the record comes from, and was not at work.
+        With `in_session` false the session only names the record's origin, and does not count as active.
         """
         ...
 
     def update(self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = ()) -> None:
         """Replace a record's fields. With `vectors` its text changed: the old version is kept and indexes follow.
 
-        `found` are the entities found in the new text, in the place of those found in the old one.
+        `found` are the entities found in the new text; they replace those found in the old one.
         """
         ...
 
     def index_anew(self, record: Record) -> None:
-        """Note that its details say something else to search: words follow at once, `add_vectors` brings the rest."""
+        """Index a record again after its details changed.
+
+        Words follow at once, `add_vectors` supplies vectors later.
+        """
         ...
 
     def confirm(self, record: Record, session_id: str) -> bool:
-        """Note that this session met the record again. False where the session had already been counted."""
+        """Note that this session met the record again. Return False where the session was counted already."""
         ...
 
     def erase(self, record_ids: Sequence[str]) -> None:
-        """Remove records and all that was derived from them, leaving tombstones without text.
+        """Remove records and everything derived from them, leaving tombstones without text.
 
-        What was extracted from one and corrected since stays, without the words that it was extracted with. Of the
-        replacements in session logs those that say anything of one go; what they had replaced stands again. Summaries
-        that are records go where `extracted_from` of these is erased with them.
+        A corrected extraction stays, without the words it was extracted with. Replacements in session logs that repeat
+        any of these records are removed, and the entries they replaced are live again. A summary record is removed
+        where `extracted_from` of these is erased with them.
         """
         ...
 
@@ -129,16 +132,16 @@ class LogWriter(Protocol):
     """Writes the logs of sessions."""
 
     def said_since(self, entry_id: str | None, caller: Caller) -> Sequence[SaidEntry]:
-        """The originals of the caller's log that were stored after that one, in their order; after None all of them.
+        """Return the originals stored in the caller's log after that entry, in order; after None all of them.
 
-        Where that one is not there any more, nothing: what came after it is not known.
+        Returns nothing where that entry no longer exists: its successors are unknown.
         """
         ...
 
     def begin_compaction(self, caller: Caller, trigger: Trigger, at: Instant, before: int) -> int:
-        """Open the next compaction of the caller's session, whose log has so many tokens; its number there, from 1.
+        """Open the next compaction of the caller's session, whose log has `before` tokens; return its number, from 1.
 
-        What replaces what may be committed by this and by later transactions, under this number.
+        This and later transactions may commit replacements under that number.
         """
         ...
 
@@ -151,9 +154,9 @@ class LogWriter(Protocol):
         at: Instant,
         record_ids: Mapping[str, str],
     ) -> None:
-        """Put each replacement in the place of the live entries that it replaces, in the caller's log.
+        """Replace live entries of the caller's log with these replacements.
 
-        `record_ids` names, by the ids of replacements, records stored already that say the same.
+        `record_ids` maps ids of replacements to stored records that say the same.
 
         Raises:
             Conflict: an entry is no longer live there, or the compaction is undone or no longer the latest.
@@ -161,9 +164,10 @@ class LogWriter(Protocol):
         ...
 
     def undo_compaction(self, caller: Caller, at: Instant) -> Undone:
-        """Take the latest compaction of the caller's session back that is not undone: what it replaced stands again.
+        """Undo the latest compaction of the caller's session that is not undone yet.
 
-        The records that said the same stay, and are named. What was said since stays where it is.
+        The entries it replaced are live again. The records that say the same stay, and are named. Entries stored since
+        keep their place.
 
         Raises:
             Conflict: there is none.
@@ -172,4 +176,4 @@ class LogWriter(Protocol):
 
 
 class Transaction(RecordWriter, DuplicateFinder, LogWriter, TaskReader, Protocol):
-    """One atomic write: each change takes the next number of the sequence, and nothing is visible before the exit."""
+    """One atomic write: each change takes the next number of the sequence, and none is visible before the exit."""

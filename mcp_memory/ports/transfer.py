@@ -1,4 +1,4 @@
-"""A whole memory on its way out or in, a piece at a time: all of its truth, and nothing that can be made from it."""
+"""Export and import of a whole memory, a piece at a time: all of its truth, and nothing derived from it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from mcp_memory.ports.session_logs import Trigger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where pieces come from: the schema of the store, the one namespace or None for all, and how many they are."""
+    """The origin of pieces: the store's schema, the one namespace or None for all, and the number of pieces."""
 
     schema: int
     namespace: str | None
@@ -32,7 +32,7 @@ class KnownSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownPlace:
-    """Where an agent stands in the task tree; the session is "" for the agent's own place."""
+    """An agent's current task; the session is "" for the agent's own place."""
 
     namespace: str
     agent: str
@@ -42,7 +42,7 @@ class KnownPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeEntity:
-    """An entity of a scope, under the name it was first given."""
+    """An entity of a scope, under the name it was given first."""
 
     scope: str
     name: str
@@ -51,7 +51,7 @@ class WholeEntity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierText:
-    """What a record said before it was corrected; the text is "" where it is kept to be recognised only."""
+    """A record's text before a correction; "" where only its hash is kept, for deduplication."""
 
     text: str
     normal_hash: str
@@ -60,7 +60,7 @@ class EarlierText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityMentioned:
-    """What a record says of an entity; `aliases` are the keys of its other names."""
+    """A record's statement about an entity; `aliases` are the keys of its other names."""
 
     name: str
     type: str
@@ -71,7 +71,7 @@ class EntityMentioned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationSaid:
-    """A relation that a record says; its ends are entities that the record mentions."""
+    """A relation that a record states; the record mentions both ends."""
 
     source: str
     source_type: str
@@ -83,7 +83,7 @@ class RelationSaid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeRecord:
-    """A record with all that is kept of it: earlier texts, oldest first, sessions that met it again, what it says."""
+    """A record with all that is kept of it: earlier texts, oldest first, sessions that met it again, its statements."""
 
     record: Record
     earlier: tuple[EarlierText, ...]
@@ -94,7 +94,7 @@ class WholeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasedRecord:
-    """The id of a record that was erased, which is never used again."""
+    """The id of an erased record, which is never reused."""
 
     id: str
     scope: str
@@ -102,7 +102,7 @@ class ErasedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeCompaction:
-    """A compaction of a session's log, and whose log that is."""
+    """A compaction of a session's log, and the log's owner."""
 
     namespace: str
     agent: str
@@ -117,9 +117,9 @@ class WholeCompaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeReplacement:
-    """What stands, or stood, in a log for others.
+    """A live or former replacement of entries in a log.
 
-    `covers` are the originals that it stands for; `replaces` the earlier replacements that it took the place of.
+    `covers` are the originals that it represents; `replaces` the earlier replacements that it superseded.
     """
 
     id: str
@@ -149,7 +149,7 @@ class WholeReplacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoneSummary:
-    """A record that sums up another, by a compaction that was undone."""
+    """A record that sums up another, made by an undone compaction."""
 
     record_id: str
     source_id: str
@@ -164,24 +164,24 @@ Piece = (
 class Transfer(Protocol):
     """Takes the truth out of a store, or into an empty one.
 
-    Ids are kept, change numbers given anew. Not carried are vectors (`unembedded` names what lacks them) and telemetry:
-    accounts of contexts, runs of passes.
+    It keeps ids and assigns new change numbers. It leaves out vectors (`unembedded` names the records that lack them)
+    and telemetry: reports of contexts, runs of passes.
     """
 
     def leave(self, namespace: str | None = None) -> Iterator[Origin | Piece]:
-        """Where the pieces come from, then all of them, as they are at one moment, each after those it refers to.
+        """Yield the origin of the pieces, then all of them as of one moment, each after those it refers to.
 
-        Of one namespace: what is shared or private in it; not what is kept for the user everywhere. In a fixed order,
-        so that equal memories give equal pieces. Raises StoreUnavailable.
+        One namespace includes what is shared or private in it, not what is kept for the user everywhere. The order is
+        fixed, so that equal memories give equal pieces. Raises StoreUnavailable.
         """
         ...
 
     def is_empty(self) -> bool:
-        """True where nothing was ever stored."""
+        """Return True where nothing was ever stored."""
         ...
 
     def enter(self, pieces: Iterable[Piece]) -> None:
-        """Put all of the pieces into the store, in the order they come, or none.
+        """Store all of the pieces, in the order they arrive, or none.
 
         Raises:
             Conflict: the store is not empty.
