@@ -1,4 +1,4 @@
-"""Checkpointing: where the work of a session stands, written down by rules before the client drops its window."""
+"""Checkpoints: the state of a session's work, written down by rules before the client drops its window."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mcp_memory.services.memory.visibility import stack_of, visible_to
 CHECKPOINT_TAG = "checkpoint"
 IMPORTANCE = 3.0
 LATEST_ENTRIES = 300
-"""What came before the latest of a log has been summed up, or is not what the work is at."""
+"""The latest entries that a checkpoint reads; earlier ones are summarised already, or not the current work."""
 LATEST_INSTRUCTIONS, INSTRUCTION_CHARACTERS = 5, 400
 LEDGER_TOKENS = 250
 TASKS_SHOWN = 8
 
 
 class Checkpointing:
-    """Thread-safe. Mechanical, as the ledger is: nothing is put in other words, and no model is asked."""
+    """Thread-safe. Mechanical, like the ledger: it rewords nothing and asks no model."""
 
     def __init__(self, records: MemoryReader, logs: SessionLogStore, counter: TokenCounter) -> None:
         self._records = records
@@ -33,7 +33,7 @@ class Checkpointing:
         self._counter = counter
 
     def draft(self, caller: Caller) -> NewRecord | None:
-        """Where the caller's session stands, as an event to take the place of its former one; None for nothing at all.
+        """Return the state of the caller's session as an event that replaces its checkpoint; None if it is empty.
 
         Raises StoreUnavailable.
         """
@@ -51,7 +51,7 @@ class Checkpointing:
         )
 
     def latest(self, caller: Caller) -> Record | None:
-        """The checkpoint of the caller's session; None where it has none. Raises StoreUnavailable."""
+        """Return the checkpoint of the caller's session; None where it has none. Raises StoreUnavailable."""
         where = replace(
             visible_to(self._records, caller),
             kinds=frozenset({"event"}),

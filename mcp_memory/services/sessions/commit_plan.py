@@ -1,4 +1,4 @@
-"""Commits what passes plan for a session's log, with what must not be lost of it, and takes it back."""
+"""Commits the plans of passes for a session's log, extracts the facts of what they remove, and undoes compactions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from mcp_memory.services.memory.prepare_record import Drafting, RecordDraft, rec
 from mcp_memory.services.memory.supersede import reinstate
 
 EXTRACTED_AT_ONCE = 100
-"""Records of one transaction: others wait for the write lock meanwhile."""
+"""Records of one transaction: other processes wait for the write lock meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """The compaction that commits belong to: its number once the first one was made."""
+    """The compaction that commits belong to. Its first commit sets `number`."""
 
     caller: Caller
     trigger: Trigger
@@ -36,7 +36,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """The compaction after a commit, and the records made of what was about to go."""
+    """The compaction after a commit, and the records extracted from the entries it removed."""
 
     begun: Begun
     extracted: tuple[str, ...]
@@ -44,7 +44,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Summary:
-    """A summary's entry, made ready to be a record; `earlier` are the records of the summaries it grew from."""
+    """A summary's entry, ready to become a record; `earlier` are the records of the summaries it merges."""
 
     entry: Entry
     draft: RecordDraft
@@ -53,7 +53,7 @@ class _Summary:
 
 
 class Committing:
-    """Writes whole plans or nothing. Thread-safe; what is slow happens before the lock is taken."""
+    """Writes whole plans or nothing. Thread-safe; slow work happens before the lock is taken."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Committing:
         self._clock = clock
 
     def __call__(self, plan: Plan, pass_name: PassName, log: SessionLog, begun: Begun) -> Committed:
-        """Put the plan into effect, after the facts, decisions and dead ends of what goes became records.
+        """Commit the plan, after storing the facts, decisions and dead ends of the entries it removes.
 
         Raises:
             Conflict: what it replaces has been replaced meanwhile; the log is as it was.
@@ -89,10 +89,10 @@ class Committing:
         return Committed(begun=replace(begun, number=number), extracted=extracted)
 
     def undo(self, caller: Caller) -> Undone:
-        """Take the latest compaction back: the log stands again as it was, with what was said since.
+        """Undo the latest compaction: its entries are live again, followed by those stored since.
 
-        What was extracted stays known; the summary's record is put away, and an earlier one holds again. Raises
-        Conflict where nothing is left to undo.
+        Extracted records stay. The summary's record is retired, and an earlier one is valid again. Raises Conflict
+        where nothing is left to undo.
         """
         with self._records.write() as transaction:
             now = self._clock()
@@ -105,7 +105,7 @@ class Committing:
         return undone
 
     def _extract(self, drafts: Sequence[StatementDraft]) -> tuple[str, ...]:
-        """Store what was stated, some at a time: others write meanwhile, and it holds whatever becomes of the plan."""
+        """Store the statements in batches, so that others can write meanwhile; they stay if the plan fails."""
         extracted: list[str | None] = []
         for begin in range(0, len(drafts), EXTRACTED_AT_ONCE):
             with self._records.write() as transaction:
@@ -115,12 +115,12 @@ class Committing:
         return tuple(filter(None, extracted))
 
     def _messages(self, log: SessionLog, gone: set[str], caller: Caller) -> Sequence[Record]:
-        """The records of the users' and assistants' words that are about to go. Masks take no words away."""
+        """Return the user and assistant messages that the plan removes. Masks remove no words."""
         ids = [entry.id for entry in log.entries if entry.id in gone and _speaks(entry)]
         return [*self._records.get(ids, caller.scopes).values()] if ids else []
 
     def _summary(self, made: Replacement, caller: Caller) -> _Summary:
-        """The summary as a record, made ready: whoever works on later finds the session by it."""
+        """Prepare the summary as a record, so that later searches find the session by it."""
         details = summary_details(made.entry, self._clock())
         item = NewRecord(text=made.entry.text, kind="summary", role="user", details=details)
         draft = self._drafting.clean(item, caller)
@@ -130,9 +130,9 @@ class Committing:
 
 
 def _store(summary: _Summary, caller: Caller, now: Instant, transaction: Transaction) -> str | None:
-    """Store a summary's record, in the place of the one it grew from; its id.
+    """Store a summary's record, which supersedes the one it grew from; return its id.
 
-    None where nothing was stored: what it covers lies in branches of which none is seen from the others.
+    Returns None where it stored nothing: its originals are in branches of which none sees the others.
     """
     draft = summary.draft
     made = record_of(draft, summary.text, caller, now, transaction)
@@ -151,7 +151,7 @@ def _store(summary: _Summary, caller: Caller, now: Instant, transaction: Transac
 def _seen_like(
     reach: Collection[tuple[Visibility, str | None]], summary: Record, transaction: Transaction
 ) -> Record | None:
-    """The summary, seen by nobody who does not see all that it covers; None where that is nobody."""
+    """Limit the summary to callers who see everything it covers; None where there is no such caller."""
     visibility: Visibility = "private" if any(seen != "shared" for seen, _ in reach) else "shared"
     hidden = transaction.open_branches() & {branch for _, branch in (*reach, (visibility, summary.branch_id)) if branch}
     tasks = transaction.tasks(summary.namespace)
@@ -164,7 +164,7 @@ def _seen_like(
 
 
 def summary_details(entry: Entry, made_at: Instant) -> Details:
-    """What a summary says of itself, in whole numbers of tokens and messages."""
+    """Return a summary's details, in whole numbers of tokens and messages."""
     return {
         "type": "context_summary",
         "compacted_count": len(entry.covers),

@@ -1,4 +1,4 @@
-"""Compact: a session's log made shorter, pass by pass, without losing anything of it."""
+"""Compact: shortens a session's log, pass by pass, without losing any of it."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ if TYPE_CHECKING:
 
 JUDGED_SUMMARIES, LEAST_JUDGED = 50, 3
 Who = Literal["extractive", "model", "caller"]
-"""Who summarises: the server by itself, a configured model, or the caller in two steps."""
+"""The author of summaries: the server by itself, a configured model, or the caller in two steps."""
 PassesOf = Callable[[Callable[[Span], str]], Mapping[PassName, Pass]]
-"""Makes the passes, for whoever writes a span's summary."""
+"""Makes the passes from a function that writes a span's summary."""
 
 _CEILING: PassName = "ceiling"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactRequest:
-    """What is asked. `window` is in the client's tokens; None, "" and () leave a choice to the settings.
+    """A request to compact. `window` is in the client's tokens; None, "" and () leave a choice to the settings.
 
-    With `summary` and the `span` it was asked for, that summary is put in the span's place. `force` summarises below
-    the threshold too, and where masks alone would do. `instructions` are added to the summary's prompt; `prompt` takes
-    its place.
+    With `summary` and the `span` it was asked for, that summary replaces the span. `force` summarises below the
+    threshold too, and where masks alone would do. `instructions` extend the summary's prompt; `prompt` replaces it.
     """
 
     window: int | None = None
@@ -56,12 +55,12 @@ class CompactRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """What became of the log. Tokens are as counted, and `factor` times as many of the client's.
+    """The result of a compaction. Tokens are as counted; times `factor` they are the client's.
 
-    `made` are the entries of `log` that stand for others since a call was last answered, be it by this compaction or by
-    one that nobody asked for; `extracted` ids of records made of what went. `asked` is what the caller is to summarise.
-    `undone` is the number of the compaction that was taken back; `redacted` and `cleaned` count the secrets and the
-    control characters that were cut out of a given summary.
+    `made` are the entries of `log` that replaced others since the last answered call, by this compaction or an
+    automatic one; `extracted` ids of records made from the removed entries. `asked` is the span for the caller to
+    summarise. `undone` is the number of the undone compaction; `redacted` and `cleaned` count the secrets and the
+    control characters removed from a given summary.
     """
 
     session_id: str
@@ -86,9 +85,9 @@ class Compacted:
 
 
 class Compact:
-    """Compacts the log of the session that its caller speaks for. Thread-safe, and safe beside other processes.
+    """Compacts the log of its caller's session. Thread-safe, also with several processes.
 
-    Each pass is committed by itself: ended half-way, the log is sound, and the next call goes on from there.
+    Each pass is committed by itself: after an interruption the log is sound, and the next call continues from there.
     """
 
     def __init__(
@@ -117,7 +116,7 @@ class Compact:
     def __call__(
         self, request: CompactRequest, caller: Caller, factor: ModelFactor = EXACT, tell: Tell = lambda step: None
     ) -> Compacted:
-        """Make the log shorter as far as its passes see a reason to, or take the latest compaction back.
+        """Shorten the log as far as its passes see a reason to, or undo the latest compaction.
 
         Raises:
             InvalidRequest: a given summary is not good enough, and why; or the request contradicts itself.
@@ -157,25 +156,25 @@ class Compact:
         )
 
     def options(self, preset: Preset | None, window: int | None, factor: ModelFactor = EXACT) -> Options:
-        """What a log is compacted by; the window in tokens as counted, where that given is the client's."""
+        """Return the options of a compaction; converts a window in the client's tokens to tokens as counted."""
         chosen = PRESETS[preset or self._preset]
         given = window if window is not None else self._window if preset is None else None
         return replace(chosen, window=max(round((given or chosen.window) / factor.factor), 1))
 
     @property
     def is_automatic(self) -> bool:
-        """False where nothing is compacted but by hand."""
+        """Return False where compaction runs on request only."""
         return self._preset != "off"
 
     def _with_passes(self, options: Options, request: CompactRequest) -> Options:
-        """By hand a compaction always works: `off` means that nothing happens by itself."""
+        """Choose the passes. A compaction on request always works: `off` only stops automatic ones."""
         named = request.passes or self._passes
         if named:
             return replace(options, passes=named)
         return options if options.passes else replace(options, passes=PRESETS["default"].passes)
 
     def _run_all(self, course: Course, request: CompactRequest) -> Asked | None:
-        """Every pass in its turn. A caller that is to summarise is asked before what is preserved gives way."""
+        """Run every pass in turn. A caller that summarises is asked before the ceiling drops preserved entries."""
         at = _summarises_at(course, request)
         names: list[PassName] = [name for name in course.options.passes if name != _CEILING]
         if request.summarizer == "caller":  # Its summary comes first; then the others see what is left.
@@ -190,7 +189,7 @@ class Compact:
         return asked
 
     def _asked(self, course: Course, request: CompactRequest, at: float) -> Asked | None:
-        """What the caller is to summarise, named with the compaction that its summary will be part of."""
+        """Return the span for the caller to summarise, named with the compaction that the summary will join."""
         if course.masked_enough:
             return None
         asked = self._summing_up.ask(course.log, course.options, at, request.prompt, request.instructions)
@@ -198,7 +197,7 @@ class Compact:
         return replace(asked, span=f"{asked.span}/{number}") if asked and number else asked
 
     def _put(self, course: Course, request: CompactRequest) -> None:
-        """Put the caller's summary in the place of the span it was asked for, in the compaction that asked for it."""
+        """Replace the span by the caller's summary, in the compaction that asked for it."""
         span, _, number = request.span.partition("/")
         latest = [one.number for one in self._logs.compactions(course.caller) if one.undone_at is None][-1:]
         if [number] == [str(each) for each in latest]:
@@ -220,7 +219,7 @@ class Compact:
     def _compacted(
         self, request: CompactRequest, caller: Caller, options: Options, factor: ModelFactor, before: int
     ) -> Compacted:
-        """What is true of the log now, however it came to that."""
+        """Describe the log as it is now, after any kind of request."""
         now = fullness(self._logs, caller, options)
         return Compacted(
             session_id=caller.session_id,
@@ -234,16 +233,16 @@ class Compact:
         )
 
     def _told(self, caller: Caller) -> int:
-        """The number of the latest compaction that somebody asked for, and was told of; 0 where there is none."""
+        """Return the number of the latest compaction that a caller requested and saw; 0 without one."""
         return max((one.number for one in self._logs.compactions(caller) if one.trigger == "call"), default=0)
 
     def _made(self, course: Course, told: int) -> tuple[Entry, ...]:
-        """What stands in the log for others since the compaction with that number."""
+        """Return the log's replacements since the compaction with that number."""
         since = {each.entry.id for each in self._logs.stand_ins(course.caller) if each.compaction > told}
         return tuple(entry for entry in course.log.entries if entry.id in course.made | since)
 
     def _wanting(self, caller: Caller) -> float | None:
-        """The share of judged earlier summaries that did not help; None while too few were judged."""
+        """Return the share of judged earlier summaries that did not help; None while too few were judged."""
         where = replace(visible_to(self._records, caller), kinds=frozenset({"summary"}), include_inactive=True)
         judged = [_judgement(record) for record in self._records.list(where, "created", JUDGED_SUMMARIES)]
         good, bad = sum(one[0] for one in judged), sum(one[1] for one in judged)
@@ -251,9 +250,9 @@ class Compact:
 
 
 def _summarises_at(course: Course, request: CompactRequest) -> float:
-    """The share of the window from which on the oldest part is summarised.
+    """Return the share of the window above which the oldest part is summarised.
 
-    A log that began at its threshold is not left just below it, lest it be compacted again and again for little.
+    A log that began at its threshold shrinks well below it, so that it is not compacted again and again for little.
     """
     options = course.options
     if request.force:
@@ -265,6 +264,6 @@ def _summarises_at(course: Course, request: CompactRequest) -> float:
 
 
 def _judgement(record: Record) -> tuple[int, int]:
-    """How often feedback says that a summary helped, and that it did not."""
+    """Count the feedback that a summary helped, and the feedback that it did not."""
     counters = record.counters
     return counters.used, counters.ignored + counters.false_positives + (record.status == "inactive")

@@ -1,4 +1,4 @@
-"""Feeding: what a client says of its conversation becomes the log of a session, each thing once."""
+"""Feeding: stores a client's conversation as the log of a session, each entry once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.prepare_record import Drafting, Made, RecordDraft, record_of
 
 FED_AT_ONCE = 100
-"""Entries of one transaction: others wait for the write lock meanwhile."""
+"""Entries of one transaction: other processes wait for the write lock meanwhile."""
 TOLD_AT_ONCE = 20_000
-"""Entries of a long transcript that are looked at together."""
+"""Entries of a long transcript that are compared with the log together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fed:
-    """Counts of entries, new and known, and of the secrets and control characters that were cut out of the new ones."""
+    """Counts of new and known entries, and of the secrets and control characters removed from the new ones."""
 
     stored: int = 0
     known: int = 0
@@ -42,9 +42,9 @@ class Fed:
 
 
 class Feeding:
-    """Stores messages, calls and results as they were said. Thread-safe.
+    """Stores messages, calls and results word for word. Thread-safe.
 
-    They are embedded later: a conversation comes in one piece, and is found by its words at once.
+    They are embedded later: a conversation arrives in one piece, and its words are searchable at once.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Feeding:
         clock: Clock,
         pause: Callable[[], None],
     ) -> None:
-        """`pause` is called now and then, as feeding a long conversation takes a while."""
+        """`pause` is called now and then, because feeding a long conversation takes a while."""
         self._records = records
         self._logs = logs
         self._drafting = drafting
@@ -63,9 +63,9 @@ class Feeding:
         self._pause = pause
 
     def __call__(self, told: Iterable[NewRecord], caller: Caller) -> Fed:
-        """Add what is new of a conversation to the log of the caller's session, in its order.
+        """Add the new entries of a conversation to the log of the caller's session, in order.
 
-        Interrupted, what was stored so far stays, and telling it again goes on there.
+        After an interruption the stored entries stay, and feeding the conversation again continues there.
 
         Raises:
             InvalidRequest: an entry is empty.
@@ -108,7 +108,7 @@ class Feeding:
         return self._drafting.clean(item, caller)
 
     def _live(self, caller: Caller) -> Sequence[Hashable]:
-        """The log as it is shown; () where that is what was said."""
+        """Return the log as clients see it; () where nothing in it was replaced."""
         if not self._logs.stand_ins(caller):
             return ()
         return [

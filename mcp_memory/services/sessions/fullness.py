@@ -1,4 +1,4 @@
-"""How full the log of a session is, and what compaction did: what status and a session's page show."""
+"""Fullness of a session's log, and the results of compaction, for status and a session's page."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mcp_memory.domain.model.session_log import Options
 from mcp_memory.domain.sessions.pressure import Pressure, pressure, warnings
 from mcp_memory.ports.session_logs import PassTally, SessionLogStore
 
-_NUMBER = re.compile(r"\d[\d,.]*")
+_NUMBER = re.compile(r"\d[\d,.]*")  # e.g. "12,400" in "12,400 tokens are below the target": one reason with any number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fullness:
-    """A log against its window, in tokens as counted; how often it was compacted, and what to do about both."""
+    """A log against its window, in tokens as counted, its number of compactions, and advice on both."""
 
     pressure: Pressure
     entries: int
@@ -29,7 +29,7 @@ class Fullness:
 
 
 def fullness(logs: SessionLogStore, caller: Caller, options: Options) -> Fullness:
-    """How the caller's log stands now; compactions that were undone do not count."""
+    """Measure the caller's log now; undone compactions do not count."""
     size = logs.size(caller)
     at = pressure(size.tokens, options)
     count = sum(one.undone_at is None for one in logs.compactions(caller))
@@ -37,7 +37,7 @@ def fullness(logs: SessionLogStore, caller: Caller, options: Options) -> Fullnes
 
 
 def log_standing(logs: SessionLogStore, caller: Caller, options: Options, factor: float) -> dict[str, Json]:
-    """The caller's log against its window, in the client's tokens, with what to do about it."""
+    """Return the caller's log against its window, in the client's tokens, with advice."""
     now = fullness(logs, caller, options)
     shown: dict[str, Json] = {
         "tokens": ceil(now.pressure.tokens * factor),
@@ -52,7 +52,7 @@ def log_standing(logs: SessionLogStore, caller: Caller, options: Options, factor
 
 
 def pass_tallies(logs: SessionLogStore, caller: Caller, now: Instant, factor: float) -> dict[str, Json]:
-    """What each pass did of late in all sessions of the caller's agent, by its name; tokens are the client's."""
+    """Return each pass's recent totals in all sessions of the caller's agent, by name; tokens are the client's."""
     return {tally.name: _shown(tally, factor) for tally in logs.pass_runs(caller, now - USAGE_DAYS * DAY_SECONDS)}
 
 

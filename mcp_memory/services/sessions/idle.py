@@ -1,4 +1,4 @@
-"""Idle compaction: logs that grew near their window are compacted without being asked, one at a time."""
+"""Idle compaction: compacts logs near their window automatically, one at a time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mcp_memory.ports.text import Clock
 from mcp_memory.services.sessions.compact import Compact, Compacted, CompactRequest
 
 LOOK_BACK_DAYS = 2
-"""A session that was silent for longer has no window any more."""
+"""A session that was silent for longer no longer has an open window."""
 
 
 class IdleCompaction:
-    """Looks after the logs of all sessions, of any project and agent. Thread-safe.
+    """Maintains the logs of all sessions, of any project and agent. Thread-safe.
 
-    A log that was compacted by another process meanwhile is left alone. One that could not be made shorter is not tried
-    again until it has grown.
+    It skips a log that another process compacted meanwhile. After a compaction that shortened nothing, it waits until
+    the log has grown.
     """
 
     def __init__(
@@ -33,10 +33,10 @@ class IdleCompaction:
         clock: Clock,
         person_of: Callable[[str], str] = lambda agent: "",
     ) -> None:
-        """`own` is who this process serves: a model configured for it is sent no other project's or agent's log.
+        """`own` is the caller this process serves: its configured model never sees another project's or agent's log.
 
-        `factor` says how the client's tokens, which windows are in, relate to those counted; `person_of` whom an agent
-        works for, "" for the owner of the memory.
+        `factor` converts counted tokens to the client's, which windows are in. `person_of` names an agent's person, ""
+        for the owner of the memory.
         """
         self._compact = compact
         self._logs = logs
@@ -48,7 +48,7 @@ class IdleCompaction:
         self._left: dict[tuple[str, str, str], int] = {}
 
     def step(self, compacted: Callable[[Compacted], None] = lambda done: None) -> bool:
-        """Compact one log that is due; False where none is, or automatic compaction is switched off.
+        """Compact one log that is due; return False where none is, or automatic compaction is off.
 
         Raises StoreUnavailable; what was committed stays.
         """
@@ -58,7 +58,7 @@ class IdleCompaction:
         return False
 
     def due(self) -> int:
-        """How many logs `step` would compact at present. Raises StoreUnavailable."""
+        """Count the logs that `step` would compact now. Raises StoreUnavailable."""
         return sum(1 for _ in self._all_due())
 
     def _all_due(self) -> Iterator[tuple[LogSize, Trigger]]:
@@ -69,7 +69,7 @@ class IdleCompaction:
                 yield size, trigger
 
     def _due(self, size: LogSize) -> Trigger | None:
-        """At its threshold a log is compacted at once, below it when nothing was said for a while."""
+        """Return the trigger of a due log: at its threshold at once, below it after a pause in the session."""
         if size.tokens <= self._left.get(_key(size), -1):
             return None
         level = pressure(size.tokens, self._compact.options(None, None, self._factor())).level

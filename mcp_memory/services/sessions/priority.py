@@ -1,4 +1,4 @@
-"""Lets calls that somebody waits for go before long work in the same process, which one interpreter runs in turns."""
+"""Gives waiting calls priority over long work in the same process, where one interpreter runs both in turns."""
 
 import threading
 import time
@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 LONGEST_PAUSE_SECONDS = 0.05
 PATIENCE = 4.0
-"""Long work is paused so many times as long as it has worked, at most."""
+"""Long work pauses at most this many times as long as it has worked."""
 
 
 class GivingWay:
-    """Counts the calls under way, and pauses long work while there are any. Thread-safe.
+    """Counts the running calls, and pauses long work while there are any. Thread-safe.
 
-    Calls that never cease slow long work down, to a fifth of its speed at most, and never stop it.
+    Calls without end slow long work down, to a fifth of its speed at most, and never stop it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -24,7 +24,7 @@ class GivingWay:
 
     @contextmanager
     def ahead(self) -> Generator[None]:
-        """A call that somebody waits for."""
+        """Mark a call that a client waits for."""
         with self._changed:
             self._calls += 1
         try:
@@ -35,8 +35,8 @@ class GivingWay:
                 self._changed.notify_all()
 
     def pause(self) -> None:
-        """To be called now and then by long work: waits until no call is under way, for a while."""
-        if not self._calls:  # Read without the lock: whoever comes just now is seen the next time.
+        """Wait a while for running calls to end. Long work calls this now and then."""
+        if not self._calls:  # Read without the lock: the next pause sees a call that begins now.
             return
         began = self._clock()
         worked = began - getattr(self._own, "paused_until", began - LONGEST_PAUSE_SECONDS)

@@ -1,6 +1,6 @@
-"""Running passes: each is planned and committed by itself, and noted with what it did to the log.
+"""Running passes: plans and commits each by itself, and notes its result.
 
-Knows neither which passes run, nor in which order, nor why.
+It does not know which passes run, in which order, or why.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.summarize_span import Writer
 
 ATTEMPTS = 3
-"""Plans made for one pass, where others change the log meanwhile."""
+"""Plans made for one pass, where other processes change the log meanwhile."""
 
 _SUMMARISE: frozenset[PassName] = frozenset({"tool_calls", "threshold", "goal_batch"})
 _log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassStep:
-    """Something that happened to a pass, told as it happens. Tokens are as counted, `total` those of the window."""
+    """An event of a pass, reported as it happens. Tokens are as counted, `total` those of the window."""
 
     event: Literal["start", "complete", "error"]
     name: PassName
@@ -49,7 +49,7 @@ Tell = Callable[[PassStep], None]
 
 @dataclass(slots=True, kw_only=True)
 class Course:
-    """Where a compaction has come to. What `begun` and `extracted` say grows with each pass that is committed."""
+    """The progress of a compaction. Each committed pass extends `begun` and `extracted`."""
 
     caller: Caller
     options: Options
@@ -65,7 +65,7 @@ class Course:
 
 
 class RunningPasses:
-    """Changes the log and the course of a compaction. Thread-safe, where each course is one thread's own."""
+    """Changes the log and the course of a compaction. Thread-safe, if each course belongs to one thread."""
 
     def __init__(self, logs: SessionLogStore, committing: Committing, clock: Clock) -> None:
         self._logs = logs
@@ -73,7 +73,7 @@ class RunningPasses:
         self._clock = clock
 
     def run(self, one: Pass, course: Course, options: Options, number: int, passes: int) -> None:
-        """Plan and commit one pass, and note what it did; where it fails, the log is as it was.
+        """Plan and commit one pass, and note its result; a failed pass leaves the log unchanged.
 
         Raises StoreUnavailable where the log can be neither read nor written.
         """
@@ -100,7 +100,7 @@ class RunningPasses:
         course.tell(replace(step, event=ended, at=self._clock(), tokens=course.log.tokens, run=run))
 
     def put(self, name: PassName, course: Course, planned: Callable[[], Plan]) -> None:
-        """Commit a plan that somebody else made, as what the pass of that name did; whatever it raises is raised."""
+        """Commit a plan made elsewhere as the result of the pass with that name; any error passes through."""
         start = _start(name, course, course.options)
         plan = planned()
         self._commit(plan, name, course)
@@ -114,7 +114,7 @@ class RunningPasses:
         return ""
 
     def _carry_out(self, one: Pass, course: Course, options: Options) -> Plan:
-        """Plan and commit; plan anew where others changed the log meanwhile."""
+        """Plan and commit; plan again where other processes changed the log meanwhile."""
         for _ in range(ATTEMPTS - 1):
             with contextlib.suppress(Conflict):
                 return self._attempt(one, course, options)
@@ -138,7 +138,7 @@ class RunningPasses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Start:
-    """How things stood before a pass: the log, and the tokens that a model had taken; `began_at` in seconds."""
+    """The state before a pass: the log, and the tokens a model had used; `began_at` in seconds."""
 
     name: PassName
     revision: str
@@ -158,7 +158,7 @@ def _start(name: PassName, course: Course, options: Options) -> _Start:
 
 
 def _note(start: _Start, plan: Plan, course: Course, error: str | None = None) -> PassRun:
-    """What the pass did since its start, noted in the course."""
+    """Append the pass's result since its start to the course."""
     run = PassRun(
         name=start.name,
         revision=start.revision,
@@ -176,5 +176,5 @@ def _note(start: _Start, plan: Plan, course: Course, error: str | None = None) -
 
 
 def _revision(log: SessionLog, options: Options) -> str:
-    """The log and what it is compacted by: with other options a pass may well do more."""
+    """Identify the log and its options: with other options a pass may do more."""
     return f"{log.revision} {options.window} {options.old_turns} {options.threshold} {options.least_output}"

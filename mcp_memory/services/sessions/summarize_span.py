@@ -1,4 +1,4 @@
-"""Summing up: a span of a session's log in sections, by whoever summarises, with what must stay exact added to it."""
+"""Summaries of a span of a session's log: in sections, by any author, with exact values added."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Summarizer, SummaryRequest, TokenCounter
 
 ASKED_TOKENS = 6_000
-"""What of a span is shown to who is to summarise it: a caller has seen it, and opens the rest by id."""
+"""Tokens of a span shown to the caller that summarises it: it has seen the span, and opens the rest by id."""
 LINE_TOKENS = 200
 CONSTRAINTS_SHARE = 0.25
-"""Of the room for a summary's own words: older constraints give way where the user's words that set them are quoted."""
+"""Share of a summary's own tokens; older constraints are dropped where the user's words that set them are quoted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """Who wrote the summary, why not who was asked, and the tokens a model took for it."""
+    """The author of the summary, the reason for a change of author, and the tokens a model used for it."""
 
     by: str
     note: str
@@ -47,7 +47,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a caller is asked to summarise: `span` names it when the summary comes; `text` shows it, perhaps in part."""
+    """A span for a caller to summarise: `span` names it when the summary arrives; `text` shows it, perhaps in part."""
 
     span: str
     prompt: str
@@ -60,21 +60,21 @@ class SummingUp:
     """Thread-safe, and changes nothing."""
 
     def __init__(self, records: RecordReader, summarizers: Mapping[str, Summarizer], counter: TokenCounter) -> None:
-        """`summarizers` by "extractive" and, where one is configured, "model", which is then the usual one."""
+        """Take `summarizers` by "extractive" and, where one is configured, "model", which is then the default."""
         self._records = records
         self._summarizers = summarizers
         self._usual = "model" if "model" in summarizers else "extractive"
         self._counter = counter
 
     def writer(self, who: str | None, prompt: str, instructions: str) -> Writer:
-        """Whoever writes summaries for one compaction. Raises InvalidRequest where no model is configured."""
+        """Return the writer of one compaction's summaries. Raises InvalidRequest where no model is configured."""
         name = self._usual if who in (None, "caller") else who
         if name not in self._summarizers:
             raise InvalidRequest("No model is configured to summarise; set MCP_MEMORY_SUMMARIZER, or leave it out.")
         return Writer(self._summarizers[name], prompt, instructions, self._counter)
 
     def ask(self, log: SessionLog, options: Options, at: float, prompt: str, instructions: str) -> Asked | None:
-        """What the caller is to summarise; None where nothing has to be."""
+        """Return the span for the caller to summarise; None without one."""
         span = span_of(log, options, at)
         if isinstance(span, str):
             return None
@@ -87,7 +87,7 @@ class SummingUp:
         )
 
     def plan(self, log: SessionLog, options: Options, named: str, text: str, caller: Caller) -> Plan:
-        """The caller's summary in the place of the span it was asked for.
+        """Replace the span by the caller's summary.
 
         Raises:
             Conflict: the span is no longer what it was.
@@ -116,13 +116,13 @@ class SummingUp:
         raise Conflict("The log changed since, or span is none that was asked for; call compact again for a new one.")
 
     def _sources(self, span: Span, caller: Caller) -> list[str]:
-        """All that the span says, and what it said before it was put away: who writes the summary has seen it."""
+        """Return the text of the span, and of the originals it replaced: the summary's author has seen both."""
         covered = {record_id for entry in span.replaced if entry.form != "original" for record_id in entry.covers}
         originals = self._records.get(covered, caller.scopes).values() if covered else ()
         return [entry.text for entry in span.replaced] + [record.text for record in originals]
 
     def _shown(self, span: Span) -> str:
-        """The span's entries, a line or two each; what does not fit is opened by id."""
+        """Show the span's entries, a line or two each; the caller opens the rest by id."""
         lines: list[str] = []
         left = ASKED_TOKENS
         for place, entry in enumerate(span.entries):
@@ -138,7 +138,7 @@ class SummingUp:
 
 
 class Writer:
-    """Writes the summaries of one compaction, and remembers who did."""
+    """Writes the summaries of one compaction, and remembers their author."""
 
     def __init__(self, summarizer: Summarizer, prompt: str, instructions: str, counter: TokenCounter) -> None:
         self._summarizer = summarizer
@@ -148,7 +148,7 @@ class Writer:
         self._written: Written | None = None
 
     def write(self, span: Span) -> str:
-        """The body of the summary of a span, merged into its anchor's. Raises SummaryFailed."""
+        """Write the body of a span's summary, merged into its anchor's. Raises SummaryFailed."""
         earlier = _earlier(span)
         request = SummaryRequest(
             entries=span.entries,
@@ -162,18 +162,18 @@ class Writer:
 
     @property
     def spent(self) -> int:
-        """Tokens that a model took so far."""
+        """Tokens that a model used so far."""
         return self._written.spent if self._written else 0
 
     def outcome(self) -> Written | None:
-        """Who wrote; None where nothing was to be written."""
+        """Return the author and cost; None where nothing had to be written."""
         return self._written
 
 
 def _body(span: Span, summary: StructuredSummary, earlier: StructuredSummary | None, counter: TokenCounter) -> str:
-    """The summary with the user's instructions and exact values of the span, merged into the earlier one.
+    """Merge the summary, the span's user instructions and its exact values into the earlier summary.
 
-    Its own words, the instructions and the values take no room from each other.
+    Words, instructions and values have separate budgets.
     """
     whole = merged(summary, structured({"instructions": instructions_in(span.entries)}))
     ledger = ledgers.merged(ledger_in(summary), ledgers.ledger_of(span.entries))
@@ -190,7 +190,7 @@ def _body(span: Span, summary: StructuredSummary, earlier: StructuredSummary | N
 
 
 def _constraints(summary: StructuredSummary, max_tokens: int, counter: TokenCounter) -> tuple[str, ...]:
-    """The newest constraints that fit, and of the others those that no quoted instruction says word for word."""
+    """Keep the newest constraints that fit, and older ones that no quoted instruction repeats word for word."""
     quoted = " ".join(" ".join(summary.of("instructions")).split())
     kept: list[str] = []
     for line in reversed(summary.of("constraints")):

@@ -1,1 +1,1 @@
-"""What the memory says of itself: overviews, integrity checks, neighbourhoods."""
+"""Reports on the memory itself: overviews, integrity checks, neighbourhoods."""

@@ -1,6 +1,6 @@
-"""The check-up: compares everything that is derived with the truth, and the truth with itself; mends what is derived.
+"""The check-up: compares derived data with the truth, and the truth with itself; repairs derived data.
 
-What is found comes as data. Knows neither files nor indexes, and embeds nothing but what is to be mended.
+Findings are data. It knows neither files nor indexes, and embeds only missing vectors.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -12,14 +12,14 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.services.memory.reindex import Reindex
 
 TERMS_BATCH = 500
-"""Records whose terms are written in one go: others wait for the write lock meanwhile."""
+"""Records whose terms are written in one transaction: other processes wait for the write lock meanwhile."""
 IDS_TOLD = 3
 _MENDING = "`mcp-memory doctor --mend` does it."
 _RESTORING = "Go back to a sound backup with `mcp-memory restore`, stopping the servers first."
 
 
 class Examining:
-    """Examines the whole memory, of all namespaces. `embedder` is the id of the one configured."""
+    """Examines the whole memory, of all namespaces. `embedder` is the id of the configured one."""
 
     def __init__(
         self, records: RecordStore, reindex: Reindex, embedder: str, indexes: Callable[[], IndexExaminer]
@@ -30,11 +30,10 @@ class Examining:
         self._indexes = indexes
 
     def __call__(self, *, mend: bool) -> Iterator[Finding]:
-        """What each part is like, as it is found out. Without `mend` nothing is changed.
+        """Yield findings on each part as they are made. Without `mend` it changes nothing.
 
-        With it, missing terms and vectors are added, untrue indexes and entities that nobody mentions dropped; records
-        and links stay as they are.
-        After a truth that is in doubt nothing is compared with it, still less mended from it.
+        With `mend` it adds missing terms and vectors, and drops wrong indexes and entities that no record mentions.
+        Records and links stay unchanged. After a finding against the database it neither compares nor repairs anything.
         """
         database = list(_told("database", self._examine_database()))
         yield from database
@@ -48,7 +47,7 @@ class Examining:
             yield from _told("index", self._indexes().examine(mend=mend))
 
     def _is_ours(self) -> bool:
-        """Whether the vectors are the configured embedder's; those of another are compared with nothing."""
+        """Return True where the vectors are the configured embedder's; others are compared with nothing."""
         return self._records.embedder_id() in (None, self._embedder)
 
     def _examine_database(self) -> Iterator[Finding]:
@@ -102,7 +101,7 @@ class Examining:
             yield Finding(part="vectors", state="ok", says=says, remedy=remedy)
 
     def _embed(self) -> Finding:
-        """Embed what waits for the embedder. Raises StoreUnavailable where it still cannot be asked."""
+        """Embed the waiting records. Raises StoreUnavailable where the embedder is still unreachable."""
         embedded = 0
         while done := self._reindex.catch_up():
             embedded += done
@@ -117,7 +116,7 @@ class Examining:
         return Finding(part="vectors", state="ok", says=says)
 
     def _refusals(self) -> str:
-        """What no embedding can mend: nothing is wrong with it, but whoever misses a record should know."""
+        """Describe records that no embedding can repair: they are sound, but words alone find them."""
         refused = self._reindex.refused()
         return f"; {_count(refused)} whose text it refuses can be found by words alone" if refused else ""
 
@@ -161,7 +160,7 @@ class Examining:
 
 
 def _told(part: str, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """The findings, and what kept more from being found out."""
+    """Yield the findings, and any error that stopped the check."""
     try:
         yield from findings
     except StoreUnavailable as error:
@@ -175,7 +174,7 @@ def _lost(records: int) -> Finding:
 
 
 def _endless(above: Mapping[str, str]) -> list[str]:
-    """Those from which the way up never ends."""
+    """Return ids whose chain upwards never ends."""
     ends: set[str] = set()
     endless: set[str] = set()
     for start in above:
@@ -193,6 +192,6 @@ def _count(records: int) -> str:
 
 
 def _named(ids: Collection[str]) -> str:
-    """How many, and the first of them."""
+    """Return the count and the first few ids."""
     first = ", ".join(sorted(ids)[:IDS_TOLD])
     return f"{len(ids)} ({first}{', …' if len(ids) > IDS_TOLD else ''})"

@@ -1,4 +1,4 @@
-"""What a record is linked to, shown: entities, relations, its task, what it replaced, and the records nearest to it."""
+"""A record's links for display: entities, relations, its task, the records it replaced, and the nearest records."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -11,15 +11,15 @@ from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore
 
 NEAR_SHOWN = 5
 NEAR_LOOKED_AT = 20
-"""More than are shown, since what the record replaced is among them."""
+"""Records looked at, more than are shown, because the ones that the record replaced are among them."""
 LINKS_SHOWN = 20
-"""Entities, and as many relations; whoever gave a hundred knows them."""
+"""Limit on entities, and the same on relations; a caller who stored a hundred knows them."""
 
 
 def neighbourhood(
     record: Record, caller: Caller, hidden: frozenset[str], records: MemoryReader, graph: GraphStore
 ) -> dict[str, Json]:
-    """The links of a record that the caller sees, and through them other records that it sees; some 500 tokens."""
+    """Return the links of a record that the caller sees, and through them other visible records; about 500 tokens."""
     entities, relations = records.links(record.id)
     connections = graph.neighbourhood(record.id, caller.scopes, NEAR_LOOKED_AT, hidden)
     near = records.get([connection.id for connection in connections], caller.scopes)
@@ -36,25 +36,25 @@ def neighbourhood(
 
 
 def _names(entities: Iterable[Entity]) -> Mapping[str, str]:
-    """How entities are spelled, by their keys."""
+    """Map keys of entities to their spellings."""
     return {entity_key(entity.name): entity.name for entity in entities}
 
 
 def _shown_entity(entity: Entity) -> dict[str, Json]:
-    """What the caller said of an entity, or that it was found in the text."""
+    """Show the caller's statements about an entity, or that the text mentions it."""
     if entity.found:
         return {"name": entity.name, "type": entity.type, "found": True}
     return {"name": entity.name, "type": entity.type, "properties": dict(entity.properties)}
 
 
 def _shown_connection(connection: GraphNeighbour, record: Record, names: Mapping[str, str]) -> dict[str, Json]:
-    """A near record, and by way of what it is near; of something superseded, the id that links the two."""
+    """Show a near record and the nodes between; for a superseded one, the id that links the two."""
     via: Sequence[str] = [names.get(key, key) if kind == "entity" else key for kind, key in connection.path]
     return {"id": record.id, "kind": record.kind, "text": record.micro, "via": via}
 
 
 def _task(record: Record, caller: Caller, records: MemoryReader) -> Json:
-    """The task in which the record was made, where it is one of the caller's namespace."""
+    """Return the task in which the record was made, where it is in the caller's namespace."""
     tasks = {task.id: task for task in records.tasks(caller.namespace)} if record.task_id else {}
     task = tasks.get(record.task_id or "")
     return {"id": task.id, "goal": task.goal, "status": task.status} if task else None

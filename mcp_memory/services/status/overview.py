@@ -1,4 +1,4 @@
-"""What memory holds, shown: status, one record with its surroundings, a session's log, the account of a context."""
+"""Views of the memory: status, one record with its surroundings, a session's log, the report of a context."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -38,7 +38,7 @@ class Inspecting:
         self._clock = clock
 
     def status(self, caller: Caller) -> dict[str, Json]:
-        """Counts over what this caller may see, how well memory serves its agent, and the state of the store."""
+        """Count what this caller may see; add how well memory serves its agent, and the state of the store."""
         hidden = hidden_branches(self._records, caller)
         summary = self._records.summarize(caller, hidden)
         graph = self._graph.summarize(caller.scopes, hidden)
@@ -63,7 +63,7 @@ class Inspecting:
         }
 
     def _health(self, caller: Caller, hidden: frozenset[str]) -> dict[str, Json]:
-        """Figures with their bands, and which strategies were used; like the counts, also over what is retired."""
+        """Return health figures with their bands, and the strategies used; retired records count too."""
         now = self._clock()
         where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden, include_inactive=True)
         assembled = self._records.assembled(caller, now - USAGE_DAYS * DAY_SECONDS)
@@ -80,7 +80,7 @@ class Inspecting:
         }
 
     def record(self, record_id: str, caller: Caller) -> dict[str, Json]:
-        """One record in full, with its earlier texts, its counters and what it is linked to. Raises NotFound."""
+        """Return one record in full, with its earlier texts, counters and links. Raises NotFound."""
         hidden = hidden_branches(self._records, caller)
         record = self._records.get([record_id], caller.scopes).get(record_id)
         if record is None or record.branch_id in hidden:
@@ -105,7 +105,10 @@ class Inspecting:
         )
 
     def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
-        """What one session stored, in its order; of a long one the end. Raises NotFound where that is nothing."""
+        """Return one session's records in order, the last ones of a long session.
+
+        Raises NotFound where there are none.
+        """
         where = replace(visible_to(self._records, caller), session_id=session_id)
         records = self._records.list(where, "created", LOG_SHOWN)
         if not records:
@@ -133,7 +136,7 @@ class Inspecting:
         }
 
     def context(self, context_id: str, caller: Caller) -> dict[str, Json]:
-        """The account of an assembled context: every candidate's fate. Raises NotFound."""
+        """Return the report of an assembled context: every candidate's outcome. Raises NotFound."""
         report = self._records.context(context_id, caller)
         if report is None:
             raise NotFound(f"No context {context_id!r}; contexts are kept for two weeks.")
@@ -141,7 +144,7 @@ class Inspecting:
 
 
 def shown_report(report: ContextReport) -> dict[str, Json]:
-    """A context's account as JSON, without texts."""
+    """Return a context's report as JSON, without texts."""
     return {
         "id": report.id,
         "token_count": report.token_count,
@@ -158,7 +161,7 @@ def shown_report(report: ContextReport) -> dict[str, Json]:
 
 
 def shown_membership(membership: Membership) -> dict[str, Json]:
-    """The folder that a process is in, the namespace it works in and why, and what a person may do about it."""
+    """Return a process's folder, its namespace and the reason for it, and your next step."""
     project = membership.project
     if project is None:
         return {"state": membership.state, "namespace": membership.namespace}
