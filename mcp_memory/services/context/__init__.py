@@ -1,1 +1,1 @@
-"""Assembly: from a task and a query to one block inside a token budget."""
+"""Assembly: builds one block inside a token budget from a task and a query."""

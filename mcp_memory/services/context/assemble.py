@@ -1,4 +1,4 @@
-"""Assemble: the context for the task at hand, inside a hard token budget, and the account of every candidate."""
+"""Assembly: builds the context for the current task inside a hard token budget, and reports on every candidate."""
 
 import hashlib
 import json
@@ -53,25 +53,25 @@ from mcp_memory.services.retrieval.search import Querying, Read
 CALLER_TEXT_SHARE = 4
 """The caller's own additional text takes at most a quarter of the budget."""
 LEAST_FORM_TOKENS = 20
-"""No item is shorter: its frame alone takes about as much."""
+"""Minimum tokens of an item: its frame alone takes about as much."""
 COMPARED = 400
-"""Of so many, the best, each is held against every other where like is to stand beside like."""
+"""The best candidates, of which every pair is compared to put similar items together."""
 SHARE_OF_KIND: Mapping[Kind, Share] = {
     "decision": "decisions", "fact": "facts", "procedure": "procedures", "episode": "episodes", "summary": "episodes",
 }  # fmt: skip
 OF_WHAT_IS_NAMED: Mapping[str, float] = {"entities": 0.05, "relations": 0.05}
-"""Where a strategy says nothing of them: a few lines on the things that the query names."""
+"""Shares where a strategy sets none: a few lines on the entities that the query names."""
 OF_WHAT_WAS_LEARNT: Mapping[str, float] = {LEARNT: 0.6}
-"""Where nothing is asked, before the log has its turn: an hour of work would fill any block with what was said last."""
+"""Share without a query, ahead of the log: an hour of work would fill any block with the latest entries."""
 SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", "recall": "semantic"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextRequest:
-    """What to assemble for. `max_tokens` is in the client's tokens; None means the configured default.
+    """A request for a context. `max_tokens` is in the client's tokens; None means the configured default.
 
-    `overrides` are fields of the strategy that are to be different in this call. A `notice`, what the reader has to
-    know of this memory as a whole, is always in the block; in a small one the `short_notice`.
+    `overrides` are fields of the strategy to change in this call. The `notice`, a fact about this memory that the
+    reader needs, is always in the block; in a small one the `short_notice`.
     """
 
     query: str = ""
@@ -97,7 +97,7 @@ class ContextRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The fenced block, and the account of what is in it and what is not."""
+    """The fenced block, and the report on its contents and omissions."""
 
     text: str
     report: ContextReport
@@ -123,7 +123,7 @@ class AssembleContext:
         *,
         takes_guidance: bool = True,
     ) -> None:
-        """Identities and constraints that other agents stored enter where `takes_guidance`."""
+        """Take identities and constraints of other agents where `takes_guidance`."""
         self._records = records
         self._snapshots = snapshots
         self._vectors = vectors
@@ -137,10 +137,10 @@ class AssembleContext:
         self._following = FollowingUp(records, clock)
 
     def __call__(self, request: ContextRequest, caller: Caller, factor: ModelFactor = EXACT) -> Context:
-        """The block whose tokens, fence included, never exceed the budget.
+        """Return a block whose tokens, fence included, never exceed the budget.
 
-        `factor` says how the client's tokens relate to those counted. What was built for the same request at the same
-        revision half a minute ago is given again. With `previous`, the block goes on from that one where it can.
+        Times `factor`, counted tokens are the client's. The same request at the same revision within half a minute gets
+        the same block. With `previous`, the block continues that one where it can.
 
         Raises:
             BudgetTooSmall: not even the fence and the current goal fit; the message names the least that works.
@@ -151,7 +151,7 @@ class AssembleContext:
         started = time.perf_counter()
         measure, digest = self._measure(factor), _request_digest(request)
         key = (digest, request.explain, request.notice, caller, factor)
-        # Embedding takes long: before the snapshot, unless it is needless, or goals are asked as well.
+        # Embedding takes long: do it before the snapshot, unless it is needless, or goals join the query.
         is_needed = not self._following.keeps(key) and pick_strategy(request.query.strip())[0] != "recent"
         read = self._read(request.query.strip()) if is_needed else None
         with self._snapshots.snapshot() as revision:
@@ -159,7 +159,7 @@ class AssembleContext:
             is_cached = built is not None
             if built is None:
                 built = self._build(request, read, caller, measure, digest)
-                if not built.metadata["degraded"]:  # What could not be asked may be back at once.
+                if not built.metadata["degraded"]:  # A source that failed may work again at once.
                     self._following.keep(key, revision, built)
             block, told = self._following.follow(request.previous, built, caller, measure)
         metadata = {**built.metadata, **self._told(factor, started, revision), **told, "cached": is_cached}
@@ -172,9 +172,9 @@ class AssembleContext:
         return Context(text=block.text, report=report)
 
     def add_event(self, context_id: str, record_id: str, caller: Caller, factor: ModelFactor = EXACT) -> Context:
-        """A context that this process assembled, with one more record, the first of its section, in the same budget.
+        """Return a context of this process with one more record, first in its section, in the same budget.
 
-        What does not hold any more is left out, and the least wanted items give way until it fits.
+        Records that are no longer valid are left out, and the lowest-ranked items are dropped until it fits.
 
         Raises:
             NotFound: this process knows no such context, or the caller no such record.
@@ -195,7 +195,7 @@ class AssembleContext:
         return Context(text=block.text, report=block.report)
 
     def forget(self) -> None:
-        """Drop what was kept of built blocks: something that stands in them was erased."""
+        """Drop all kept blocks, because a record in them was erased."""
         self._following.forget()
 
     def _read(self, asked: str) -> Read | None:
@@ -204,7 +204,7 @@ class AssembleContext:
     def _build(
         self, request: ContextRequest, read: Read | None, caller: Caller, measure: Measure, digest: str
     ) -> Built:
-        """The whole block for a request, as if nothing had been shown before; `read` is its query, or None."""
+        """Build the whole block for a request, as if nothing had been shown before; `read` is its query, or None."""
         now = self._clock()
         stack = stack_of(self._records, caller, request.task_id)
         budget = request.max_tokens or self._default_max_tokens
@@ -278,7 +278,7 @@ class AssembleContext:
     def _distinct(
         self, question: ContextQuestion, ranked: list[Scored], gathered: Gathered
     ) -> tuple[list[Scored], Gathered]:
-        """Candidates best first, without those that say what a better one says; in clusters where that is wanted."""
+        """Rank candidates without those that repeat a better one; in clusters where the strategy wants them."""
         repeats = repeated([each.candidate.record for each in ranked])
         omitted = [Omission(id=i, reason=f"says the same as {better}") for i, better in repeats.items()]
         ranked = [each for each in ranked if each.candidate.record.id not in repeats]
@@ -302,7 +302,7 @@ class AssembleContext:
         measure: Measure,
         now: Instant,
     ) -> list[Item]:
-        """Everything that competes, in the order in which it is served."""
+        """Return all competing items, in the order in which they get room."""
         strategy = question.strategy
         caller = question.caller
         items = stack_items(question.stack, measure, lambda agent: author(agent, caller))
@@ -348,7 +348,7 @@ class AssembleContext:
 
 
 def _guidance(always: Sequence[Candidate], caller: Caller, measure: Measure) -> list[Item]:
-    """Identity and constraints, the caller's own first in their sections and in what the budget holds."""
+    """Return identity and constraints, the caller's own first, in their sections and in the budget."""
     items: list[Item] = []
     for place, candidate in enumerate(sorted(always, key=lambda each: not is_own(each.record, caller))):
         record = candidate.record
@@ -366,15 +366,15 @@ def _guidance(always: Sequence[Candidate], caller: Caller, measure: Measure) -> 
 
 
 def _groups(ranked: Sequence[Scored]) -> frozenset[str]:
-    """Days of the log of which there are several candidates of one kind, to stand together under one title."""
+    """Return days of the log with several candidates of one kind, which share a title."""
     sizes = Counter(group_title(each.candidate.record) for each in ranked)
     return frozenset(title for title, size in sizes.items() if title and size > 1)
 
 
 def _with_room(ranked: list[Scored], budget: int) -> tuple[list[Scored], list[str]]:
-    """Chosen ones first, then the best, as many as could fit if all were short; and ids of those behind them.
+    """Put chosen candidates first, then the best, as many as fit if all were short; return the rest's ids too.
 
-    So many of the log, and so many of what was learnt, lest one leave no room to the other.
+    The log and the lasting kinds each have this limit, so that neither crowds out the other.
     """
     ranked.sort(key=lambda each: each.candidate.source not in ("inherited", "pinned"))  # Stable: these go first.
     most = max(budget // LEAST_FORM_TOKENS, 1)
@@ -392,20 +392,20 @@ def _with_room(ranked: list[Scored], budget: int) -> tuple[list[Scored], list[st
 
 
 def _flexible(request: ContextRequest, strategy: Strategy, measure: Measure) -> int | None:
-    """What a short question takes less of than a plan does. A budget that the caller names is all the caller's."""
+    """Return the tokens of which a short question takes less than a plan. A caller's own budget is used in full."""
     is_by_section = bool(strategy.shares.keys() & SECTION_SHARES)
     return measure.scaled(strategy.flexible_tokens) if is_by_section and request.max_tokens is None else None
 
 
 def _crowds(ranked: Sequence[Scored], strategy: Strategy) -> bool:
-    """Whether the log competes where the budget is not divided by kinds; who wants the latest gets that."""
+    """Return True where the log competes and no kind has its own share; a strategy for the latest keeps the log."""
     if strategy.shares.keys() & SECTION_SHARES or strategy.formula == "access":
         return False
     return any(each.candidate.record.kind in LOG_KINDS for each in ranked)
 
 
 def _share(each: Scored, strategy: Strategy) -> str:
-    """Whose part of the budget a candidate lives on: its section's or its source's, as the strategy divides it."""
+    """Name the candidate's share of the budget: its section's or its source's, as the strategy divides it."""
     if strategy.shares.keys() & SECTION_SHARES:
         share = SHARE_OF_KIND.get(each.candidate.record.kind)
     else:
@@ -414,7 +414,7 @@ def _share(each: Scored, strategy: Strategy) -> str:
 
 
 def _mean_relevance(ranked: Sequence[Scored], block: Block) -> float | None:
-    """How relevant, in the mean, what was found is that stands in the block, in [0, 1]."""
+    """Return the mean relevance, in [0, 1], of the found records in the block."""
     shown = {component.id for component in block.report.components}
     known = [each.candidate.relevance for each in ranked if each.candidate.record.id in shown]
     return round(sum(known) / len(known), 3) if known else None

@@ -1,4 +1,4 @@
-"""Gathers what might enter a context: what a query finds, else the newest and the most important; what always may."""
+"""Gathers a context's candidates: a query's finds or the newest and most important, and those that always compete."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying
 
 PER_ORDER = 200
 LEAST_ITEM_TOKENS = 40
-"""An item with its frame takes about this much or more: a budget of 8,000 holds 200 of them."""
+"""Tokens of an item with its frame, at least: a budget of 8,000 holds 200 of them."""
 ListOrder: TypeAlias = "RecordOrder | Literal['balanced']"
 CANDIDATE_TOKENS = 80
-"""A budget of 8,000 takes 100 of each source, which together are more than it holds."""
+"""Budget tokens per candidate: 8,000 give 100 of each source, together more than fit."""
 ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})
 ALWAYS_LIMIT, LOOKED_AT = 100, 1_000
-"""Of a kind that is always there, or pinned: so many compete, of so many that are looked at."""
+"""At most 100 identity records and 100 censors compete, chosen from 1,000 each; of pinned records 1,000 are read."""
 OTHERS_LEFT_OUT = "another agent's, which the settings leave out"
 TOO_MANY = "more of its kind than are looked at"
 SALIENT, RELATIONS = 10, 20
@@ -39,23 +39,23 @@ LEARNT_SHOWN = 3
 SPOKEN: frozenset[Kind] = frozenset({"message"})
 RECENT_LIMIT, OTHER_SESSIONS, OF_OTHER_SESSION = 50, 5, 3
 LAST_EXCHANGE = 2
-"""What was said last and the answer to it."""
+"""The latest message and its answer."""
 EXCHANGE_SECONDS = 12 * 3_600
-"""What was said before that belongs to another conversation."""
+"""Seconds, 12 hours: earlier messages belong to another conversation."""
 ENOUGH = 3
-"""Fewer of a kind among all the others say that it was not looked for."""
+"""With fewer of a kind among the candidates, search looks for that kind separately."""
 _ORDERS: Mapping[Formula, Sequence[ListOrder]] = {
     "access": ("accessed",),
     "importance": ("important",),
     "balanced": ("balanced",),
     "weighted": ("occurred", "important"),
 }
-"""For each formula the orders that between them hold what it ranks high."""
+"""For each formula the orders that together hold what it ranks high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextQuestion:
-    """What a context is gathered for, and for whom. `read` is None where nothing is asked."""
+    """The question that a context answers, and its caller. `read` is None without a query."""
 
     read: Read | None
     where: RecordFilter
@@ -76,9 +76,9 @@ class ContextQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """Candidates in no order; those apart that may always be there, or are at hand; what was dropped at the door.
+    """Candidates in no order; separately those that always compete or belong to the focus; and the omissions.
 
-    `found` says how many each source found, `degraded` what could not be asked and why.
+    `found` counts each source's finds, `degraded` names each failed source and why.
     """
 
     candidates: list[Candidate]
@@ -93,7 +93,7 @@ class Gathered:
 
 
 class Gathering:
-    """Asks the stores; decides nothing but supersession, the relevance floor and the strategy's limits."""
+    """Asks the stores; decides only supersession, the relevance floor and the strategy's limits."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Gathering:
         *,
         takes_guidance: bool,
     ) -> None:
-        """`takes_guidance` says that identities and constraints of other agents may enter."""
+        """`takes_guidance` admits identities and constraints of other agents."""
         self._takes_guidance = takes_guidance
         self._records = records
         self._querying = querying
@@ -112,7 +112,7 @@ class Gathering:
         self._filters = filters
 
     def __call__(self, question: ContextQuestion) -> Gathered:
-        """Every candidate within the filter; the more of them, the more the budget can hold."""
+        """Return every candidate within the filter; a larger budget gets more of them."""
         where, stack = question.where, question.stack
         # What a query does not find among the newest would fall below the floor, unless the newest have a share; and a
         # formula that goes by one thing alone has its own order.
@@ -148,10 +148,10 @@ class Gathering:
         )
 
     def _known(self, question: ContextQuestion) -> tuple[Sequence[EntityFacts], Sequence[RelationFacts]]:
-        """What is known of the things that the query names, and of how they are related.
+        """Return facts on the entities that the query names, and their relations.
 
-        A strategy that gives entities a share of the budget looks at those that stand out most as well. Of a thing
-        without a property there is nothing to say.
+        A strategy that gives entities a share of the budget also gets the most salient ones. Entities without a
+        property are left out.
         """
         where, strategy = question.where, question.strategy
         if not question.text:
@@ -168,7 +168,7 @@ class Gathering:
         return [entity for entity in entities if entity.properties], relations
 
     def _calibration(self, question: ContextQuestion) -> str:
-        """How well confidence held up, for whoever weighs past decisions; empty where nothing is known of it."""
+        """Return a note on how well confidence held up, for decisions; empty without evidence."""
         is_for_deciding = question.strategy.priorities.get("decision", 0.0) == 1.0
         if not is_for_deciding or not _among(question.where, DECIDED):
             return ""
@@ -177,7 +177,7 @@ class Gathering:
         return calibration_note(judged) or ""
 
     def _recent(self, question: ContextQuestion) -> dict[str, str]:
-        """The session's own newest, and the most important of the latest other sessions; each with its source."""
+        """Map the session's newest records, and the most important of the latest other sessions, to their source."""
         where = question.where
         own = self._records.list_ids(replace(where, session_id=question.caller.session_id), "occurred", RECENT_LIMIT)
         latest = self._records.recent_sessions(where, OTHER_SESSIONS + 1)
@@ -205,7 +205,7 @@ class Gathering:
         return Gathered(candidates=candidates, omitted=omitted, found=found, degraded=degraded)
 
     def _missing_kinds(self, question: ContextQuestion, ranking: Ranking) -> frozenset[Kind]:
-        """Kinds that the strategy looks for and of which hardly any was found among all the others."""
+        """Return kinds that the strategy wants and of which search found hardly any."""
         limits: dict[Kind, int] = {kind: most for kind, most in question.strategy.limits.items() if most}
         if not limits:
             return frozenset()
@@ -229,7 +229,7 @@ class Gathering:
         return Gathered(candidates=candidates, found=found)
 
     def _listed_learnt(self, question: ContextQuestion, order: ListOrder, limit: int) -> Sequence[str]:
-        """The first in that order of what was learnt, the log left out."""
+        """Return the first ids in that order, without the log."""
         kinds = _among(question.where, LASTING_KINDS)
         if not kinds:
             return ()
@@ -238,7 +238,7 @@ class Gathering:
         return self._records.list_ids(learnt, order, limit, at=question.now, decay_hours=decay_hours)
 
     def _always(self, question: ContextQuestion) -> tuple[list[Candidate], list[Omission]]:
-        """Identity and the constraints that apply here; the caller's own before others', blocks before warnings."""
+        """Return identity and the applicable constraints; the caller's own before others', blocks before warnings."""
         identity, censors = (self._holding(question, kind) for kind in ("identity", "censor"))
         active = [record for record in censors if is_active(record, question.terms, question.strategy.domains)]
         for records in (identity, active):
@@ -255,9 +255,9 @@ class Gathering:
         return [Candidate(record=record, source=record.kind) for record in here], omitted
 
     def _holding(self, question: ContextQuestion, kind: Kind) -> list[Record]:
-        """The most important of a kind that is always looked at, those that were replaced left out.
+        """Return the most important valid records of an always-included kind, without replaced ones.
 
-        The caller's own are all there, however many others have stored.
+        The caller's own are all included, however many others have stored.
         """
         if not _among(question.where, {kind}):
             return []
@@ -269,12 +269,12 @@ class Gathering:
         return [*{record.id: record for record in records if record.holds}.values()]
 
     def _foreign(self, record: Record, question: ContextQuestion) -> str:
-        """Why another agent's record may not enter; empty where it may."""
+        """Return the reason why another agent's record may not enter; empty where it may."""
         is_guidance = record.kind in ALWAYS_KINDS and not is_own(record, question.caller)
         return OTHERS_LEFT_OUT if is_guidance and not self._takes_guidance else ""
 
     def _focus(self, question: ContextQuestion, pinned: Sequence[Candidate]) -> list[Candidate]:
-        """What is at hand: what was pinned in the tasks on the path, learnt in the current one, and said last."""
+        """Return the focus: records pinned in tasks on the path, learnt in the current task, and the last messages."""
         path = {task.id for task in question.stack.path}
         chosen = [
             candidate
@@ -289,7 +289,7 @@ class Gathering:
         return chosen + [Candidate(record=record, source=source, relevance=1.0) for source, record in at_hand]
 
     def _learnt(self, question: ContextQuestion) -> Sequence[Record]:
-        """The newest of what was learnt in the current task, whatever is asked."""
+        """Return the newest records learnt in the current task, whatever the query."""
         kinds, current = _among(question.where, LEARNT_IN_TASKS), question.stack.current
         if current is None or not kinds:
             return []
@@ -297,7 +297,7 @@ class Gathering:
         return [record for record in records if not _refused(record, question.strategy)]
 
     def _exchange(self, question: ContextQuestion) -> Sequence[Record]:
-        """The last words of this session; of one that has none yet, those of the current task, however long ago."""
+        """Return the last messages of this session; without recent ones, those of the current task, of any age."""
         kinds = _among(question.where, SPOKEN)
         if not kinds:
             return []
@@ -318,7 +318,7 @@ class Gathering:
         return self._chosen(replace(where, pinned=True, isolated_tasks=frozenset()), "pinned", LOOKED_AT)
 
     def _chosen(self, where: RecordFilter, source: str, limit: int) -> list[Candidate]:
-        """What somebody put there by hand, which is relevant whatever is asked."""
+        """Return records chosen by hand, which are relevant to any query."""
         records = self._records.list(where, "occurred", limit)
         return [Candidate(record=record, source=source, relevance=1.0) for record in records]
 
@@ -326,12 +326,12 @@ class Gathering:
 def _at_the_door(
     hits: Sequence[Fused], kinds: Mapping[str, Kind], strategy: Strategy, information: float
 ) -> tuple[list[Fused], list[Omission]]:
-    """Those that are relevant enough, or the best of a kind the strategy always wants; within its limits."""
+    """Keep the relevant hits, and the best of each kind the strategy always wants; within its limits."""
     kept: list[Fused] = []
     omitted: list[Omission] = []
     taken: dict[Kind | None, int] = {}
     for hit in hits:
-        kind = kinds.get(hit.id)  # Of a successor that nothing else found it is not known.
+        kind = kinds.get(hit.id)  # Unknown for a successor that no source found.
         so_far = taken.get(kind, 0)
         most, least = (strategy.limits.get(kind, len(hits)), strategy.least.get(kind, 0)) if kind else (len(hits), 0)
         if so_far >= least and not is_above_floor(hit, information):
@@ -359,13 +359,13 @@ def _candidate(
 
 
 def _orders(strategy: Strategy) -> Sequence[ListOrder]:
-    """Opening a record changes what comes of it only where a strategy goes by that."""
+    """Return the formula's orders; by last access too where the strategy weighs access."""
     orders = _ORDERS[strategy.formula]
     return (*orders, "accessed") if "access" in strategy.weights else orders
 
 
 def _refused(record: Record, strategy: Strategy) -> str:
-    """Why a candidate is out of the question; empty where it is not."""
+    """Return the reason why a candidate is refused; empty where it is not."""
     if record.status == "superseded":
         return f"superseded by {record.superseded_by or 'another'}"
     if record.outcome == "failure" and not strategy.failures:
@@ -374,5 +374,5 @@ def _refused(record: Record, strategy: Strategy) -> str:
 
 
 def _among(where: RecordFilter, kinds: Iterable[Kind]) -> frozenset[Kind]:
-    """Those of the kinds that the filter lets through."""
+    """Return the kinds that the filter admits."""
     return frozenset(kinds) & where.kinds if where.kinds else frozenset(kinds)

@@ -1,4 +1,4 @@
-"""Which strategy a context is put together by, and what is asked where the caller asks nothing."""
+"""Chooses the strategy of a context, and its query where the caller gives none."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,14 +9,14 @@ from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.text.intent import pick_strategy
 
 USUAL_BUDGET = 8_000
-"""The budget that a strategy's limits are meant for, in tokens."""
+"""The budget, in tokens, that a strategy's limits are meant for."""
 PLAIN = frozenset({"question", "conversation"})
-"""Ways of working whose questions `auto` leaves out: who asks something wants the answer, not advice."""
+"""Strategies without guiding questions under `auto`: their caller wants the answer, not advice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenStrategy:
-    """The strategy to work by, what is asked, and what the answer says of how the strategy came about."""
+    """The chosen strategy, its query, and the reason to report."""
 
     strategy: Strategy
     asked: str
@@ -24,7 +24,7 @@ class ChosenStrategy:
 
     @property
     def name(self) -> str:
-        """The strategy's name; of `auto` that of the one it picked."""
+        """The strategy's name; for `auto` that of the one it picked."""
         return str(self.told.get("picked", self.strategy.name))
 
 
@@ -38,10 +38,10 @@ class Choosing:
     def __call__(
         self, name: str | None, query: str, overrides: Mapping[str, Json], stack: Stack, budget: int
     ) -> ChosenStrategy:
-        """The named strategy with the call's own fields, by default `auto` where something is asked, else `balanced`.
+        """Return the named strategy with the call's own fields; by default `auto` with a query, else `balanced`.
 
-        A strategy that goes by one thing alone, and is asked nothing, orders everything. A larger budget than the usual
-        widens its limits.
+        A strategy with a single criterion and no query orders everything. A budget above the usual one widens its
+        limits.
 
         Raises:
             InvalidRequest: an unknown strategy, or a field that cannot be.
@@ -61,9 +61,9 @@ class Choosing:
 
 
 def _asked(query: str, stack: Stack) -> tuple[str, str, str]:
-    """What is asked, the strategy that `auto` picks for it, and why.
+    """Return the query, the strategy that `auto` picks for it, and why.
 
-    Without a query, or with one that names no subject ("what next?"), it is the goals that the caller works towards.
+    Without a query, or with one that names no subject ("what next?"), the query is the goals of the caller's tasks.
     """
     picked, why = pick_strategy(query)
     if not stack.path or (query and picked != "recent"):
@@ -73,7 +73,7 @@ def _asked(query: str, stack: Stack) -> tuple[str, str, str]:
 
 
 def _within(strategy: Strategy, budget: int) -> Strategy:
-    """The strategy with its limits as wide as a larger budget than the usual allows."""
+    """Widen the strategy's limits in proportion to a budget above the usual one."""
     if budget <= USUAL_BUDGET:
         return strategy
     return replace(strategy, limits={kind: most * budget // USUAL_BUDGET for kind, most in strategy.limits.items()})

@@ -1,4 +1,4 @@
-"""From items to the block: chooses by estimates, renders, counts the whole text, and gives way until it holds."""
+"""Fits items to the budget: chooses by estimates, renders, counts the whole text, and drops items until it fits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,20 +14,20 @@ from mcp_memory.errors import BudgetTooSmall
 
 Order = Literal["best_first", "reverse", "edges"]
 FLAT_SECTION = "Relevant Content"
-"""Where a strategy keeps one order across kinds."""
+"""The section of strategies that keep one order across kinds."""
 PARTS_OF_LEARNT = SECTION_SHARES | {LEARNT}
 EXPLAINED = 5
 NOTE_TOKENS = 80
 SPARE_SHARE = 0.015
-"""Estimates err on the safe side; where they leave more than that share unused, it is tried once for that more."""
+"""Estimates err on the safe side; where they leave more than this share unused, one more try aims higher."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockDraft:
-    """Everything that competes for a block, best first within each share, and how it is to be put together.
+    """All items that compete for a block, best first within each share, and the layout.
 
-    `crowded_out` are candidates behind more items than could ever fit; `is_cut` says that others were left out before.
-    `digest` tells requests apart in the block's id; `link` stands in the fence, naming the block this one goes on from.
+    `crowded_out` are candidates behind more items than could ever fit; `is_cut` marks earlier omissions. `digest` tells
+    requests apart in the block's id; `link` is in the fence and names the block that this one continues.
     """
 
     items: Sequence[Item]
@@ -47,7 +47,7 @@ class BlockDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """The text, its account, and what was placed, best first, for whoever goes on from it."""
+    """The text, its report, and the placed items, best first, for follow-ups."""
 
     text: str
     report: ContextReport
@@ -55,14 +55,14 @@ class Block:
 
 
 def compose(draft: BlockDraft, measure: Measure) -> Block:
-    """The block whose tokens never exceed the budget.
+    """Return a block whose tokens never exceed the budget.
 
     Raises:
         BudgetTooSmall: not even the fence and the required lines fit; the message names the least that works.
     """
     _require_least(draft, measure)
     tried = _tried(draft, measure, draft.budget)
-    # A flexible part is not there to be used up, whatever the budget leaves.
+    # A flexible part need not be used up, whatever the budget leaves.
     is_flexible, spare = draft.flexible is not None, draft.budget - tried.most
     if tried.left_out and not is_flexible and spare >= draft.budget * SPARE_SHARE:
         again = _tried(draft, measure, draft.budget * draft.budget // tried.most)
@@ -76,14 +76,14 @@ def compose(draft: BlockDraft, measure: Measure) -> Block:
 
 
 def unchanged(context_id: str, measure: Measure) -> tuple[str, int]:
-    """What stands for a block that the client still shows, and its tokens."""
+    """Return the replacement of a block that the client still shows, and its tokens."""
     text = f'<memory-context id="{context_id}">\nunchanged\n</memory-context>'
     return text, measure.count(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tried:
-    """One block that holds; it costs `most` at the most."""
+    """One block that fits; it costs `most` tokens at most."""
 
     text: str
     id: str
@@ -94,7 +94,7 @@ class _Tried:
 
 
 def _tried(draft: BlockDraft, measure: Measure, aimed: int) -> _Tried:
-    """Place by estimates for so many tokens, render, count the whole text, and give way until it holds."""
+    """Place by estimates for that many tokens, render, count the whole text, and drop items until it fits."""
     explain = draft.explain
     placed, left_out = _place(draft, measure, aimed, explain=explain)
     while True:
@@ -108,7 +108,7 @@ def _tried(draft: BlockDraft, measure: Measure, aimed: int) -> _Tried:
                 left_out=left_out,
             )  # fmt: skip
         if explain and all(each.item.required for each in placed):
-            explain = False  # Not even the note alone fits: what it kept out may have its room.
+            explain = False  # Not even the note alone fits: give its room to the items.
             placed, left_out = _place(draft, measure, aimed, explain=False)
             continue
         placed, dropped = _give_way(placed, most - draft.budget)
@@ -143,18 +143,18 @@ def _require_least(draft: BlockDraft, measure: Measure) -> None:
 
 
 def _most(rendered: tuple[str, str], measure: Measure) -> int:
-    """The tokens of a block, whatever its id turns out to be."""
+    """Return a block's tokens for any id."""
     text, context_id = rendered
     return measure.scaled(measure.count_raw(text) + _margin(context_id, measure))
 
 
 def _margin(context_id: str, measure: Measure) -> int:
-    """What another id could cost more: one token per character at most, so that no digest tips the balance."""
+    """Return the most that another id could cost: one token per character, so that no digest exceeds the budget."""
     return len(context_id) - measure.count_raw(context_id)
 
 
 def _lines(placed: Sequence[Placed], note: str) -> list[Line]:
-    """In reading order within each section: by position where items have one, else as arranged."""
+    """Return lines in reading order within each section: by position where items have one, else as arranged."""
     lines = [
         Line(
             section=each.item.section,
@@ -169,7 +169,7 @@ def _lines(placed: Sequence[Placed], note: str) -> list[Line]:
 
 
 def _note(omitted: Sequence[Omission]) -> str:
-    """How many candidates were left out for which reason, and the first few by id."""
+    """Count the omitted candidates by reason, with the first few ids."""
     if not omitted:
         return "- Nothing was left out."
     reasons: dict[str, list[str]] = {}
@@ -180,12 +180,12 @@ def _note(omitted: Sequence[Omission]) -> str:
 
 
 def _in_general(reason: str) -> str:
-    """The reason without the record it names."""
+    """Return the reason without the record it names."""
     return next((general for general in ("superseded", "says the same") if reason.startswith(general)), reason)
 
 
 def _give_way(placed: Sequence[Placed], excess: int) -> tuple[list[Placed], list[Item]]:
-    """Drop the least wanted items until their estimates cover the excess; once all are gone, shorten the required."""
+    """Drop the lowest-ranked items until their estimates cover the excess; then shorten the required ones."""
     dropped: dict[str, Item] = {}
     for each in _least_wanted(placed):
         if excess > 0 and not each.item.required:
@@ -198,7 +198,7 @@ def _give_way(placed: Sequence[Placed], excess: int) -> tuple[list[Placed], list
 
 
 def _least_wanted(placed: Sequence[Placed]) -> Sequence[Placed]:
-    """From the last on; where what was learnt has its part of the budget, the log goes before it."""
+    """Return items from the last to the first; where lasting records have a share, the log goes first."""
     has_part = any(each.item.share in PARTS_OF_LEARNT for each in placed)
     from_last = placed[::-1]
     return sorted(from_last, key=lambda each: not (has_part and _is_log(each.item)))

@@ -1,4 +1,4 @@
-"""What is kept of built contexts: for a repeated request, for one that goes on from what the client still shows."""
+"""Follow-ups: keeps built contexts for repeated requests, and for those that continue what the client still shows."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, Block
 
 CACHED_SECONDS = 30.0
 CACHED, SHOWN = 32, 256
-"""Blocks kept whole for repeated requests, and blocks known well enough to go on from; per process."""
+"""Blocks kept whole for repeated requests, and blocks known well enough to continue from; per process."""
 SIMILAR_QUERY = 0.5
-"""Below this cosine a query is another question, and its answer another block."""
+"""Cosine below which a query is a new question, which gets a new block."""
 OF_OURS = frozenset({"task", "text", "strategy", "entity", "relation", "note"})
-"""Kinds of items that are no records."""
+"""Kinds of items that are not records."""
 MOVING = frozenset({"task", "text", "strategy", "note"})
-"""Those of them whose change makes nothing false: the new line is simply new."""
+"""Kinds of such items whose change makes nothing false: the new line is simply new."""
 PRESSURE = "token pressure"
 CAREFUL = "decision"
-"""Before a decision the whole is looked at anew."""
+"""The strategy for which every follow-up rebuilds the whole block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """A whole block with what it was made of: its draft, question and filter, and the strategy it was made by."""
+    """A whole block and its origins: its draft, question, filter and strategy."""
 
     draft: BlockDraft
     block: Block
@@ -50,7 +50,7 @@ class Built:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ShownContext:
-    """What a client sees under a context's id: the block, and all items, those of blocks that it goes on from too."""
+    """A client's view under a context's id: the block, and all items, also of the blocks that it continues."""
 
     built: Built
     block: Block
@@ -69,12 +69,12 @@ class FollowingUp:
         self._lock = threading.Lock()
 
     def keeps(self, key: Hashable) -> bool:
-        """True where something is kept under this key, of whichever revision."""
+        """Return True where a block is kept under this key, of any revision."""
         with self._lock:
             return key in self._cached
 
     def built(self, key: Hashable, revision: int) -> Built | None:
-        """What was kept under this key at this revision half a minute ago or less."""
+        """Return the block kept under this key at this revision within the last half minute."""
         with self._lock:
             at, kept_at, built = self._cached.get(key, (0.0, 0, None))
             is_fresh = kept_at == revision and 0 <= self._clock() - at <= CACHED_SECONDS
@@ -95,9 +95,9 @@ class FollowingUp:
     def follow(
         self, previous: str | None, built: Built, caller: Caller, measure: Measure
     ) -> tuple[Block, Mapping[str, Json]]:
-        """The block to answer with, and what to say of how it follows from the one that the client still shows.
+        """Return the block to answer with, and how it follows from the one that the client still shows.
 
-        That one stands as it is (`unchanged`), is gone on from with what is new (`added`), or gives way to the whole
+        The shown block stays (`unchanged`), is extended with what is new (`added`), or is replaced by the whole
         (`rebuilt`), with the reason.
         """
         if previous is None:
@@ -122,9 +122,9 @@ class FollowingUp:
         return added, {"follow_up": "added", "previous": previous}
 
     def with_first(self, context_id: str, item: Item, caller: Caller, measure: Measure) -> Block | None:
-        """A block made earlier with this item before all others, the least wanted dropped until it fits.
+        """Return an earlier block with this item first, the lowest-ranked dropped until it fits.
 
-        None where the context is not known here, or has been gone on from.
+        Returns None where the context is unknown here, or was continued.
         """
         shown = self._known(caller, context_id)
         if shown is None or shown.built.block is not shown.block:
@@ -149,7 +149,7 @@ class FollowingUp:
         return self._whole(replace(shown.built, draft=draft, block=block), block, caller)
 
     def _outdated(self, earlier: _ShownContext, built: Built, caller: Caller, measure: Measure) -> str:
-        """Why what is shown cannot be gone on from; empty where it can."""
+        """Return the reason why the shown block cannot be continued; empty where it can."""
         before = earlier.built
         if built.strategy != before.strategy:
             return "another strategy"
@@ -164,7 +164,7 @@ class FollowingUp:
         return "what was shown has changed" if self._has_changed(earlier, built, caller, measure) else ""
 
     def _has_changed(self, earlier: _ShownContext, built: Built, caller: Caller, measure: Measure) -> bool:
-        """Whether something that the client shows is not so any more. Tasks move on: their new lines are added."""
+        """Return True where any shown item is no longer so. Tasks move on: their new lines are added."""
         now = {item.id: item for item in built.draft.items}
         gone: list[Item] = []
         for item in earlier.items.values():
@@ -175,9 +175,9 @@ class FollowingUp:
         return bool(self._false(gone, built.where, caller, measure))
 
     def _false(self, items: Iterable[Item], where: RecordFilter, caller: Caller, measure: Measure) -> frozenset[str]:
-        """Ids of those that say what does not hold any more, or may not be read any more.
+        """Return ids of items that are no longer valid, or no longer visible.
 
-        What is known of things is gathered anew each time, so that what is not there now does not hold.
+        Entity facts are gathered again each time, so that a missing one is no longer valid.
         """
         held = [item for item in items if item.kind not in ("text", "strategy", "note")]
         records = {item.id: item for item in held if item.kind not in OF_OURS}
@@ -190,13 +190,13 @@ class FollowingUp:
         self, built: Built, previous: str, reason: str, caller: Caller, measure: Measure
     ) -> tuple[Block, Mapping[str, Json]]:
         block = built.block
-        with suppress(BudgetTooSmall):  # With no room to say what it replaces, it is the plain block.
+        with suppress(BudgetTooSmall):  # Without room for the link, it is the plain block.
             link, is_cut = f' replaces="{previous}"', block.report.truncated
             block = compose(replace(built.draft, link=link, is_cut=is_cut), measure)
         return self._whole(built, block, caller), {"follow_up": "rebuilt", "reason": reason}
 
     def _whole(self, built: Built, block: Block, caller: Caller) -> Block:
-        """The block, noted as all that the client shows."""
+        """Note the block as all that the client shows, and return it."""
         items = {each.item.id: each.item for each in block.placed}
         shown = _ShownContext(
             built=replace(built, block=block), block=block, items=items, tokens=block.report.token_count
@@ -218,7 +218,7 @@ class FollowingUp:
 
 
 def _unchanged(block: Block, measure: Measure) -> tuple[Block, Mapping[str, Json]]:
-    """The client still shows it: say so instead of repeating it, where that is shorter."""
+    """Say that the client still shows the block instead of repeating it, where that is shorter."""
     text, tokens = unchanged(block.report.id, measure)
     if tokens > block.report.token_count:
         return block, {"follow_up": "unchanged"}
@@ -227,7 +227,7 @@ def _unchanged(block: Block, measure: Measure) -> tuple[Block, Mapping[str, Json
 
 
 def _still(record: Record, item: Item, where: RecordFilter, caller: Caller, measure: Measure) -> bool:
-    """Whether the record may be shown, and would be shown in the same words."""
+    """Return True where the record may be shown, and in the same words."""
     if not record.holds or record.branch_id in where.hidden_branches:
         return False
     each = Scored(candidate=Candidate(record=record, source=item.source), score=0.0, parts={})
@@ -241,7 +241,7 @@ def _texts(item: Item) -> tuple[str, ...]:
 
 
 def _new(earlier: _ShownContext, built: Built) -> list[Placed]:
-    """What the client does not show yet; a task's line is new when the task has moved on."""
+    """Return the items that the client does not show yet; a task's line is new when the task has moved on."""
     return [
         each
         for each in built.block.placed
@@ -253,7 +253,7 @@ def _new(earlier: _ShownContext, built: Built) -> list[Placed]:
 def _added(
     earlier: _ShownContext, built: Built, new: Sequence[Placed], previous: str, measure: Measure
 ) -> Block | None:
-    """A block of what is new; None where it does not fit beside what is shown."""
+    """Return a block of the new items; None where it does not fit beside the shown ones."""
     fresh = {each.item.id for each in new}
     known = [each.item.id for each in built.block.placed if each.item.id not in fresh]
     items = [replace(each.item, forms=(each.form,), required=False, share="rest") for each in new]
@@ -277,7 +277,7 @@ def _added(
 
 
 def _similarity(one: Built, other: Built) -> float:
-    """The cosine of two questions; of one that was not embedded only the same words are alike."""
+    """Return the cosine of two questions; without an embedding only equal texts are alike."""
     if one.vector is None or other.vector is None:
         return float(one.asked == other.asked)
     return float(one.vector @ other.vector)

@@ -1,4 +1,4 @@
-"""Reminding: what a prompt calls for and was not given before, in a few lines; nothing where nothing is near enough."""
+"""Reminders: lists records relevant to a prompt and not shown before, in a few lines; nothing where none is."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from mcp_memory.services.memory.visibility import stack_of, visible_to
 from mcp_memory.services.retrieval.search import Querying, Read
 
 REMINDED_OF: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "episode", "summary"})
-"""What was said stays in the log, where recall finds it: a few lines have no room for it."""
+"""Kinds of records in reminders. Messages stay in the log for recall: a few lines have no room for them."""
 LOOKED_AT = 12
-"""More than a few lines hold, and as many as are still worth reading unasked."""
+"""Records looked at: more than a few lines hold, and still worth reading unrequested."""
 READ_CHARACTERS = 1_200
-"""A prompt with a pasted file says what it wants at its beginning or at its end."""
+"""Characters read of a prompt: one with a pasted file states its request at the beginning or at the end."""
 SURE_SCORE = 0.7
 FAIR_SCORE, FAIR_COSINE = 0.5, 0.4
-"""Nobody asked: better than what chance finds once in a store, and about the same by the built-in embedder; or sure.
+"""Thresholds for an unrequested reminder: both fair ones (cosine by the built-in embedder), or the sure score alone.
 
-Over 255 sentences of this project's decisions the answers to questions had scores from 0.6 on and cosines from 0.46 on,
-what comes nearest to "explain what this function does" or "please commit this" 0.64 and 0.35 at the most.
+Over 255 sentences of this project's decisions, answers to questions had scores from 0.6 and cosines from 0.46; the
+nearest to "explain what this function does" or "please commit this" had 0.64 and 0.35 at most.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reminder:
-    """A fenced block like a context's, and the records in it; empty where there is nothing to be reminded of."""
+    """A fenced block like a context's, and the records in it; empty without a reminder."""
 
     text: str = ""
     ids: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Reminder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ShownRecord:
-    """A record of the block, in one of its forms; `agent` is another that stored it."""
+    """A record of the block, in one of its forms; `agent` names another agent that stored it."""
 
     hit: Fused
     record: Record
@@ -57,7 +57,7 @@ class _ShownRecord:
 
 
 class Reminding:
-    """Thread-safe. Gives less than `assemble_context`: neither tasks nor what always applies, and nothing by chance."""
+    """Thread-safe. Gives less than `assemble_context`: no tasks, no always-included records, and no chance finds."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Reminding:
         *,
         takes_guidance: bool,
     ) -> None:
-        """Constraints that other agents stored enter where `takes_guidance`."""
+        """Take constraints of other agents where `takes_guidance`."""
         self._takes_guidance = takes_guidance
         self._records = records
         self._snapshots = snapshots
@@ -80,9 +80,9 @@ class Reminding:
     def __call__(
         self, prompt: str, known: Collection[str], max_tokens: int, caller: Caller, factor: ModelFactor = EXACT
     ) -> Reminder:
-        """What was learnt that the prompt calls for, without the known ids, in at most so many of the client's tokens.
+        """Return relevant records for the prompt, minus known ids, in at most `max_tokens` of the client's tokens.
 
-        Raises StoreUnavailable where nothing could be searched.
+        Raises StoreUnavailable where every search fails.
         """
         asked = _ends(prompt)
         if pick_strategy(asked)[0] == "recent":  # It names no subject: "go on".
@@ -111,7 +111,7 @@ class Reminding:
         return Reminder(text=text, ids=tuple(each.record.id for each in shown))
 
     def _found(self, read: Read, known: Collection[str], caller: Caller) -> list[tuple[Fused, Record]]:
-        """What is above the floor and holds, best first, each thing once."""
+        """Return the valid records above the floor, best first, without repeats."""
         ranking = self._querying.rank(read, self._filter(known, caller))
         near = [hit for hit in ranking.hits if hit.id not in known and _is_called_for(hit)]
         records = self._records.get([hit.id for hit in near[:LOOKED_AT]], caller.scopes)
@@ -132,7 +132,7 @@ class Reminding:
     def _fitted(
         self, found: Sequence[tuple[Fused, Record]], asked: str, max_tokens: int, caller: Caller, factor: ModelFactor
     ) -> list[_ShownRecord]:
-        """The best that fit, each at the detail that does, with all that stands around them counted."""
+        """Return the best that fit, each at the detail that fits, with the frame counted."""
         shown: list[_ShownRecord] = []
         for hit, record in found:
             for form in _forms(hit, record, author(record.agent, caller)):
@@ -156,7 +156,7 @@ def _is_called_for(hit: Fused) -> bool:
 
 
 def _ends(prompt: str) -> str:
-    """The prompt, or the beginning and the end of a long one."""
+    """Return the prompt, or the beginning and the end of a long one."""
     prompt = prompt.strip()
     if len(prompt) <= READ_CHARACTERS:
         return prompt

@@ -1,4 +1,4 @@
-"""Recall: find records by word and by meaning, or open them by id, within a token budget."""
+"""Recall: searches records by word and meaning, or opens them by id, within a token budget."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,14 +22,14 @@ from mcp_memory.services.retrieval.results import cut, fit, shown_record, shown_
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying, Read
 
 UNRELATED_COSINE = 0.1
-"""Below it, and without a word in common, a record has nothing to do with the query (unrelated texts: 0 to 0.1)."""
+"""Below it, and without a shared word, a record is unrelated to the query (unrelated texts: 0 to 0.1)."""
 ENVELOPE_TOKENS = 30
-"""Room for the names around the results."""
+"""Tokens reserved for the names around the results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRequest:
-    """A query, or ids to open: of records and tasks, of one assembled context, or of one summary of a session's log.
+    """A query, or ids to open: records and tasks, one assembled context, or one summary of a session's log.
 
     `since` and `until` are times or phrases.
     """
@@ -53,9 +53,9 @@ class RecallRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallAnswer:
-    """Results as JSON objects ready to be shown, best first, within the request's token budget.
+    """Results as JSON objects for display, best first, within the request's token budget.
 
-    `truncated` is True where more matched than is shown; `degraded` names what could not be searched and why;
+    `truncated` is True where more matched than is shown. `degraded` names each search that failed and why.
     `next_offset` continues a long text or list.
     """
 
@@ -90,7 +90,7 @@ class Recall:
     def __call__(self, request: RecallRequest, caller: Caller, factor: ModelFactor = EXACT) -> RecallAnswer:
         """Search by query, or open by ids; without either, list the newest that pass the filters.
 
-        `max_tokens` is in the client's tokens; `factor` says how they relate to those counted.
+        `max_tokens` is in the client's tokens; times `factor`, counted tokens are the client's.
 
         Raises:
             InvalidRequest: both a query and ids are given, or a time cannot be read.
@@ -163,18 +163,18 @@ class Recall:
         return {i: shown_record(r, request.detail, caller) for i, r in records.items() if r.branch_id not in hidden}
 
     def _tasks_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
-        """Tasks, which a context names beside records, with all of their results."""
+        """Return the tasks among the ids with their full results; contexts name tasks beside records."""
         wanted = {each for each in request.ids if each.startswith(TASK)}
         tasks = self._records.tasks(caller.namespace) if wanted else ()
         return {task.id: shown_task(task, caller) for task in tasks if task.id in wanted}
 
     def _stand_ins(self, request: RecallRequest, caller: Caller) -> Mapping[str, Entry]:
-        """What stands in logs, also in those of other agents, for what the caller sees all of."""
+        """Return the log replacements among the ids, of any agent, whose originals the caller sees completely."""
         entries = self._logs.entries([each for each in request.ids if each.startswith(REPLACEMENT)], caller)
         return readable(entries, self._records, caller)
 
     def _page(self, shown: Mapping[str, Json], request: RecallRequest, budget: int) -> RecallAnswer:
-        """One full text, from `offset` characters on, as much as the budget holds."""
+        """Return one full text from `offset` characters on, as far as the budget allows."""
         rest = str(shown["text"])[request.offset :]
         page, length = cut(shown, rest, budget, self._counter)
         more = length < len(rest)
@@ -183,7 +183,7 @@ class Recall:
         )
 
     def _context_page(self, report: ContextReport, request: RecallRequest, budget: int) -> RecallAnswer:
-        """What became of every candidate of an assembled context."""
+        """Return the outcome of every candidate of an assembled context."""
         fates: list[Mapping[str, Json]] = [
             {"id": c.id, "kind": c.kind, "detail": c.detail, "score": round(c.score, 4), "tokens": c.tokens}
             | ({"agent": c.agent} if c.agent else {})
@@ -196,7 +196,7 @@ class Recall:
         return RecallAnswer(results=results, truncated=more, next_offset=end if more and results else None)
 
     def _covered_page(self, entry: Entry, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
-        """The originals that something in a session's log stands for, in their order."""
+        """Return the originals that a log replacement covers, in order."""
         end = request.offset + request.limit
         wanted = replace(request, ids=entry.covers[request.offset : end])
         records = self._records_by_id(wanted, caller)
@@ -222,12 +222,12 @@ class Recall:
 
 
 def is_account(request: RecallRequest) -> bool:
-    """True where the account of an assembled context is asked for, which opens none of its records."""
+    """Return True for a request for one context's report, which opens none of its records."""
     return len(request.ids) == 1 and request.ids[0].startswith(CONTEXT)
 
 
 def is_relevant(hit: Fused) -> bool:
-    """True above the floor: it, or what it replaced, shares a word or the time asked about, or is remotely near."""
+    """Return True above the floor: the record or its predecessor shares a word, entity or time, or is remotely near."""
     is_near = hit.raw.get("vector", 1.0) >= UNRELATED_COSINE
     return is_near or any(name in hit.raw for name in ("keyword", "time", "graph"))
 

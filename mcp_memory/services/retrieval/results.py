@@ -1,4 +1,4 @@
-"""Records as results show them, and as many results as a token budget holds."""
+"""Records in the form of results, as many as a token budget allows."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,16 +12,16 @@ from mcp_memory.domain.text.times import iso
 from mcp_memory.ports.text import TokenCounter
 
 _ESSENTIAL = ("id", "kind", "text", "occurred_at", "status", "superseded_by", "agent", "score", "omitted")
-"""What a result keeps where the whole of it is larger than the budget."""
+"""Fields of a result that remain where the whole is larger than the budget."""
 
 TELLING: frozenset[Status] = frozenset(
     {"superseded", "inactive", "retired", "core", "ineffective", "escalated", "archived", "summarized"}
 )
-"""Statuses that change what to make of a record; the others are the usual course of its life."""
+"""Statuses that change a record's meaning for the reader; the others are the normal course of its life."""
 
 
 def shown_record(record: Record, detail: Detail, caller: Caller) -> dict[str, Json]:
-    """A record as results show it to the caller: what says nothing is left out; `agent` names another author."""
+    """Show a record to the caller. Empty fields are left out; `agent` names another author."""
     texts: Mapping[Detail, str] = {"micro": record.micro, "summary": record.summary, "full": record.text}
     shown: dict[str, Json] = {"id": record.id, "kind": record.kind, "text": texts[detail]}
     shown["occurred_at"] = iso(record.occurred_at)
@@ -41,9 +41,9 @@ def shown_record(record: Record, detail: Detail, caller: Caller) -> dict[str, Js
 
 
 def shown_task(task: Task, caller: Caller) -> dict[str, Json]:
-    """A task as results show it, its goal and what that came to; a dead end says that it is one.
+    """Show a task, its goal and its result; a dead end is marked as one.
 
-    `agent` names who works on it in the caller's place.
+    `agent` names another agent that works on it.
     """
     outcome = f"dead end ({task.status}): {task.result}" if task.status in DEAD_ENDS else task.result
     shown: dict[str, Json] = {
@@ -63,9 +63,10 @@ def shown_task(task: Task, caller: Caller) -> dict[str, Json]:
 
 
 def shown_stand_in(entry: Entry, log: SessionLog | None = None) -> dict[str, Json]:
-    """What stands in a session's log for some of it, and how much that was, which opens by its id.
+    """Show a replacement in a session's log, and how much it replaced; its id opens the originals.
 
-    With the log, `covers` says what to take out for it: numbers of messages, calls and results as they were told.
+    With the log, `covers` names the entries to remove for it: numbers of messages, calls and results in the client's
+    order.
     """
     shown: dict[str, Json] = {
         "id": entry.id,
@@ -87,12 +88,12 @@ def shown_stand_in(entry: Entry, log: SessionLog | None = None) -> dict[str, Jso
 
 
 def tokens_of(value: object, counter: TokenCounter) -> int:
-    """The tokens of a value as it is sent: JSON without spaces."""
+    """Count the tokens of a value as it is sent: JSON without spaces."""
     return counter.count(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def fit(results: Iterable[Mapping[str, Json]], budget: int, counter: TokenCounter) -> tuple[Mapping[str, Json], ...]:
-    """As many results, in order, as the budget holds; a first one that is too long is cut, never left out."""
+    """Return as many results, in order, as the budget allows; a first one that is too long is cut, never left out."""
     kept: list[Mapping[str, Json]] = []
     for result in results:
         tokens = tokens_of(result, counter) + 1
@@ -106,10 +107,9 @@ def fit(results: Iterable[Mapping[str, Json]], budget: int, counter: TokenCounte
 
 
 def cut(result: Mapping[str, Json], text: str, budget: int, counter: TokenCounter) -> tuple[Mapping[str, Json], int]:
-    """The result with as much of the text as the budget holds, and how many characters of it that are.
+    """Return the result with as much of the text as the budget allows, and the number of its characters.
 
-    Where less than half of the budget is left for the text, the result is reduced to what is essential; at worst it is
-    the id alone.
+    Where less than half of the budget is left for the text, only essential fields remain; at worst the id alone.
     """
     bare = {name: value for name, value in result.items() if name != "text"}
     if tokens_of(bare, counter) > budget // 2:
@@ -118,7 +118,7 @@ def cut(result: Mapping[str, Json], text: str, budget: int, counter: TokenCounte
         bare = {"id": result["id"]}
     room = budget - tokens_of({**bare, "text": ""}, counter)
     shown = counter.truncate(text, max(room, 0))
-    # Escapes make the JSON longer than the text; give way until it fits as it is sent.
+    # Escapes make the JSON longer than the text; shorten until it fits as it is sent.
     while shown and tokens_of({**bare, "text": shown}, counter) > budget:
         shown = shown[: int(len(shown) * 0.9)]
     return {**bare, "text": shown}, len(shown)

@@ -1,4 +1,7 @@
-"""From a query's text to a fused ranking: signals, sources side by side, fusion. Recall and assembly begin here."""
+"""Search: turns a query's text into a fused ranking, by signals, parallel sources and fusion.
+
+Recall and assembly use it.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Source, Vector
 from mcp_memory.ports.text import Clock, DateReader, Embedder
 
 CANDIDATES_PER_SOURCE = 60
-"""R@20 and evidence in 1,000 tokens are those of 100 and 400 (benchmarks/retrieval.py), at less work."""
+"""R@20 and evidence in 1,000 tokens equal those of 100 and 400 (benchmarks/retrieval.py), at less work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """A query's signals, and what could not be made out and why."""
+    """A query's signals, and those that could not be read and why."""
 
     query: Query
     degraded: tuple[str, ...]
@@ -33,10 +36,10 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What is known of a query's candidates before they are weighed.
+    """Evidence about a query's candidates before fusion.
 
-    `rankings` holds each source's scores of all candidates, `neighbours` the dialogue turns beside a candidate that are
-    candidates themselves; `found` says how many each source found, `degraded` which could not be asked and why.
+    `rankings` holds each source's scores of all candidates, `neighbours` the candidate dialogue turns beside a
+    candidate, `found` the count of each source's finds, `degraded` each source that failed and why.
     """
 
     rankings: Mapping[str, Mapping[str, float]]
@@ -51,9 +54,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """Candidates best first and their kinds, how many each source found, and which sources could not be asked.
+    """Candidates best first and their kinds, the count of each source's finds, and the sources that failed.
 
-    All of the query's words together would tell `information` nats.
+    All of the query's words together carry `information` nats.
     """
 
     hits: tuple[Fused, ...]
@@ -91,7 +94,7 @@ class Querying:
     def rank(
         self, read: Read, where: RecordFilter, limit: int = CANDIDATES_PER_SOURCE, also: Collection[str] = ()
     ) -> Ranking:
-        """All candidates of the query within the filter, superseded ones below what replaced them.
+        """Rank all candidates of the query within the filter, superseded ones below their successors.
 
         `also` names further candidates, which pass the filter.
         """
@@ -112,17 +115,17 @@ class Querying:
         )
 
     def read(self, text: str) -> Read:
-        """The query's signals: its words, the time it speaks of, and its embedding, which is what takes time."""
+        """Read the query's signals: its words, its time span, and its embedding, which takes time."""
         degraded: list[str] = []
         plain, _ = without_controls(text)
         return Read(query=self._signals(plain, degraded), degraded=tuple(degraded))
 
     def gather(self, text: str, where: RecordFilter, limit: int = CANDIDATES_PER_SOURCE) -> Evidence:
-        """What recall weighs for a query."""
+        """Collect the evidence that recall weighs for a query."""
         return self.weigh(self.read(text), where, limit)
 
     def weigh(self, read: Read, where: RecordFilter, limit: int, also: Collection[str] = ()) -> Evidence:
-        """Ask every source, and let each score what the others found."""
+        """Ask every source, and let each score the candidates of the others."""
         degraded, query = list(read.degraded), read.query
         if waiting := self._records.count_unembedded(where):
             degraded.append(_waiting(waiting))
@@ -154,7 +157,7 @@ class Querying:
         )
 
     def between(self, since: str | None, until: str | None) -> tuple[Instant | None, Instant | None]:
-        """Where the span of `since` begins and that of `until` ends.
+        """Return the start of the span of `since` and the end of that of `until`.
 
         Raises:
             InvalidRequest: one of them names no time, or nothing lies between them.
@@ -166,7 +169,7 @@ class Querying:
         return begin, end
 
     def instant(self, phrase: str, *, end: bool = False) -> Instant:
-        """An ISO time, a date or a phrase as an instant: where its span begins, or with `end` where it ends.
+        """Read an ISO time, a date or a phrase as an instant: the start of its span, or with `end` its end.
 
         Raises:
             InvalidRequest: the phrase names no time.
@@ -193,7 +196,7 @@ class Querying:
     def _ask_sources(
         self, query: Query, where: RecordFilter, limit: int, degraded: list[str]
     ) -> dict[str, Mapping[str, float]]:
-        """Every source at once; one that fails is named in `degraded` and the others answer."""
+        """Ask all sources at once; one that fails is named in `degraded` and the others answer."""
         asked: dict[str, Future[Mapping[str, float]]] = {
             # Each reads the revision of the request, and is done before the request ends.
             source.name: self._pool.submit(copy_context().run, source.search, query, where, limit)
@@ -220,7 +223,7 @@ class Querying:
         also: Collection[str],
         degraded: list[str],
     ) -> dict[str, Mapping[str, float]]:
-        """Each source scores what only another one found, so that sums compare like with like."""
+        """Have each source score the candidates that only others found, so that sums are comparable."""
         everyone = {record_id for scores in rankings.values() for record_id in scores}.union(also)
         complete: dict[str, Mapping[str, float]] = {}
         for source in self._sources:
@@ -235,7 +238,7 @@ class Querying:
         return complete
 
     def _background(self, query: Query, where: RecordFilter, rankings: Mapping[str, Mapping[str, float]]) -> Background:
-        """What is usual here. Of meaning nothing is known or needed where it could not be searched."""
+        """Return the usual scores here. Cosines are left out where the vector search failed."""
         rarity = self._keywords.rarity(query.terms, where.scopes)
         background = Background(records=rarity.records, information=rarity.information)
         if query.vector is None or not rankings.get("vector"):
@@ -244,7 +247,7 @@ class Querying:
         return replace(background, cosine_mean=usual.mean, cosine_mean_square=usual.mean_square)
 
     def _rank_successors(self, hits: list[Fused], evidence: Evidence, where: RecordFilter) -> list[Fused]:
-        """What was replaced below what replaced it; an earlier summary, which the later one holds, is left out."""
+        """Rank each replaced record below its successor; drop an earlier summary, which the later one contains."""
         if not evidence.superseded:
             return hits
         successors = self._records.successors(evidence.superseded)
@@ -258,14 +261,14 @@ class Querying:
         return [hit for hit in ranked if hit.id not in merged]
 
     def _allowed(self, record_ids: Collection[str], where: RecordFilter) -> frozenset[str]:
-        """Successors that pass the same filter as everything else."""
+        """Return the successors that pass the same filter as all candidates."""
         if not record_ids:
             return frozenset()
         return frozenset(filter(self._filters.passing(where).__contains__, record_ids))
 
 
 def _waiting(records: int) -> str:
-    """What search by meaning leaves out for now."""
+    """Say which records vector search leaves out for now."""
     are = "records are" if records > 1 else "record is"
     return (
         f"vector: {records} {are} not embedded yet, and found by words alone; all others are searched. A server embeds"
