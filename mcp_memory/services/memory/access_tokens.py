@@ -1,4 +1,4 @@
-"""Tokens: made, listed, revoked, and recognised by their secret. Knows no protocol that carries them."""
+"""Tokens: creates, lists, revokes and recognises them by their secret. Knows no protocol that carries them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from mcp_memory.ports.access import Token, TokenStore
 from mcp_memory.ports.text import Clock
 
 PREFIX = "mcpm_"
-"""Tells people, and scanners for leaked secrets, what it is."""
+"""Identifies a token to people, and to scanners for leaked secrets."""
 SECRET_BYTES = 32
 ID_DIGITS = 16
 LATEST_EXPIRY: Instant = 253_402_300_799.0
-"""The last second that can be shown."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+"""The last second of the year 9999, the last that can be shown."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # e.g. "\n" in a name
 
 
 class Tokens:
-    """Whom the memory lets in over HTTP. Thread-safe; what one process changes holds in all at once."""
+    """Manages the tokens that let clients in over HTTP. Thread-safe; a change by one process applies to all at once."""
 
     def __init__(self, store: TokenStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     def add(self, name: str, grant: Grant, expires_at: Instant | None = None) -> tuple[str, Token]:
-        """Make a token; its secret, which cannot be had again, and the rest. Without a person it is the agent's name.
+        """Make a token; return its secret, which is shown only here, and the token.
+
+        Without a person it is the agent's name.
 
         Raises:
             InvalidRequest: a name is empty, too long or holds what it may not, there is no namespace, or no such time.
@@ -52,34 +54,37 @@ class Tokens:
         return secret, token
 
     def recognise(self, secret: str) -> Token | None:
-        """The valid token with this secret. Takes equally long for every wrong one. Raises StoreUnavailable."""
+        """Return the valid token with this secret. Every wrong secret takes equally long. Raises StoreUnavailable."""
         digest = _digest(secret)
         token = self._store.get(digest[:ID_DIGITS])
         is_it = hmac.compare_digest(token.digest if token else "", digest)
         return token if token and is_it and token.is_valid(self._clock()) else None
 
     def all(self) -> Sequence[Token]:
-        """Every token that was made, revoked and expired ones too, oldest first. Raises StoreUnavailable."""
+        """Return every token ever made, revoked and expired ones too, oldest first. Raises StoreUnavailable."""
         return self._store.tokens()
 
     def revoke(self, name: str) -> None:
-        """Raises NotFound where there is no token of that name, Conflict where each that had it is revoked already."""
+        """Revoke a token.
+
+        Raises NotFound for an unknown name, Conflict where every token with that name is revoked already.
+        """
         if not self._store.revoke(name, self._clock()):
             if any(token.name == name for token in self.all()):
                 raise Conflict(f"Token {name!r} is revoked already; there is nothing left to do.")
             raise NotFound(f"There is no token {name!r}; `mcp-memory tokens list` shows those there are.")
 
     def are_asked_for(self) -> bool:
-        """True once there was a token: whoever revokes the last one does not mean to let everybody in."""
+        """Return True once any token was made: revoking the last one does not open the memory to everyone."""
         return self._store.has_any()
 
     def person_of(self, agent: str) -> str:
-        """The person an agent works for; "" is the owner of the memory. Raises StoreUnavailable."""
+        """Return the person an agent works for; "" is the owner of the memory. Raises StoreUnavailable."""
         return self._store.person_of(agent)
 
 
 def _digest(secret: str) -> str:
-    """Unsalted and fast: the secret is 256 random bits, which nobody guesses."""
+    """Hash a secret, unsalted and fast: 256 random bits cannot be guessed."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What this process handed to its agent: stored again, it is an echo, and confirms nothing."""
+"""Echo filter: remembers the texts that this process gave its agent, because storing one again confirms nothing."""
 
 import threading
 from collections import OrderedDict, deque
@@ -12,15 +12,15 @@ KEPT = 20_000
 """Texts remembered, the latest; each takes about 200 bytes."""
 
 UNREAD = 200
-"""Answers kept undigested between two stores: reading stays fast, and one that never stores keeps the latest."""
+"""Answers kept undigested between two writes: reads stay fast, and a process that never writes keeps the latest."""
 
 _Key = tuple[str, str, str]
 
 
 class GivenOut:
-    """A bounded memory of texts by their digest, forgotten with the process. Thread-safe.
+    """A bounded memory of texts by their digest, which ends with the process. Thread-safe.
 
-    It is the agent's, not the session's: what was read in one session and stored in another is an echo as well.
+    It belongs to the agent, not the session: a text read in one session and stored in another is an echo too.
     """
 
     def __init__(self) -> None:
@@ -29,12 +29,12 @@ class GivenOut:
         self._lock = threading.Lock()
 
     def note(self, caller: Caller, texts: Iterable[tuple[str, str]]) -> None:
-        """Remember (record id, text as it was shown), with or without its label. Digested when it is looked for."""
+        """Remember (record id, text as shown), with or without its label. The next `find` digests it."""
         with self._lock:
             self._unread.append((caller, tuple(texts)))
 
     def find(self, caller: Caller, text: str) -> str | None:
-        """The record that was shown with this text; None where none was."""
+        """Return the id of the record that was shown with this text; None without one."""
         with self._lock:
             while self._unread:
                 self._digest(*self._unread.popleft())

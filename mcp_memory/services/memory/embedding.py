@@ -1,4 +1,4 @@
-"""Embed many texts so that one which is refused does not cost the others their vectors. Knows no store."""
+"""Embeds many texts so that a refused one does not cost the others their vectors. Knows no store."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def embedded_each(embedder: Embedder, texts: Sequence[str]) -> list[Vectors | StoreUnavailable]:
-    """For each text its vectors, or why there are none.
+    """Return each text's vectors, or the error that prevented them.
 
-    Whoever is refused a batch asks for its halves: one bad text among n costs about 2 log2(n) requests more.
+    A refused batch is split in halves: one bad text among n costs about 2 log2(n) more requests.
     """
     try:
         return [*embedder.embed_many(texts)]

@@ -1,6 +1,6 @@
-"""Extracting: what a text states becomes records of its own before the text leaves view.
+"""Extraction: turns a text's statements into records of their own before the text leaves view.
 
-Knows neither why it leaves nor when: maintenance and compaction ask.
+It does not know why or when the text leaves: maintenance and compaction call it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.embedding import embedded_each
 
 _NOBODYS = frozenset({"system", "developer", "tool", "function"})
-"""Roles of messages that neither the user nor the assistant wrote: they brief or quote, and vouch for nothing."""
+"""Roles of messages by neither the user nor the assistant: they brief or quote, and are no evidence."""
 
 Said = tuple[str, str]
 """A scope, and the digest of a normalised text."""
@@ -34,9 +34,9 @@ Said = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementDraft:
-    """A statement of a source, made ready outside the transaction.
+    """A statement of a source, prepared outside the transaction.
 
-    `vectors` is None where the embedder was not or could not be asked; a reindex brings them.
+    `vectors` is None where the embedder was unused or unreachable; a reindex adds them.
     """
 
     source: Record
@@ -46,11 +46,11 @@ class StatementDraft:
 
 
 class Extracting:
-    """Makes records of what episodes and messages state, which name their source as `details.source`. Thread-safe.
+    """Makes records from the statements of episodes and messages, with the source in `details.source`. Thread-safe.
 
-    An episode gives facts and decisions; a message of the user's or the assistant's gives dead ends as well, as failed
-    episodes. Any other record gives nothing, nor does one that was retired or proven wrong. From what failed, or lies
-    in a task that was a dead end, only dead ends are taken.
+    An episode gives facts and decisions; a user's or assistant's message also gives dead ends, as failed episodes.
+    Other records give nothing, nor do retired or disproved ones. A failed source, or one in a dead-end task, gives only
+    dead ends.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Extracting:
         pause: Pause = bool,
         person_of: Callable[[str], str] = lambda agent: "",
     ) -> None:
-        """`person_of` tells whom an agent works for: what one person corrected for themselves binds no other."""
+        """`person_of` names an agent's person: one person's own corrections do not bind another."""
         self._records = records
         self._person_of = person_of
         self._embedder = embedder
@@ -69,7 +69,7 @@ class Extracting:
         self._pause = pause
 
     def unknown(self, source: Record, tasks: Sequence[Task]) -> Mapping[Said, Statement]:
-        """What the source states, and who sees it does not know; the tasks are those of its namespace."""
+        """Return the source's statements that its readers do not know yet; `tasks` are those of its namespace."""
         stated = _stated(source, tasks)
         if not stated:
             return {}
@@ -77,10 +77,10 @@ class Extracting:
         return {key: each for key, each in stated.items() if key not in known}
 
     def drafts(self, sources: Sequence[Record], *, embedded: bool) -> Sequence[StatementDraft]:
-        """What takes time: reading, the short forms, the counts and, where `embedded`, the vectors.
+        """Do the slow part: reading, short forms, counts and, where `embedded`, the vectors.
 
-        In the order of the sources; what several of one scope and branch say, from the first alone. Raises
-        StoreUnavailable; not for the embedder, whose vectors are left out.
+        Drafts are in the order of the sources; of equal statements in one scope and branch the first counts. Raises
+        StoreUnavailable, but not for the embedder: its vectors are left out.
         """
         tree = cache(self._records.tasks)
         new: dict[tuple[str | None, Said], tuple[Record, Statement]] = {}
@@ -101,10 +101,11 @@ class Extracting:
         ]
 
     def store(self, draft: StatementDraft, at: Instant, transaction: Transaction) -> str | None:
-        """The id of the record that says so from now on, for whoever sees the source.
+        """Store the statement for all readers of the source; return its record's id.
 
-        None where nothing was stored: they know it, it was corrected for them, or the source was erased, retired,
-        changed or failed since it was read. What only a branch knew is stored once, and comes out of it.
+        Returns None where it stored nothing: the readers know it, it was corrected for them, or the source was erased,
+        retired, changed or failed since it was read. A statement that only a branch knew leaves that branch instead of
+        being stored twice.
 
         Raises:
             EmbedderMismatch: another embedder made the store's vectors; store the draft without its own.
@@ -130,7 +131,7 @@ class Extracting:
         return record.id
 
     def _is_settled(self, said: str, source: Record, hidden: frozenset[str | None], transaction: Transaction) -> bool:
-        """True where who sees the source knows it, or it was corrected for them."""
+        """Return True where the source's readers know it, or it was corrected for them."""
         digest = normal_hash(said)
         persons = scope_key("user", source.namespace, source.agent, self._person_of(source.agent))
         readable = dict.fromkeys((source.scope, scope_key("shared", source.namespace, ""), persons))
@@ -144,7 +145,10 @@ class Extracting:
 
 
 def _stated(source: Record, tasks: Sequence[Task]) -> Mapping[Said, Statement]:
-    """A decision that gives a dead end as its reason is a decision; a state that is a dead end is a dead end."""
+    """Return a source's statements by key.
+
+    "Decided because X failed" is a decision; a fact that is a dead end is a dead end.
+    """
     is_message = source.kind == "message" and (source.role or "").lower() not in _NOBODYS
     if not source.is_live or not (is_message or source.kind == "episode"):
         return {}
@@ -156,12 +160,12 @@ def _stated(source: Record, tasks: Sequence[Task]) -> Mapping[Said, Statement]:
 
 
 def _led_nowhere(source: Record, tasks: Sequence[Task]) -> bool:
-    """True for what failed, and for what happened on a way that led nowhere."""
+    """Return True for a failed source, and for one in a dead-end task."""
     return source.outcome == "failure" or any(task.status in DEAD_ENDS for task in path_to(source.task_id, tasks))
 
 
 def _hidden(source: Record, reader: MemoryReader | Transaction) -> frozenset[str | None]:
-    """Branches whose records are not seen by who sees the source."""
+    """Return the branches whose records the source's readers do not see."""
     tasks = reader.tasks(source.namespace)
     beside = branches_beside(tasks, path_to(source.branch_id, tasks))
     return (reader.open_branches() - {task.id for task in tasks}) | beside
@@ -170,7 +174,7 @@ def _hidden(source: Record, reader: MemoryReader | Transaction) -> frozenset[str
 def _known(
     stated: Collection[Said], hidden: frozenset[str | None], reader: MemoryReader | Transaction
 ) -> Collection[Said]:
-    """What of it is known, not only in branches that are hidden."""
+    """Return the statements known outside the hidden branches."""
     return [key for key, branches in reader.find_learnt(stated).items() if not hidden.issuperset(branches)]
 
 
@@ -179,7 +183,7 @@ def _outcome(statement: Statement) -> Outcome | None:
 
 
 def _record(draft: StatementDraft, source: Record, record_id: str, at: Instant) -> Record:
-    """A new record of the source's place and time, without what was said of the source as such."""
+    """Make a new record with the source's place and time, without its own judgements."""
     kind, text = draft.statement.kind, draft.text
     return replace(
         source, id=record_id, kind=kind, text=draft.statement.text, summary=text.summary, micro=text.micro,

@@ -21,9 +21,9 @@ ForgetMode = Literal["retire", "erase", "restore"]
 class Forgotten:
     """Ids that were retired, erased or restored, and those that do not exist here.
 
-    `extracted` are records that were erased with the episodes and messages whose words they are: what was extracted
-    from them, and summaries that say anything of them. They are `purged` where their bytes are gone from the files too;
-    until then others keep these in use, and `Forget.finish` goes on with it.
+    `extracted` are records erased together with their source episodes and messages: extractions, and summaries that
+    repeat any of them. `purged` is True once the bytes are gone from the files too; until then other processes keep the
+    files in use, and `Forget.finish` tries again.
     """
 
     done: tuple[str, ...]
@@ -43,10 +43,10 @@ class Forget:
     def __call__(self, record_ids: Sequence[str], mode: ForgetMode, caller: Caller) -> Forgotten:
         """Retire, erase or restore, all in one atomic write.
 
-        Erasing an episode or a message erases what was extracted from it and still says so in its words, and every
-        summary that says anything of it: what those stood for in the session's log, and was not erased, stands there
-        again. It also purges the text from the store's files, and the vectors from every index, as far as others let
-        it; backups made earlier keep both.
+        Erasing an episode or a message also erases extractions that still have its words, and every summary that
+        repeats any of it; the entries those summaries replaced, if not erased, are live again in the session's log. It
+        purges the text from the store's files, and the vectors from every index, as far as other processes allow;
+        earlier backups keep both.
 
         Raises:
             Conflict: a record belongs to a namespace that is only read here.
@@ -68,9 +68,9 @@ class Forget:
         return Forgotten(done=done, not_found=not_found, extracted=extracted, purged=purged)
 
     def finish(self) -> bool:
-        """Take out of the files what could not be taken out when it was erased; False where nothing is pending.
+        """Purge text that an earlier erasure left in the files; return False where nothing is pending.
 
-        Raises StoreUnavailable where others still keep the files in use: it is to be tried again.
+        Raises StoreUnavailable where other processes still keep the files in use: try again later.
         """
         if not self._records.is_purge_pending():
             return False
@@ -79,7 +79,7 @@ class Forget:
         return True
 
     def _purge(self, erased: Sequence[str]) -> bool:
-        """True where nothing is left in any file; also of what an earlier call, or a killed process, left there."""
+        """Return True once no file holds erased text, including what an earlier call or a killed process left."""
         try:
             self._erase_derived(erased)
             self._records.purge()

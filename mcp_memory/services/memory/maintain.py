@@ -1,4 +1,4 @@
-"""Maintain: what time and counts make of records, in small steps, over all projects, by whoever has the time."""
+"""Maintenance: moves records on by age and counters, in small steps, over all projects, in any process with time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.extract import Extracting, Said, StatementDraft
 
 STEP_RECORDS = 10
-"""Records of one step, which is one transaction: others wait for the write lock meanwhile."""
+"""Records of one step, which is one transaction: other processes wait for the write lock meanwhile."""
 _MAY_BE_DUE: Mapping[Kind, tuple[int, tuple[Status, ...]]] = {
     "episode": (SUMMARIZED_DAYS, ("active", "summarized")),
     "procedure": (0, stages("procedure")),
     "censor": (0, stages("censor")),
 }
-"""What is looked at: from how many days on, and in which stages."""
+"""For each kind, the age in days and the stages from which a record may be due."""
 
 Progress = Callable[[int, int], None]
 """Called with the number of records done and the number known so far."""
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintained:
-    """How many episodes were summarized or archived, statements extracted from them, other records judged anew."""
+    """Counts of episodes summarized or archived, statements extracted from them, and other records judged again."""
 
     summarized: int = 0
     archived: int = 0
@@ -41,7 +41,7 @@ class Maintained:
 
     @property
     def records(self) -> int:
-        """How many records moved on."""
+        """Count the records that moved on."""
         return self.summarized + self.archived + self.judged
 
     def __add__(self, other: Maintained) -> Maintained:
@@ -49,11 +49,11 @@ class Maintained:
 
 
 class Maintain:
-    """Moves on what is due. Thread-safe; two processes at it do the work once, and a second run finds none left.
+    """Moves due records on. Thread-safe; two processes share the work, and a second run finds none left.
 
-    Before an episode is archived, the facts and decisions it states become records of their own, which name it as
-    `details.source`. Its text stays whole: contexts show it shorter, and it is opened by id. Nothing is taken from what
-    failed: neither from such an episode, nor from one of a task that was a dead end or lies in one.
+    Before an episode is archived, its facts and decisions become records of their own, with it in `details.source`. Its
+    text stays whole: contexts show it shorter, and its id opens it. Failed episodes, and those in dead-end tasks or
+    below one, give nothing.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class Maintain:
         clock: Clock,
         person_of: Callable[[str], str] = lambda agent: "",
     ) -> None:
-        """`person_of` tells whom an agent works for, "" for the owner of the memory."""
+        """`person_of` names an agent's person, "" for the owner of the memory."""
         self._records = records
         self._extracting = Extracting(records, embedder, counter, person_of=person_of)
         self._clock = clock
 
     def due(self) -> Maintained:
-        """What a run would do at present. Changes nothing. Raises StoreUnavailable."""
+        """Count what a run would do now. Changes nothing. Raises StoreUnavailable."""
         now, tree = self._clock(), cache(self._records.tasks)
         told, new = Maintained(), set[Said]()
         for record in self._due(now):
@@ -80,7 +80,7 @@ class Maintain:
         return replace(told, extracted=len(new))
 
     def __call__(self, progress: Progress) -> Maintained:
-        """Step until nothing is due. Interrupted, it goes on where it stopped. Raises StoreUnavailable."""
+        """Step until nothing is due. After an interruption, the next call continues there. Raises StoreUnavailable."""
         total, done = self.due().records, Maintained()
         while (step := self.step()).records:
             done += step
@@ -88,7 +88,7 @@ class Maintain:
         return done
 
     def step(self, *, patiently: bool = True) -> Maintained:
-        """Move on at most ten records, in one atomic write; nothing where nothing is due.
+        """Move on at most ten records, in one atomic write; do nothing where none is due.
 
         Raises:
             StoreBusy: not patient, and anybody else is writing; nothing was done.
@@ -108,14 +108,14 @@ class Maintain:
         return done
 
     def _due(self, now: Instant) -> Iterator[Record]:
-        """Every record, of any scope, that is to move on."""
+        """Yield every record, of any scope, that is due."""
         for kind, (days, statuses) in _MAY_BE_DUE.items():
             for record in self._records.to_maintain(kind, statuses, now - days * DAY_SECONDS):
                 if _moved(record, now).status != record.status:
                     yield record
 
     def _drafts(self, record: Record, now: Instant) -> Sequence[StatementDraft]:
-        """What an episode that is to be archived states."""
+        """Return the statements of an episode that is about to be archived."""
         return self._extracting.drafts([record], embedded=True) if _is_to_go(record, now) else ()
 
     def _move_all(
@@ -127,7 +127,7 @@ class Maintain:
     def _move(
         self, due: Record, drafts: Sequence[StatementDraft], now: Instant, transaction: Transaction
     ) -> Maintained:
-        """Move the record on; not where it was erased or changed since it was read: the next step looks again."""
+        """Move the record on, unless it was erased or changed since it was read: the next step looks again."""
         record = transaction.get(due.id)
         if record is None or record.text != due.text:
             return Maintained()
@@ -148,7 +148,7 @@ def _is_to_go(record: Record, now: Instant) -> bool:
 
 
 def _told(moved: Record, extracted: int) -> Maintained:
-    """What moving one record on comes to."""
+    """Count the result of moving one record on."""
     if moved.status == "archived":
         return Maintained(archived=1, extracted=extracted)
     return Maintained(summarized=1) if moved.kind == "episode" else Maintained(judged=1)

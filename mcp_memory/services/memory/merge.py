@@ -1,4 +1,4 @@
-"""Merging: what another memory knows, added to this one by what it says. Knows no form in which it was written down."""
+"""Merging: adds another memory's knowledge to this one, by content. It does not know the format it was written in."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -13,15 +13,15 @@ from mcp_memory.ports.transaction import Transaction
 from mcp_memory.ports.transfer import Piece, WholeRecord
 
 _SOURCE = "source"
-"""The detail that names the record which another was extracted from."""
+"""The detail that names the record from which this one was extracted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """What became of another memory's records and tasks.
+    """Counts of another memory's records and tasks by outcome.
 
-    `known` were stored or corrected here already. Not taken are `logged` records, which belong to the logs of sessions,
-    those `hidden` in branches that are still open, and all `tasks`: this memory has its own tree.
+    `known` were stored or corrected here already. Not taken are `logged` records, which belong to session logs, those
+    `hidden` in open branches, and all `tasks`: this memory has its own tree.
     """
 
     stored: int
@@ -32,10 +32,10 @@ class Merged:
 
 
 class Merging:
-    """Brings the records of another memory into this one, under new ids; what is here stays as it is.
+    """Adds the records of another memory to this one, under new ids; existing records stay unchanged.
 
-    What a record says, its counters and its place in its life come along, and what replaced it; not its earlier texts,
-    the sessions that confirmed it and its task. A second run stores nothing.
+    A record keeps its statements, counters, status and successor. It loses its earlier texts, the sessions that
+    confirmed it and its task. A second run stores nothing.
     """
 
     def __init__(self, records: RecordStore) -> None:
@@ -60,18 +60,18 @@ class Merging:
 
 
 class _Merge:
-    """One merge as it goes on. Keeps two ids of every record, and whole only those that name another."""
+    """One merge in progress. It keeps two ids of every record, and whole only those that name another."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._ids_here: dict[str, str] = {}
         self._naming: list[tuple[Record, str, str]] = []
-        """Records stored here that named others there: what replaced them, what they were extracted from."""
+        """Records stored here that named others there: their successors, or their sources of extraction."""
         self._hiding: set[str] = set()
         self._stored = self._logged = self._hidden = self._tasks = 0
 
     def note(self, task: Task) -> None:
-        """Tasks come before what lies below them, which an open branch hides as well."""
+        """Note an open branch. Tasks come before their subtasks, which an open branch hides too."""
         self._tasks += 1
         if (task.branch and not task.is_finished) or task.parent_id in self._hiding:
             self._hiding.add(task.id)
@@ -90,7 +90,7 @@ class _Merge:
             self._store(whole)
 
     def link(self) -> None:
-        """Let records name each other as they did, by their ids here."""
+        """Restore the references between records, by their ids here."""
         for record, successor, source in self._naming:
             origin = self._ids_here.get(source)
             details = {**record.details, _SOURCE: origin} if origin else record.details
@@ -106,7 +106,7 @@ class _Merge:
         )
 
     def _known(self, record: Record) -> Record | None:
-        """The record here that says the same, or said it until it was corrected."""
+        """Return the record here that says the same, or said it until it was corrected."""
         same = self._transaction.find_text(record.scope, content_hash(record.text))
         return same or self._transaction.find_corrected(record.scope, normal_hash(record.text))
 

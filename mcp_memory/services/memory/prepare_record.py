@@ -1,6 +1,6 @@
-"""Makes an item ready to be stored: clean of control characters, secrets and echoes, measured, embedded.
+"""Prepares an item for storage: removes control characters, secrets and echoes, measures and embeds it.
 
-All of it is slow, and done before any lock.
+All of it is slow, and runs before any lock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mcp_memory.services.memory.visibility import require_task, storing_place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """`vectors` is None where the embedder was not or could not be asked; `failure` says why it could not."""
+    """`vectors` is None where the embedder was unused or unreachable; `failure` explains the latter."""
 
     vectors: Vectors | None
     text: MeasuredText
@@ -36,7 +36,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordDraft:
-    """An item made ready outside the transaction. `made` is None where the text is known already."""
+    """An item prepared outside the transaction. `made` is None where the text is known already."""
 
     item: NewRecord
     scope: str
@@ -55,7 +55,7 @@ class Drafting:
         self._redactor = redactor
 
     def clean(self, item: NewRecord, caller: Caller) -> RecordDraft:
-        """Take out control characters, secrets and what this server itself handed back; find what the rest mentions.
+        """Remove control characters, secrets and this server's own output; find the entities in the rest.
 
         Raises InvalidRequest for an empty text.
         """
@@ -75,7 +75,7 @@ class Drafting:
         return RecordDraft(item=item, scope=scope, redacted=redacted, cleaned=cleaned, recalled=recalled, made=None)
 
     def make(self, items: Sequence[NewRecord], *, embedded: bool = True) -> list[Made]:
-        """What takes time: the short forms, the counts and, where `embedded`, the vectors."""
+        """Do the slow part: short forms, counts and, where `embedded`, the vectors."""
         texts = [self._measured(item) for item in items]
         if not embedded:
             return [Made(vectors=None, text=text) for text in texts]
@@ -92,7 +92,7 @@ class Drafting:
 
 
 def record_of(draft: RecordDraft, text: MeasuredText, caller: Caller, now: Instant, transaction: Transaction) -> Record:
-    """The new record that a draft becomes, in the task it names or the one that its caller stands in.
+    """Make the new record of a draft, in the task it names or the caller's current task.
 
     Raises NotFound for a task that does not exist.
     """

@@ -1,4 +1,4 @@
-"""Reindex: embed every record anew with the configured embedder, while others go on reading and writing."""
+"""Reindex: embeds every record again with the configured embedder, while others continue to read and write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 REINDEXED_AT_ONCE = 32
 EVERYTHING = 2**31
 HARMLESS = "memory"
-"""A text that no embedder refuses, unless it refuses everything."""
+"""A text that an embedder refuses only if it refuses everything."""
 
 Progress = Callable[[int, int], None]
 """Called with the number of records done and the number known so far."""
@@ -25,30 +25,30 @@ Progress = Callable[[int, int], None]
 class Reindex:
     """Changes a store's embedder. Until the last record is done, the old vectors answer and nothing is mixed.
 
-    A text that the embedder refuses for good is noted as such: its record goes without vectors and is found by its
-    words alone. It is tried again where everything is embedded anew, or the text or the embedder changes.
+    A text that the embedder refuses for good is noted: its record has no vectors and is found by its words alone. It is
+    tried again by a full reindex, or once the text or the embedder changes.
     """
 
     def __init__(self, records: EmbeddingQueue, embedder: Embedder) -> None:
         self._records = records
         self._embedder = embedder
         self._after = ""
-        """The newest record of the latest batch: what lies before it has its vectors, or is looked at last."""
+        """The newest record of the latest batch; records before it have vectors, or come last."""
 
     def waiting(self) -> int:
-        """How many records lack this embedder's vectors at present, in all namespaces."""
+        """Count the records without this embedder's vectors now, in all namespaces."""
         return len(self._records.unembedded(self._embedder.id, EVERYTHING))
 
     def refused(self) -> int:
-        """How many records go without vectors because this embedder refuses their texts, in all namespaces."""
+        """Count the records without vectors because this embedder refuses their texts, in all namespaces."""
         return self._records.count_refused(self._embedder.id)
 
     def __call__(self, total: int, progress: Progress) -> int:
-        """Embed what lacks this embedder's vectors, then adopt it. Interrupted, it goes on where it stopped.
+        """Embed all records without this embedder's vectors, then adopt it. Interrupted, it continues there next time.
 
-        Records stored meanwhile by others with the old embedder are embedded in further rounds, until none is left at
-        the moment of adoption. Returns how many records were embedded. Raises StoreUnavailable where the embedder
-        cannot be asked, or refuses everything.
+        Records that others store meanwhile with the old embedder are embedded in further rounds, until none is left at
+        the moment of adoption. Returns the number of embedded records. Raises StoreUnavailable where the embedder is
+        unreachable, or refuses everything.
         """
         self._records.forget_refusals(self._embedder.id)
         self._after = ""
@@ -60,10 +60,10 @@ class Reindex:
         return done
 
     def catch_up(self, most: int | None = None) -> int:
-        """Embed up to a batch of what was stored while the embedder could not be asked; returns how many records.
+        """Embed up to a batch of records stored while the embedder was unreachable; return their number.
 
-        None of them where more than `most` wait. Raises StoreUnavailable where it still cannot be asked; the records
-        wait for the next call.
+        Embeds none where more than `most` wait. Raises StoreUnavailable where the embedder is still unreachable; the
+        records wait for the next call.
         """
         is_ours = self._records.embedder_id() in (self._embedder.id, None)
         if not is_ours or not self._records.may_lack_vectors():
@@ -76,7 +76,7 @@ class Reindex:
         return embedded
 
     def _embed_batch(self) -> int:
-        """Embed the oldest that can be; 0 where nothing is left but what is refused."""
+        """Embed the oldest records possible; return 0 where only refused ones are left."""
         embedded = 0
         while not embedded and (batch := self._next(REINDEXED_AT_ONCE)):
             embedded = self._embed(batch)
@@ -84,7 +84,7 @@ class Reindex:
         return embedded
 
     def _next(self, limit: int) -> Sequence[tuple[str, int, str]]:
-        """What waits behind the latest batch, then what waits before it: a record that was changed, say."""
+        """Return the records after the latest batch, then those before it, for example a changed record."""
         waiting = self._records.unembedded(self._embedder.id, limit, self._after)
         if not waiting and self._after:
             self._after = ""

@@ -1,4 +1,4 @@
-"""Remember: store what an agent learnt, once, without secrets, and tell what it is like."""
+"""Remember: stores an agent's knowledge, once, without secrets, and reports similar records."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ SIMILAR_SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """What became of one item. `similar` lists near-duplicates; `superseded_by` the newer record that holds instead.
+    """The result for one item. `similar` lists near-duplicates; `superseded_by` the newer valid record.
 
-    `redacted` and `cleaned` count the secrets and the control characters that were taken out of it; `degraded` says why
-    a stored record is not found by meaning yet.
+    `redacted` and `cleaned` count the secrets and the control characters removed from it; `degraded` explains why a
+    stored record is not found by meaning yet.
     """
 
     id: str
@@ -68,10 +68,10 @@ class Remember:
     def __call__(self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True) -> list[Remembered]:
         """Store 1 to 500 items, all or none, and answer in their order.
 
-        The same text in the same scope is stored once (`confirmed`), except in the log; a text that was corrected is
-        not brought back (`superseded`) unless the item says `reassert`. Without an embedder a record is stored all the
-        same, to be embedded later. Without `advise` nobody looks for near-duplicates by meaning, which costs a look at
-        every vector for each item.
+        The same text in the same scope is stored once (`confirmed`), except in the log; a corrected text does not
+        return (`superseded`) unless the item sets `reassert`. Without an embedder a record is stored anyway and
+        embedded later. Without `advise` it skips near-duplicates by meaning, which cost a look at every vector for each
+        item.
 
         Raises:
             InvalidRequest: an item is empty.
@@ -122,7 +122,7 @@ class Remember:
         return self._insert(draft, caller, transaction)
 
     def _shared_with(self, caller: Caller, existing: Record, transaction: Transaction) -> Record:
-        """What a branch hid is no longer the branch's own once it is stored outside of it as well."""
+        """Move a branch's record to the trunk once it is stored outside of the branch as well."""
         if existing.branch_id is None or existing.branch_id not in hidden_branches(transaction, caller):
             return existing
         surfaced = replace(existing, branch_id=None, updated_at=self._clock())
@@ -132,7 +132,7 @@ class Remember:
     def _meet_again(
         self, existing: Record, item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
     ) -> Remembered:
-        """The same text again: confirmed once a session, revived if it had been forgotten, refused if corrected."""
+        """Handle the same text again: confirmed once a session, revived if forgotten, refused if corrected."""
         now = self._clock()
         if existing.status == "inactive" or (existing.superseded_by and self._holding(existing, transaction)):
             return self._superseded(existing, redacted, transaction)
@@ -150,13 +150,13 @@ class Remember:
         return Remembered(id=existing.id, status="confirmed", redacted=redacted)
 
     def _holding(self, old: Record, transaction: Transaction) -> str | None:
-        """The newest record in the old one's place that has not been forgotten; itself where its text was corrected."""
+        """Return the newest successor that was not forgotten; the record itself where its text was corrected."""
         chain = [transaction.get(record_id) for record_id in reversed(successors(old, transaction))]
         live = [record.id for record in chain if record and record.is_live]
         return live[0] if live else old.id if old.is_live and not old.superseded_by else None
 
     def _superseded(self, old: Record, redacted: int, transaction: Transaction) -> Remembered:
-        """What does not come back; with the newest record that holds instead, which may be the same one, corrected."""
+        """Refuse to bring a record back; name the newest valid record, which may be the same one, corrected."""
         newer = self._holding(old, transaction)
         similar = (newer,) if newer else ()
         return Remembered(id=old.id, status="superseded", similar=similar, redacted=redacted, superseded_by=newer)
@@ -164,7 +164,7 @@ class Remember:
     def _revive(
         self, existing: Record, item: NewRecord, caller: Caller, redacted: int, transaction: Transaction
     ) -> Remembered:
-        """What was forgotten is said again, or the caller insists: it holds again, with all that is said of it now."""
+        """Revive a record that was forgotten or that the caller insists on, with all that is now said about it."""
         now = self._clock()
         revived = with_more_said(restored(existing), item)
         details = {**revived.details, **item.details}
@@ -194,7 +194,7 @@ class Remember:
         )
 
     def _with_similar(self, draft: RecordDraft, outcome: Remembered, caller: Caller) -> Remembered:
-        """Add near-duplicates by meaning. Raises StoreUnavailable where they cannot be searched."""
+        """Add near-duplicates by meaning. Raises StoreUnavailable where the search fails."""
         vectors = draft.made.vectors if draft.made else None
         if outcome.status != "stored" or vectors is None or draft.item.kind in LOG_KINDS:
             return outcome
@@ -216,13 +216,13 @@ def _visible(record_ids: Sequence[str], caller: Caller, transaction: Transaction
 
 
 def _echo(records: Sequence[Record], redacted: int) -> Remembered:
-    """What this server showed comes back: it is known, and nothing is confirmed by it."""
+    """Answer an echo of this server's own output: it is known, and confirms nothing."""
     others = tuple(record.id for record in records[1:])
     return Remembered(id=records[0].id, status="confirmed", similar=others, redacted=redacted)
 
 
 def _corrected(text: str, scope: str, caller: Caller, transaction: Transaction) -> Record | None:
-    """Who said this before it was corrected, in any scope the caller reads: nobody brings it back unawares."""
+    """Return the record that said this before it was corrected, in any scope the caller reads."""
     digest = normal_hash(text)
     scopes = dict.fromkeys((scope, *caller.scopes))
     return next((found for each in scopes if (found := transaction.find_corrected(each, digest))), None)

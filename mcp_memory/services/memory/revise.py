@@ -1,4 +1,4 @@
-"""Revise: correct, judge, pin, promote or retire one record. A change of text keeps the old version."""
+"""Revise: corrects, judges, pins, promotes or retires one record. A change of text keeps the old version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_memory.services.memory.visibility import require_own
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """What to change of a record; None leaves a field as it is."""
+    """Changes to a record; None leaves a field unchanged."""
 
     id: str
     text: str | None = None
@@ -39,7 +39,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NewText:
-    """A text and what is made of it before the write lock is taken."""
+    """A new text, with vectors and entities made before the write lock is taken."""
 
     text: str
     vectors: Vectors
@@ -59,7 +59,7 @@ class Revise:
         self._clock = clock
 
     def __call__(self, revision: Revision, caller: Caller) -> Record:
-        """Apply the change and return the record as it now is.
+        """Apply the change and return the record as it is now.
 
         Raises:
             NotFound: no such record for this caller.
@@ -124,7 +124,7 @@ class Revise:
         )
 
     def _hide_its_words(self, record: Record, caller: Caller, transaction: Transaction) -> None:
-        """What was extracted from a record that fewer see from now on, and summaries of it, are its words still."""
+        """Hide extractions and summaries of a record that fewer callers see from now on: they are its words still."""
         for other_id in transaction.extracted_from([record.id]):
             other = transaction.get(other_id)
             if other and other.visibility != "private":
@@ -138,7 +138,7 @@ class Revise:
 
 
 def _refuse_taking(record: Record, moved: Record, caller: Caller) -> None:
-    """In the memory of several persons nobody makes their own what an agent of others has stored."""
+    """Raise Conflict where one person would hide a record that another's agent stored."""
     is_hidden = record.visibility == "shared" != moved.visibility
     if is_hidden and caller.person and record.agent != caller.agent:
         raise Conflict(
@@ -148,5 +148,5 @@ def _refuse_taking(record: Record, moved: Record, caller: Caller) -> None:
 
 
 def _narrows(moved: Record, caller: Caller) -> bool:
-    """True where others saw it before: of several persons one, or of several agents one."""
+    """Return True where fewer callers see it: one person instead of several, or one agent."""
     return moved.visibility == "private" or (moved.visibility == "user" and bool(caller.person))

@@ -1,4 +1,4 @@
-"""One record replaces another: who may, and what must not come of it."""
+"""Succession: replaces one record by another, with its permissions and limits."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from mcp_memory.services.memory.visibility import require_own
 
 
 def supersede(old_ids: Sequence[str], newer: Record, caller: Caller, now: Instant, transaction: Transaction) -> None:
-    """Put the newer record in the place of the old ones.
+    """Replace the old records by the newer one.
 
     Raises:
         NotFound: an old record does not exist here.
@@ -28,14 +28,14 @@ def supersede(old_ids: Sequence[str], newer: Record, caller: Caller, now: Instan
 
 
 def reinstate(wrong_id: str, now: Instant, transaction: Transaction) -> None:
-    """Let what a record that proved wrong had replaced hold again, unless it was taken out of search by itself."""
+    """Revalidate the records that a disproved record had replaced, unless they were taken out of search separately."""
     for old in transaction.replaced_by(wrong_id):
         if old.status == "superseded":
             transaction.update(replace(restored(old), updated_at=now))
 
 
 def successors(record: Record, transaction: Transaction) -> list[str]:
-    """What replaced the record, what replaced that, and so on to the one that holds."""
+    """Return the record's successor, its successor, and so on to the valid one."""
     chain: list[str] = []
     following = record.superseded_by
     while following and following not in chain:

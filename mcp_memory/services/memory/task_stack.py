@@ -1,4 +1,4 @@
-"""The task stack: enter a task, leave it with a result, see the tree."""
+"""The task stack: enters tasks, ends them with a result, shows the tree."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ NAMED = 5
 class PushRequest:
     """A new goal, a plan of subtasks, or a planned, blocked or active task to enter.
 
-    `parent_id` names the task that a new goal, or a plan by itself, goes below; else that is where the caller stands.
+    `parent_id` names the parent of a new goal or of a plan by itself; by default the current task.
     """
 
     goal: str = ""
@@ -47,7 +47,7 @@ class PushRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PopRequest:
-    """What the current task, or the one named, came to."""
+    """The result of the current task, or of the named one."""
 
     result: str
     status: FinalStatus = "complete"
@@ -58,7 +58,7 @@ class PopRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Popped:
-    """The task that ended, the unfinished ones below it that ended with it, and where the caller stands now."""
+    """The task that ended, the unfinished subtasks that ended with it, and the caller's new current task."""
 
     popped: Task
     stack: Stack
@@ -74,7 +74,7 @@ class Tasks:
         self._clock = clock
 
     def push(self, request: PushRequest, caller: Caller) -> Stack:
-        """Enter a task and return the stack from there; with a plan alone, that of the task it is for, moving nobody.
+        """Enter a task and return the stack there; with a plan alone, return its task's stack and move nobody.
 
         Raises:
             InvalidRequest: what is given does not say one thing.
@@ -120,11 +120,11 @@ class Tasks:
         return Popped(popped=popped, stack=stack_at(place, tasks), cascaded=tuple(cascaded))
 
     def tree(self, caller: Caller) -> Sequence[Task]:
-        """Every task of the namespace in the order they were made."""
+        """Return every task of the namespace in the order they were made."""
         return self._records.tasks(caller.namespace)
 
     def stack(self, caller: Caller) -> Stack:
-        """Where the caller stands, without moving."""
+        """Return the caller's stack without a move."""
         return stack_of(self._records, caller)
 
     def _entered(self, request: PushRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction) -> Task:
@@ -135,7 +135,7 @@ class Tasks:
     def _start_above(
         self, task: Task, caller: Caller, tasks: Sequence[Task], transaction: Transaction
     ) -> Iterable[Task]:
-        """Who begins with a step of a plan has begun with what the plan is for."""
+        """Start the planned parents of a task: who begins a step of a plan has begun the plan."""
         waiting = [each for each in path_to(task.parent_id, tasks) if each.status == "planned"]
         started = [self._taken_up(each, caller) for each in waiting]
         for each in started:
@@ -179,7 +179,7 @@ class Tasks:
     def _parent(
         self, request: PushRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction
     ) -> Task | None:
-        """The named parent, else the task the caller is in; none of them makes a new root."""
+        """Return the named parent, else the current task; None makes a new root."""
         place = request.parent_id or place_of(transaction.places(caller), caller, tasks)
         return _open_parent(place, tasks) if place else None
 
@@ -205,9 +205,9 @@ class Tasks:
     def _current(
         self, task_id: str | None, argument: str, caller: Caller, tasks: Sequence[Task], transaction: Transaction
     ) -> Task:
-        """The named task, else the caller's; refused where the agent's sessions stand in different ones.
+        """Return the named task, else the caller's; refused where the agent's sessions have different current tasks.
 
-        `argument` is the one that names it.
+        `argument` is the parameter that names it.
         """
         if task_id:
             return require_task(task_id, tasks)
@@ -227,7 +227,10 @@ class Tasks:
         return require_task(own, tasks)
 
     def _to_end(self, request: PopRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction) -> Task:
-        """The named task, else the caller's; refused where that is over: its result is not that of the task above."""
+        """Return the task to end: the named one, else the caller's.
+
+        Refuses a finished one, whose parent needs its own result.
+        """
         task = self._current(request.task_id, "task_id", caller, tasks, transaction)
         if task.is_finished:
             raise Conflict(f"Task {task.id} is {task.status} already; push a new goal or enter another task.")
@@ -256,7 +259,7 @@ class Tasks:
         return clean_text(text, self._redactor.redact).text
 
     def _cascade(self, task: Task, request: PopRequest, tasks: Sequence[Task]) -> list[Task]:
-        """Unfinished tasks below, abandoned when asked for. A blocked task may keep them."""
+        """Abandon unfinished subtasks, if asked to. A blocked task may keep them."""
         below = [t for t in descendants(task.id, tasks) if not t.is_finished]
         if not below or request.status == "blocked":
             return []
@@ -292,12 +295,12 @@ class Tasks:
 
 
 def _says(text: str) -> bool:
-    """True where something is left of a text without its control characters."""
+    """Return True where a text without its control characters is not empty."""
     return bool(without_controls(text)[0].strip())
 
 
 def _require_sense(request: PushRequest) -> None:
-    """Raise InvalidRequest where it does not say one thing, or says what would be passed over."""
+    """Raise InvalidRequest where the request is ambiguous, or holds fields that would be ignored."""
     has_goal, has_task = _says(request.goal), bool(request.task_id)
     if (has_goal and has_task) or not (has_goal or has_task or request.plan):
         raise InvalidRequest("Give goal for a new task, task_id to enter an existing one, or plan for subtasks.")
@@ -317,6 +320,6 @@ def _open_parent(task_id: str, tasks: Sequence[Task]) -> Task:
 
 
 def _named(tasks: Sequence[Task]) -> str:
-    """The first few by id and goal, for a message."""
+    """Name the first few by id and goal, for a message."""
     more = f"; {len(tasks) - NAMED} more" if len(tasks) > NAMED else ""
     return "; ".join(f"{task.id} ({one_line(task.goal, 60)})" for task in tasks[:NAMED]) + more

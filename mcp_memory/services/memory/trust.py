@@ -1,4 +1,4 @@
-"""Trust: which namespace a folder works in. The first folder to claim one has it; others join by a person's command."""
+"""Trust: decides each folder's namespace. The first folder to claim one gets it; others join by a person's command."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mcp_memory.ports.text import Clock
 
 
 class Trust:
-    """Decides by what is stored, never by what a folder says alone. Thread-safe."""
+    """Decides by stored facts, never by a folder's claim alone. Thread-safe."""
 
     def __init__(self, folders: FolderStore, clock: Clock) -> None:
         self._folders = folders
         self._clock = clock
 
     def membership(self, project: Project, *, takes: bool) -> Membership:
-        """The namespace that a folder works in, and why. Where it `takes`, a claimed one that is free becomes its own.
+        """Return a folder's namespace and the reason. With `takes`, it takes the claimed namespace if that is free.
 
         A folder whose repository does not name it back takes nothing. Where nothing can be written, nothing is taken.
 
@@ -48,7 +48,7 @@ class Trust:
         return trusted
 
     def revoke(self, folder: str) -> Sequence[TrustedFolder]:
-        """Let a folder use no claimed namespace any more, from the next start of a process on; what it could use.
+        """End a folder's use of claimed namespaces, from the next start of a process on; return what it could use.
 
         Raises:
             NotFound: it could use none.
@@ -61,14 +61,14 @@ class Trust:
         )
 
     def folders(self) -> Sequence[TrustedFolder]:
-        """All folders that are trusted, by namespace. Raises StoreUnavailable."""
+        """Return all trusted folders, by namespace. Raises StoreUnavailable."""
         return self._folders.folders()
 
     def _is_trusted(self, project: Project) -> bool:
         return self._folders.is_trusted(project.claim, project.root, project.repository)
 
     def _take(self, project: Project) -> bool:
-        """Raises StoreBusy: a later call may take it."""
+        """Take the claimed namespace. Raises StoreBusy: a later call may take it."""
         try:
             return self._folders.take(self._trusted(project, is_first=True)) or self._is_trusted(project)
         except StoreBusy:

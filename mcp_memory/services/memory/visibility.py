@@ -1,4 +1,4 @@
-"""Where a caller stands in the tree of tasks, and what it may therefore see."""
+"""Visibility: a caller's place in the task tree, and what it may therefore see."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,24 +13,24 @@ from mcp_memory.ports.transaction import TaskReader, Transaction
 
 
 def recorded_place(places: Mapping[str, str], caller: Caller) -> str | None:
-    """The task the caller went to last, which somebody else may have ended since."""
+    """Return the task the caller entered last, which another agent may have ended since."""
     return places.get(caller.session_id if caller.named_session else "")
 
 
 def place_of(places: Mapping[str, str], caller: Caller, tasks: Sequence[Task]) -> str | None:
-    """The task the caller is in: its session's own place where it named one, else its agent's; open in any case."""
+    """Return the caller's current task, always an open one: its session's own if it named one, else its agent's."""
     task = nearest_open(recorded_place(places, caller), tasks)
     return task.id if task else None
 
 
 def storing_place(places: Mapping[str, str], caller: Caller, tasks: Sequence[Task]) -> str | None:
-    """The task that what the caller stores belongs to; a session that stands nowhere stores where its agent stands."""
+    """Return the task that the caller's records belong to; a session without a task uses its agent's."""
     own = place_of(places, caller, tasks)
     return own or place_of(places, replace(caller, named_session=False), tasks)
 
 
 def stack_of(records: TaskReader, caller: Caller, task_id: str | None = None) -> Stack:
-    """The caller's stack, or the one of a task it names. Raises NotFound for an unknown task."""
+    """Return the caller's stack, or that of a named task. Raises NotFound for an unknown task."""
     tasks = records.tasks(caller.namespace)
     if task_id is not None:
         require_task(task_id, tasks)
@@ -38,10 +38,10 @@ def stack_of(records: TaskReader, caller: Caller, task_id: str | None = None) ->
 
 
 def hidden_branches(records: TaskReader, caller: Caller) -> frozenset[str]:
-    """Branches, also of namespaces it inherits, whose records this caller does not see: it stands in none of them.
+    """Return branches, also of inherited namespaces, whose records this caller does not see: it is in none of them.
 
-    A call that names no session sees what any session of its agent stands in, for an agent opens by id what it stored;
-    one that does, what is seen from where it stores.
+    A call that names no session sees the branches of every session of its agent, because an agent opens by id what it
+    stored. A call that names one sees what is visible from where it stores.
     """
     branches = records.open_branches()
     if not branches:
@@ -53,12 +53,12 @@ def hidden_branches(records: TaskReader, caller: Caller) -> frozenset[str]:
 
 
 def visible_to(records: TaskReader, caller: Caller) -> RecordFilter:
-    """The filter under which a caller sees everything it may; callers of this narrow it."""
+    """Return the filter for everything the caller may see; narrow it further."""
     return RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches(records, caller))
 
 
 def readable(entries: Mapping[str, Entry], records: MemoryReader, caller: Caller) -> Mapping[str, Entry]:
-    """Those of the entries of logs that say nothing of a record that the caller does not see, by their ids."""
+    """Return the log entries, by id, whose covered records the caller sees completely."""
     covered = frozenset(record_id for entry in entries.values() for record_id in entry.covers)
     if not covered:
         return {}
@@ -67,7 +67,7 @@ def readable(entries: Mapping[str, Entry], records: MemoryReader, caller: Caller
 
 
 def require_own(record_id: str, caller: Caller, transaction: Transaction) -> Record:
-    """A record that the caller sees and may change.
+    """Return a record that the caller sees and may change.
 
     Raises:
         NotFound: there is none of that id here.
@@ -83,7 +83,7 @@ def require_own(record_id: str, caller: Caller, transaction: Transaction) -> Rec
 
 
 def require_task(task_id: str, tasks: Sequence[Task]) -> Task:
-    """The task of that id. Raises NotFound."""
+    """Return the task with that id. Raises NotFound."""
     for task in tasks:
         if task.id == task_id:
             return task
