@@ -18,7 +18,7 @@ from mcp_memory.domain.model.lifecycle import first_status
 from mcp_memory.domain.model.records import NewRecord, Record, searchable_text
 from mcp_memory.domain.model.scopes import Caller, scope_key
 from mcp_memory.domain.text.entity_extraction import found_entities
-from mcp_memory.domain.text.short_forms import measured
+from mcp_memory.domain.text.micro_and_summary import measured
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Embedder, TokenCounter
 

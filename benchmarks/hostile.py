@@ -36,7 +36,7 @@ from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.domain.sessions import ledger
 from mcp_memory.domain.sessions.summary import parsed
 from mcp_memory.domain.sessions.tool_outputs import is_said, remains_of
-from mcp_memory.domain.sessions.unsupported_claims import invented
+from mcp_memory.domain.sessions.unsupported_values import invented
 from mcp_memory.domain.text import (
     entity_extraction,
     exact_values,
@@ -47,7 +47,7 @@ from mcp_memory.domain.text import (
     times,
     words,
 )
-from mcp_memory.domain.text.short_forms import short_forms
+from mcp_memory.domain.text.micro_and_summary import short_forms
 from mcp_memory.entrypoints.conversations.transcripts import read_transcript
 from mcp_memory.entrypoints.server.json_lines import parse_message
 from mcp_memory.entrypoints.transfer.importers import IMPORTERS

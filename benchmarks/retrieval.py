@@ -23,7 +23,7 @@ from tokenizers import Tokenizer
 from benchmarks.groups import DEPTH, Group, packed, spoken, stored_groups
 from mcp_memory.domain.retrieval.fusion import WEIGHTS, Weights, fuse
 from mcp_memory.encoders.embed_minilm import DATA
-from mcp_memory.services.memory.visibility import visible_to
+from mcp_memory.services.memory.branch_visibility import visible_to
 from mcp_memory.services.retrieval.search import Evidence
 
 CUTS = (1, 5, 10, 20)

@@ -9,7 +9,7 @@ from benchmarks.sessions import Probe
 from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.session_log import ENTRY_KINDS, Entry, EntryKind, SessionLog, in_order, role_of
-from mcp_memory.domain.text.short_forms import measured
+from mcp_memory.domain.text.micro_and_summary import measured
 from mcp_memory.ports.text import TokenCounter
 
 EXACT: frozenset[ProbeKind] = frozenset({"value", "file"})

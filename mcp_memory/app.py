@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
     from mcp_memory.services.sessions.compact import Compacted, CompactRequest
     from mcp_memory.services.sessions.feed import Fed
-    from mcp_memory.services.sessions.idle import IdleCompaction
+    from mcp_memory.services.sessions.idle_compaction import IdleCompaction
     from mcp_memory.services.sessions.run_passes import Tell
     from mcp_memory.settings import Settings
 
@@ -215,7 +215,7 @@ class App(Wiring):
     @made_once
     def idle_compaction(self) -> IdleCompaction:
         """Keeps logs inside their windows without being asked."""
-        from mcp_memory.services.sessions.idle import IdleCompaction
+        from mcp_memory.services.sessions.idle_compaction import IdleCompaction
 
         idle_seconds = 60 * self.settings.compaction_idle_minutes
         own, person_of = self.caller(), self.tokens.person_of

@@ -64,8 +64,8 @@ def passes(count: Count, pause: Pause, write: Callable[[Span], str]) -> Mapping[
     from mcp_memory.compaction.ceiling import Ceiling
     from mcp_memory.compaction.goal_batch import GoalBatch
     from mcp_memory.compaction.mask_tool_output import MaskToolOutput
+    from mcp_memory.compaction.retell_tool_calls import ToolCalls
     from mcp_memory.compaction.threshold import Threshold
-    from mcp_memory.compaction.tool_calls import ToolCalls
 
     rows: tuple[Pass, ...] = (
         MaskToolOutput(count),

@@ -188,7 +188,7 @@ class Settings(BaseSettings):
     chroma: Literal["embedded", "http", "cloud", "off"] = "embedded"
     """The place of the vector index: in the data directory, on a Chroma server, in Chroma Cloud."""
     chroma_least_vectors: Annotated[int, Field(ge=0)] = 50_000
-    """Scopes with fewer vectors are searched exactly, which is faster; Chroma starts once one has this many (0: always)."""
+    """Vectors in a scope at which Chroma starts; below, the exact search is faster and answers alone (0: at once)."""
     chroma_url: Annotated[str, AfterValidator(_check_url)] = "http://localhost:8000"
     """The Chroma server, for `http`."""
     chroma_tenant: _Name | None = None

@@ -26,7 +26,7 @@ from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace, store, sync_thread
 from mcp_memory.stores.vectors.chroma.location import IndexFailure
 from mcp_memory.stores.vectors.chroma.worker import Worker
-from mcp_memory.stores.vectors.chroma.worker_process import ChromaProcess, Link
+from mcp_memory.stores.vectors.chroma.worker_client import ChromaProcess, Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 from tests.contract.conftest import BLANK
 from tests.forked import ForkedProcess

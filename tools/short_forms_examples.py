@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from mcp_memory.domain.model.records import Kind, Outcome
-from mcp_memory.domain.text.short_forms import short_forms
+from mcp_memory.domain.text.micro_and_summary import short_forms
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -19,7 +19,7 @@ EXAMPLES, PAGE = DOCS / "short-forms.toml", DOCS / "short-forms.md"
 INTRODUCTION = """# Short forms
 
 Every record has a micro (at most 20 tokens) and a summary (at most 100) from the moment it is stored, made without a
-model by `domain/text/short_forms.py` and its neighbours. Contexts show them where the text itself does not fit.
+model by `domain/text/micro_and_summary.py` and its neighbours. Contexts show them where the text itself does not fit.
 
 - `segments.py` takes the text apart: sentences, headings, items, and the telling lines of code, output, traces, patches
   and JSON.
@@ -29,7 +29,7 @@ model by `domain/text/short_forms.py` and its neighbours. Contexts show them whe
   best one. A sentence that does not fit ends early, with an ellipsis; where a denial or an exception would be lost so,
   its clause stands behind the ellipsis. A line of output loses its time and place first. docs/decisions/0032 says why
   sentences are not compressed.
-- `short_forms.py` makes both. The short forms of a session's summary show where the session stood: goal, state, next
+- `micro_and_summary.py` makes both. The short forms of a session's summary show where the session stood: goal, state, next
   step, decision.
 
 A text that fits is its own summary. Where an outcome is recorded, both forms are made anew and end with it. An ellipsis

@@ -17,7 +17,7 @@ from mcp_memory.domain.model.session_log import PRESETS, Options, PassName
 from mcp_memory.domain.sessions import pressure
 from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.entrypoints.server.wire import CompactArguments
-from mcp_memory.services.sessions.idle import LOOK_BACK_DAYS
+from mcp_memory.services.sessions.idle_compaction import LOOK_BACK_DAYS
 from mcp_memory.settings import Settings
 from tests.e2e.conversations import edits, flat, long_file
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from mcp_memory.compaction.ceiling import Ceiling
 from mcp_memory.compaction.goal_batch import GoalBatch
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
+from mcp_memory.compaction.retell_tool_calls import ToolCalls
 from mcp_memory.compaction.threshold import Threshold
-from mcp_memory.compaction.tool_calls import ToolCalls
 from mcp_memory.domain.model.session_log import (
     INSTRUCTION_TOKENS,
     Count,

@@ -25,7 +25,7 @@ from mcp_memory.ports.changes import RecordChange
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore, GraphSummary
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.graph.facts import CONTENDERS, MAX_LINKS_MET
+from mcp_memory.stores.graph.lookup import CONTENDERS, MAX_LINKS_MET
 from mcp_memory.stores.graph.scope import MAX_ALIASES
 from mcp_memory.stores.graph.store import NetworkxGraphStore
 from mcp_memory.stores.graph.view import MAX_FAN, MAX_LOOKED_AT, MAX_NAMES

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcp_memory.compaction.goal_batch import GoalBatch
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
-from mcp_memory.compaction.tool_calls import ToolCalls
+from mcp_memory.compaction.retell_tool_calls import ToolCalls
 from mcp_memory.domain.model.session_log import PRESETS, Entry, SessionLog, applied
 from mcp_memory.domain.sessions.summary import StructuredSummary, parsed, rendered, structured
 from mcp_memory.domain.text.segments import segments_of

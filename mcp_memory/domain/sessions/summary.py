@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Count, Entry
 from mcp_memory.domain.sessions.ledger import Ledger
 from mcp_memory.domain.sessions.ledger import merged as merged_ledgers
-from mcp_memory.domain.sessions.unsupported_claims import invented
+from mcp_memory.domain.sessions.unsupported_values import invented
 from mcp_memory.domain.text.lexicon import STOP_WORDS
 from mcp_memory.domain.text.summary_sections import (
     LISTED,

@@ -125,7 +125,7 @@ def list_records(
     """
     from mcp_memory.domain.model.scopes import RecordFilter
     from mcp_memory.entrypoints.cli.screens import result_screen
-    from mcp_memory.services.memory.visibility import hidden_branches
+    from mcp_memory.services.memory.branch_visibility import hidden_branches
     from mcp_memory.services.retrieval.results import shown_record
 
     caller = memory.caller()
@@ -194,7 +194,7 @@ def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
 
 def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
     """Describe a replacement, with the ids of the originals that it covers, which `show` opens."""
-    from mcp_memory.services.memory.visibility import readable
+    from mcp_memory.services.memory.branch_visibility import readable
     from mcp_memory.services.retrieval.results import shown_stand_in
 
     caller = memory.caller()

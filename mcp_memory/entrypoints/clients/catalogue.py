@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any, Literal, TypeAlias
 
+from mcp_memory.entrypoints.clients.config_format import Notation
 from mcp_memory.entrypoints.clients.json_text import JsonNotation
-from mcp_memory.entrypoints.clients.notation import Notation
 from mcp_memory.entrypoints.clients.toml_text import TomlNotation
 from mcp_memory.errors import InvalidRequest, NotFound
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import cast
 
 from mcp_memory.entrypoints.clients.catalogue import CLIENTS, JSON, Client, Places, places_here
+from mcp_memory.entrypoints.clients.config_format import NotEditable, Table, as_table, servers_in
 from mcp_memory.entrypoints.clients.files import Found, kept_copies, read_file, replace_file
-from mcp_memory.entrypoints.clients.notation import NotEditable, Table, as_table, servers_in
 from mcp_memory.errors import Conflict
 from mcp_memory.isolated_python import isolation_flags
 

@@ -8,7 +8,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from mcp_memory.entrypoints.clients.notation import NotEditable, Table, as_table, check_edit
+from mcp_memory.entrypoints.clients.config_format import NotEditable, Table, as_table, check_edit
 
 _JSON_SPACE = re.compile(r"[ \t\r\n]*")
 _JSON_SPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)

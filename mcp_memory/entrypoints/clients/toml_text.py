@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import cast
 
-from mcp_memory.entrypoints.clients.notation import NotEditable, Table, as_table, check_edit, servers_in
+from mcp_memory.entrypoints.clients.config_format import NotEditable, Table, as_table, check_edit, servers_in
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _TOML_TOKEN = re.compile(

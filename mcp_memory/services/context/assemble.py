@@ -46,8 +46,8 @@ from mcp_memory.services.context.candidates import ContextQuestion, Gathered, Ga
 from mcp_memory.services.context.choose_strategy import Choosing
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, BlockDraft, Order, compose
 from mcp_memory.services.context.follow_up import Built, FollowingUp
+from mcp_memory.services.memory.branch_visibility import hidden_branches, stack_of, visible_to
 from mcp_memory.services.memory.echo_filter import GivenOut
-from mcp_memory.services.memory.visibility import hidden_branches, stack_of, visible_to
 from mcp_memory.services.retrieval.search import Querying, Read
 
 CALLER_TEXT_SHARE = 4

@@ -19,7 +19,7 @@ from mcp_memory.domain.text.prompt_safety import author, is_own
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, TokenCounter
-from mcp_memory.services.memory.visibility import stack_of, visible_to
+from mcp_memory.services.memory.branch_visibility import stack_of, visible_to
 from mcp_memory.services.retrieval.search import Querying, Read
 
 REMINDED_OF: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "episode", "summary"})

@@ -16,7 +16,7 @@ from mcp_memory.domain.model.scopes import scope_key
 from mcp_memory.domain.model.session_log import Pause
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task, branches_beside, path_to
 from mcp_memory.domain.text.entity_extraction import found_entities
-from mcp_memory.domain.text.short_forms import MeasuredText, measured
+from mcp_memory.domain.text.micro_and_summary import MeasuredText, measured
 from mcp_memory.domain.text.statements import Statement, dead_ends, statements
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import StoreUnavailable

@@ -11,8 +11,8 @@ from mcp_memory.errors import NotFound, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
+from mcp_memory.services.memory.branch_visibility import require_own
 from mcp_memory.services.memory.supersede import reinstate
-from mcp_memory.services.memory.visibility import require_own
 
 ForgetMode = Literal["retire", "erase", "restore"]
 

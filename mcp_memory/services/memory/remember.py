@@ -10,7 +10,7 @@ from typing import Literal
 from mcp_memory.domain.model.lifecycle import after_confirmation, restored, with_more_said
 from mcp_memory.domain.model.records import LOG_KINDS, NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
-from mcp_memory.domain.text.short_forms import remeasured
+from mcp_memory.domain.text.micro_and_summary import remeasured
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports.changes import Snapshots
@@ -18,10 +18,10 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import VectorStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction
+from mcp_memory.services.memory.branch_visibility import hidden_branches
 from mcp_memory.services.memory.echo_filter import GivenOut
 from mcp_memory.services.memory.prepare_record import Drafting, RecordDraft, record_of
 from mcp_memory.services.memory.supersede import successors, supersede
-from mcp_memory.services.memory.visibility import hidden_branches
 
 SIMILAR_COSINE = 0.95
 SIMILAR_SHOWN = 5

@@ -9,15 +9,15 @@ from mcp_memory.domain.model.lifecycle import Feedback, after_feedback, after_ou
 from mcp_memory.domain.model.records import Entity, Outcome, Record, Status, Visibility, searchable_text
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.text.entity_extraction import found_entities
+from mcp_memory.domain.text.micro_and_summary import remeasured
 from mcp_memory.domain.text.prompt_safety import author
-from mcp_memory.domain.text.short_forms import remeasured
 from mcp_memory.domain.text.words import content_hash
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, Embedder, Redactor, TokenCounter, Vectors
 from mcp_memory.ports.transaction import Transaction
+from mcp_memory.services.memory.branch_visibility import require_own
 from mcp_memory.services.memory.supersede import reinstate, supersede
-from mcp_memory.services.memory.visibility import require_own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import Conflict
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.visibility import require_own
+from mcp_memory.services.memory.branch_visibility import require_own
 
 
 def supersede(old_ids: Sequence[str], newer: Record, caller: Caller, now: Instant, transaction: Transaction) -> None:

@@ -24,7 +24,13 @@ from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, Redactor
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.visibility import hidden_branches, place_of, recorded_place, require_task, stack_of
+from mcp_memory.services.memory.branch_visibility import (
+    hidden_branches,
+    place_of,
+    recorded_place,
+    require_task,
+    stack_of,
+)
 
 NAMED = 5
 

@@ -16,8 +16,8 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock, TokenCounter
+from mcp_memory.services.memory.branch_visibility import hidden_branches, readable, visible_to
 from mcp_memory.services.memory.echo_filter import GivenOut
-from mcp_memory.services.memory.visibility import hidden_branches, readable, visible_to
 from mcp_memory.services.retrieval.results import cut, fit, shown_record, shown_stand_in, shown_task
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying, Read
 

@@ -13,7 +13,7 @@ from mcp_memory.domain.sessions.summary import Section, instructions_in, rendere
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import TokenCounter
-from mcp_memory.services.memory.visibility import stack_of, visible_to
+from mcp_memory.services.memory.branch_visibility import stack_of, visible_to
 
 CHECKPOINT_TAG = "checkpoint"
 IMPORTANCE = 3.0

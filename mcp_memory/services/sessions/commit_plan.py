@@ -10,7 +10,7 @@ from mcp_memory.domain.model.records import Details, Instant, NewRecord, Record,
 from mcp_memory.domain.model.scopes import Caller, scope_key
 from mcp_memory.domain.model.session_log import Entry, PassName, Plan, Replacement, SessionLog
 from mcp_memory.domain.model.tasks import path_to
-from mcp_memory.domain.text.short_forms import MeasuredText
+from mcp_memory.domain.text.micro_and_summary import MeasuredText
 from mcp_memory.domain.text.times import iso
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.session_logs import SessionLogStore, Trigger, Undone

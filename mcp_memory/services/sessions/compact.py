@@ -15,7 +15,7 @@ from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.session_logs import PassRun, SessionLogStore, Trigger
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.memory.visibility import visible_to
+from mcp_memory.services.memory.branch_visibility import visible_to
 from mcp_memory.services.sessions.commit_plan import Begun, Committing
 from mcp_memory.services.sessions.fullness import fullness
 from mcp_memory.services.sessions.run_passes import Course, RunningPasses, Tell

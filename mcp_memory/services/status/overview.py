@@ -16,7 +16,7 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import GraphStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.memory.visibility import hidden_branches, readable, visible_to
+from mcp_memory.services.memory.branch_visibility import hidden_branches, readable, visible_to
 from mcp_memory.services.retrieval.results import shown_record, shown_stand_in
 from mcp_memory.services.status.neighbourhood import neighbourhood
 

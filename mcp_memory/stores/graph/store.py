@@ -13,7 +13,7 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphSummary
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.graph.facts import described, known_things, related
+from mcp_memory.stores.graph.lookup import described, known_things, related
 from mcp_memory.stores.graph.view import GraphView, RecordPlace
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from mcp_memory.stores.records.file_errors import (
     refuse_overwritten,
     translated_errors,
 )
-from mcp_memory.stores.records.file_watch import Fault, Unsettled, Witness
+from mcp_memory.stores.records.file_integrity import Fault, Unsettled, Witness
 from mcp_memory.stores.records.statements import migrations
 
 WRITE_PATIENCE_SECONDS = 30.0

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mcp_memory.errors import McpMemoryError, StoreBusy, StoreUnavailable
-from mcp_memory.stores.records.file_watch import Fault
+from mcp_memory.stores.records.file_integrity import Fault
 
 
 class Damaged(StoreUnavailable):

@@ -3,8 +3,8 @@
 import pytest
 
 from mcp_memory.domain.text.excerpts import MAX_SENTENCE, Room
+from mcp_memory.domain.text.micro_and_summary import short_forms
 from mcp_memory.domain.text.segments import Segment
-from mcp_memory.domain.text.short_forms import short_forms
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 COUNTER = TiktokenCounter()

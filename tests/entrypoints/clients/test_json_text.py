@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_memory.entrypoints.clients.config_format import NotEditable
 from mcp_memory.entrypoints.clients.json_text import JsonNotation
-from mcp_memory.entrypoints.clients.notation import NotEditable
 
 PLAIN, EDITORS = JsonNotation(), JsonNotation(comments=True)
 ENTRY = {"command": "/bin/mcp-memory", "args": ["-x"]}

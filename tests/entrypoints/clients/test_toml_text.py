@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.entrypoints.clients.notation import NotEditable
+from mcp_memory.entrypoints.clients.config_format import NotEditable
 from mcp_memory.entrypoints.clients.toml_text import TomlNotation
 
 TOML = TomlNotation()

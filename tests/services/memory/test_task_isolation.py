@@ -11,8 +11,8 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.memory.branch_visibility import visible_to
 from mcp_memory.services.memory.task_stack import PushRequest
-from mcp_memory.services.memory.visibility import visible_to
 from mcp_memory.services.retrieval.recall import RecallRequest
 from tests.services.memory.moves import goals, pop, push
 

@@ -13,8 +13,8 @@ from mcp_memory.language.dates_dateparser import DateParserReader
 from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Rarity, Source, VectorStore
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.vector import VectorSource
+from mcp_memory.services.memory.branch_visibility import visible_to
 from mcp_memory.services.memory.remember import Remembered
-from mcp_memory.services.memory.visibility import visible_to
 from mcp_memory.services.retrieval.search import Querying, Ranking
 from mcp_memory.stores.filters import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower

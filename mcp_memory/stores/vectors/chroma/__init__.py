@@ -1,6 +1,6 @@
 """Chroma as the index behind vector search, embedded in a process of its own or on a server.
 
-store → sync_thread → sync → index → worker_process | worker → open_index → collections: what is left of the bar runs in
+store → sync_thread → sync → index → worker_client | worker → open_index → collections: what is left of the bar runs in
 the server, what is right of it in the index process.
 """
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 from mcp_memory.stores.vectors.chroma.open_index import Standing
-from mcp_memory.stores.vectors.chroma.worker_process import Fields, Link
+from mcp_memory.stores.vectors.chroma.worker_client import Fields, Link
 
 if TYPE_CHECKING:
     from mcp_memory.domain.retrieval.queries import Vector

@@ -29,7 +29,7 @@ from mcp_memory.stores.vectors.chroma.index_folder import (
 )
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace, key_of, record_of
 from mcp_memory.stores.vectors.chroma.store import unneeded
-from mcp_memory.stores.vectors.chroma.worker_process import Link, process_of
+from mcp_memory.stores.vectors.chroma.worker_client import Link, process_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 _MENDING = "`mcp-memory doctor --mend` drops it, and the next server that needs it makes it anew."

@@ -22,7 +22,7 @@ from mcp_memory.stores.vectors.chroma.index import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, size_of
 from mcp_memory.stores.vectors.chroma.location import SERVER_BATCH, IndexFailure, IndexPlace, record_of
 from mcp_memory.stores.vectors.chroma.sync_thread import SyncThread, View
-from mcp_memory.stores.vectors.chroma.worker_process import Link, process_of
+from mcp_memory.stores.vectors.chroma.worker_client import Link, process_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore, best_first
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from mcp_memory.errors import StoreUnavailable
 from mcp_memory.stores.vectors.chroma.index import IndexClient
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 from mcp_memory.stores.vectors.chroma.sync import Filler
-from mcp_memory.stores.vectors.chroma.worker_process import Link
+from mcp_memory.stores.vectors.chroma.worker_client import Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 POLL_SECONDS = 1.0

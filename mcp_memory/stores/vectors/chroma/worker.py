@@ -20,7 +20,7 @@ import psutil
 
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 from mcp_memory.stores.vectors.chroma.open_index import Holding, hold
-from mcp_memory.stores.vectors.chroma.worker_process import Fields, read_frame, write_frame
+from mcp_memory.stores.vectors.chroma.worker_client import Fields, read_frame, write_frame
 
 _URGENT, _USUAL = 0, 1
 _NICENESS = 10

@@ -15,7 +15,7 @@ from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.vectors.chroma import IndexPlace
 from mcp_memory.stores.vectors.chroma.index_folder import SLOTS, try_lock, write_json
 from mcp_memory.stores.vectors.chroma.integrity import ChromaExaminer
-from mcp_memory.stores.vectors.chroma.worker_process import Link
+from mcp_memory.stores.vectors.chroma.worker_client import Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 from tests.chroma import (
     EMBEDDER,

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_memory.domain.model.records import KINDS, Kind, Outcome, Record
 from mcp_memory.domain.text.excerpts import Room, excerpt, point
-from mcp_memory.domain.text.salience import weighed
-from mcp_memory.domain.text.segments import segments_of
-from mcp_memory.domain.text.short_forms import (
+from mcp_memory.domain.text.micro_and_summary import (
     MICRO_TOKENS,
     SUMMARY_TOKENS,
     ShortForms,
@@ -20,6 +18,8 @@ from mcp_memory.domain.text.short_forms import (
     remeasured,
     short_forms,
 )
+from mcp_memory.domain.text.salience import weighed
+from mcp_memory.domain.text.segments import segments_of
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 COUNTER = TiktokenCounter()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.stores.vectors.chroma.location import IndexFailure
-from mcp_memory.stores.vectors.chroma.worker_process import ChromaProcess
+from mcp_memory.stores.vectors.chroma.worker_client import ChromaProcess
 
 if sys.platform == "win32":
     pytest.skip("no process can be stopped there", allow_module_level=True)
@@ -52,7 +52,7 @@ def test_a_message_that_nobody_takes_ends_at_its_deadline(stopped: ChromaProcess
 
 def test_closing_ends_a_write_that_nobody_takes(stopped: ChromaProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """S2.2: long before its own deadline."""
-    monkeypatch.setattr("mcp_memory.stores.vectors.chroma.worker_process._LEAVING_SECONDS", 0.1)
+    monkeypatch.setattr("mcp_memory.stores.vectors.chroma.worker_client._LEAVING_SECONDS", 0.1)
     fields, failures = Noticed(), list[str]()
 
     def call() -> None:
@@ -74,7 +74,7 @@ def test_closing_ends_a_write_that_nobody_takes(stopped: ChromaProcess, monkeypa
 
 def test_a_call_that_timed_out_is_forgotten(stopped: ChromaProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """S2.2: a process that never answers does not fill this one's memory."""
-    monkeypatch.setattr("mcp_memory.stores.vectors.chroma.worker_process._LEAVING_SECONDS", 0.1)
+    monkeypatch.setattr("mcp_memory.stores.vectors.chroma.worker_client._LEAVING_SECONDS", 0.1)
     with pytest.raises(TimeoutError):
         stopped.call({"do": "names"}, seconds=0.01)
     assert not stopped._waiting  # pyright: ignore[reportPrivateUsage] - nothing else shows it

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
-from mcp_memory.compaction.tool_calls import ToolCalls
+from mcp_memory.compaction.retell_tool_calls import ToolCalls
 from mcp_memory.domain.model.session_log import Entry, Options, Pass, SessionLog, applied, preserved
 from tests.compaction.conftest import a_log, quarter, random_logs, random_options
 

@@ -16,7 +16,7 @@ import pytest
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.stores.records.database import CHECKPOINT_FRAMES, Database
 from mcp_memory.stores.records.file_errors import note_of
-from mcp_memory.stores.records.file_watch import Witness
+from mcp_memory.stores.records.file_integrity import Witness
 from mcp_memory.stores.records.integrity import engine
 
 PAGE, FRAME = 4096, 4096 + 24
