@@ -1,1 +1,1 @@
-"""What libraries know about text: secrets and dates. Adapters behind the ports Redactor and DateReader."""
+"""Finds secrets and dates in text with libraries. Adapters behind the ports Redactor and DateReader."""

@@ -1,7 +1,7 @@
-"""Dates and phrases about time, read by dateparser; this module turns its points and periods into spans. UTC.
+"""Reads dates and phrases about time with dateparser, and turns its points and periods into spans. UTC.
 
-dateparser prepares a language when it first tries it, which takes 14 ms of CPU, and tries all of its two hundred where
-none fits. So a phrase is offered only to languages that have all of its words: that costs a look into their word lists.
+dateparser prepares a language when it first tries it, which takes 14 ms of CPU, and without a match tries all of its
+two hundred. So a phrase is offered only to languages that have all of its words: that costs a word-list lookup.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from typing import Any, Final, cast
 
 from mcp_memory.domain.model.records import Instant
 
+# e.g. "the last 3 days"
 _LAST_N = re.compile(r"(?:the )?(?:last|past|previous) (\w+) (hour|day|week|month|year)s?", re.IGNORECASE)
 _LEADING = re.compile(
     r"^(?:in|on|at|during|since|until|before|after|from|by|the|past(?= (?:week|month|year)))\s+", re.IGNORECASE
 )
+# e.g. "2026-11-20", "2026-11-20T09:30:00Z"
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _WORD = re.compile(r"[^\W\d_]+")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-"""A sign of a script that runs words together: Thai, Lao, Burmese, Khmer, Japanese and Chinese, Korean."""
+"""Characters of scripts without spaces: Thai, Lao, Burmese, Khmer, Japanese and Chinese, Korean."""
 MOST_SPOKEN: Final = 30
-"""So many languages are looked through first: dateparser has them in the order of their speakers."""
+"""The number of languages tried first: dateparser orders them by their number of speakers."""
 MOST_LANGUAGES: Final = 20
-"""A phrase is offered to so many at the most, of those and of the others: one for each 14 ms."""
-_PAST = re.compile(r"^past (?=week|month|year)", re.IGNORECASE)
+"""The most languages that a phrase is offered to in each group: each costs 14 ms."""
+_PAST = re.compile(r"^past (?=week|month|year)", re.IGNORECASE)  # e.g. "past week"
 
 
 class DateParserReader:
@@ -51,7 +53,7 @@ class DateParserReader:
         return _span(found.date_obj, found.period) if found else None
 
     def _parse(self, phrase: str, at: datetime) -> Any:
-        """dateparser's answer, or None. Its parsers keep state, hence the lock."""
+        """Return dateparser's answer, or None. Its parsers keep state, hence the lock."""
         settings: dict[str, Any] = {
             "PREFER_DATES_FROM": "past",
             "RETURN_AS_TIMEZONE_AWARE": True,
@@ -72,10 +74,10 @@ class DateParserReader:
 
 
 def _languages_with(phrase: str) -> Iterator[list[str]]:
-    """Languages that a phrase with other signs than ASCII may be in: first of those that most people speak.
+    """Yield languages that a phrase with non-ASCII characters may be in, the most spoken ones first.
 
-    They have every word that holds such a sign, or where none does ("–3 mies"), every word. Of too many, as all know
-    "min", those are taken first that have every word.
+    They have every word with such a character, or, where no word has one ("–3 mies"), every word. If too many do,
+    as all know "min", languages that have every word come first.
     """
     foreign = " ".join(word for word in phrase.split() if not word.isascii())
     every = frozenset(_parts(phrase)) if foreign else frozenset[str]()
@@ -93,7 +95,7 @@ def _languages_with(phrase: str) -> Iterator[list[str]]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The words of a text as dateparser compares them, without accents; each sign where words run together."""
+    """Yield a text's words as dateparser compares them, without accents; characters in scripts without spaces."""
     from dateparser.utils import normalize_unicode
 
     for word in _WORD.findall(normalize_unicode(text.casefold())):
@@ -102,13 +104,13 @@ def _parts(text: str) -> Iterator[str]:
 
 @cache
 def _vocabulary(language: str) -> frozenset[str]:
-    """What a language says days, months and distances in time with; read from dateparser's data, not prepared by it."""
+    """Return a language's words for days, months and distances in time, from dateparser's data, not prepared."""
     data: object = import_module(f"dateparser.data.date_translation_data.{language}").info
     return frozenset(_parts("\n".join(_texts(data))))
 
 
 def _texts(data: object) -> Iterator[str]:
-    """The texts in a language's data. Its keys are English, but for those that are patterns, such as of "3 дня"."""
+    """Yield the texts in a language's data. Its keys are English, except for patterns such as that of "3 дня"."""
     if isinstance(data, str):
         yield data
     elif isinstance(data, Mapping):
@@ -120,7 +122,7 @@ def _texts(data: object) -> Iterator[str]:
 
 
 def _iso_span(phrase: str) -> tuple[Instant, Instant] | None:
-    """That of an ISO date or time, which dateparser takes a millisecond or two to read alike."""
+    """Return the span of an ISO date or time, for which dateparser would take 1 to 2 ms."""
     if not _ISO.fullmatch(phrase):
         return None
     try:
@@ -132,9 +134,9 @@ def _iso_span(phrase: str) -> tuple[Instant, Instant] | None:
 
 
 def _span(at: datetime, period: str) -> tuple[Instant, Instant]:
-    """The whole period around a point: "May 2023" is the month, "last week" Monday to Sunday."""
+    """Return the whole period around a point: "May 2023" is the month, "last week" Monday to Sunday."""
     day = at.replace(hour=0, minute=0, second=0, microsecond=0)
-    if at.year == MAXYEAR:  # No later year exists for its end to lie in.
+    if at.year == MAXYEAR:  # The period's end would be in the year 10000.
         begin, end = (
             day.replace(month=1, day=1) if period == "year" else day,
             datetime(MAXYEAR, 12, 31, 23, 59, 59, tzinfo=UTC),

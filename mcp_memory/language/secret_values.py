@@ -1,4 +1,4 @@
-"""Judges values that stand where secrets stand: "hunter2" is a secret, "self.password" is none. Knows no rules."""
+"""Judges values in places where secrets occur: "hunter2" is a secret, "self.password" is not. Knows no rules."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 LONGEST = 300
-"""Characters of a value that are looked at; more would not change the verdict."""
+"""Characters of a value that are examined; more would not change the verdict."""
 _SHORTEST_KEY = 8
 _SHORTEST_RANDOM_KEY = 16
 _SHORTEST_SPOKEN = 6
 _FEW = 4
-"""A key of sixteen characters has more different ones than that."""
+"""A key of sixteen characters has more distinct ones than this."""
 _REGULAR = 0.6
 _SHORTEST_WITHOUT_DIGITS = 10
 _READ = 3
-"""A part of a value that is shorter says nothing: random letters hold "ab" and "It" too."""
+"""Shorter parts of a value prove nothing: random letters contain "ab" and "It" too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretCandidate:
-    """A value, the name that it is assigned to where there is one ("DB_PASSWORD"), and the character that follows."""
+    """A value, the name it is assigned to, if any ("DB_PASSWORD"), and the character that follows."""
 
     value: str
     name: str = ""
@@ -54,17 +54,19 @@ _PLACE = re.compile(
     r"|[\w.-]{1,120}:\d{2,5}\Z"
     r"|[a-z0-9-]{1,60}(?:\.[a-z0-9-]{1,60}){1,6}\.(?:com|org|net|io|dev|local|internal|example|test)\b"
 )
+# e.g. "123e4567-e89b-12d3-a456-426614174000"
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _WORD = re.compile(r"(?:[A-Z]{1,20}|[A-Z]?[a-z]{1,20})\d{0,4}|\d{1,4}|v\d[\d.]{0,8}")
 """A part of an identifier or of prose: "access", "SHA256", "Version", "12". Random keys have digits between letters."""
 _CLUSTER = re.compile(r"(?i:[bcdfghjklmnpqrstvwxz]{4}|^[^aeiouy\d]{3,}\d*$)(?<!(?i:ngth|ghts|tchw|ckst|rchf))")
 """Four consonants, or nothing else: words seldom hold them ("length" does), random letters often do ("xsnqa")."""
+# e.g. "db-password" → "db", "password"
 _PARTS = re.compile(r"[^0-9A-Za-z]+|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NAME_PARTS = re.compile(r"[^0-9A-Za-z]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-"""Where names fall apart: "DB_PASSWORD", "dbPassword", "db-password1"."""
+"""Splits names into parts: "DB_PASSWORD", "dbPassword", "db-password1"."""
 _PASSWORD = re.compile(r"(?i:pass|pwd|pw$|kennwort|pin|clave|contrase|senha|парол)")
 _STANDING_IN = frozenset("password passwd pass pwd secret token user username none null true false".split())
-"""Words that stand for the value, as in "postgres://user:password@host"."""
+"""Words in place of the value, as in "postgres://user:password@host"."""
 _OF_SECRETS = frozenset(
     "pass pw pwd key auth psk pin dsn salt token credential credentials clave senha contraseña пароль".split()
 )
@@ -81,18 +83,18 @@ _ABOUT_SECRETS = frozenset(
     rules scope scopes sec seconds secs service size start state status store strength suffix tag text time timeout
     title ttl type types uri url usage used user username valid var variable version changed""".split()
 )
-"""A name that ends in one of these speaks about a secret: "token_type", "password_file"."""
+"""Last words of names that describe a secret: "token_type", "password_file"."""
 _OF_OTHER_THINGS = frozenset(
     """arrow author authors cache completion composite continuation cursor dedup dedupe dict down first foreign group
     hash hot i18n idempotency keyboard known last lookup map max message min monkey natural next num object page
     partition per press primary prompt pub public registry row shortcut sort surrogate total translation turkey
     unique up""".split()
 )
-"""A name with one of these is no secret's though it ends like one: "public_key", "next_page_token"."""
+"""Words of names that end like a secret's but are not: "public_key", "next_page_token"."""
 
 
 def is_placeholder(value: str) -> bool:
-    """A value that stands for one: "your-key", "xxxxxxxx", "1234567890abcdef", "AKIA…EXAMPLE"."""
+    """True for a value that represents another: "your-key", "xxxxxxxx", "1234567890abcdef", "AKIA…EXAMPLE"."""
     value = value[:LONGEST]
     if _PLACEHOLDER.search(value):
         return True
@@ -113,7 +115,7 @@ def _is_any(found: SecretCandidate) -> bool:
 
 
 def _is_password(found: SecretCandidate) -> bool:
-    """Short ones count only where a password is named: `edge_key="attr1"` is none."""
+    """Judge a password. Short values count only where the name says password: `edge_key="attr1"` is none."""
     if not _is_value(found):
         return False
     if found.name and not _PASSWORD.search(found.name):
@@ -122,7 +124,7 @@ def _is_password(found: SecretCandidate) -> bool:
 
 
 def _is_spoken(found: SecretCandidate) -> bool:
-    """What a sentence calls a password: "p4ss-word!" and not "at-least-12-chars", "required." or "2026-11-22"."""
+    """Judge a password in a sentence: "p4ss-word!" is one; "at-least-12-chars", "required.", "2026-11-22" are not."""
     value = found.value.rstrip(".,;:!?")
     return len(value) >= _SHORTEST_SPOKEN and _is_password(SecretCandidate(value=value, after=found.after))
 
@@ -150,11 +152,11 @@ JUDGES: Mapping[str, Callable[[SecretCandidate], bool]] = {
     "random": _is_random,
     "key": _is_key,
 }
-"""By the words that rules use; `secret_rules.toml` says what each means. A value is cut to `LONGEST` beforehand."""
+"""Judges by the words that rules use; `secret_rules.toml` explains each. Values are cut to `LONGEST` beforehand."""
 
 
 def _is_value(found: SecretCandidate) -> bool:
-    """Nothing that code, configurations and sentences hold where others hold a secret."""
+    """True unless the value is common in code, configurations or sentences."""
     return (
         _is_any(found)
         and (not found.name or _names_a_secret(found.name))
@@ -176,13 +178,13 @@ def _names_a_secret(name: str) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Letters or signs with digits that are not two words: "hunter2", "Tr0ub4dor&3"; not "at-least-12-chars"."""
+    """True for letters or signs with digits, but not two words: "hunter2", "Tr0ub4dor&3"; not "at-least-12-chars"."""
     parts = _parts(value)
     return any(map(str.isdigit, value)) and (len(parts) == 1 or not all(map(_reads_well, parts)))
 
 
 def _is_unreadable(value: str) -> bool:
-    """Most of it is no words: "jiNoUiojmxrXBpp", "Zk3vQx…"; not "AccessTokenProvider", "sha256", "0.41.3"."""
+    """True where words are at most half: "jiNoUiojmxrXBpp", "Zk3vQx…"; not "AccessTokenProvider", "0.41.3"."""
     if not any(map(str.isalpha, value)):
         return False
     if not any(map(str.isdigit, value)):

@@ -1,4 +1,4 @@
-"""Secrets by rules (`secret_rules.toml`) on RE2, whose time is linear in the text whatever the text is."""
+"""Finds secrets by rules (`secret_rules.toml`) on RE2, whose time is linear in the length of any text."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mcp_memory.language.secret_values import JUDGES, LONGEST, SecretCandidate
 
 RULES = Path(__file__).with_name("secret_rules.toml")
 _EDGE = r"(?:^|\W|\\[abfnrtv]|%[0-9A-Fa-f]{2})"
-"""What a key follows: nothing, no word, an escape as in "\\nghp_…", or an encoded sign as in "%3Dghp_…"."""
+"""The context before a key: line start, a non-word character, an escape ("\\nghp_…"), an encoded sign ("%3Dghp_…")."""
 _MEMORY = 8 << 20
-"""Bytes that the automaton of a rule may take; it takes that only where a text is hostile."""
+"""Bytes that a rule's automaton may take; only hostile texts need them."""
 _ROUNDS = 8
 _MARK = b"[REDACTED "
 _LONGEST_MARK = 80
-"""Bytes; the kinds of all rules are shorter."""
+"""Length of a mark in bytes; the kinds of all rules are shorter."""
 
 
 class _Match(Protocol):
@@ -38,7 +38,7 @@ class _Pattern(Protocol):
 
 
 class _Filter(Protocol):
-    """Rules that know which strings a text must hold before they can match, such as "ghp_"."""
+    """A filter that knows which strings a text must contain before a rule can match, such as "ghp_"."""
 
     def Add(self, pattern: bytes, options: object) -> int: ...  # noqa: N802 - as in C++
     def Compile(self) -> None: ...  # noqa: N802 - as in C++
@@ -47,7 +47,7 @@ class _Filter(Protocol):
 
 
 class _Library(Protocol):
-    """What is used of `re2`, which comes without types."""
+    """The part of `re2` that is used here; the library has no type hints."""
 
     Options: Any
 
@@ -56,7 +56,7 @@ class _Library(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretRule:
-    """What a kind of secret looks like. The last group of the form that takes part is the secret."""
+    """The pattern of a kind of secret. The last group that takes part in the match is the secret."""
 
     kind: str
     form: str
@@ -71,7 +71,7 @@ class _Cut:
 
 
 def read_rules(path: Path = RULES) -> Sequence[SecretRule]:
-    """The rules of a file, those of issuers first: where two find the same, the kind of the first is shown."""
+    """Return the rules of a file, issuers' first: where two find the same secret, the first one's kind is shown."""
     tables = tomllib.loads(path.read_text("utf-8"))
     issued = [
         SecretRule(kind=each["kind"], form=f"{_EDGE}({form})", judge=JUDGES[each.get("value", "issued")])
@@ -96,7 +96,7 @@ class SecretRedactor:
     def redact(self, text: str) -> tuple[str, int]:
         finder = self._load()
         total = 0
-        # What was cut may have hidden another, as in "password=token=…".
+        # A redacted value may have hidden another, as in "password=token=…".
         for _ in range(_ROUNDS):
             text, count = finder.cut(text)
             total += count
@@ -163,13 +163,13 @@ def _secret(match: _Match, groups: int) -> tuple[int, int]:
 
 
 def _without_stop(data: bytes, start: int, end: int) -> int:
-    """The end of a span without the full stop or comma that ends its sentence, as in "The token is ghp_… ."."""
+    """Return the end of a span without the full stop or comma that ends its sentence, as in "The token is ghp_… ."."""
     is_last = end == len(data) or data[end : end + 1].isspace()
     return end - 1 if is_last and end - start > 1 and data[end - 1 : end] in (b".", b",") else end
 
 
 def _marks(data: bytes) -> Sequence[tuple[int, int]]:
-    """Where an earlier redaction has left its marks."""
+    """Return the spans of marks from earlier redactions."""
     found: list[tuple[int, int]] = []
     start = data.find(_MARK)
     while start >= 0:
@@ -181,13 +181,13 @@ def _marks(data: bytes) -> Sequence[tuple[int, int]]:
 
 
 def _before_marks(marks: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
-    """The part of a span that lies before the first mark that it meets; nothing where it begins in one."""
+    """Return the part of a span before its first mark; nothing where the span begins inside one."""
     index = bisect_right(marks, start, key=itemgetter(1))
     return (start, min(end, marks[index][0])) if index < len(marks) else (start, end)
 
 
 def _joined(cuts: Iterable[_Cut]) -> Sequence[_Cut]:
-    """Those that overlap as one, of the kind that is named first in the rules."""
+    """Merge overlapping cuts; each takes the kind that the rules name first."""
     joined: list[_Cut] = []
     for each in cuts:
         if joined and each.start < joined[-1].end:
@@ -199,7 +199,7 @@ def _joined(cuts: Iterable[_Cut]) -> Sequence[_Cut]:
 
 
 class NoRedactor:
-    """Implements `Redactor` for those who switched redaction off."""
+    """Implements `Redactor` where redaction is switched off."""
 
     def redact(self, text: str) -> tuple[str, int]:
         return text, 0

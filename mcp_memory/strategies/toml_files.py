@@ -1,4 +1,4 @@
-"""Reads strategies from TOML and from calls, strictly. Knows their form, and nothing of what they are used for."""
+"""Reads strategies from TOML and from calls, strictly. Knows their form, not their use."""
 
 import math
 import re
@@ -29,7 +29,7 @@ _WRONG = {
     "string_too_long": "must have at most {max_length} characters",
     "too_long": "must have at most {max_length} items",
 }
-"""Where pydantic's own words do not fit; see entrypoints/server/arguments.py for those about the rest of a call."""
+"""Messages that replace pydantic's; see entrypoints/server/arguments.py for other arguments."""
 
 _NumbersT = TypeVar("_NumbersT", bound=Mapping[Any, float])
 
@@ -77,7 +77,7 @@ class _Table(BaseModel):
 
 
 def read_strategies(user_file: Path | None) -> Strategies:
-    """The built-in strategies, and those of the user's file, if there is one, over them.
+    """Return the built-in strategies, overlaid with those of the user's file, if there is one.
 
     Raises:
         InvalidRequest: the file cannot be read or does not hold strategies; names file, strategy, field and remedy.
@@ -87,10 +87,10 @@ def read_strategies(user_file: Path | None) -> Strategies:
 
 
 def overridden(strategy: Strategy, overrides: Mapping[str, Json]) -> Strategy:
-    """The strategy with what a call wants to be different: a field that is named replaces the former as a whole.
+    """Return the strategy with a call's overrides: each named field replaces the former as a whole.
 
     Raises:
-        InvalidRequest: there is no such field, or its value cannot be; the message names it.
+        InvalidRequest: there is no such field, or its value is invalid; the message names it.
     """
     try:
         return _changed(strategy, overrides)
@@ -113,13 +113,13 @@ class _File:
         self._done: dict[str, Strategy] = {}
 
     def strategies(self) -> Strategies:
-        """The known ones with those of the file over them."""
+        """Return the known strategies, overlaid with those of the file."""
         for name in self._tables:
             self._strategy(name, ())
         return {**self._known, **self._done}
 
     def _strategy(self, name: str, waiting: tuple[str, ...]) -> Strategy:
-        """The strategy of that name; `waiting` are those that start from it."""
+        """Return the strategy of that name; `waiting` lists the strategies that start from it."""
         if name in self._done:
             return self._done[name]
         if name not in self._tables:
@@ -133,7 +133,7 @@ class _File:
         return self._done[name]
 
     def _base(self, name: str, like: Json, waiting: tuple[str, ...]) -> Strategy:
-        """What the table starts from: the strategy it names, else the built-in one of its own name, else nothing."""
+        """Return the table's base: the strategy it names, else the built-in one of its name, else an empty one."""
         if like is None or (like == name and name in self._known):
             return self._known.get(name) or Strategy(name=name)
         if not isinstance(like, str) or like not in {**self._tables, **self._known}:
@@ -145,7 +145,7 @@ class _File:
 
 
 def _read_tables(path: Path) -> dict[str, Mapping[str, Json]]:
-    """The tables of a file by name, their content unchecked."""
+    """Return the tables of a file by name, their content unchecked."""
     try:
         found: dict[str, Json] = tomllib.loads(read_regular(path, MAX_BYTES).decode())
     except OSError as error:
@@ -164,7 +164,7 @@ def _read_tables(path: Path) -> dict[str, Mapping[str, Json]]:
 
 
 def _changed(base: Strategy, table: Mapping[str, Json]) -> Strategy:
-    """The strategy with the table's fields; weights speak for the weighted formula. Raises ValueError, saying why."""
+    """Return the strategy with the table's fields; weights imply the weighted formula. Raises ValueError."""
     try:
         read = _Table.model_validate(table)
     except ValidationError as error:
@@ -183,7 +183,7 @@ def _changed(base: Strategy, table: Mapping[str, Json]) -> Strategy:
 
 
 def _explain(error: ValidationError) -> str:
-    """The first thing wrong and where, without the value."""
+    """Describe the first error and its place, without the value."""
     first = error.errors(include_url=False, include_input=False)[0]
     steps = [str(step) for step in first["loc"] if step != "[key]"]
     field = ".".join(step if _PRINTABLE_NAME.fullmatch(step) else "…" for step in steps)

@@ -190,7 +190,7 @@ def _fields(rows: Mapping[str, str]) -> Table:
 
 
 def _index(mode: str, directories: Sequence[Mapping[str, Any]], revision: int) -> str:
-    """Describe the indexes in the data directory, and how far the newest has come; a command keeps none."""
+    """Describe the indexes in the data directory, and the newest change applied; a command keeps no index."""
     if not directories:
         return f"{mode}, no directory"
     size = sum(each["bytes"] for each in directories) / 1e6
@@ -199,7 +199,7 @@ def _index(mode: str, directories: Sequence[Mapping[str, Any]], revision: int) -
 
 
 def _contexts(contexts: Mapping[str, Any]) -> str:
-    """Count the contexts given lately, by strategy."""
+    """Count recent contexts, by strategy."""
     if not contexts["given"]:
         return f"none in {contexts['days']} days"
     picked = f"; auto picked {listed(contexts['picked'])}" if contexts["picked"] else ""
@@ -217,7 +217,7 @@ def listed(counts: Mapping[str, int]) -> str:
 
 
 def _value(value: Any) -> str:
-    """A list as a line; what holds names as JSON."""
+    """Show a list as a line, and an object as JSON."""
     if isinstance(value, list | tuple) and all(isinstance(each, str) for each in cast("Sequence[object]", value)):
         return ", ".join(cast("Sequence[str]", value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

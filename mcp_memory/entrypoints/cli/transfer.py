@@ -130,7 +130,7 @@ def _outcome_in_words(outcome: "Mapping[str, Json]") -> str:
 
 
 def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
-    """All of it or nothing; then its vectors."""
+    """Import all of it or nothing; then embed it."""
     from mcp_memory.entrypoints.transfer import MemoryFile
     from mcp_memory.services.memory.merge import Merging
 
@@ -147,7 +147,7 @@ def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
 
 
 def _embed(memory: "App") -> int:
-    """Make the vectors that were not carried; whoever cannot be asked for them now is asked by a server later."""
+    """Compute the vectors that an export leaves out; if the embedder is unavailable, a server does so later."""
     waiting, done = memory.records.count_unembedded(), 0
     if not waiting:
         return 0
@@ -182,9 +182,9 @@ def _import_foreign(path: Path, server: str, project: str | None, settings: "Set
 
 
 def _statuses(memory: "App", batch: "list[NewRecord]", left_out: Counter[str]) -> list[str]:
-    """Store a batch, and return what became of it. An item that no memory takes hinders no other.
+    """Store a batch, and return each item's outcome. An item that cannot be stored does not block the others.
 
-    Such an item is nothing but recalled context, say.
+    Such an item is, for example, nothing but recalled context.
     """
     try:
         return [each.status for each in memory.remember(batch, memory.caller(), advise=False)]
@@ -208,7 +208,7 @@ def _batches(first: "NewRecord | None", rest: "Iterator[NewRecord]") -> "Iterato
 
 @contextmanager
 def _new_file(target: str) -> Generator[BinaryIO]:
-    """The file, which is there once it is whole; nobody else may read it. Raises InvalidRequest."""
+    """Yield a new private file, which appears under its name once it is complete. Raises InvalidRequest."""
     if target == STREAM:
         yield sys.stdout.buffer
         return
@@ -252,7 +252,7 @@ def _lines(source: str) -> Generator[BinaryIO]:
 
 @contextmanager
 def _kept_aside(stream: BinaryIO) -> Generator[BinaryIO]:
-    """All of a stream, on the disk: while it is entered others wait to write, and it may come slowly from afar.
+    """Spool a stream to disk: importing blocks writers, and a remote stream may be slow.
 
     Raises InvalidRequest where it does not begin as a memory does, or holds more than the limit.
     """

@@ -102,7 +102,7 @@ def client_named(name: str) -> Client:
 
 
 def places_here() -> Places:
-    """Return this computer, and the folder that one stands in."""
+    """Return this computer's places, with the working directory as the project."""
     from mcp_memory.settings import client_variables
 
     platform: Platform = "windows" if sys.platform == "win32" else "macos" if sys.platform == "darwin" else "linux"
@@ -133,7 +133,7 @@ def _roots(places: Places) -> Mapping[str, Path]:
 
 
 def _matches(pattern: str) -> Iterator[Path]:
-    """Find the paths that a pattern stands for: itself, or where it holds a star, those that are there."""
+    """Yield the paths that match a pattern: itself, or with a star, those that exist."""
     before, star, behind = pattern.partition("*")
     if not star:
         yield Path(pattern)

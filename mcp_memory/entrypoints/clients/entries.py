@@ -1,6 +1,6 @@
-"""Our entry in a client's file: what is written, how it is told from another's, put in, taken out, and found.
+"""Our entry in a client's file: its form, its recognition, and edits that add, remove and find it.
 
-A change is planned first, and written when told to.
+A change is planned first, and written on request.
 """
 
 import difflib
@@ -57,9 +57,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A file as it is, and as it would be. `entry`: what stands in it then; None where it is taken out.
+    """A file now and after the change. `entry`: our entry afterwards; None where it is removed.
 
-    `secret`: a key or a token stands in the entry, before or after.
+    `secret`: the entry holds a key or a token, before or after.
     """
 
     client: Client
@@ -74,7 +74,7 @@ class Change:
         return self.text != self.found.text
 
     def apply(self, now: datetime) -> Path | None:
-        """Write it, if anything changes; where the former file is kept. Raises Conflict."""
+        """Write it, if anything changes; return the former file's copy. Raises Conflict."""
         return replace_file(self.found, self.text, now, private=self.secret) if self.changes else None
 
     def diff(self) -> str:

@@ -1,4 +1,4 @@
-"""A configuration file read, and replaced as a whole or not at all. Knows nothing of what is in it."""
+"""Reads a configuration file, and replaces it as a whole or not at all. Knows nothing of its content."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ from mcp_memory.bounded_files import MB, read_regular
 from mcp_memory.errors import Conflict
 
 MAX_CONFIGURATION_BYTES = 64 * MB
-"""Of a configuration file: Claude Code keeps its history in the same file as its servers, tens of megabytes of it."""
+"""Limit for a configuration file: Claude Code keeps its history beside its servers, tens of megabytes of it."""
 MAX_COPIES = 10
 """Kept copies that `kept_copies` looks at, the newest first."""
 _BYTE_ORDER_MARK = "\ufeff"
@@ -44,7 +44,7 @@ def read_file(path: Path) -> Found:
 
 
 def kept_copies(found: Found) -> Iterator[str]:
-    """The texts of the copies that `replace_file` kept of this file, newest first; what cannot be read is left out."""
+    """Yield the texts of this file's copies from `replace_file`, newest first; unreadable ones are left out."""
     folder, prefix = found.place.parent, f"{found.place.name}.bak-"
     names = sorted((path.name for path in folder.iterdir() if path.name.startswith(prefix)), reverse=True)
     for name in names[:MAX_COPIES]:
@@ -57,10 +57,10 @@ def kept_copies(found: Found) -> Iterator[str]:
 
 
 def replace_file(found: Found, text: str, now: datetime, *, private: bool = False) -> Path | None:
-    """Put `text` in the file's place, unless it changed since it was read; where the former one is kept.
+    """Replace the file's content with `text`, unless it changed since it was read; return the former file's copy.
 
-    The mode stays, of the copy too; where the file is to be `private`, without the rights of others. Whoever reads
-    meanwhile finds the old file or the new one, never a part. Raises Conflict.
+    File and copy keep their mode; where the file is to be `private`, other users lose their rights. Concurrent readers
+    find the old file or the new one, never a part. Raises Conflict.
     """
     mark = _BYTE_ORDER_MARK if (found.content or b"").startswith(_BYTE_ORDER_MARK.encode()) else ""
     kept: Path | None = None
@@ -80,7 +80,7 @@ def replace_file(found: Found, text: str, now: datetime, *, private: bool = Fals
 
 
 def _swap(found: Found, content: bytes, mode: int | None) -> None:
-    """Raises Conflict where the file is no longer what was read."""
+    """Replace the file. Raises Conflict where it changed since it was read."""
     temporary = found.place.with_name(f".{found.place.name}.{secrets.token_hex(4)}.tmp")
     try:
         _write_new(temporary, content, mode)
@@ -92,7 +92,7 @@ def _swap(found: Found, content: bytes, mode: int | None) -> None:
 
 
 def _keep(found: Found, now: datetime, mode: int | None) -> Path | None:
-    """A copy beside the file, under a name that nothing has yet."""
+    """Copy the file beside itself, under an unused name."""
     if found.content is None:
         return None
     name = f"{found.place.name}.bak-{now:%Y%m%d-%H%M%S}"
@@ -104,7 +104,7 @@ def _keep(found: Found, now: datetime, mode: int | None) -> Path | None:
 
 
 def _write_new(path: Path, content: bytes, mode: int | None) -> None:
-    """A new file of this mode, or of the usual one, on the disk before this returns."""
+    """Write a new file of this mode, or the default one; it is on disk before this returns."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o666 if mode is None else 0o600)
     try:

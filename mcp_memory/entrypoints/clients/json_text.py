@@ -1,7 +1,7 @@
 """JSON as people write it, edited in place: order, spacing and comments stay. Knows no client.
 
-A scanner keeps where each value stands, so that an edit touches one entry's characters and its comma. No library does
-this: those that keep comments write the whole file anew. An entry goes in only where it comes out again.
+A scanner keeps the position of each value, so that an edit touches one entry's characters and its comma. No library
+does this: those that keep comments rewrite the whole file. An entry is added only if it can be removed again.
 """
 
 import json
@@ -14,7 +14,7 @@ _JSON_SPACE = re.compile(r"[ \t\r\n]*")
 _JSON_SPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _END_OF_LINE = re.compile(r"[ \t]*\r?\n")
 _STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
-"""So that the slashes in "https://example.org" are no comment. What is not closed goes to the end, once."""
+"""Strings match first, so the slashes in "https://example.org" are no comment. An unclosed one ends with the text."""
 _FIRST_INDENT = re.compile(r"\n([ \t]+)\S")
 
 

@@ -18,7 +18,7 @@ _TOML_TOKEN = re.compile(
     r"|(?P<comment>\#[^\n]*)|(?P<open>[\[{])|(?P<close>[\]}])|(?P<end>\n)|(?P<other>[^\"'\#\[\]{}\n]+)",
     re.DOTALL,
 )
-"""Of a text that was read as TOML before. A line that begins with `[` is no header inside of a string or an array."""
+"""Tokens of a text already read as TOML. A line that begins with `[` inside a string or an array is no header."""
 _EMPTY_OR_COMMENT = re.compile(r"\s*(#.*)?$")
 
 

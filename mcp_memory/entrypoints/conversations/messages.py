@@ -17,7 +17,7 @@ from mcp_memory.domain.text.control_characters import details_without_controls
 from mcp_memory.errors import InvalidRequest
 
 NO_OUTPUT: Final = "(no output)"
-"""Stands for the empty output of a tool: its call was answered all the same."""
+"""Represents the empty output of a tool: its call was answered all the same."""
 
 _ROLE_NAMES: Final[Mapping[str, Role]] = {
     "system": "system",
@@ -28,7 +28,7 @@ _ROLE_NAMES: Final[Mapping[str, Role]] = {
     "function": "tool",
 }
 _MILLISECONDS_FROM: Final = 1e11
-"""A larger number counts milliseconds: as seconds it lies 3,000 years ahead, as milliseconds in 1973."""
+"""Larger numbers count milliseconds: as seconds this is 3,000 years ahead, as milliseconds in 1973."""
 EXPECTED: Final = (
     "Each message is {role: system|user|assistant|tool, content: a text or a list of parts}, or an item such as "
     "{type: function_call, …}. Correct it and call again."
@@ -37,7 +37,7 @@ _UNSAID_PARTS: Final = frozenset(
     {"thinking", "redacted_thinking", "reasoning", "item_reference", "compaction"}
     | {"mcp_list_tools", "mcp_approval_request", "mcp_approval_response"}
 )
-"""Parts that are no part of what was said or done."""
+"""Parts that were neither said nor done."""
 _MEDIA: Final = ("image", "audio", "video", "document", "file")
 _BLOBS: Final = frozenset({"data", "encrypted_content", "encrypted_index", "signature", "file_data", "b64_json"})
 """Fields that hold bytes written as text."""
@@ -86,7 +86,7 @@ def read_messages(messages: Sequence[ClientMessage]) -> list[NewRecord]:
 
 
 class MessageReader:
-    """Reads the messages of one conversation in their order: a result is told by the name of the tool once called."""
+    """Reads the messages of one conversation in order: a result gets the name of the tool that was called."""
 
     def __init__(self) -> None:
         self._tools: dict[str, str] = {}
@@ -187,15 +187,15 @@ def _named(records: list[NewRecord], message_id: str | None) -> list[NewRecord]:
 
 
 def _is_item(message: ClientMessage) -> bool:
-    """Return True for what stands in a conversation without a role: calls, their results, and reasoning."""
+    """Return True for items that need no role: calls, their results, and reasoning."""
     kind = _kind(message)
     return kind in _UNSAID_PARTS or kind.endswith(("_call", "_call_output", "tool_use", "tool_result"))
 
 
 def _parts_of(message: ClientMessage, where: str) -> Iterator[MessagePart]:
-    """Yield what a message says, calls and answers, in its order; `where` names it in errors.
+    """Yield the texts, calls and results of a message, in order; `where` names it in errors.
 
-    Empty texts are left out. Texts that follow each other are one: what a user says at once is one turn.
+    Empty texts are left out. Consecutive texts are one: a user's message is one turn.
 
     Raises:
         InvalidRequest: a part is in none of the known formats.
@@ -340,7 +340,7 @@ def _kind(part: ClientMessage) -> str:
 
 
 def _string_in(value: JsonValue) -> str | None:
-    """Return the value where it is a text that says something."""
+    """Return the value where it is a non-blank text."""
     return value if isinstance(value, str) and value.strip() else None
 
 

@@ -1,7 +1,7 @@
 """Claude Code's transcript of a session as records of its log. Knows lines and files; messages are read elsewhere.
 
-A transcript has one JSON object a line, added to as the session goes on. Nobody documents it: what is not known here
-is passed over and counted.
+A transcript has one JSON object a line and grows with the session. Its format is undocumented: unknown lines are
+skipped and counted.
 """
 
 import errno
@@ -24,11 +24,11 @@ from mcp_memory.entrypoints.conversations.messages import NO_OUTPUT, MessageRead
 from mcp_memory.errors import InvalidRequest
 
 MAX_TRANSCRIPT_LINE_BYTES: Final = 64 * MB
-"""A line may hold several images; one still longer is passed over."""
+"""A line may hold several images; longer ones are skipped."""
 PART_BYTES: Final = 128 * 1024
 """About a second of storing: a process that is ended loses no more."""
 CALLS_BYTES: Final = 64 * 1024
-"""A call stands about so near to its result."""
+"""The distance within which a result's call is expected."""
 MAX_KINDS: Final = 50
 CUT: Final = "… [cut]"
 _INSTEAD: Final = "Give another path, or the conversation itself as `messages`."
@@ -129,7 +129,7 @@ class _Reading:
         return TranscriptPart(records=tuple(records), end=end)
 
     def _meet_calls(self, file: BinaryIO, start: int) -> None:
-        """Read a little of what stands before, so that a result is told by the name of its tool; be at the start."""
+        """Read the preceding lines, so that results get their tool's name; end at `start`."""
         file.seek(max(start - CALLS_BYTES, 0))
         for raw in file.read(start - file.tell()).splitlines(keepends=True):
             self._records_of(raw)

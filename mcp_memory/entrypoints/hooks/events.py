@@ -190,7 +190,7 @@ def before_compaction(hook: HookSession) -> str:
 
 
 def after_compaction(hook: HookSession) -> None:
-    """Store the client's summary, in the place of its earlier one of this session, which that one was made from.
+    """Store the client's summary of this session; it supersedes the earlier one, from which the client made it.
 
     Raises StoreUnavailable.
     """

@@ -1,4 +1,4 @@
-"""One hook of one session: what Claude Code says of it, and the memory that it is about, opened where it is needed."""
+"""One hook of one session: Claude Code's input, and the session's memory, opened on demand."""
 
 import json
 from collections.abc import Mapping
@@ -85,15 +85,15 @@ class HookSession:
 
     @cached_property
     def caller(self) -> "Caller":
-        """The agent in the client's session, whose name is but a label: it stands where the agent's server stands.
+        """The agent in the client's session, which is only a label: its current task is that of the agent's server.
 
-        Where the settings name a session, it is that one, for the server too.
+        Where the settings name a session, that one counts, for the server too.
         """
         caller = self.app.caller(client=CLIENT)
         return caller if caller.named_session else replace(caller, session_id=self.payload.session_id)
 
     def note_fed(self, until: int, mark: str) -> None:
-        """Remember how far the transcript is in the log, and what stands before that."""
+        """Record the offset up to which the log has the transcript, and the digest of the text before it."""
         self.notes.write(str(self.folder), self.app.membership.namespace, until, mark)
 
     def close(self) -> None:

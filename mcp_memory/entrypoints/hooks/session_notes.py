@@ -1,7 +1,7 @@
-"""Notes that the hook processes of one session leave for each other: its folder, how far the log is, what was given.
+"""Notes that a session's hook processes share: its folder, the log's progress, the records given.
 
-Two small files for each session, of names, ids, numbers and a digest, and no remembered text. They may be lost at any
-time: then a transcript is told again, of which the log knows all, and a record may be given again.
+Two small files per session hold names, ids, numbers and a digest, but no remembered text. They may be lost at any
+time: then a transcript is read again, whose lines the log already has, and a record may be given again.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ class SessionNotes:
             return 0.0
 
     def write(self, folder: str, namespace: str, fed_until: int, fed_mark: str = "") -> None:
-        """Put all in the place of what is known. Of two processes at it the last one wins, which harms nothing."""
+        """Replace all notes. Of two concurrent processes the last one wins, which does no harm."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
             fresh = self._standing.with_suffix(f".{os.getpid()}")
@@ -69,11 +69,11 @@ class SessionNotes:
             fresh.replace(self._standing)
 
     def given(self) -> frozenset[str]:
-        """Ids of what the client's window holds already."""
+        """Return the ids that the client's window already holds."""
         return frozenset(_content(self._given).split())
 
     def add_given(self, record_ids: Collection[str]) -> None:
-        """Add to them: appended at once, so that two processes lose nothing of each other's."""
+        """Append ids in one write, so that two processes lose nothing of each other's."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
             self._given.touch(mode=0o600)
@@ -81,7 +81,7 @@ class SessionNotes:
                 file.write("".join(f"{record_id}\n" for record_id in record_ids))
 
     def forget_given(self) -> None:
-        """The window is a new one."""
+        """Forget the ids given: the window is new."""
         with contextlib.suppress(OSError):
             self._given.unlink(missing_ok=True)
 

@@ -1,1 +1,1 @@
-"""MCP over HTTP: who is let in, what is told of the server's state, and an end in which calls finish."""
+"""MCP over HTTP: access, monitoring, and a shutdown in which calls finish."""

@@ -1,7 +1,7 @@
-"""Takes connections in, bounds how many there are and how long each may dawdle. Knows no request's meaning.
+"""Accepts connections, limits their number and the time of each stage. Knows no request's meaning.
 
-uvicorn serves them. It has a time limit for idle connections alone, and accepts as many at once as are waiting: silent
-ones then use up the descriptors that the store needs, and lock everybody out.
+uvicorn serves them. It limits only idle time, and accepts as many at once as are waiting: silent connections then use
+up the descriptors that the store needs, and lock everybody out.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 logger = logging.getLogger(__name__)
 
 LINGER_SECONDS: Final = 5.0
-"""Time for which the rest of a refused request is read, lest its sender miss the answer."""
+"""Seconds for which the rest of a refused request is read, so that its sender does not miss the answer."""
 LINGER_BYTES: Final = 8 * 1024 * 1024
 LINGER_PAUSE_SECONDS: Final = 0.02
-"""Between two reads of at most 256 KiB."""
+"""Pause between two reads of at most 256 KiB."""
 MAX_LINGERING: Final = 16
-"""For so many connections at once; of those beyond, the sender may miss the answer."""
+"""The most lingering connections; beyond, a sender may miss the answer."""
 RETRY_SECONDS: Final = 0.1
 WARNING_SECONDS: Final = 60.0
 LOOPBACK: Final = "this machine"
@@ -60,7 +60,7 @@ class Limits:
 
 
 class Guest(Protocol):
-    """A connection, as far as it takes up a place."""
+    """A connection, as far as it occupies a place."""
 
     @property
     def address(self) -> str: ...
@@ -74,7 +74,7 @@ class Guest(Protocol):
     def rank(self) -> int | None:
         """0 without a request, 1 while one still arrives or its answer is not taken; None while it is answered.
 
-        That is not the client's delay.
+        In the last case the client is not the one that delays.
         """
         ...
 
@@ -128,7 +128,7 @@ class Crowd:
         return True
 
     def warn(self, address: str) -> None:
-        """Log that someone was turned away, at most once a minute."""
+        """Log that a connection was refused, at most once a minute."""
         if time.monotonic() - self._warned_at >= WARNING_SECONDS:
             self._warned_at = time.monotonic()
             logger.warning("Turned away a connection from %s: %d are open, none of them idle.", address, len(self))
@@ -357,7 +357,7 @@ def address_of(host: str) -> str:
 
 
 def _turn_away(client: socket.socket) -> None:
-    """Say that there is no room, without waiting for anything."""
+    """Answer that there is no room, without waiting for anything."""
     with client, suppress(OSError):
         client.send(_FULL)
         client.shutdown(socket.SHUT_WR)

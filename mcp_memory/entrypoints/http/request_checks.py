@@ -172,10 +172,10 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authenticator:
-    """Admits whoever has a valid token. Thread-safe.
+    """Admits senders with a valid token. Thread-safe.
 
-    `is_loopback` says that only this machine reaches the server: then nobody needs a token while there never was one,
-    nor where `anonymous` says so.
+    `is_loopback` says that only this machine reaches the server: then nobody needs a token if none was ever made, or if
+    `anonymous` is set.
     """
 
     tokens: Tokens

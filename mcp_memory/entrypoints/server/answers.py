@@ -13,7 +13,7 @@ from mcp_memory.services.retrieval.results import shown_record
 MAX_SHOWN_CHARS = 2000
 """A longer text is shown by its summary or beginning: the caller has just sent it, or opens it with recall."""
 MAX_TASKS = 300
-"""Of a longer tree, what is open and what has ended of late."""
+"""The most tasks shown; a longer tree shows open tasks and those that ended recently."""
 MAX_LISTED, MAX_LISTED_CHARS = 100, 200
 
 

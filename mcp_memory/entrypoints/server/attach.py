@@ -1,6 +1,6 @@
-"""Stands between a client on standard input and a memory over HTTP: passes each message on, and each answer back.
+"""Connects a client on standard input with a memory over HTTP: passes each message on, and each answer back.
 
-Loads nothing of memory, nor the protocol's library: it knows messages by their method, id and version alone.
+Loads neither the memory nor the protocol's library: it knows only a message's method, id and version.
 """
 
 import base64
@@ -121,13 +121,13 @@ async def _serve(url: str, headers: Mapping[str, str], source: BinaryIO, output:
 
 
 class _Unanswered(Exception):
-    """The server gave no answer that the client could take; the text goes on from its address."""
+    """The server gave no answer that the client could take; the text continues an error message after the address."""
 
 
 class Bridge:
     """Passes messages on until there are no more, then waits a moment for the answers that are due.
 
-    A session that the server has forgotten, as when it was started anew, is opened again behind the client's back.
+    A session that the server has forgotten, for example after a restart, is reopened without the client's noticing.
     """
 
     def __init__(self, url: str, client: httpx2.AsyncClient, write: Write) -> None:

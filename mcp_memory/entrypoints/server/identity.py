@@ -1,6 +1,6 @@
-"""The sender of the present message: in a local process its own agent, over HTTP the one whom the token names.
+"""The sender of the present message: in a local process its own agent, over HTTP the one that the token names.
 
-It is told for each message anew, and carried into the threads that work on it.
+It is set again for each message, and carried into the threads that work on it.
 """
 
 import logging
@@ -77,7 +77,7 @@ def asking(app: "App", client: str = "", session_id: str | None = None) -> "Call
 
 
 def require(right: Right) -> None:
-    """Raises InvalidRequest where whoever sent the message lacks the right; the message names it."""
+    """Raise InvalidRequest where the message's sender lacks the right; the message names it."""
     visitor = _visitor.get()
     if visitor is not None and visitor.grant is not None:
         visitor.grant.require(right)
@@ -93,6 +93,6 @@ def told(error: McpMemoryError) -> str:
 
 
 def require_local(instead: str) -> None:
-    """Raises InvalidRequest for a message that came over HTTP: it means files of a machine that is not its sender's."""
+    """Raise InvalidRequest for a message over HTTP: its files are not on the server's machine."""
     if not is_local():
         raise InvalidRequest(f"Over HTTP the server reads no files; {instead}")

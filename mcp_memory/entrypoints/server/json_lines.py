@@ -21,9 +21,9 @@ from mcp_types import (
 from pydantic_core import from_json
 
 HALF_PAIR: Final = "\ufffe"
-"""Stands for half of a surrogate pair: no character, so no text can hold it."""
+"""Replaces half of a surrogate pair: no character, so no text can hold it."""
 UNREADABLE: Final = "\uffff"
-"""Stands for a value the parser refuses: one nested too deep, or a number of too many digits."""
+"""Replaces a value the parser refuses: one nested too deep, or a number of too many digits."""
 MAX_JSON_DEPTH: Final = 64
 MAX_ECHO_CHARS: Final = 200
 """The most that an answer repeats of a request, its id included."""
@@ -33,7 +33,7 @@ TAIL_BYTES: Final = 1_000
 _BOM: Final = "\ufeff"
 _HUGE: Final = 10**MAX_ECHO_CHARS
 _LOST = re.compile("[\ufffd-\uffff]")
-"""Characters that stand for something else in a repaired text: an id that holds it is not the one that was sent."""
+"""Replacement characters in a repaired text: an id that holds one is not the id that was sent."""
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+'
 """A string without its closing quote, which a line that was cut off lacks."""
@@ -82,7 +82,7 @@ class Refusal:
 
 
 def parse_message(line: bytes) -> JsonRpcMessage | Refusal:
-    """Read one message of JSON-RPC, mending what can be mended."""
+    """Read one message of JSON-RPC; repair lone surrogates and unreadable values."""
     text = line.decode("utf-8", "replace").removeprefix(_BOM).strip()
     if "\\ud" in text or "\\uD" in text:
         text = _ESCAPE.sub(lambda match: "\\ufffe" if match["half"] else match[0], text)

@@ -30,11 +30,11 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 
 
 class GuardedInput(io.RawIOBase):
-    """Bytes of JSON-RPC messages, one a line; whatever is none is dropped with a line in the log.
+    """Bytes of JSON-RPC messages, one a line; any other line is dropped and logged.
 
-    Calls `on_request` with the method of each request before it can be read, `refuse` with the answer that is owed to
-    what was dropped, and `at_end` before the end can be read. Has no file number, so that the protocol library reads
-    it as it is.
+    Calls `on_request` with the method of each request before it can be read, `refuse` with the answer to a dropped
+    line, if it gets one, and `at_end` before the end can be read. Has no file number, so that the protocol library
+    reads it unchanged.
     """
 
     def __init__(
@@ -170,14 +170,14 @@ class LineOutput(io.RawIOBase):
 
 
 def take_stdin() -> BinaryIO:
-    """Keep the wire for ourselves, and leave the null device under number 0, for children to read."""
+    """Keep the input for ourselves, and put the null device under number 0, for children to read."""
     wire = os.dup(0)  # dup makes it non-inheritable
     _put_under(0, os.open(os.devnull, os.O_RDONLY))
     return open(wire, "rb", closefd=False)  # a thread may still wait on it at the end
 
 
 def take_stdout() -> BinaryIO:
-    """Keep the wire for ourselves, and lead number 1 to the log, lest a stray print tear a message."""
+    """Keep the output for ourselves, and send number 1 to the log, so that a stray print does not tear a message."""
     wire = os.dup(1)
     try:
         log = os.dup(2)

@@ -145,7 +145,7 @@ def log_to_stderr(level: str) -> None:
 
 
 def without_words(entry: logging.LogRecord) -> bool:
-    """Of an error that a library logs keep the type and the place: its own words may be remembered ones."""
+    """Reduce a library's logged error to its type and place: its message may hold remembered text."""
     kind, _, trace = entry.exc_info or (None, None, None)
     if kind is None:
         return True
@@ -182,12 +182,12 @@ def _on_signal(_number: int, _frame: "FrameType | None") -> None:
 
 
 def leave_within(seconds: float) -> None:
-    """End after this time, whatever goes on until then."""
+    """End the process after this time, whatever is running."""
     timer = threading.Timer(seconds, leave)
     timer.daemon = True
     timer.start()
 
 
 def leave() -> NoReturn:
-    """End at once. A regular end would wait for threads, or take libraries down under those still running in them."""
+    """End at once. A regular exit would wait for threads, or unload libraries while threads still run in them."""
     os._exit(0)

@@ -1,4 +1,4 @@
-"""Maintenance beside serving: a thread that takes a small step now and then. Knows no transport, and hinders no end."""
+"""Background maintenance of a server: a thread that takes small steps. Knows no transport, and delays no shutdown."""
 
 import logging
 import threading
@@ -17,15 +17,15 @@ logger = logging.getLogger(__name__)
 FIRST_SECONDS: Final = 60.0
 """Most servers live as long as one session of their client, which may be shorter than the interval."""
 PAUSE_SECONDS: Final = 1.0
-"""Between two steps, for calls to come first."""
+"""Pause between two steps, so that calls come first."""
 DAY_MINUTES: Final = 1_440.0
 
 
 class Upkeep:
     """Takes steps in the background, one after the other until nothing is done, then again after the interval.
 
-    `step` says whether it did anything. Where the store is busy or away, the interval goes by before the next attempt.
-    Whoever knows of something to do sets `wake`: then the next step is a pause away.
+    `step` says whether it did anything. Where the store is busy or away, the next attempt follows after the interval.
+    Set `wake` when there is something to do: then the next step follows after a pause.
     """
 
     def __init__(

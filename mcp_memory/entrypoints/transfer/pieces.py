@@ -33,7 +33,7 @@ from mcp_memory.ports.transfer import (
 FORMAT = 1
 """Raised whenever a reader of the earlier form would misread a line."""
 MAX_KEPT_CHARS = 4_000_000
-"""Four times what a call may store: cleaning may have made a text longer, by what stands in the place of secrets."""
+"""Four times the limit of a call: the marks that replace secrets may have made a text longer."""
 _FIRST_FIELD = "memory"
 _SHAPES: Mapping[str, type[Piece]] = {
     "task": Task,

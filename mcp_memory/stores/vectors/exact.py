@@ -1,4 +1,4 @@
-"""Exact search over the truth's vectors, held in memory and kept current by the change sequence. No index to trust."""
+"""Exact search over the truth's vectors, held in memory and kept current by the change sequence. No approximation."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _FIRST_CAPACITY = 256
 # its last digits depend on where a row stands.
 _SHRINK_WHEN_DEAD = 0.5
 _FEW = 0.25
-"""Up to this share of the rows copying them out is quicker than taking the cosines of all."""
+"""Up to this share of the rows, copying them out is quicker than taking the cosines of all."""
 _SAMPLE = 2_048
-"""Windows that tell what cosines are usual: their mean is within a fiftieth of a standard deviation of that of all."""
+"""Windows sampled for the usual cosine: their mean is within 1/50 of a standard deviation of the mean of all."""
 
 
 class LastChange(NamedTuple):
-    """When a record last changed, where it is, and its live vectors; those are None where nothing may find it."""
+    """The last change of a record, its scope, and its live vectors; the last two are None where nothing may find it."""
 
     change: int
     id: str
@@ -43,8 +43,8 @@ class LastChange(NamedTuple):
 class ExactVectorStore:
     """Implements `VectorStore` by one matrix product per scope: recall of 1.0 by construction.
 
-    An index that is derived from it learns here what there is (`live_vectors`) and what changed (`changes`), and has
-    its candidates scored (`rank`), so that neither a stale nor an approximate score is ever shown.
+    An index derived from it reads here the live vectors (`live_vectors`) and the changes (`changes`), and has its
+    candidates scored (`rank`), so that no stale or approximate score is ever shown.
     """
 
     def __init__(self, follower: Follower, embedder: str, mismatch: Callable[[str, str], str]) -> None:
@@ -56,7 +56,7 @@ class ExactVectorStore:
         self._last: dict[str, tuple[int, str | None]] = {}
         """The last change of every record and its scope, None where it was erased; in order of change."""
         self._lock = threading.Lock()
-        """Held while changes are applied, and by what reads outside of a request."""
+        """Held while changes are applied, and by reads outside of a request."""
         follower.attach(self, embedder)
 
     @property
@@ -79,7 +79,7 @@ class ExactVectorStore:
     def rank(
         self, vector: Vector, scopes: Sequence[str], limit: int, among: Collection[str], exclude: Collection[str]
     ) -> Mapping[str, float]:
-        """The best of the live records among those named, as known at the last `catch_up`."""
+        """Return the best of the named records that are live, as of the last `catch_up`."""
         with self._lock:
             found = [hit for shelf in self._on(scopes, vector) for hit in shelf.rank(vector, limit, among, exclude)]
         return best_first(found, limit)
@@ -117,7 +117,7 @@ class ExactVectorStore:
         return [(ids[one], ids[other], cosine) for one, other, cosine in pairs]
 
     def catch_up(self) -> int:
-        """Apply what was committed since the last call, by whichever process; the newest change known."""
+        """Apply changes of all processes since the last call; return the newest change."""
         with self._reading() as revision:
             return revision
 
@@ -134,9 +134,9 @@ class ExactVectorStore:
             return changed
 
     def changes(self, since: int, limit: int) -> Sequence[LastChange]:
-        """What became of the records that changed after `since`: the `limit` that changed first, in order of change.
+        """Return the last changes of the records that changed after `since`: the first `limit`, in order of change.
 
-        More than `limit` where one change touched many, so that the last one's number tells how far this goes.
+        It returns more than `limit` where one change touched many records, so that the last number marks the progress.
         """
         with self._lock:
             later = list(takewhile(lambda item: item[1][0] > since, reversed(self._last.items())))
@@ -149,24 +149,24 @@ class ExactVectorStore:
             ]
 
     def live_ids(self) -> Mapping[str, Sequence[str]]:
-        """By scope, the ids of its live records, as known at the last `catch_up`."""
+        """Return by scope the ids of its live records, as of the last `catch_up`."""
         with self._lock:
             return {scope: shelf.live_ids() for scope, shelf in self._shelves.items()}
 
     def live_vectors(self, scope: str, record_ids: Collection[str]) -> Mapping[str, Vectors]:
-        """Vectors of those of the records that are live in the scope."""
+        """Return the vectors of the given records that are live in the scope."""
         with self._lock:
             shelf = self._shelves[scope]
             found = {record_id: shelf.live(record_id) for record_id in record_ids}
         return {record_id: vectors for record_id, vectors in found.items() if vectors is not None}
 
     def size(self, scope: str) -> int:
-        """How many live vectors the scope holds, as known at the last `catch_up`."""
+        """Return the number of live vectors in the scope, as of the last `catch_up`."""
         with self._lock:
             return self._shelves[scope].count_live() if scope in self._shelves else 0
 
     def _on(self, scopes: Sequence[str], vector: Vector) -> list[_Shelf]:
-        """The shelves of these scopes. Raises EmbedderMismatch where their vectors are of another length."""
+        """Return the shelves of these scopes. Raises EmbedderMismatch where their vectors have another length."""
         shelves = [self._shelves[scope] for scope in scopes if scope in self._shelves]
         for shelf in shelves:
             if shelf.dimensions != len(vector):
@@ -203,12 +203,12 @@ class ExactVectorStore:
 
 
 def best_first(found: Collection[tuple[str, float]], limit: int) -> dict[str, float]:
-    """The best `limit` of ids and scores, ties by id."""
+    """Return the best `limit` of ids and scores, ties by id."""
     return dict(sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit])
 
 
 class _Shelf:
-    """The vectors of one scope: a growing matrix, the record of each row, and which rows count."""
+    """The vectors of one scope: a growing matrix, the record of each row, and a mask of live rows."""
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
@@ -228,7 +228,7 @@ class _Shelf:
         return int(np.count_nonzero(self._live[: self._size]))
 
     def put(self, record_id: str, vectors: Vectors, is_live: bool) -> None:
-        """Add a record or replace it; one whose vectors are the same keeps its rows, as most changes leave the text."""
+        """Add or replace a record; unchanged vectors keep their rows, as most changes leave the text."""
         self._sample = None
         if record_id in self._rows:
             rows = slice(*self._rows[record_id])
@@ -260,7 +260,7 @@ class _Shelf:
     def search(
         self, vector: Vector, limit: int, only: RecordSet | None, exclude: Collection[str]
     ) -> list[tuple[str, float]]:
-        """The best `limit` records by their best window."""
+        """Return the best `limit` records by their best window."""
         counts = self._live if only is None else self._present & held_against(only, self._numbers)
         rows = np.flatnonzero(counts[: self._size])
         if len(rows) < _FEW * self._size:
@@ -270,33 +270,33 @@ class _Shelf:
         return self._best(scores, rows, limit, frozenset(exclude))
 
     def similarities(self, vector: Vector, record_ids: Collection[str]) -> list[tuple[str, float]]:
-        """Those of the records that are here, whatever their status."""
+        """Return the cosines of the records on this shelf, whatever their status."""
         rows = self._rows_of(record_ids)
         return self._best(np.vecdot(self._matrix[rows], vector), rows, len(record_ids), frozenset())
 
     def rank(
         self, vector: Vector, limit: int, among: Collection[str], exclude: Collection[str]
     ) -> list[tuple[str, float]]:
-        """The best `limit` live ones of the records named."""
+        """Return the best `limit` of the named records that are live."""
         rows = self._rows_of(among)
         rows = rows[self._live[rows]]
         return self._best(np.vecdot(self._matrix[rows], vector), rows, limit, frozenset(exclude))
 
     def first_windows(self, record_ids: Collection[str]) -> dict[str, Vector]:
-        """How those of the records that are here begin."""
+        """Return the first window of each record on this shelf."""
         return {i: self._matrix[self._rows[i][0]].copy() for i in record_ids if i in self._rows}
 
     def sample(self) -> tuple[Vectors, int]:
-        """Some of the live windows, and how many there are: the same for whoever holds the same records."""
+        """Return some live windows, and the number of all; the same in every process with the same records."""
         if self._sample is None:
             rows = np.flatnonzero(self._live[: self._size])
-            # Chosen and ordered by a digest of the id, not by place: that tells of what happened in which order.
+            # Chosen and ordered by a digest of the id, since row positions depend on the order of past changes.
             chosen = rows[np.argsort(self._marks[rows], kind="stable")[:_SAMPLE]]
             self._sample = (self._matrix[chosen], len(rows))
         return self._sample
 
     def live(self, record_id: str) -> Vectors | None:
-        """A copy of a live record's vectors."""
+        """Return a copy of a live record's vectors."""
         first, last = self._rows.get(record_id, (0, 0))
         return self._matrix[first:last].copy() if first < last and self._live[first] else None
 
@@ -304,7 +304,7 @@ class _Shelf:
         return [record_id for record_id, (first, _) in self._rows.items() if self._live[first]]
 
     def _rows_of(self, record_ids: Collection[str]) -> NDArray[np.int64]:
-        """Every row of the records that are here."""
+        """Return every row of the records on this shelf."""
         spans = [self._rows[record_id] for record_id in record_ids if record_id in self._rows]
         if not spans:
             return np.zeros(0, np.int64)

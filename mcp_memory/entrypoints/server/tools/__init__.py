@@ -1,1 +1,1 @@
-"""The tools, one a module: what each says of itself, and how its arguments become a request and the answer a result."""
+"""The tools, one a module: each has its description, and turns arguments into a request, the answer into a result."""

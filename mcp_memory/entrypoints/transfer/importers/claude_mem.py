@@ -1,7 +1,7 @@
-"""claude-mem's database: observations and summaries of sessions, read without being touched.
+"""Reads claude-mem's database, observations and summaries of sessions, without changing it.
 
-The database is somebody else's: nothing in its schema is run, tables are read by their stored columns alone, no value
-beyond a limit, and all of it within a budget of steps.
+The database is untrusted: nothing in its schema is run, only stored columns of tables are read, no value beyond a
+limit, and all of it within a budget of steps.
 """
 
 import json
@@ -21,7 +21,7 @@ from mcp_memory.domain.text.times import is_datable
 from mcp_memory.errors import InvalidRequest
 
 _KINDS: dict[str, Kind] = {"decision": "decision", "discovery": "fact"}
-"""Whatever else an observation is, it tells what was done."""
+"""Record kinds of observations; every other kind of observation is an episode."""
 _OBSERVED = (
     "type", "title", "subtitle", "narrative", "text", "facts", "concepts", "files_read", "files_modified",
     "created_at_epoch",
@@ -33,7 +33,7 @@ MAX_FILE_BYTES: Final = 4096 * MB
 MAX_ROW_BYTES: Final = 64 * MB
 """A row of a sparse file may claim a gigabyte."""
 MAX_STEPS: Final = 1_000_000_000
-"""Of SQLite's virtual machine, for one import. A row takes about fifty, so that ten million rows are within it."""
+"""The most steps of SQLite's virtual machine per import. A row takes about 50, so ten million rows fit."""
 _STEPS_A_LOOK: Final = 10_000
 _BESIDE: Final = ("-journal", "-wal", "-shm")
 """Files that SQLite opens with the database."""
@@ -126,10 +126,10 @@ def _owner(columns: Sequence[str]) -> str:
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
-    """The stored ones of a table; none where there is no table of that name, but a view, say, which may never end.
+    """Return a table's stored columns; none where no table has that name, but, for example, a view that never ends.
 
-    `table_info` leaves out generated columns. Each is an expression of whoever made the file, and a function in it can
-    take hours, within a single step.
+    `table_info` leaves out generated columns: each is an expression from the file's author, and a function in it can
+    take hours within a single step.
     """
     kind = "SELECT 1 FROM sqlite_master WHERE name = ? AND type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
     if not connection.execute(kind, (table,)).fetchone():
@@ -196,7 +196,7 @@ def _text(row: dict[str, object], name: str) -> str:
 
 
 def _list(row: dict[str, object], name: str) -> list[str]:
-    """A column that holds a list of texts as JSON; a text that is none stands for itself."""
+    """Read a column that holds a list of texts as JSON; any other text counts as a single item."""
     text = _text(row, name)
     try:
         given: object = json.loads(text) if text else []

@@ -1,7 +1,7 @@
 """Chroma itself: collections of keys and vectors over one of its clients. Knows no record, and no directory's state.
 
-Collections are made without an embedding function and hold neither texts nor, where there is no server, anything but
-keys and vectors. Everything Chroma raises comes out as IndexFailure.
+Collections are made without an embedding function and hold no texts; without a server they hold only keys and vectors.
+Every error that Chroma raises becomes an IndexFailure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 LOCAL_PAGE = 5_000
 _ERASE_BATCH = 100
 _NEIGHBOURS, _EF_CONSTRUCTION, _EF_SEARCH = 16, 200, 200
-"""Of the graph (Malkov & Yashunin 2018). With over-fetching, recall@10 is 1.0 at 10,000 real texts (decision 11)."""
+"""Parameters of the HNSW graph (Malkov & Yashunin 2018). With over-fetching, recall@10 is 1.0 at 10,000 real texts
+(decision 11)."""
 
 
 def chroma_version() -> str:
@@ -50,7 +51,7 @@ class ChromaCollections:
         return [name for name in found if name.startswith(self._place.prefix)]
 
     def keys(self, name: str) -> Sequence[str]:
-        """Every key of a collection; none where it does not exist."""
+        """Return every key of a collection; none where it does not exist."""
         if name not in self.names():
             return []
         found: list[str] = []
@@ -77,7 +78,7 @@ class ChromaCollections:
                 collection.delete(ids=list(keys[start : start + self._page]))
 
     def query(self, name: str, vector: Vectors, limit: int) -> Sequence[str]:
-        """The keys of about the nearest vectors, nearest first; none where there is no such collection."""
+        """Return the keys of about the nearest vectors, nearest first; none where there is no such collection."""
         from chromadb.errors import NotFoundError
 
         with _translated(self._place):
@@ -96,7 +97,7 @@ class ChromaCollections:
                 self._client.delete_collection(name)
 
     def erase(self, record_ids: Sequence[str]) -> None:
-        """Delete whatever belongs to these records, from every collection."""
+        """Delete everything that belongs to these records, from every collection."""
         names = self.names()
         with _translated(self._place):
             for name in names:
@@ -105,7 +106,7 @@ class ChromaCollections:
                     self._existing(name).delete(where={"record": {"$in": batch}})  # pyright: ignore[reportArgumentType]
 
     def settle(self, names: Sequence[str]) -> None:
-        """Wait until what was written is in the graph and on disk: Chroma does both behind a write's back."""
+        """Wait until writes are in the graph and on disk: Chroma does both in the background."""
         with _translated(self._place):
             for name in names:
                 self._existing(name).get(limit=1, include=["embeddings"])
@@ -175,12 +176,12 @@ def _translated(place: IndexPlace) -> Generator[None]:
 
 
 def _told(error: BaseException) -> str:
-    """The error's kind and first line, short."""
+    """Return the error's type and first line, short."""
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
 
 
 def _kind(error: BaseException) -> str:
-    """The error's type, and the HTTP status that it, or one behind it, carries."""
+    """Return the error's type, and the HTTP status of it or of a cause."""
     behind: BaseException | None = error
     while behind is not None:
         status = getattr(getattr(behind, "response", None), "status_code", None)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcp_memory.domain.retrieval.queries import Vector
 
 OPEN_SECONDS = 60.0
-"""To import Chroma and open what may be large, on a busy machine."""
+"""Enough to import Chroma and open a large index, on a busy machine."""
 CALL_SECONDS = 30.0
 """For anything but a query: after this the process counts as hung."""
 
@@ -28,7 +28,7 @@ class IndexClient:
         self._link = link
 
     def open(self, place: IndexPlace, *, fresh: bool, erased: int = 0) -> Standing:
-        """Open it. What is begun anew, as where it is `fresh`, holds nothing of what was erased up to that change."""
+        """Open the index. A new or `fresh` one holds nothing that was erased up to the change `erased`."""
         fields = {"do": "open", "place": asdict(place), "fresh": fresh, "erased": erased}
         return Standing(**self._call(fields, seconds=OPEN_SECONDS))
 
@@ -36,7 +36,7 @@ class IndexClient:
         return Standing(**self._call({"do": "stand"}))
 
     def names(self) -> Sequence[str]:
-        """The collections there are."""
+        """Return the names of the collections."""
         return self._call({"do": "names"})["names"]
 
     def keys(self, name: str) -> Sequence[str]:
@@ -53,19 +53,19 @@ class IndexClient:
         self._call({"do": "drop", "names": list(names)})
 
     def erase(self, record_ids: Collection[str]) -> None:
-        """Delete whatever belongs to the records; for servers, whose collections know it."""
+        """Delete everything that belongs to the records; for servers, whose collections know their records."""
         self._call({"do": "erase", "records": list(record_ids)})
 
     def rest(self, applied: int, touched: Collection[str]) -> None:
-        """Everything up to that change is there: wait until it is on disk, and note it."""
+        """Wait until everything up to the change `applied` is on disk, and record that."""
         self._call({"do": "rest", "applied": applied, "names": list(touched)})
 
     def clear(self) -> None:
-        """Empty it, where it is on a server; a directory is begun anew by a new process."""
+        """Empty an index on a server; a directory is rebuilt by a new process instead."""
         self._call({"do": "clear"})
 
     def query(self, names: Sequence[str], vector: Vector, limit: int, seconds: float) -> list[list[str]]:
-        """For each collection the keys of about the `limit` nearest vectors, nearest first. May raise TimeoutError."""
+        """Return per collection the keys of about the `limit` nearest vectors, best first. May raise TimeoutError."""
         fields = {"do": "query", "names": list(names), "limit": limit}
         return self._link.call(fields, vector.tobytes(), seconds=seconds)["keys"]
 

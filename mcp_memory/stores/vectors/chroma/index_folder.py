@@ -1,10 +1,9 @@
-"""Index directories: their owners, whether one can be trusted, and that nothing erased stays. Knows no Chroma.
+"""Index directories: their owners, their trust, and the removal of erased data. Knows no Chroma.
 
-Each process has a directory for itself, guarded by a kernel lock that falls with the process. The lock file lies
-beside the directory, which can so be deleted whole. What a directory holds is on trust only while its state says
-`clean` and its files are as they were then: Chroma killed while it writes may leave files that it cannot open.
-
-On a Chroma server a lease says which of a memory's processes writes.
+Each process has a directory for itself, guarded by a kernel lock that ends with the process. The lock file is beside
+the directory, so that the directory can be deleted whole. A directory is trusted only while its state says `clean` and
+its files are as they were then: Chroma killed during a write may leave files that it cannot open. On a Chroma server
+a lease says which of a memory's processes writes.
 """
 
 import hashlib
@@ -32,7 +31,7 @@ _REPLACE_PAUSES_SECONDS = (0.005, 0.02, 0.05, 0.1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """What wrote an index; another one's is of no use."""
+    """Identifies the writer of an index; an index with any other stamp is useless."""
 
     embedder: str
     chroma: str
@@ -41,7 +40,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotState:
-    """What a directory says of itself. `erased`: the newest erasure that it was emptied for, or begun after."""
+    """The recorded state of a directory. `erased`: the newest erasure that it was emptied for, or created after."""
 
     stamp: Stamp
     clean: bool
@@ -49,11 +48,11 @@ class SlotState:
     applied: int
     used_at: float
     files: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    """Size and time of change of each file when it was last clean."""
+    """Size and modification time of each file when it was last clean."""
 
 
 class Slot:
-    """A directory that is this process's own until it is released."""
+    """A directory that belongs to this process until it is released."""
 
     def __init__(self, path: Path, lock: FileLock) -> None:
         self.path = path
@@ -63,17 +62,17 @@ class Slot:
 
     @property
     def state(self) -> SlotState:
-        """As last written. Raises IndexFailure where the directory is not open."""
+        """The state as last written. Raises IndexFailure where the directory is not open."""
         if self._state is None:
             raise IndexFailure("The index directory is not open.")
         return self._state
 
     def open(self, stamp: Stamp, *, fresh: bool, erased: int) -> SlotState | None:
-        """Make it ready for that stamp. The state it was kept in, or None where it was emptied, not being on trust.
+        """Prepare the directory for that stamp. Return its kept state, or None where it was emptied for lack of trust.
 
-        An emptied one holds nothing of what was erased up to that change, if nothing of it was ever in this process.
+        An emptied one holds nothing that was erased up to the change `erased`, if this process never held any of it.
 
-        It counts as dirty until `mark_clean`: if opening what it holds takes the process down, the next one empties it.
+        It counts as dirty until `mark_clean`: if opening its content crashes the process, the next one empties it.
         """
         state = read_state(self.path)
         is_kept = (
@@ -87,16 +86,16 @@ class Slot:
         return state
 
     def mark_dirty(self) -> None:
-        """Say that the files are about to change; on disk before it returns."""
+        """Record that the files are about to change; on disk before it returns."""
         if self.state.clean:
             self._write(replace(self.state, clean=False))
 
     def mark_clean(self, applied: int) -> None:
-        """Say that the files are whole, and hold everything up to that change."""
+        """Record that the files are whole, and hold everything up to the change `applied`."""
         self._write(replace(self.state, clean=True, applied=applied, used_at=time.time(), files=self._files()))
 
     def check(self) -> None:
-        """Raises IndexFailure where the directory is no longer the one that was opened."""
+        """Raise IndexFailure where the directory is no longer the one that was opened."""
         if self._identity is None or file_identity(self.path) != self._identity:
             raise IndexFailure("The index directory was deleted.")
 
@@ -129,7 +128,7 @@ class IndexFolder:
         self._root = root
 
     def take(self) -> Slot:
-        """The first directory that no other process has. Raises IndexFailure where there is none to be had."""
+        """Take the first directory that no other process has. Raises IndexFailure where none is available."""
         with translated_system_errors():
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             for path in directories_in(self._root):
@@ -138,7 +137,7 @@ class IndexFolder:
         raise IndexFailure(f"All {SLOTS} index directories are in use.", keep=True)
 
     def prune(self) -> None:
-        """Delete the directories that nobody has used for long."""
+        """Delete the directories that no process has used for 14 days."""
         for path in self._used():
             state = read_state(path)
             with suppress(OSError):
@@ -147,10 +146,10 @@ class IndexFolder:
                     self._delete_unused(path)
 
     def erase(self, erased: int, patience: float) -> None:
-        """Make sure that no directory holds anything of what was erased up to that change.
+        """Make sure that no directory holds anything that was erased up to the change `erased`.
 
-        Directories in use are left to their owners, who follow erasures by themselves, for so many seconds; of an owner
-        that does not, the files are deleted all the same: it will find its directory gone.
+        Directories in use have `patience` seconds: their owners follow erasures by themselves. If an owner does not,
+        its files are deleted all the same, and it will find its directory gone.
         """
         deadline = time.monotonic() + patience
         with translated_system_errors():
@@ -166,7 +165,7 @@ class IndexFolder:
         return bool(state and state.erased >= erased) or self._delete_unused(path)
 
     def _delete_unused(self, path: Path) -> bool:
-        """True where the directory is gone; False where another process has it."""
+        """Delete a directory without an owner. True where it is gone; False where another process has it."""
         lock = try_lock(lock_beside(path))
         if lock is None:
             return False
@@ -178,29 +177,29 @@ class IndexFolder:
         return True
 
     def _used(self) -> Iterator[Path]:
-        """Those that are there, or that a process may be about to make."""
+        """Yield the directories that exist, or that a process may be about to make."""
         return (path for path in directories_in(self._root) if path.exists() or lock_beside(path).exists())
 
 
 def directories_in(root: Path) -> Sequence[Path]:
-    """Every index directory that there can be, in the order in which processes take them."""
+    """Return every possible index directory, in the order in which processes take them."""
     return [root / str(number) for number in range(SLOTS)]
 
 
 def lock_beside(path: Path) -> Path:
-    """The file whose lock guards what is called `path`."""
+    """Return the file whose lock guards the directory `path`."""
     return path.with_name(f"{path.name}.lock")
 
 
 def size_of(directory: Path) -> int:
-    """Bytes in a directory; 0 where it is gone."""
+    """Return the bytes in a directory; 0 where it is gone."""
     with suppress(OSError):
         return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
     return 0
 
 
 def try_lock(path: Path) -> FileLock | None:
-    """The kernel's lock on a file, or None where another process has it. Raises IndexFailure where there are none."""
+    """Return the kernel's lock on a file, or None where another process has it. IndexFailure: locks do not work."""
     lock = FileLock(path, timeout=0, fallback_to_soft=False, thread_local=False, mode=0o600)
     try:
         lock.acquire()
@@ -212,7 +211,7 @@ def try_lock(path: Path) -> FileLock | None:
 
 
 def read_state(directory: Path) -> SlotState | None:
-    """What a directory says of itself; None where it says nothing that can be understood."""
+    """Return the recorded state of a directory; None where there is no readable one."""
     read: Any = read_json(directory / STATE_FILE)
     try:
         stamp = Stamp(**read.pop("stamp"))
@@ -222,7 +221,7 @@ def read_state(directory: Path) -> SlotState | None:
 
 
 def read_json(path: Path) -> object:
-    """The content of a JSON file; None where there is none."""
+    """Return the content of a JSON file; None where there is none."""
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -230,7 +229,7 @@ def read_json(path: Path) -> object:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Replace a file by a new one that is on disk before it takes its place."""
+    """Replace a file atomically; the new one is on disk before it replaces the old one."""
     fresh = path.with_suffix(f".{os.getpid()}")
     with os.fdopen(os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
         file.write(json.dumps(content).encode())
@@ -240,7 +239,7 @@ def write_json(path: Path, content: object) -> None:
 
 
 def _put_in_place(fresh: Path, path: Path) -> None:
-    """On Windows a file cannot be replaced while another process reads it, which takes no longer than a moment."""
+    """Retry the replacement: on Windows it fails for the moment in which another process reads the file."""
     for pause in _REPLACE_PAUSES_SECONDS:
         try:
             fresh.replace(path)
@@ -252,7 +251,7 @@ def _put_in_place(fresh: Path, path: Path) -> None:
 
 @contextmanager
 def translated_system_errors() -> Generator[None]:
-    """Turn the system's errors into ours."""
+    """Turn OSError into IndexFailure."""
     try:
         yield
     except OSError as error:
@@ -260,7 +259,7 @@ def translated_system_errors() -> Generator[None]:
 
 
 class Lease:
-    """The right to write, for as long as the process lives; whoever has it says how far the others can trust."""
+    """The right to write, for as long as the process lives; its holder publishes how far others can trust."""
 
     def __init__(self, place: IndexPlace) -> None:
         parts = (str(FORMAT), place.mode, place.url, place.tenant, place.database, place.prefix, place.embedder)
@@ -271,7 +270,7 @@ class Lease:
         self._lock: FileLock | None = None
 
     def take(self) -> bool:
-        """True where this process writes, from now on or since before. Raises IndexFailure where locks do not work."""
+        """True where this process holds the right to write. Raises IndexFailure where locks do not work."""
         if self._lock is None:
             with translated_system_errors():
                 self._lock_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

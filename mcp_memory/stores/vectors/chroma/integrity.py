@@ -1,7 +1,7 @@
-"""Looks at the indexes that no server is using, and compares them with the truth: implements `IndexExaminer`.
+"""Checks the indexes that no server is using, and compares them with the truth: implements `IndexExaminer`.
 
-To open an index changes its files, and one that is damaged may be emptied or take its process down. So what is opened
-is a copy, in an index process, and a directory is left as it was found unless it is to be mended.
+Opening an index changes its files, and a damaged one may be emptied or crash its process. So an index process opens a
+copy, and a directory is left unchanged unless it is to be repaired.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ChromaExaminer:
             yield Finding(part="index", state="ok", says=self._absence())
 
     def _absence(self) -> str:
-        """Why there is no index directory."""
+        """Return the reason why there is no index directory."""
         if self._place.mode == "off":
             return "switched off; the exact search answers"
         if self._least_vectors > max(map(self._exact.size, self._exact.live_ids()), default=0):
@@ -110,7 +110,7 @@ class ChromaExaminer:
         )
 
     def _distrust(self, state: SlotState) -> str:
-        """Why what a directory says of itself rules it out; empty where nothing does."""
+        """Return the reason in its recorded state to distrust a directory; "" where there is none."""
         stamp = Stamp(embedder=self._place.embedder, chroma=version("chromadb"))
         reasons = (
             (not state.clean, "left in the middle of a change"),
@@ -122,14 +122,14 @@ class ChromaExaminer:
         return next((reason for is_so, reason in reasons if is_so), "")
 
     def _compare(self, path: Path, state: SlotState) -> str:
-        """How what a directory holds differs from the truth; empty where it does not."""
+        """Return how a directory's content differs from the truth; "" where it does not."""
         if not state.applied:
             return ""  # It does not claim to hold anything.
         try:
             with self._copied(path) as root, closing(IndexClient(self._connect())) as index:
                 place = replace(self._place, mode="embedded", root=str(root))
                 if index.open(place, fresh=False).applied != state.applied:
-                    return _DAMAGED  # That it was, shows in that it was emptied.
+                    return _DAMAGED  # It was emptied on opening, so it was damaged.
                 return _told(self._difference(index, place, state.applied))
         except IndexFailure as failure:
             if failure.keep:
@@ -138,10 +138,10 @@ class ChromaExaminer:
 
     @contextmanager
     def _copied(self, path: Path) -> Generator[Path]:
-        """A folder that holds a copy of the directory, for as long as it is needed.
+        """Yield a folder that holds a copy of the directory for as long as it is needed.
 
-        It lies in the place of a later index directory: whoever erases comes to it after this one, and what is left of
-        it, should this process be killed, is deleted by whoever erases, prunes or begins a directory there.
+        The copy takes the name of a later index directory, so that an erasure reaches it after this one. If this
+        process is killed, the next one that erases, prunes or begins a directory there deletes the rest.
         """
         directories = directories_in(path.parent)
         for spare in directories[directories.index(path) + 1 :]:
@@ -179,9 +179,9 @@ class ChromaExaminer:
         return Finding(part=part, state="mended", says=f"{wrong}; emptied, and the next server fills it anew")
 
     def _difference(self, index: IndexClient, place: IndexPlace, applied: int) -> IndexDifference:
-        """How it differs from the truth as it was at that change; what changed since is left out."""
+        """Compare the index with the truth as of the change `applied`; records that changed later are left out."""
         everything = [(name, key) for name in index.names() for key in index.keys(name)]
-        self._exact.catch_up()  # A server may have written meanwhile what was stored meanwhile.
+        self._exact.catch_up()  # A server may have stored and indexed more in the meantime.
         changed = set(self._exact.changed_since(applied, sys.maxsize) or ())
         held = {(name, key) for name, key in everything if record_of(key) not in changed}
         wanted = {
@@ -200,7 +200,7 @@ class ChromaExaminer:
 
 
 def _told(difference: IndexDifference) -> str:
-    """The difference in words; empty where there is none."""
+    """Put the difference in words; "" where there is none."""
     if not (difference.missing or difference.extra):
         return ""
     return f"of its vectors {difference.missing} are missing, {difference.extra} too many"

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class IndexFailure(StoreUnavailable):
-    """The index cannot be asked at present: it is broken, gone, or does not answer.
+    """The index cannot be used at present: it is broken, gone, or does not answer.
 
-    With `keep`, what it holds is not in doubt, as where no directory could be had or a server could not be reached.
+    With `keep`, its content is not in doubt: for example, no directory was free or a server could not be reached.
     """
 
     def __init__(self, reason: str, *, keep: bool = False) -> None:
@@ -27,7 +27,7 @@ class IndexFailure(StoreUnavailable):
 
 Mode = Literal["off", "embedded", "http", "cloud"]
 FORMAT = 1
-"""Goes up with anything that makes an index of before useless: names, keys, parameters of the collections."""
+"""Increase it with any change that makes earlier indexes useless: names, keys, parameters of the collections."""
 SERVER_BATCH = 300
 """Chroma Cloud's limit for the vectors of one write, and for the results of one question."""
 _DIGEST_BYTES = 6
@@ -35,7 +35,7 @@ _DIGEST_BYTES = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexPlace:
-    """An index: none, in a directory of this process's own, or on a server.
+    """The place of an index: none, a directory of this process, or a server.
 
     `root` holds the directories and the locks. Where no tenant or database is named, Chroma's own defaults hold.
     """
@@ -44,14 +44,14 @@ class IndexPlace:
     root: str
     embedder: str
     prefix: str = "memory-"
-    """What the names of all our collections begin with; on a server it tells one memory from another."""
+    """The prefix of all our collections' names; on a server it distinguishes memories."""
     url: str = ""
     tenant: str | None = None
     database: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     api_key: str = field(default="", repr=False)
     sync_threshold: int = 1000
-    """After how many writes Chroma puts its graph on disk."""
+    """The number of writes after which Chroma saves its graph to disk."""
 
     @property
     def is_shared(self) -> bool:
@@ -59,17 +59,17 @@ class IndexPlace:
         return self.mode in ("http", "cloud")
 
     def of_memory(self, identity: Callable[[], str]) -> IndexPlace:
-        """Where a server may hold several memories, the collections are named after this one; else nothing changes."""
+        """Return the place with this memory's own prefix on a server, which may hold several; else unchanged."""
         return replace(self, prefix=f"{self.prefix}{identity()}-") if self.is_shared else self
 
     def collection(self, scope: str) -> str:
-        """The collection that holds a scope's vectors by this embedder: a hash, as scopes are free text."""
+        """Return the collection that holds a scope's vectors by this embedder: a hash, as scopes are free text."""
         content = "\0".join((str(FORMAT), self.embedder, scope))
         return self.prefix + hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 
 def key_of(record_id: str, vector: NDArray[np.float32]) -> str:
-    """The name of one vector of a record: it changes with the vector, so that what is stale or missing shows."""
+    """Return the key of one vector of a record; it changes with the vector, so that stale or missing ones show."""
     return f"{record_id}#{hashlib.blake2b(vector.tobytes(), digest_size=_DIGEST_BYTES).hexdigest()}"
 
 

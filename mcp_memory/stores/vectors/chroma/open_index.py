@@ -1,4 +1,4 @@
-"""What an index process holds: a directory of its own, or a part in a server. Both look alike to the worker."""
+"""The index that a process holds open: its own directory, or a part of a server. The worker treats both alike."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Whether this process writes the index, how far it is known to have come, and which erasures it has followed."""
+    """The state of an open index: its right to write, the newest applied change, and the newest followed erasure."""
 
     writes: bool
     applied: int
@@ -32,15 +32,15 @@ class Holding(Protocol):
     def standing(self) -> Standing: ...
 
     def check(self) -> None:
-        """Raises IndexFailure where what was opened is gone."""
+        """Raise IndexFailure where the opened index is gone."""
         ...
 
     def begin(self) -> None:
-        """Called before what the collections hold is changed."""
+        """Prepare for a change to the collections."""
         ...
 
     def rest(self, applied: int, touched: Sequence[str]) -> None:
-        """Called when these collections hold everything up to that change, and no write is about to follow."""
+        """Record that these collections hold everything up to the change `applied`, and that no write follows soon."""
         ...
 
     def clear(self) -> None:
@@ -56,7 +56,7 @@ def hold(place: IndexPlace, *, fresh: bool, erased: int) -> Holding:
 
 
 class OwnDirectory:
-    """Chroma embedded, in the first directory that nobody else has."""
+    """Chroma embedded, in the first free directory."""
 
     def __init__(self, place: IndexPlace, *, fresh: bool, erased: int) -> None:
         folder = IndexFolder(Path(place.root))
@@ -96,7 +96,7 @@ class OwnDirectory:
             self._slot.release()
 
     def _opened(self, applied: int) -> ChromaCollections:
-        """Open what the directory holds and read some of it, as that is when damage shows."""
+        """Open the directory's content and read some of it, because damage shows only then."""
         collections = ChromaCollections(self._place, str(self._slot.path))
         with _undone_by(collections.close):  # A client left open would be handed out again for the same directory.
             collections.settle(collections.names())
@@ -106,7 +106,7 @@ class OwnDirectory:
 
 @contextmanager
 def _undone_by(undo: Callable[[], None]) -> Generator[None]:
-    """Undo what came before where what comes now fails."""
+    """Run `undo` if the body fails."""
     try:
         yield
     except BaseException:
@@ -116,21 +116,21 @@ def _undone_by(undo: Callable[[], None]) -> Generator[None]:
 
 
 class ServerPart:
-    """A Chroma server, which one process of each memory writes and all of them ask."""
+    """A Chroma server, which one process of each memory writes and all of them query."""
 
     def __init__(self, place: IndexPlace) -> None:
         self._lease = Lease(place)
         self.collections = ChromaCollections(place, "")
 
     def standing(self) -> Standing:
-        """Asks for the right to write again each time: its holder may have gone."""
+        """Return the state; request the right to write again each time, since its holder may be gone."""
         return Standing(writes=self._lease.take(), applied=self._lease.applied, erased=0, directory=None)
 
     def check(self) -> None:
-        """Nothing to look at: a server that is gone shows when it is asked."""
+        """Do nothing: a missing server shows at the next request."""
 
     def begin(self) -> None:
-        """What the others trust stays in place while more is added."""
+        """Do nothing: the content that others trust stays valid while more is added."""
 
     def rest(self, applied: int, touched: Sequence[str]) -> None:
         self._lease.publish(applied)

@@ -1,8 +1,8 @@
 """Answers vector queries with Chroma's help: implements `VectorStore` and `VectorIndex`.
 
-Chroma names candidates; the exact store adds what Chroma has not applied yet, scores them all, and answers alone
-whatever Chroma cannot: selective filters, small scopes, and everything while the index is being built or broken. So an
-answer is always whole and its scores are always exact; only among candidates is anything approximate.
+Chroma names candidates. The exact store adds changes that Chroma has not applied yet and scores them all. It answers
+alone where Chroma cannot: selective filters, small scopes, and while the index is being built or broken. So an answer
+is always complete and its scores are exact; only the choice of candidates is approximate.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 from mcp_memory.domain.model.ids import RecordSet
 
 OVERFETCH, SPARE = 2, 50
-"""Candidates asked for: so many a result, and some more. Several windows of a record count as one."""
+"""Candidates per result, and some to spare. Several windows of a record count as one."""
 MOST_PENDING = 2_000
-"""Changes not applied yet that are searched beside the index; with more, the exact search alone is as fast."""
+"""The most unapplied changes that are searched beside the index; beyond, exact search alone is as fast."""
 PATIENCE_SECONDS: Mapping[str, float] = {"embedded": 0.25, "http": 1.0, "cloud": 1.0}
-"""How long a query waits for the index, by its mode, before it is answered exactly."""
+"""Seconds that a query waits for the index, by mode, before exact search answers it."""
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 60.0
 ERASE_PATIENCE_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
 
 class ChromaVectorStore:
-    """Thread-safe. Where the place is `off` no index is kept, but those of other times and processes are erased.
+    """Thread-safe. With the mode `off` no index is kept, but indexes of earlier times and other processes are erased.
 
-    `identity` names the memory, and is asked for where a server may hold several.
+    `identity` names the memory, and is called where a server may hold several.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class ChromaVectorStore:
     ) -> None:
         """A scope of fewer than `least_vectors` is searched exactly, which is quicker than asking another process.
 
-        An index in a directory is not even begun before a scope that large is searched; one on a server is, as it was
-        asked for. `connect` reaches a worker; by default it starts a process.
+        An index in a directory is begun only once a scope that large is searched; one on a server at once, as it was
+        requested. `connect` reaches a worker; by default it starts a process.
         """
         self._exact = exact
         self._least_vectors = least_vectors
@@ -169,7 +169,7 @@ class ChromaVectorStore:
     def _ask(
         self, view: View, vector: Vector, scopes: Sequence[str], limit: int, exclude: Collection[str]
     ) -> Mapping[str, float] | None:
-        """The best of what Chroma names and of what it does not know yet; None where the exact search has to answer."""
+        """Rank Chroma's candidates and the changes it lacks; None where the exact search has to answer."""
         if view.applied > self._exact.catch_up():
             return None  # Another process fills it, and is ahead of this request.
         take = OVERFETCH * limit + SPARE + len(exclude)
@@ -195,7 +195,7 @@ class ChromaVectorStore:
         return best_first([*ranked.items(), *others.items()], limit)
 
     def _named_by_chroma(self, view: View, vector: Vector, scopes: Sequence[str], take: int) -> list[list[str]] | None:
-        """For each scope the keys nearest to the vector; None where Chroma does not answer."""
+        """Return for each scope the keys nearest to the vector; None where Chroma does not answer."""
         names = [view.place.collection(scope) for scope in scopes]
         try:
             named = view.index.query(names, vector, take, PATIENCE_SECONDS[view.place.mode])
@@ -211,7 +211,7 @@ class ChromaVectorStore:
         return named
 
     def _erase_from_server(self, record_ids: Collection[str]) -> None:
-        """Delete there what belongs to the records; where that fails, whoever writes to the server does it later."""
+        """Delete the records' vectors from the server; if that fails, the process that writes to it does so later."""
         try:
             view = self._follower.view
             if view is not None:

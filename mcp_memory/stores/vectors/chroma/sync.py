@@ -1,4 +1,4 @@
-"""Brings one opened index to what the truth holds: compares its keys once, then applies what changes. No threads."""
+"""Brings an open index up to date with the truth: compares its keys once, then applies changes. No threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class KeyChanges:
-    """Changes to collections, by name. What is put goes first: a record that moves is never nowhere."""
+    """Changes to collections, by name. Additions are applied first, so that a moving record never disappears."""
 
     put: dict[str, dict[str, Vector]] = field(default_factory=dict[str, "dict[str, Vector]"])
     delete: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -30,24 +30,24 @@ class KeyChanges:
 
 
 class HeldKeys:
-    """Not thread-safe. Collections are named by `collection`, given a scope."""
+    """The keys that the index holds, per record. Not thread-safe. `collection` names a scope's collection."""
 
     def __init__(self, collection: Callable[[str], str]) -> None:
         self._collection = collection
         self._held: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def __len__(self) -> int:
-        """How many records the index holds."""
+        """Return the number of records in the index."""
         return len(self._held)
 
     def note(self, name: str, record_id: str, vectors: Vectors) -> dict[str, Vector]:
-        """Hold a record in that collection; what it holds there, by key."""
+        """Note that the collection holds a record; return its vectors by key."""
         keyed = {key_of(record_id, vector): vector for vector in vectors}
         self._held[record_id] = (name, tuple(keyed))
         return keyed
 
     def step(self, changes: Iterable[LastChange]) -> KeyChanges:
-        """What brings the index from what it holds to what became of these records; held from now on."""
+        """Return the changes that bring the index up to date with these records, and count them as held."""
         step = KeyChanges()
         for change in changes:
             old_name, old_keys = self._held.pop(change.id, ("", ()))
@@ -65,13 +65,13 @@ class HeldKeys:
 
 
 BATCH = 300
-"""Records a write: what Chroma Cloud takes where each has one vector. An erasure waits for one write to end."""
+"""Records per write: Chroma Cloud's limit where each has one vector. An erasure waits for one write to end."""
 
 
 class Filler:
-    """One index from its opening to its end. Raises IndexFailure from any method that asks it. Not thread-safe.
+    """Fills one index from its opening to its end. Methods that ask it raise IndexFailure. Not thread-safe.
 
-    `is_interrupted` is asked between writes: where it is true, they stop.
+    `is_interrupted` is called between writes; they stop once it is true.
     """
 
     def __init__(
@@ -92,14 +92,14 @@ class Filler:
 
     @property
     def records(self) -> int:
-        """How many records are known to be in it; 0 where another process writes it."""
+        """The number of records in the index; 0 where another process writes it."""
         return 0 if self._held_keys is None else len(self._held_keys)
 
     @property
     def must_clear(self) -> bool:
-        """True where something was erased that a directory may still hold: deleting from it leaves the bytes.
+        """True where a directory may still hold erased data: deleting from it leaves the bytes.
 
-        A directory that knows of a later erasure than the truth does is of another history, from before a backup.
+        A directory that knows a later erasure than the truth belongs to another history, from before a restored backup.
         """
         return not self._place.is_shared and self._exact.newest_erasure != self.standing.erased
 
@@ -111,7 +111,7 @@ class Filler:
             self.standing = self._index.standing()
 
     def catch_up(self) -> bool:
-        """Bring the index to the present. False where that was interrupted, or where it has to be cleared first."""
+        """Bring the index up to date. False where that was interrupted, or the index has to be cleared first."""
         self.standing = self._index.standing()
         revision = self._exact.catch_up()
         if self.must_clear:
@@ -133,7 +133,7 @@ class Filler:
         return found
 
     def _compare(self, revision: int) -> bool:
-        """Look at every key there is: nothing has to be believed of an index that was written at another time."""
+        """Compare every key: an index that was written at another time is not trusted."""
         ledger = HeldKeys(self._place.collection)
         scopes = {self._place.collection(scope): (scope, ids) for scope, ids in self._exact.live_ids().items() if ids}
         if foreign := set(self._index.names()) - scopes.keys():
@@ -146,7 +146,7 @@ class Filler:
         return True
 
     def _fill(self, ledger: HeldKeys, name: str, scope: str, record_ids: Sequence[str]) -> bool:
-        """Put into a collection what it lacks, and take out what it should not hold. False where interrupted."""
+        """Add to a collection the keys it lacks, and delete surplus ones. False where interrupted."""
         extra = set(self._index.keys(name))
         for start in range(0, len(record_ids), BATCH):
             wanted: dict[str, Vector] = {}
@@ -186,7 +186,7 @@ class Filler:
         self.standing = self._index.standing()
 
     def _distrust_what_others_see(self) -> None:
-        """A server that lacks something has lost it: nobody may rely on it before it is whole again."""
+        """Reset the published change: a server that lost a vector is not trusted until it is whole again."""
         if self._place.is_shared and self.standing.applied:
             self._index.rest(0, ())
             self.standing = self._index.standing()

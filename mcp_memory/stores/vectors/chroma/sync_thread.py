@@ -1,7 +1,7 @@
-"""Keeps the index like the truth: a thread that opens it, fills it and follows what changes. Answers no query.
+"""Keeps the index in step with the truth: a thread that opens it, fills it and follows changes. Answers no query.
 
-Writers never wait for it, and searches look exactly at what it has not applied yet. Whatever goes wrong, it gives the
-index up, waits a little longer each time, and begins again; what it cannot trust is emptied first.
+Writers never wait for it, and searches score unapplied changes exactly. After any failure it closes the index, waits
+longer each time, and begins again; an index that it cannot trust is emptied first.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from mcp_memory.stores.vectors.chroma.worker_client import Link
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 POLL_SECONDS = 1.0
-"""How often changes are applied, in one batch, and how soon an idle process follows what others have erased."""
+"""Seconds between batches of changes, and until an idle process follows erasures of others."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 60.0
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """An index that may be asked: it holds everything up to `applied`. Another `generation` is another index."""
+    """An index that may be queried: it holds everything up to `applied`. A new `generation` is a new index."""
 
     index: IndexClient
     place: IndexPlace
     applied: int
     generation: object
     turn: int
-    """How often the follower had begun to look before it saw this."""
+    """The number of the follower's turn in which it made this view."""
 
 
 class SyncThread:
-    """Thread-safe. Nothing happens before `start`."""
+    """Follows changes in a background thread. Thread-safe. Nothing happens before `start`."""
 
     def __init__(self, exact: ExactVectorStore, place: Callable[[], IndexPlace], connect: Callable[[], Link]) -> None:
         self._exact = exact
@@ -53,25 +53,25 @@ class SyncThread:
         self._doubt: IndexFailure | None = None
         self._is_distrusted = False
         self.view: View | None = None
-        """The index, where it may be asked."""
+        """The index, while it may be queried."""
         self.filler: Filler | None = None
-        """The index, where it is open."""
+        """The index, while it is open."""
         self.failure = ""
-        """Why the index cannot be had at present."""
+        """The reason why the index is unavailable at present."""
 
     @property
     def is_started(self) -> bool:
         return self._thread is not None
 
     def start(self) -> None:
-        """Begin to follow, once."""
+        """Start to follow; later calls do nothing."""
         with self._changed:
             if self._thread is None and not self._closing.is_set():
                 self._thread = threading.Thread(target=self._run, name="index", daemon=True)
                 self._thread.start()
 
     def wake(self) -> None:
-        """Have it look at once, not at its next turn."""
+        """Begin the next turn at once."""
         self._wake.set()
 
     def settle(self, change: int, seconds: float) -> bool:
@@ -84,12 +84,12 @@ class SyncThread:
             )
 
     def is_current(self, view: View) -> bool:
-        """Whether it is still the same index: in between it has not been emptied."""
+        """True where the view is of the present index, not of one emptied since."""
         present = self.view
         return present is not None and present.generation is view.generation
 
     def doubt(self, view: View, failure: IndexFailure) -> None:
-        """Report that the index failed to answer: it is given up, and made anew."""
+        """Report that the index failed to answer: it is closed, and rebuilt."""
         if self.is_current(view):
             self._doubt = failure
             self._show(None)
@@ -102,7 +102,7 @@ class SyncThread:
         self.wake()
 
     def close(self) -> None:
-        """Stop, and let go of the index."""
+        """Stop, and close the index."""
         with self._changed:
             self._closing.set()
             thread, index = self._thread, self._index
@@ -130,7 +130,7 @@ class SyncThread:
             self._closing.wait(pause)
 
     def _follow(self) -> None:
-        """Serve one index until it has to make room for a new one or this is closed. Raises StoreUnavailable."""
+        """Serve one index until a new one must replace it or this is closed. Raises StoreUnavailable."""
         place = self._place()
         self._exact.catch_up()
         index = IndexClient(self._connect())

@@ -1,7 +1,7 @@
 """The index process: holds Chroma for one server process, and ends with it. Knows neither records nor scopes.
 
-A process of its own, because Chroma's writes hold the interpreter's lock (6 ms for one vector, up to a second for a
-batch after which it persists), and because a damaged index can take the process down that opens it.
+It is a separate process because Chroma's writes hold the interpreter's lock (6 ms for one vector, up to a second for a
+batch after which it persists), and because a damaged index can crash the process that opens it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _Message = tuple[dict[str, Any], bytes]
 
 
 class Worker:
-    """Does what messages ask for, one at a time; `do` names the operation, the other fields are its arguments.
+    """Executes messages one at a time; `do` names the operation, the other fields are its arguments.
 
-    `open` comes first; what was open before is closed by it.
+    `open` comes first; it closes the index that was open before.
     """
 
     def __init__(self) -> None:
         self._held: Holding | None = None
 
     def __call__(self, fields: Mapping[str, Any], body: bytes) -> Fields:
-        """The answer to a message. Raises IndexFailure."""
+        """Return the answer to a message. Raises IndexFailure."""
         if fields["do"] == "open":
             self.close()
             self._held = hold(IndexPlace(**fields["place"]), fresh=fields["fresh"], erased=fields["erased"])
@@ -94,7 +94,7 @@ def main() -> NoReturn:
     _give_way()
     os.umask(0o077)  # Chroma makes its files readable to all.
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # Whatever prints, it does not write into the answers.
+    os.dup2(2, 1)  # Stray prints must not reach the answers.
     messages: queue.PriorityQueue[tuple[int, int, _Message]] = queue.PriorityQueue()
     threading.Thread(target=_answer_all, args=(messages, output), name="answers", daemon=True).start()
     for number in itertools.count():
@@ -107,7 +107,7 @@ def main() -> NoReturn:
 
 
 def _give_way() -> None:
-    """Let the server, whose stores wait for nothing here, have the processor first."""
+    """Lower this process's priority: the server, which waits for nothing here, comes first."""
     below = psutil.BELOW_NORMAL_PRIORITY_CLASS if sys.platform == "win32" else _NICENESS
     psutil.Process().nice(below)
 

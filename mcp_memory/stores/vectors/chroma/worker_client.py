@@ -34,7 +34,7 @@ def write_frame(stream: IO[bytes], fields: Fields, body: bytes = b"") -> None:
 
 
 def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """The next message, or None at the end, also where it comes in the middle of one."""
+    """Return the next message, or None at the end of input, even in the middle of a message."""
     lengths = stream.read(_LENGTHS.size)
     if len(lengths) < _LENGTHS.size:
         return None
@@ -53,11 +53,11 @@ class Link(Protocol):
     """A way to the worker that holds the index. Thread-safe."""
 
     def call(self, fields: Fields, body: bytes = b"", *, seconds: float) -> Mapping[str, Any]:
-        """The answer to a message.
+        """Send a message and return its answer.
 
         Raises:
             IndexFailure: the worker could not do it, or is gone.
-            TimeoutError: no answer came in time; it is dropped when it comes.
+            TimeoutError: no answer came in time; a late one is dropped.
         """
         ...
 
@@ -65,12 +65,12 @@ class Link(Protocol):
 
 
 def process_of(place: IndexPlace) -> Callable[[], Link]:
-    """Starts an index process for this place, in the folder of the memory that the index belongs to."""
+    """Return a function that starts an index process for this place, in the memory's folder."""
     return partial(ChromaProcess, Path(place.root).parent)
 
 
 class ChromaProcess:
-    """Implements `Link` by a child process, which ends when its input does, however this process comes to an end."""
+    """Implements `Link` with a child process, which ends when its input does, however this process ends."""
 
     def __init__(self, folder: Path) -> None:
         """Start it in this folder, the memory's own. Raises IndexFailure where no process can be started."""
@@ -119,10 +119,10 @@ class ChromaProcess:
         return result
 
     def close(self) -> None:
-        """End the process; one that is still busy after a while is killed."""
+        """End the process; one that is still busy after 2 s is killed."""
         self._end_calls()
         if not self._writing.acquire(timeout=_LEAVING_SECONDS):
-            self._process.kill()  # Whoever writes to a process that does not read waits for that.
+            self._process.kill()  # A writer to a process that does not read waits for this.
             self._writing.acquire()
         try:
             with suppress(OSError):  # It may have gone first.
@@ -138,7 +138,7 @@ class ChromaProcess:
         self._output.close()
 
     def _write(self, fields: Fields, body: bytes, deadline: float) -> None:
-        """Write a message; a process that has not taken it by the deadline is killed, as a pipe knows no deadline."""
+        """Write a message; a process that has not taken it by the deadline is killed: a pipe has none."""
         if not self._writing.acquire(timeout=max(deadline - time.monotonic(), 0.0)):
             raise TimeoutError
         killer = threading.Timer(max(deadline - time.monotonic(), 0.0), self._process.kill)
