@@ -29,8 +29,8 @@ model by `domain/text/micro_and_summary.py` and its neighbours. Contexts show th
   best one. A sentence that does not fit ends early, with an ellipsis; where a denial or an exception would be lost so,
   its clause stands behind the ellipsis. A line of output loses its time and place first. docs/decisions/0032 says why
   sentences are not compressed.
-- `micro_and_summary.py` makes both. The short forms of a session's summary show where the session stood: goal, state, next
-  step, decision.
+- `micro_and_summary.py` makes both. The short forms of a session's summary show where the session stood: goal, state,
+  next step, decision.
 
 A text that fits is its own summary. Where an outcome is recorded, both forms are made anew and end with it. An ellipsis
 stands for what was left out. No word is added. At most the first 8,000 and the last 2,000 characters are read.
