@@ -1,8 +1,7 @@
-"""Which records pass a filter, told from memory and kept current by the change sequence. No index to trust.
+"""Turns a record filter into the set of ids that pass, from memory updated by the change sequence.
 
-What a filter asks of a record stands in one array each, by the number in the record's id; a filter comes to a few
-operations over whole arrays. Entities and authors are looked up in the truth: few filters name them, and an entity's
-links are many.
+Each field of a filter has one array, indexed by the number in the record's id; a filter takes a few operations on whole
+arrays. Entities and authors are read from the truth: few filters name them, and an entity's links are many.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _FIRST_CAPACITY = 1_024
 _NONE = 0
 """The code of no value."""
 _FEW = 16
-"""So many values are sooner compared with, one by one, than looked up for every record."""
+"""Up to this many values, one comparison each is faster than a look-up for every record."""
 
 Flags = NDArray[np.bool_]
 
@@ -56,14 +55,14 @@ class BitmapFilterIndex:
 
 
 def held_against(records: RecordSet, numbers: NDArray[np.int64]) -> Flags:
-    """For each of the numbers whether it is in the set."""
+    """Return for each of the numbers whether it is in the set."""
     return np.frombuffer(records.flags, np.bool_).take(numbers, mode="clip")
 
 
 class _Columns:
-    """One array for each thing that a filter may ask, by the record's number; texts as codes.
+    """One array for each field of a filter, by the record's number; texts as codes.
 
-    A number that is no record's has no scope; the one after the newest never is.
+    A number without a record has no scope; the one after the newest never has one.
     """
 
     def __init__(self) -> None:
@@ -96,7 +95,7 @@ class _Columns:
             self._by_tag.setdefault(tag, set()).add(number)
 
     def passing(self, where: RecordFilter) -> Flags:
-        """All but the entities and the author of a filter; as many flags as there are numbers, and one."""
+        """Apply all of a filter but its entities and author; return a flag for each number, and one more."""
         flags = self._any_of("scope", where.scopes)
         for condition in (*self._of_values(where), *self._of_sets(where)):
             flags &= condition
@@ -131,9 +130,9 @@ class _Columns:
             yield ~self._these(where.exclude)
 
     def newest(self, numbers: NDArray[np.int64], limit: int) -> list[int]:
-        """At most so many of the numbers, by when it occurred, newest first, and of the same time the latest stored."""
+        """Return at most `limit` of the numbers, newest `occurred_at` first, then the latest stored."""
         occurred = self._occurred[numbers]
-        if 0 < limit < len(numbers):  # Sorting is for those that may come out, of the same time all of them.
+        if 0 < limit < len(numbers):  # Sort only those that may be returned, with all ties.
             late = occurred >= np.partition(occurred, -limit)[-limit]
             numbers, occurred = numbers[late], occurred[late]
         order = np.lexsort((numbers, occurred))[::-1][:limit]

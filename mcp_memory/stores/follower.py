@@ -14,20 +14,20 @@ from mcp_memory.ports.changes import RecordChange, Snapshot, TaskLink
 from mcp_memory.ports.records import MemoryReader
 
 AT_ONCE = 5_000
-"""Changes applied together; with their vectors some 10 MB."""
+"""Changes applied together, about 10 MB with their vectors."""
 
 
 class DerivedIndex(Protocol):
-    """What is made from the truth, and follows it."""
+    """An index that is derived from the truth, and follows it."""
 
     def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
-        """Take in changes, oldest first; no request reads meanwhile. A change that is applied again has no effect."""
+        """Apply changes, oldest first; no request reads meanwhile. Applying a change again has no effect."""
         ...
 
 
 @dataclass(slots=True)
 class _Moment:
-    """A snapshot at which the indexes stand, and how many requests read it; `number` counts the snapshots taken."""
+    """The indexes' current snapshot, and the number of requests that read it; `number` counts the snapshots taken."""
 
     snapshot: Snapshot
     number: int
@@ -37,9 +37,9 @@ class _Moment:
 class Follower:
     """Implements `Snapshots`: each request has one revision, in the truth and in every index. Thread-safe.
 
-    The first request that finds a newer revision brings every index to it; where requests of an earlier revision are
-    not done, it waits for them. Requests that waited share the snapshot that was taken meanwhile, and so none of them
-    waits twice, however much is written.
+    The first request that finds a newer revision updates every index; it waits for unfinished requests of an earlier
+    revision. Requests that waited share the snapshot taken meanwhile, so that none of them waits twice, however much is
+    written.
     """
 
     def __init__(self, records: MemoryReader) -> None:
@@ -53,7 +53,7 @@ class Follower:
         self._turn = threading.Condition()
 
     def attach(self, index: DerivedIndex, embedder: str = "") -> None:
-        """Have the index follow, from the next request on; one of vectors names the embedder that made them."""
+        """Let the index follow, from the next request on; a vector index names its embedder."""
         with self._turn:
             self._applied[index] = 0
             self._embedder = embedder or self._embedder
@@ -92,12 +92,12 @@ class Follower:
                 self._turn.notify_all()
 
     def _shared(self, taken_before: int) -> _Moment | None:
-        """The newest snapshot, where it was taken while this request waited and somebody still reads it."""
+        """Return the newest snapshot, if it was taken while this request waited and a request still reads it."""
         newest = self._newest
         return newest if newest and newest.requests and newest.number > taken_before else None
 
     def _taken_now(self) -> _Moment | None:
-        """A snapshot at which every index stands; None where requests of an earlier revision have to end first."""
+        """Take a snapshot at which every index is current; None where requests of an older revision must end first."""
         snapshot = self.records.pin()
         try:
             behind = {index: applied for index, applied in self._applied.items() if applied != snapshot.revision}
@@ -114,7 +114,7 @@ class Follower:
         return self._newest
 
     def _catch_up(self, behind: Mapping[DerivedIndex, int], snapshot: Snapshot) -> None:
-        """Bring indexes to the snapshot, all by one reading; those that joined late by one of their own."""
+        """Update indexes to the snapshot, all by one reading; those that joined late by one of their own."""
         with snapshot.reading() as revision:
             self.stored_embedder = self.records.embedder_id()
             for since in sorted(set(behind.values())):

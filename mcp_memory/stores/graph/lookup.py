@@ -1,4 +1,4 @@
-"""What a caller may know of things and of how they are related: which of the graph, and what the truth says of them."""
+"""Facts about visible entities and relations: the graph selects them, and the truth gives their statements."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from mcp_memory.ports.retrieval import GraphNode
 from mcp_memory.stores.graph.view import MAX_FAN, MAX_LOOKED_AT, GraphView
 
 RECORDS_NAMED = 5
-"""Of those that mention a thing, the newest so many are named."""
+"""Ids named per entity: the newest records that mention it."""
 CONTENDERS = 3
-"""For each entity that is to stand out, so many are weighed against one another."""
+"""Candidates compared for each requested salient entity."""
 MAX_LINKS_MET = 4 * MAX_FAN
-"""Where a branch hides something, what has more links, seen or not, is not looked at unless it is asked for."""
+"""Maximum links, seen or not, of an unrequested entity while a branch hides records."""
 MAX_RELATIONS_READ = 2_000
-"""Relations looked at in one step, some 10 µs each."""
+"""Relations read in one step, about 10 µs each."""
 UNTYPED = "thing"
-"""What a thing is called of which nobody said what it is."""
+"""The type of an entity for which no record states one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thing:
-    """An entity as the graph has it: `names` are its keys, the one most records use first, `records` newest first.
+    """An entity in the graph: `names` are its keys, the one most records use first, `records` newest first.
 
-    `spelled_by` are records, one for each name that any mentions, that say how it is written.
+    `spelled_by` holds one record for each mentioned name, which gives its spelling.
     """
 
     names: tuple[str, ...]
@@ -43,15 +43,15 @@ class Thing:
     named: bool
 
     def salience(self, newest: int | None = None) -> float:
-        """Its salience where `newest` is the latest mention of all; without, what it is at least."""
+        """Return its salience, given the latest mention of all as `newest`; without, its lower bound."""
         recency = self.last / newest if newest else 0.0
         return entity_salience(min(self.links, MAX_FAN), MAX_FAN, self.weight, recency)
 
 
 def known_things(view: GraphView, keys: Collection[str], more: int) -> Sequence[tuple[Thing, float]]:
-    """The things of these keys and `more` others, with their saliences; the others best first, ties by key.
+    """Return the entities of these keys and `more` others, with their saliences; the others best first, ties by key.
 
-    How lately the others were mentioned decides among three times as many as are asked for.
+    Recency decides among three times as many others as requested.
     """
     covered: set[str] = set()
     asked = list(_things(view, keys, covered, named=True))
@@ -64,7 +64,7 @@ def known_things(view: GraphView, keys: Collection[str], more: int) -> Sequence[
 def described(
     things: Sequence[tuple[Thing, float]], records: StatementReader, where: RecordFilter, only: RecordSet | None
 ) -> Sequence[EntityFacts]:
-    """The things under their names, with their types and properties. One that is gone from the truth is left out."""
+    """Return the entities with their names, types and properties, without those that the truth no longer mentions."""
     thing_of = {key: place for place, (thing, _) in enumerate(things) for key in thing.names}
     spelled_by = {record_id for thing, _ in things for record_id in thing.spelled_by}
     said: dict[int, list[Mention]] = {}
@@ -77,7 +77,7 @@ def described(
 def related(
     view: GraphView, records: StatementReader, where: RecordFilter, keys: Collection[str], depth: int, limit: int
 ) -> Sequence[RelationFacts]:
-    """Relations breadth first; see `GraphStore.relations`."""
+    """Return relations breadth first; see `GraphStore.relations`."""
     found: dict[tuple[str, str, str], RelationFacts] = {}
     visited: dict[str, None] = {}
     latest = _all_names(view, keys)
@@ -105,7 +105,7 @@ def _all_names(view: GraphView, keys: Iterable[str]) -> dict[str, None]:
 
 
 def _standing_out(view: GraphView, covered: set[str], most: int) -> Sequence[Thing]:
-    """The `most` most salient, whenever they were mentioned: no more are looked at than might be among them."""
+    """Return the `most` most salient, ignoring recency; reads no more than can be among them."""
     found: list[Thing] = []
     best: list[float] = []
     for links, key in _most_linked(view):
@@ -119,7 +119,7 @@ def _standing_out(view: GraphView, covered: set[str], most: int) -> Sequence[Thi
 
 
 def _most_linked(view: GraphView) -> Iterator[tuple[int, str]]:
-    """(links, key) of the entities with most links, until as many links were met as may be looked at."""
+    """Yield (links, key) of the most linked entities, until the total of links reaches the limit."""
     most = MAX_FAN if view.is_whole else MAX_LINKS_MET
     looked_at = 0
     for links, key in merge(*(graph.most_linked(most) for graph in view.graphs), key=lambda each: -each[0]):
@@ -130,7 +130,7 @@ def _most_linked(view: GraphView) -> Iterator[tuple[int, str]]:
 
 
 def _things(view: GraphView, keys: Iterable[str], covered: set[str], *, named: bool) -> Iterator[Thing]:
-    """What the keys name, each once; `covered` gathers the keys of what has come out."""
+    """Yield the entity of each key once; `covered` collects the keys of those yielded."""
     for key in keys:
         thing = None if key in covered else _thing(view, key, named=named)
         if thing is not None:
@@ -139,7 +139,7 @@ def _things(view: GraphView, keys: Iterable[str], covered: set[str], *, named: b
 
 
 def _thing(view: GraphView, key: str, *, named: bool) -> Thing | None:
-    """What a key names; None where no record mentions it, or more do than tell anything."""
+    """Return the entity of a key; None where no record mentions it, or too many do."""
     names = view.names_of(key)
     near: dict[GraphNode, float] = {}
     mentions: dict[str, list[str]] = {}
@@ -166,12 +166,12 @@ def _thing(view: GraphView, key: str, *, named: bool) -> Thing | None:
 
 
 def _newest_first(record_ids: Iterable[str]) -> list[str]:
-    """Each once; later ids may be longer."""
+    """Sort unique ids, newest first; later ids may be longer."""
     return sorted(sorted(set(record_ids), reverse=True), key=len, reverse=True)
 
 
 def _described(thing: Thing, salience: float, mentions: Sequence[Mention]) -> EntityFacts:
-    """`mentions` are of any of its names, the newest last."""
+    """Describe an entity; `mentions` are of any of its names, the newest last."""
     key = next(name for name in thing.names if any(mention.key == name for mention in mentions))
     own = [mention.entity for mention in mentions if mention.key == key]
     given = [entity for entity in own if not entity.found]
@@ -191,7 +191,7 @@ def _described(thing: Thing, salience: float, mentions: Sequence[Mention]) -> En
 
 
 def _type(said: Sequence[Entity]) -> str:
-    """What it was last said to be, else what it was last taken for."""
+    """Return the latest type given by a caller, else the latest one found in a text."""
     telling = [entity for entity in said if entity.type != UNTYPED]
     given = [entity for entity in telling if not entity.found]
     return (given or telling)[-1].type if telling else UNTYPED

@@ -1,4 +1,4 @@
-"""The graph of one scope (NetworkX): what each record links, and what is left when it goes. Knows no caller."""
+"""The graph of one scope (NetworkX): adds and removes the links of each record. Knows no caller."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from mcp_memory.ports.retrieval import GraphNode
 
 ALIAS_WEIGHT = 1.0
 MAX_ALIASES = 20
-"""Other names that one record gives an entity; longer lists are of other things."""
+"""Other names that one record may give an entity; longer lists name other things."""
 _NOTHING: dict[str, Any] = {}
-"""Shared by all nodes and edges: an attribute dict for each would be most of the graph's memory."""
+"""Shared by all nodes and edges: separate attribute dicts would take most of the graph's memory."""
 _Pair = tuple[str, str]
 
 
 class ScopeGraph:
     """Nodes are joined by mentions, tasks, corrections and relations between entities. Not thread-safe.
 
-    A node without a link is not there. What an edge is shows from its ends; relations and aliases, which join entities,
-    are kept beside the graph with the records that state them.
+    A node without links does not exist. An edge's ends show its kind. Relations and aliases, which join entities, are
+    kept beside the graph with the records that state them.
     """
 
     def __init__(self) -> None:
@@ -49,21 +49,21 @@ class ScopeGraph:
         return iter(self._graph)
 
     def statements(self, one: str, other: str) -> Mapping[str, float]:
-        """Records that relate the two entities, aliases included, each with the weight it gives."""
+        """Return records that relate the two entities, aliases included, each with its weight."""
         return self._stated.get(_pair(one, other), _NOTHING)
 
     def aliases(self, key: str) -> Mapping[str, Set[str]]:
-        """Other names of the entity, each with the records that say so."""
+        """Return other names of the entity, each with the records that state it."""
         return self._aliases.get(key, {})
 
     def relations(self) -> Mapping[str, int]:
-        """How many relations each record states that states any."""
+        """Return the number of relations of each record that states any."""
         return self._relations_of
 
     def most_linked(self, most: int) -> Iterator[tuple[int, str]]:
-        """(links, key) of the entities with at most so many links, seen or not, the most linked first.
+        """Yield (links, key) of the entities with at most `most` links, seen or not, the most linked first.
 
-        Of equal ones those that were linked last. Not to be used any more once the graph has changed.
+        Ties go to those linked last. Discard the iterator once the graph has changed.
         """
         for degree in sorted(self._by_degree, reverse=True):
             if degree <= most:
@@ -76,7 +76,7 @@ class ScopeGraph:
                 self._move(end, self.degree(end) - 1, self.degree(end))
 
     def put(self, change: RecordChange) -> None:
-        """Add what a record links, which has no links of its own here yet."""
+        """Add the links of a record that has none here yet."""
         record: GraphNode = ("record", change.id)
         for key in change.mentions:
             self.join(record, ("entity", key))
@@ -89,7 +89,7 @@ class ScopeGraph:
             self._state(change)
 
     def take_back(self, record_id: str) -> None:
-        """Remove what this record links; what others link to it stays, should it come back."""
+        """Remove this record's own links; links from others stay, in case it returns."""
         record: GraphNode = ("record", record_id)
         successor = self._successors.pop(record_id, None)
         if record in self:
@@ -106,14 +106,14 @@ class ScopeGraph:
                 self._part(("entity", pair[0]), ("entity", pair[1]))
 
     def forget(self, record_id: str) -> None:
-        """Remove what others link to a record that will not come back."""
+        """Remove others' links to a record that will not return."""
         record: GraphNode = ("record", record_id)
         if record in self:
             for neighbour in list(self.neighbours(record)):
                 self._part(record, neighbour)
 
     def links(self) -> frozenset[tuple[str, ...]]:
-        """Everything that is here, to be compared."""
+        """Return all links, for comparison."""
         edges = ((*sorted(map(repr, edge)),) for edge in self._graph.edges)
         stated = ((*pair, record, str(weight)) for pair, by in self._stated.items() for record, weight in by.items())
         aliased = (
@@ -150,7 +150,7 @@ class ScopeGraph:
                     del self._aliases[key]
 
     def _part(self, one: GraphNode, other: GraphNode) -> None:
-        """Remove an edge, and the ends that it leaves without any. A thing related to itself has none."""
+        """Remove an edge, and each end without other edges. An entity related to itself has none."""
         if self._graph.has_edge(one, other):
             self._graph.remove_edge(one, other)
             for end in (one, other):
@@ -158,7 +158,7 @@ class ScopeGraph:
             self._graph.remove_nodes_from([node for node in (one, other) if not self.degree(node)])
 
     def _move(self, node: GraphNode, before: int, now: int) -> None:
-        """Keep entities by the number of their links; without any, nowhere."""
+        """Keep entities by their number of links; drop those without any."""
         if node[0] != "entity":
             return
         if before:
@@ -182,7 +182,7 @@ class _ThinGraph(_Graph):
 
 
 def _taken(aliases: Sequence[_Pair]) -> Iterator[_Pair]:
-    """MAX_ALIASES of each entity, the first of the alphabet; none that is too long for a name."""
+    """Yield MAX_ALIASES of each entity, the first in the alphabet, without those too long for a name."""
     count: Counter[str] = Counter()
     for key, alias in sorted(aliases):
         if len(alias) <= MAX_LENGTH and count[key] < MAX_ALIASES:
@@ -191,5 +191,5 @@ def _taken(aliases: Sequence[_Pair]) -> Iterator[_Pair]:
 
 
 def _pair(one: str, other: str) -> _Pair:
-    """A relation can be walked both ways, so it is kept under one."""
+    """Sort the pair: a relation can be walked both ways, so it is kept once."""
     return (one, other) if one <= other else (other, one)

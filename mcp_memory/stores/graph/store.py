@@ -1,4 +1,4 @@
-"""The relation graph in memory, kept current by the change sequence. A graph for each scope, walked as one."""
+"""The relation graph in memory, updated by the change sequence. It has a graph for each scope, walked as one."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class NetworkxGraphStore:
 
 
 class _Graph:
-    """All scopes' graphs, and where each live record is."""
+    """All scopes' graphs, and the place of each live record."""
 
     def __init__(self) -> None:
         self._scopes: dict[str, ScopeGraph] = {}
@@ -147,7 +147,7 @@ class _Graph:
             self._apply(change)
 
     def differences(self, other: _Graph) -> Iterator[str]:
-        """What is not the same in both, scope by scope."""
+        """Yield the differences between both, scope by scope."""
         elsewhere = {record_id for record_id, _ in self._places.items() ^ other._places.items()}
         if elsewhere:
             yield f"{len(elsewhere)} records are not where they should be"
@@ -183,7 +183,7 @@ class _Graph:
 
 
 def _truth_of(scopes: Sequence[str], hidden: Collection[str], exclude: Collection[str]) -> RecordFilter:
-    """What the truth may be asked for."""
+    """Return the filter for reading the truth."""
     return RecordFilter(scopes=tuple(scopes), hidden_branches=frozenset(hidden), exclude=frozenset(exclude))
 
 
@@ -192,13 +192,13 @@ def _records(reached: Mapping[GraphNode, Reached[GraphNode]]) -> Iterator[tuple[
 
 
 def _best(hits: Iterable[tuple[str, Reached[GraphNode]]], limit: int) -> list[tuple[str, Reached[GraphNode]]]:
-    """The most activated, of equal ones the newest."""
+    """Return the most activated, ties by newest."""
     newest_first = sorted(hits, key=lambda hit: hit[0], reverse=True)
     return sorted(newest_first, key=lambda hit: -hit[1].activation)[:limit]
 
 
 def _path_to(hit: Reached[GraphNode], reached: Mapping[GraphNode, Reached[GraphNode]]) -> tuple[GraphNode, ...]:
-    """What the activation came through, from where it began; both ends left out."""
+    """Return the path of the activation from its start, without both ends."""
     path: list[GraphNode] = []
     via = hit.via
     while via is not None and reached[via].via is not None:

@@ -1,4 +1,4 @@
-"""What one caller sees of the graph: every walk, every count and every name goes through here."""
+"""One caller's view of the graph: every walk, every count and every name passes through here."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from mcp_memory.stores.graph.scope import ScopeGraph
 
 MAX_FAN = 500
-"""What is visibly linked to more than this tells nothing apart: nothing is found through it."""
+"""Maximum visible links of a useful node: one with more distinguishes nothing, and nothing is found through it."""
 MAX_LOOKED_AT = 20 * MAX_FAN
-"""Links of a node, seen or not, that are looked at: a bound on work, far above what branches hide in practice."""
+"""Links of a node, seen or not, that are read: a bound on work, far above what branches hide in practice."""
 MAX_NAMES = 50
-"""Names of one thing; what has more is a mistake that ties everything to everything."""
+"""Names of one entity; one with more is a mistake that ties everything to everything."""
 
 
 class RecordPlace(NamedTuple):
-    """What decides who sees a record."""
+    """The scope and branch that decide who sees a record."""
 
     scope: str
     branch_id: str | None
@@ -33,11 +33,11 @@ class RecordPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphView:
-    """The graphs of a caller's scopes as one, without what is in a hidden branch. Not thread-safe.
+    """The graphs of a caller's scopes as one, without the records of hidden branches. Not thread-safe.
 
-    `places` are those of all live records, `visible` how many records are in each place that the caller sees,
-    `is_whole` that these are all places in its scopes. `only` and `without` narrow further what is seen of them;
-    `replaced` are the ids of superseded records, which are seen as well.
+    `places` are those of all live records; `visible` counts the records in each place that the caller sees; `is_whole`
+    is True if these are all places in its scopes. `only` and `without` narrow the view further; `replaced` are the ids
+    of superseded records, which are visible too.
     """
 
     graphs: Sequence[ScopeGraph]
@@ -50,30 +50,30 @@ class GraphView:
     without: Sequence[Container[str]] = ()
 
     def narrowed(self, only: RecordSet | None, exclude: Collection[str]) -> GraphView:
-        """The same, as if there were no records but those of `only`, none of `exclude`, and none superseded.
+        """Return the view as if only records of `only` existed, none of `exclude`, and none superseded.
 
-        How many records there are in all stays as it was.
+        The total number of records stays unchanged.
         """
         without = tuple(ids for ids in (frozenset(exclude), self.replaced) if ids)
         return replace(self, only=only, without=without)
 
     def sees(self, node: GraphNode) -> bool:
-        """Whether the caller may know of a node. An entity beside a visible one is as visible as what joins the two."""
+        """Return True where the caller may see a node. An entity beside a visible one is as visible as their link."""
         if node[0] == "record":
             place = self.places.get(node[1])
             return place is not None and place in self.visible and self._passes(node[1])
         return node[0] == "entity" or node[1] not in self.hidden
 
     def neighbours(self, node: GraphNode) -> Sequence[tuple[GraphNode, float]]:
-        """Visible neighbours with the weights of what joins them to the node; none where they are too many."""
+        """Return visible neighbours with the weights of their links; none where there are too many."""
         return list((self.links_of(node) or {}).items())
 
     def links_of(self, node: GraphNode) -> Mapping[GraphNode, float] | None:
-        """As `neighbours`; None where they are too many."""
+        """Return the same as `neighbours`, but None where there are too many."""
         graphs = [graph for graph in self.graphs if node in graph]
         links = [graph.degree(node) for graph in graphs]
         is_narrowed = self.only is not None or bool(self.without)
-        # Where nothing is hidden, all that an entity is linked to in one scope is seen: it need not be counted.
+        # Where nothing is hidden, all links of an entity in one scope are visible: no need to count them.
         needs_no_count = self.is_whole and not is_narrowed and node[0] == "entity" and max(links, default=0) > MAX_FAN
         if needs_no_count or sum(links) > MAX_LOOKED_AT:
             return None
@@ -91,34 +91,34 @@ class GraphView:
         return near
 
     def is_everywhere(self, node: GraphNode) -> bool:
-        """Whether it is linked to more than tells anything; most nodes need not be looked at for that."""
+        """Return True for too many links to be useful; most nodes need no look for that."""
         links = sum(graph.degree(node) for graph in self.graphs if node in graph)
         return links > MAX_FAN and self.links_of(node) is None
 
     def named_in(self, text: str) -> Sequence[str]:
-        """Keys of entities that the caller knows in a text, in order, the longest of those that overlap."""
+        """Return keys of visible entities in a text, in order, the longest of those that overlap."""
         keys: dict[str, None] = {}
         taken = 0
         for start, end, key in name_candidates(text):
             is_free = start >= taken and self._is_joined(("entity", key), MAX_LOOKED_AT)
-            # "It" or "Will" may be a name, but the question that begins so does not mean it.
+            # "It" or "Will" may be a name, but a question that begins with it does not mean the name.
             if is_free and (key not in STOP_WORDS or (start > 0 and text[start].isupper())):
                 keys[key] = None
                 taken = end
         return list(keys)
 
     def weights(self, keys: Sequence[str]) -> Mapping[str, float]:
-        """The keys and their aliases, weighted by how few records mention the thing that they name, in (0, 1]."""
+        """Weight the keys and their aliases by how few records mention their entity, in (0, 1]."""
         everyone = sum(self.visible.values())
         weights: dict[str, float] = {}
-        counts: dict[str, int | None] = {}  # A thing that is named twice is counted once.
+        counts: dict[str, int | None] = {}  # An entity that is named twice is counted once.
         for key in keys:
             names = self.names_of(key)
             counts |= {name: self._count_mentions(name) for name in names if name not in counts}
             known = [count for name in names if (count := counts[name]) is not None]
             if len(known) < len(names) or not sum(known):
                 continue
-            # Each name has its part, so that a record counts the same by whichever it mentions the thing.
+            # Each name has its share, so that a record counts the same by any name of the entity.
             unit = log(1 + everyone / sum(known)) / log(1 + everyone) / sum(known)
             for name, count in zip(names, known, strict=True):
                 if count:
@@ -143,40 +143,40 @@ class GraphView:
         )
 
     def _passes(self, record_id: str) -> bool:
-        """Whether nothing but its place decides if the record is seen."""
+        """Return True where only its place decides whether the record is visible."""
         return (self.only is None or record_id in self.only) and not any(record_id in ids for ids in self.without)
 
     def _is_joined(self, node: GraphNode, most: int | None = None) -> bool:
-        """Whether the caller sees anything that the node is linked to; of `most` links, where given."""
+        """Return True where the caller sees any neighbour of the node, among the first `most` links where given."""
         links = ((graph, near) for graph in self.graphs if node in graph for near in graph.neighbours(node))
         return any(self._weight(graph, node, near) for graph, near in islice(links, most))
 
     def _weight(self, graph: ScopeGraph, node: GraphNode, neighbour: GraphNode) -> float:
-        """The weight of an edge; 0 where the caller does not see its far end, or nothing that states the relation."""
+        """Return the weight of an edge; 0 where its far end, or every record that states the relation, is hidden."""
         if node[0] == neighbour[0] == "entity":
             statements = graph.statements(node[1], neighbour[1]).items()
             return max((weight for record_id, weight in statements if self.sees(("record", record_id))), default=0.0)
         return float(self.sees(neighbour))
 
     def names_of(self, key: str) -> Sequence[str]:
-        """The key, and whatever names the same thing by what visible records say; the nearest MAX_NAMES."""
+        """Return the key and its synonyms by visible records; the nearest MAX_NAMES."""
         names: dict[str, None] = {key: None}
         latest = [key]
         while latest and len(names) < MAX_NAMES:
             others = {other for name in latest for other in self._aliases_of(name)}
-            # In the order of the alphabet: what was stored first, perhaps unseen, must not decide which are left out.
+            # Alphabetical: the order of storage, perhaps of unseen records, must not decide which are left out.
             latest = sorted(others - names.keys())[: MAX_NAMES - len(names)]
             names |= dict.fromkeys(latest)
         return list(names)
 
     def _aliases_of(self, key: str) -> Iterator[str]:
-        """What visible records say that it is also called."""
+        """Yield its other names by visible records."""
         aliases = (alias for graph in self.graphs for alias in graph.aliases(key).items())
         for other, stated in islice(aliases, MAX_LOOKED_AT):
             if any(self.sees(("record", record_id)) for record_id in stated):
                 yield other
 
     def _count_mentions(self, key: str) -> int | None:
-        """How many visible records mention it; None for more than tell anything."""
+        """Count the visible records that mention it; None for too many."""
         near = self.links_of(("entity", key))
         return None if near is None else sum(node[0] == "record" for node in near)

@@ -1,7 +1,7 @@
-"""The words records share with a query, held in memory and kept current by the change sequence. No index to trust.
+"""Keyword search in memory, updated by the change sequence. It trusts no stored index.
 
-Exact, and without a history: scores depend on nothing but the query and the records of the scopes asked for, so that
-all processes that have seen the same changes answer alike.
+Scores are exact, and depend only on the query and the records of the given scopes, so that all processes that have seen
+the same changes answer alike.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.postings import Scores, Shelf
 
 READ_ON = 0.75
-"""What a word counts that is said not in a dialogue turn itself, but directly before or after it."""
+"""Weight of a word in the turns directly before and after a dialogue turn, relative to the turn's own words."""
 MOST_RELATIVE = 4.0
-"""Times the average length. In a longer text, as a tool's output may be, what is looked for stands in one passage:
-reckoned by the whole of it, its rarest word would say nothing. Over public data recall is as good as unbounded."""
+"""Maximum length counted, in average lengths.
+
+In a longer text, such as a tool's output, the wanted words are in one passage: measured by the whole, its rarest word
+would carry no information. On public data, recall is as good as unbounded.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scored:
-    """How rare a query's terms are, and for each shelf the score of each of its rows."""
+    """The rarity of a query's terms, and for each shelf the score of each of its rows."""
 
     rarity: Rarity
     scores: Sequence[tuple[Shelf, Scores]]
@@ -39,10 +42,10 @@ class _Scored:
 class InformationKeywordStore:
     """Implements `KeywordStore` by sorted postings per scope.
 
-    A word in common is worth the information of finding it: -log of the chance that a record picked at random, of the
-    length of this one, has it. This is the binary case of divergence from randomness (Amati and van Rijsbergen,
-    "Probabilistic models of information retrieval based on measuring the divergence from randomness", ACM TOIS 2002);
-    how often a word occurs in one record, which BM25 counts, proved to add nothing for texts as short as memories.
+    A shared word scores its information: -log of the chance that a random record of the same length has it. This is the
+    binary case of divergence from randomness (Amati and van Rijsbergen, "Probabilistic models of information retrieval
+    based on measuring the divergence from randomness", ACM TOIS 2002). BM25 also counts repetitions within a record,
+    which added nothing for texts as short as memories.
     """
 
     def __init__(self, follower: Follower) -> None:
@@ -51,7 +54,7 @@ class InformationKeywordStore:
         self._scope_of: dict[str, str] = {}
         self._last: tuple[object, _Scored] | None = None
         self._unread = frozenset[str]()
-        """What the last question excluded; how rare words are does not depend on it."""
+        """Ids that the last query excluded; rarity does not depend on it."""
         self._lock = threading.Lock()
         follower.attach(self)
 
@@ -94,7 +97,7 @@ class InformationKeywordStore:
             return {i: turns for scope, ids in here.items() for i, turns in self._shelves[scope].beside(ids).items()}
 
     def _answer(self, terms: Sequence[str], scopes: Sequence[str], exclude: Collection[str]) -> _Scored:
-        """The last answer is kept: one recall searches, asks how rare its words are, and scores what others found."""
+        """Keep the last answer: one recall searches, asks for rarity, and scores what others found."""
         with self._lock:
             self._unread = frozenset(exclude)
             asked = (tuple(terms), tuple(scopes), self._unread)
@@ -119,12 +122,12 @@ class InformationKeywordStore:
 
 
 def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:
-    """The best `limit` of ids and scores, of equal ones the newest first."""
+    """Sort ids and scores, best first, ties by newest; keep `limit`."""
     return dict(sorted(found, key=lambda hit: (hit[1], hit[0]), reverse=True)[:limit])
 
 
 def _score(numbers: Sequence[int], shelves: Sequence[Shelf], unread: Collection[str]) -> _Scored:
-    """Count the terms over all shelves together, and add up each row's information in the order of the terms."""
+    """Count the terms over all shelves together, and sum each row's information in the order of the terms."""
     matches = [[shelf.find(number) for number in numbers] for shelf in shelves]
     pairs = list(zip(shelves, matches, strict=True))
     records = sum(shelf.live_records for shelf in shelves)
@@ -143,10 +146,10 @@ def _score(numbers: Sequence[int], shelves: Sequence[Shelf], unread: Collection[
 
 
 def _information(chance: float, relative: Scores) -> Scores:
-    """-log of the chance that a text so many times as long as the average (>= 1) has a word, in nats."""
+    """Return -log of the chance that a text, `relative` (>= 1) times the average length, has a word; in nats."""
     return -np.log(-np.expm1(relative * np.log1p(-chance)))
 
 
 def _numbers(terms: Sequence[str]) -> list[int]:
-    """The numbers of the terms' stems, each once."""
+    """Return the numbers of the terms' stems, each once."""
     return list(dict.fromkeys(term_number(stem) for stem in stems(terms)))

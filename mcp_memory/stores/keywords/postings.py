@@ -1,8 +1,8 @@
-"""Which rows have which term, and which records the rows are: what is kept of one scope's texts. Knows no formula.
+"""Postings of one scope's texts: maps terms to rows, and rows to records. Knows no formula.
 
-A posting is one number made of the term's number and the row (32 bits each), so that of sorted postings those of one
-term are a slice. Nearly all stand in a large `body`, the newest in a small `tail`: one record more costs no sorting of
-the whole. Dialogue turns also know the rows of the turns before and after them in their session.
+A posting is one number made of the term's number and the row (32 bits each), so that in sorted postings one term is a
+slice. Nearly all are in a large `body`, the newest in a small `tail`, so that one more record does not sort everything.
+Dialogue turns also know the rows of the turns before and after them in their session.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _TERM_SHIFT, _ROW_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 _NONE = -1
 _LEAST_TAIL = 16_384
 _TAIL_SHARE = 64
-"""The tail joins the body at a 64th of it: often enough for quick look-ups, seldom enough for quick catching up."""
+"""The tail joins the body at a 64th of its length, which keeps both look-ups and updates fast."""
 _LEAST_GONE = 256
 _GONE = np.iinfo(np.int64).max
-"""The number of a row without a record: in no set."""
+"""The number of a row without a record, which is in no set."""
 
 Postings = NDArray[np.uint64]
 Rows = NDArray[np.intp]
@@ -34,7 +34,7 @@ Scores = NDArray[np.float64]
 
 
 class Shelf:
-    """The texts of one scope. A row whose record has left or changed its text is empty until it is squeezed out."""
+    """The texts of one scope. A row whose record was removed or changed is empty until `_squeeze` closes the gap."""
 
     def __init__(self) -> None:
         self._body: Postings = np.zeros(0, np.uint64)
@@ -53,7 +53,7 @@ class Shelf:
         self.live_length = 0
 
     def put(self, changes: Sequence[RecordChange]) -> None:
-        """Add records or replace them; one whose terms are the same keeps its row, as most changes leave the text."""
+        """Add records or replace them; one with unchanged terms keeps its row, because most changes leave the text."""
         new: list[RecordChange] = []
         for change in changes:
             row = self._rows.get(change.id)
@@ -75,7 +75,7 @@ class Shelf:
             self._squeeze()
 
     def find(self, number: int) -> Rows:
-        """The rows that have the term of this number, each once, in no order."""
+        """Return the rows that have the term of this number, each once, in no order."""
         low = np.uint64(number) << _TERM_SHIFT
         parts = (self._body, self._tail)
         slices = [part[part.searchsorted(low) : part.searchsorted(low | _ROW_MASK, side="right")] for part in parts]
@@ -85,7 +85,7 @@ class Shelf:
         return int(np.count_nonzero(self._live[rows]))
 
     def heard(self, unread: Collection[str]) -> NDArray[np.bool_]:
-        """For each row whether its neighbours may be read on into it: it is live, and not among the `unread`."""
+        """Return for each row True where neighbours may borrow its words: it is live, and not `unread`."""
         if not unread:
             return self._live
         heard = self._live.copy()
@@ -93,9 +93,9 @@ class Shelf:
         return heard
 
     def read_on(self, rows: Rows, values: Scores, share: float, heard: NDArray[np.bool_]) -> Scores:
-        """For every row the value that it has itself, or that share of what a turn beside it has, if that is more.
+        """Return for every row its own value, or that share of a neighbouring turn's value, if that is more.
 
-        `values` (>= 0) belong to `rows`, all others have 0; only turns in rows that are `heard` give some away.
+        `values` (>= 0) belong to `rows`, all others have 0; only turns in rows that are `heard` share theirs.
         """
         spread = np.zeros(len(self._ids))
         for beside in (self._before, self._after):
@@ -106,7 +106,7 @@ class Shelf:
         return spread
 
     def beside(self, record_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """For each of the dialogue turns the live turns directly before and after it; none is named without any."""
+        """Return each dialogue turn's live neighbours directly before and after it; turns without any are left out."""
         rows = np.array([self._rows[record_id] for record_id in record_ids], np.intp)
         near = np.stack([self._before[rows], self._after[rows]], axis=1)
         near[~self._live[near]] = _NONE
@@ -116,21 +116,21 @@ class Shelf:
         return {record_ids[place]: [self._ids[row] for row in pair if row != _NONE] for place, pair in found}
 
     def within(self, only: RecordSet | None, exclude: Collection[str]) -> Rows:
-        """The rows of live records or, with `only`, of exactly those."""
+        """Return the rows of live records or, with `only`, of exactly those."""
         counts = self._live.copy() if only is None else held_against(only, self._numbers)
         counts[self.rows_with(exclude)] = False
         return np.flatnonzero(counts)
 
     def rows_with(self, record_ids: Collection[str]) -> Rows:
-        """The rows of those of the records that are here, each once."""
+        """Return the rows of the known records among these, each once."""
         found = np.fromiter(map(self._rows.get, record_ids, repeat(_NONE)), np.intp, len(record_ids))
         return np.unique(found[found != _NONE])
 
     def best(self, scores: Scores, limit: int, rows: Rows) -> list[tuple[str, float]]:
-        """At most `limit` records with the highest scores above 0 (one score a row), of equal ones the newest."""
+        """Return at most `limit` records with the highest scores above 0 (one score a row), ties by newest."""
         rows = rows[scores[rows] > 0]
         found = scores[rows]
-        # Equal scores are many where texts are alike: which of those at the limit are the newest is seen to afterwards.
+        # Equal scores are common where texts are alike: the newest of those at the limit are chosen afterwards.
         least = np.partition(found, -limit)[-limit] if 0 < limit < len(found) else -np.inf
         best = [(self._ids[row], float(scores[row])) for row in _plain(rows[found > least])]
         tied = sorted((self._ids[row] for row in _plain(rows[found == least])), reverse=True)
@@ -143,7 +143,7 @@ class Shelf:
         self._live[row] = is_live
 
     def _append(self, new: Sequence[RecordChange]) -> None:
-        """Give each record the next row, all of them by a few operations on whole arrays."""
+        """Give each record the next row, in a few operations on whole arrays."""
         blobs = [change.terms or b"" for change in new]
         terms = np.frombuffer(b"".join(blobs), _PACKED_TERM)
         owner = np.repeat(np.arange(len(new)), [len(blob) // _PACKED_TERM.itemsize for blob in blobs])
@@ -166,7 +166,7 @@ class Shelf:
                 self._join_session(change.id, change.session_id)
 
     def _join_session(self, record_id: str, session: str) -> None:
-        """Put a turn between those around it; ids sort by time."""
+        """Insert a turn between its neighbours; ids sort by time."""
         turns = self._turns.setdefault(session, [])
         insort(turns, record_id)
         self._session_of[record_id] = session
@@ -178,7 +178,7 @@ class Shelf:
             self._link(row, self._rows[turns[place + 1]])
 
     def _leave_session(self, record_id: str) -> None:
-        """Take a turn out; the ones around it are beside each other now."""
+        """Remove a turn; its neighbours are adjacent now."""
         session = self._session_of.pop(record_id, None)
         if session is None:
             return
@@ -191,14 +191,14 @@ class Shelf:
         self._before[row] = self._after[row] = _NONE
 
     def _link(self, before: int, after: int) -> None:
-        """Note that two rows are beside each other; either may be none."""
+        """Link two adjacent rows; either may be none."""
         if before != _NONE:
             self._after[before] = after
         if after != _NONE:
             self._before[after] = before
 
     def _file(self, new: Postings) -> None:
-        """Sort postings in: into the tail, and the tail into the body where it has grown long."""
+        """Sort postings into the tail, and the tail into the body where it has grown long."""
         self._tail = _merged(self._tail, np.sort(new))
         if len(self._tail) > max(_LEAST_TAIL, len(self._body) // _TAIL_SHARE):
             self._body, self._tail = _merged(self._body, self._tail), self._tail[:0]
@@ -230,7 +230,7 @@ def _plain(rows: Rows) -> list[int]:
 
 
 def _merged(one: Postings, other: Postings) -> Postings:
-    """Two sorted arrays as one; the stable sort goes through such runs in linear time."""
+    """Merge two sorted arrays; the stable sort handles such runs in linear time."""
     both = np.concatenate([one, other])
     both.sort(kind="stable")
     return both
