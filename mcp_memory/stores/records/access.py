@@ -17,7 +17,7 @@ from mcp_memory.stores.records.statements import statement
 
 
 class SqliteTokens:
-    """Implements `TokenStore` on the database of a record store; see the port for what each method promises."""
+    """Implements `TokenStore` on the database of a record store; the port documents each method."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -88,7 +88,7 @@ def _token_from_row(row: sqlite3.Row) -> Token:
 
 
 class SqliteFolders:
-    """Implements `FolderStore` on the database of a record store; see the port for what each method promises."""
+    """Implements `FolderStore` on the database of a record store; the port documents each method."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""The accounts of assembled contexts, and how often and how well contexts were assembled."""
+"""Keeps reports of assembled contexts, and counts contexts and their quality."""
 
 import sqlite3
 
@@ -13,7 +13,7 @@ CONTEXTS_KEPT_SECONDS = 14 * 86_400
 
 
 def keep(connection: sqlite3.Connection, report: ContextReport, caller: Caller, at: Instant, *, anew: bool) -> None:
-    """See `RecordStore.keep_context`. What became too old goes."""
+    """See `RecordStore.keep_context`. Reports past their age limit are deleted."""
     row = {"namespace": caller.namespace, "agent": caller.agent, "id": report.id, "at": at}
     row |= {"report": report_to_json(report)}
     if anew:

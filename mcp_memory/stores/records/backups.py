@@ -1,4 +1,4 @@
-"""Copies the database while it is in use, and puts a copy in its place. Knows no record."""
+"""Copies the database while it is in use, and restores a copy. Knows no record."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ def back_up(database: Database, path: Path) -> None:
 
 @contextmanager
 def _full_disk_named(path: Path) -> Generator[None]:
-    """The disk that has no room for the copy may be another than the database's."""
+    """Name the disk of the copy where it is full: it may not be the database's."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -49,10 +49,10 @@ def _full_disk_named(path: Path) -> Generator[None]:
 
 
 def restore(folder: Path, backup: Path, stamp: str) -> Path | None:
-    """Make a copy of the backup the database of this folder, and return where the former one was put.
+    """Make a copy of the backup the database of this folder; return the former one's new path.
 
-    The write-ahead log is moved away with its database: left behind, SQLite would replay it onto the backup. Servers
-    that still run find their file gone and refuse to write.
+    The write-ahead log is moved away with its database: otherwise SQLite would replay it onto the backup. Servers that
+    still run find their file gone and refuse to write.
 
     Raises:
         InvalidRequest: the file is no sound backup.
@@ -78,9 +78,9 @@ def restore(folder: Path, backup: Path, stamp: str) -> Path | None:
 
 
 def _require_sound(backup: Path) -> None:
-    """Raise InvalidRequest for what is no sound backup of ours. SQLite leaves no file beside it.
+    """Raise InvalidRequest unless this is a sound backup of ours. SQLite leaves no file beside it.
 
-    Triggers and views, which a schema of ours never has, would run with whatever is stored later.
+    Triggers and views, which our schemas never have, would run with later writes.
     """
     try:
         open_regular(backup).close()

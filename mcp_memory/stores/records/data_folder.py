@@ -1,4 +1,4 @@
-"""Where a database may lie: in a private folder, on a local file system, and not beside the log of a lost one."""
+"""Requires a safe place for a database: a private folder on a local file system, not beside the log of a lost one."""
 
 import os
 import re
@@ -16,12 +16,12 @@ _NETWORK_FILE_SYSTEMS = frozenset(
     "afpfs afs beegfs ceph cifs davfs fuse.davfs2 fuse.glusterfs fuse.rclone fuse.s3fs fuse.sshfs glusterfs lustre"
     " ncpfs nfs nfs4 smb2 smb3 smbfs webdav remote".split()
 )
-_UNC = re.compile(r"\\\\(?![?.]\\)|\\\\\?\\UNC\\", re.IGNORECASE)
+_UNC = re.compile(r"\\\\(?![?.]\\)|\\\\\?\\UNC\\", re.IGNORECASE)  # e.g. \\server\share\memory, \\?\UNC\server\share
 """`\\\\server\\share`, also in its long form; not the long form of a local path."""
 
 
 def _refuse_lost_file(path: Path) -> None:
-    """SQLite throws a log away that has no database: all that is left, where the file was emptied or deleted."""
+    """Refuse a log without its database, which SQLite would delete: it is all that is left of a lost file."""
     refuse_overwritten(path)
     log = path.with_name(f"{path.name}-wal")
     with suppress(FileNotFoundError):
@@ -49,7 +49,7 @@ def create_private(folder: Path, path: Path) -> None:
 
 
 def refuse_network_file_system(folder: Path) -> None:
-    """Raise StoreUnavailable where file locks and shared memory cannot be trusted."""
+    """Raise StoreUnavailable where file locks and shared memory are unreliable."""
     import psutil  # Not needed before the first store is opened.
 
     existing = next((p for p in (folder, *folder.parents) if p.exists()), folder).resolve()
@@ -76,9 +76,9 @@ class Mount(Protocol):
 
 
 def network_file_system(path: PurePath, mounts: Iterable[Mount]) -> str | None:
-    """The type of the network file system that holds an absolute path; None where a local or unknown one does.
+    """Return the type of the network file system that holds an absolute path; None for a local or unknown one.
 
-    The deepest mount holds it, and of several on one point (an automount and what it mounted) the last.
+    The deepest mount holds it; of several on one point (an automount and what it mounted) the last.
     """
     if _UNC.match(path.drive):
         return "network share"  # which Windows does not list among the mounted

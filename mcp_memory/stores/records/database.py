@@ -1,4 +1,4 @@
-"""The database file: where it may lie, how it is opened, migrated and written. Knows no record."""
+"""The database file: finds its place, opens, migrates and writes it. Knows no record."""
 
 import logging
 import os
@@ -26,25 +26,25 @@ from mcp_memory.stores.records.file_errors import (
 from mcp_memory.stores.records.file_integrity import Fault, Unsettled, Witness
 from mcp_memory.stores.records.statements import migrations
 
-WRITE_PATIENCE_SECONDS = 30.0
+WRITE_PATIENCE_SECONDS = 30.0  # for the write lock
 READ_PATIENCE_MS = 10_000
 CACHE_KIB = 4_096
-IDLE_READERS = 8
+IDLE_READERS = 8  # connections kept in the pool
 CHECKPOINT_FRAMES = 1_000
-"""Pages in the log, 4 MB, from which a write brings them into the database; SQLite's own default."""
+"""Pages in the log, 4 MB, from which a write moves them into the database; SQLite's own default."""
 SETTLE_PATIENCE_SECONDS = 0.25
 SETTLE_ATTEMPTS = 3
 OPEN_ATTEMPTS = 20
 OPEN_PAUSE_SECONDS = 0.02
-APPLICATION_ID = 0x6D636D6D
+APPLICATION_ID = 0x6D636D6D  # "mcmm" in ASCII
 _log = logging.getLogger(__name__)
 _snapshot: ContextVar["DatabaseSnapshot | None"] = ContextVar("_snapshot", default=None)
 
 
 class DatabaseSnapshot:
-    """The database as of one moment, for a request and the threads that work for it: they take turns.
+    """The database as of one moment, for a request and the threads that work for it, which take turns.
 
-    It holds a connection in a read transaction, hence the log: while it is open, no checkpoint begins the log anew.
+    It holds a connection in a read transaction, and thereby the log: while it is open, no checkpoint restarts the log.
     """
 
     def __init__(self, database: "Database", connection: sqlite3.Connection) -> None:
@@ -55,7 +55,7 @@ class DatabaseSnapshot:
 
     @contextmanager
     def reading(self) -> Generator[int]:
-        """Every read in this context, and in copies of it, is as of the snapshot; yields the revision.
+        """Make every read in this context, and in copies of it, see the snapshot; yields the revision.
 
         Raises:
             StoreUnavailable: at the end, where the files were not sound; what was read is not to be used.
@@ -68,20 +68,20 @@ class DatabaseSnapshot:
         self.database.require_sound()
 
     def close(self) -> None:
-        """Let go of the moment, once nothing reads it any more."""
+        """Release the snapshot, once nothing reads it any more."""
         self.database.end(self)
 
 
 class Database:
     """One SQLite file, shared by threads and processes.
 
-    A read borrows a connection from a pool, which keeps a few and opens more while more read at once; the process
-    writes over one connection, guarded by a lock. WAL with synchronous=FULL: a commit is on disk before it is
-    acknowledged, and needs no repair after a kill.
+    A read borrows a connection from a pool, which keeps a few and opens more for simultaneous reads; the process writes
+    over one connection, guarded by a lock. WAL with synchronous=FULL: a commit is on disk before it is acknowledged,
+    and needs no repair after a kill.
 
     A witness compares the files with one another before a write is acknowledged and before a read answers, so that
-    neither speaks of a database that was truncated, replaced or rolled back. SQLite's own checkpoints are off: the log
-    is brought into the database only under the write lock, and only after the witness has found both sound.
+    neither reports on a database that was truncated, replaced or rolled back. SQLite's own checkpoints are off: the log
+    is moved into the database only under the write lock, after the witness has found both sound.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -120,7 +120,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Generator[sqlite3.Connection]:
-        """A connection for reading, this caller's alone until it is given back.
+        """Borrow a connection for reading, this caller's alone until it is returned.
 
         Raises:
             StoreUnavailable: at the end too, where the files were not sound; what was read is not to be used.
@@ -137,7 +137,7 @@ class Database:
                     yield snapshot.connection
 
     def pin(self) -> DatabaseSnapshot:
-        """The database as it is now, to be read until it is closed. Raises StoreUnavailable."""
+        """Return the database as it is now, readable until you close it. Raises StoreUnavailable."""
         with self._translated_errors():
             self._require_touchable()
             with self._explained_errors():
@@ -166,12 +166,12 @@ class Database:
             self._return(snapshot.connection)
 
     def pinned_revision(self) -> int | None:
-        """The revision of the snapshot that this context reads; None where it reads none."""
+        """Return the revision of the snapshot that this context reads; None without one."""
         snapshot = self._pinned()
         return snapshot.revision if snapshot else None
 
     def require_sound(self) -> None:
-        """Raises StoreUnavailable where the files are not those that this process knows."""
+        """Raise StoreUnavailable where the files are not those that this process knows."""
         with self._translated_errors():
             self._require_sound()
 
@@ -181,7 +181,7 @@ class Database:
 
     @contextmanager
     def write(self, patience: float = WRITE_PATIENCE_SECONDS, *, durable: bool = True) -> Generator[sqlite3.Connection]:
-        """A write transaction: commits at exit, rolls back on any error.
+        """Begin a write transaction: commits at exit, rolls back on any error.
 
         A commit that is not `durable` survives the process but not a power cut: it skips waiting for the disk, which
         suits telemetry. The next durable one brings it to the disk as well.
@@ -216,16 +216,16 @@ class Database:
 
     @contextmanager
     def outside_transaction(self) -> Generator[sqlite3.Connection]:
-        """The writing connection for statements that cannot run in a transaction, such as VACUUM."""
+        """Yield the writing connection for statements that cannot run in a transaction, such as VACUUM."""
         with self._lock, self._translated_errors():
             self._require_sound(is_locked=True)
             yield self._writer
             self._require_sound(is_locked=True)
 
     def empty_log(self, patience: float = WRITE_PATIENCE_SECONDS) -> bool:
-        """Bring the whole log into the database and cut the log short; False where readers still need some of it.
+        """Move the whole log into the database and truncate it; return False where readers still need some of it.
 
-        Raises StoreBusy where others keep writing for so many seconds.
+        Raises StoreBusy where other processes keep writing for `patience` seconds.
         """
         with self._lock, self._translated_errors():
             self._checkpoint()
@@ -251,10 +251,11 @@ class Database:
                 self._witness.end()
 
     def _open(self) -> sqlite3.Connection:
-        """The writing connection to files that are taken as they are, unless a process that has them open lost one.
+        """Return the writing connection.
 
-        The log and the index may be replaced meanwhile, by the last process that closes them or by somebody's hand;
-        then what SQLite has opened is not what the witness watches, and both begin again.
+        It accepts the files as they are, unless a process that has them open lost one. The log and the index may be
+        replaced meanwhile, by the last process that closes them or by hand; then SQLite has opened other files than the
+        witness watches, and both begin again.
         """
         for _ in range(OPEN_ATTEMPTS):
             side_files = self._witness.side_files()
@@ -277,7 +278,7 @@ class Database:
         raise StoreBusy("Other processes replace the memory's files; call again in a few seconds.")
 
     def _give_up_opening(self, error: Exception) -> None:
-        """Leave the files as they are. Raises StoreUnavailable where it can be said which of them was lost."""
+        """Leave the files as they are. Raises StoreUnavailable where it is known which of them was lost."""
         if isinstance(error, sqlite3.Error) and is_broken(error):
             with suppress(OSError):
                 self._witness.begin()
@@ -293,13 +294,13 @@ class Database:
             self._is_durable = is_durable
 
     def _begun(self) -> sqlite3.Connection:
-        """The writing connection, whose transaction has just begun and may go on."""
+        """Return the writing connection, whose transaction has just begun and may continue."""
         self._check_schema()
         self._newest_at_begin = self._check_sequence()
         return self._writer
 
     def _commit(self) -> bool:
-        """Commit into files that are sound; True where it is time for a checkpoint."""
+        """Commit into files that are sound; return True where a checkpoint is due."""
         newest = self._check_sequence()
         self._refuse(self._fault())
         if is_due := self._is_checkpoint_due():
@@ -312,15 +313,15 @@ class Database:
         return is_due
 
     def _require_touchable(self) -> None:
-        """Raises StoreUnavailable where SQLite must not even look: the end of a cut index is fatal to touch."""
+        """Raise StoreUnavailable where SQLite must not even look: touching the end of a cut index is fatal."""
         self._refuse(self._witness.index_fault())
         self._refuse_noted()
 
     def _require_sound(self, *, is_locked: bool = False) -> None:
-        """Raises StoreUnavailable where the files are not those that this process knows.
+        """Raise StoreUnavailable where the files are not those that this process knows.
 
-        What only the write lock can tell, and the lock cannot be had soon, is left to the next call. Where `is_locked`
-        the caller holds the lock on the writing connection.
+        Questions that need the write lock wait for the next call where the lock is not free soon. With `is_locked` the
+        caller holds the lock on the writing connection.
         """
         for _ in range(SETTLE_ATTEMPTS):
             with suppress(Unsettled):
@@ -335,7 +336,7 @@ class Database:
                 self._lock.release()
 
     def _settled_fault(self) -> Fault | None:
-        """What is wrong as the write lock shows it; None too where the lock cannot be had soon."""
+        """Return the fault seen under the write lock; None too where the lock is not free soon."""
         try:
             with self._write_lock():
                 return self._fault()
@@ -370,7 +371,7 @@ class Database:
         return index is not None and index.frames - index.applied >= CHECKPOINT_FRAMES
 
     def _checkpoint_quietly(self) -> None:
-        """What was written is safe without it, and the next write tries again."""
+        """Try a checkpoint: written data is safe without it, and the next write tries again."""
         try:
             self._checkpoint()
         except sqlite3.Error as error:
@@ -378,10 +379,10 @@ class Database:
                 _log.warning("could not bring the log into the database: %s", error)
 
     def _checkpoint(self) -> None:
-        """Bring the log into the database, if both are sound.
+        """Move the log into the database, if both are sound.
 
-        The write lock keeps every other writer and checkpoint away: the race of SQLite up to 3.51.2, in which a log
-        that is begun anew meets a checkpoint, cannot happen.
+        The write lock excludes every other writer and checkpoint: the race of SQLite up to 3.51.2, between a restarted
+        log and a checkpoint, cannot happen.
         """
         with self._write_lock(), self._reader() as reader:
             self._refuse(self._fault())
@@ -399,7 +400,7 @@ class Database:
 
     @contextmanager
     def _explained_errors(self, *, is_locked: bool = False) -> Generator[None]:
-        """Of an error of SQLite that comes of a lost file, say which file."""
+        """Name the lost file that causes an error of SQLite."""
         try:
             yield
         except sqlite3.Error:
@@ -408,7 +409,7 @@ class Database:
 
     @contextmanager
     def _translated_errors(self) -> Generator[None]:
-        """Damage, once met, is kept in mind: what would still be written would be lost with the file."""
+        """Remember damage once found: later writes would be lost with the file."""
         try:
             with translated_errors(self.path):
                 yield
@@ -436,7 +437,7 @@ class Database:
         return connection
 
     def _return(self, connection: sqlite3.Connection) -> None:
-        """Give a connection back; where it is in a transaction, that ends."""
+        """Return a connection to the pool; an open transaction ends."""
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -478,7 +479,7 @@ class Database:
         return version
 
     def _check_sequence(self) -> int | None:
-        """The number of the newest change. Raises StoreUnavailable where it is behind one that was there before."""
+        """Return the number of the newest change. Raises StoreUnavailable where it is behind an earlier one."""
         if self._newest is None:
             return None  # Not even migrated.
         newest: int = self._writer.execute("SELECT value FROM sequence").fetchone()[0]
@@ -486,7 +487,7 @@ class Database:
         return newest
 
     def _refuse_draft(self) -> None:
-        """Drafts of the first schema have its number, but not its tables."""
+        """Refuse drafts of the first schema, which have its number, but not its tables."""
         if not self._writer.execute("SELECT 1 FROM sqlite_schema WHERE name = 'terms'").fetchone():
             raise StoreUnavailable(
                 f"{self.path} was written by mcp-memory as it was before its first release, which this one cannot read;"
@@ -508,14 +509,14 @@ class Database:
 
 
 def _close(connection: sqlite3.Connection, *, may_fold: bool) -> None:
-    """Close; where it may not fold the log, an interrupt stops the checkpoint that the last one to close makes."""
+    """Close; where it may not fold the log, an interrupt stops the checkpoint of the last connection to close."""
     if not may_fold:
         connection.interrupt()
     connection.close()
 
 
 def _raise_schema_number(connection: sqlite3.Connection) -> None:
-    """Mark the database's first page, so that no state of the file after a checkpoint has the header of another."""
+    """Mark the database's first page, so that no two states of the file after a checkpoint share a header."""
     number: int = connection.execute("PRAGMA schema_version").fetchone()[0]
     connection.execute(f"PRAGMA schema_version = {number + 1}")
 
@@ -525,7 +526,7 @@ def _patiently(
 ) -> None:
     """Execute with our own jittered retry: SQLite's fixed delays let waiting processes starve each other.
 
-    Each attempt begins with the check, which raises where SQLite must not be asked any more.
+    Each attempt begins with the check, which raises where SQLite must not be called any more.
     """
     pause = 0.001
     while True:
@@ -541,7 +542,7 @@ def _patiently(
 
 
 def _statements(script: str) -> Generator[str]:
-    """Split a script where SQLite sees a complete statement; executescript would commit our transaction."""
+    """Split a script at each complete statement; executescript would commit our transaction."""
     pending = ""
     for line in script.splitlines(keepends=True):
         pending += line

@@ -1,4 +1,4 @@
-"""Says what is wrong with the database's files, each with its remedy: SQLite's errors, and what a witness found."""
+"""Explains faults of the database's files, each with its remedy: SQLite's errors, and the witness's findings."""
 
 import sqlite3
 from collections.abc import Generator, Mapping
@@ -10,7 +10,7 @@ from mcp_memory.stores.records.file_integrity import Fault
 
 
 class Damaged(StoreUnavailable):
-    """The file holds what SQLite cannot have written."""
+    """The file holds something that SQLite cannot have written."""
 
 
 @contextmanager
@@ -45,26 +45,26 @@ FAULTS: Mapping[Fault, str] = {
 
 
 def note_of(path: Path) -> Path:
-    """The note by which whoever finds a database overwritten tells every other process, and those that start later.
+    """Return the path of the note that warns other processes, also later ones, of an overwritten database.
 
-    The log of the lost database may still lie beside the file: who opened them together would mix the two.
+    The log of the lost database may still be beside the file: opening them together would mix the two.
     """
     return path.with_name(f"{path.name}-overwritten")
 
 
 def refuse_overwritten(path: Path) -> None:
-    """Raises StoreUnavailable where the database was found overwritten and not restored since."""
+    """Raise StoreUnavailable where the database was found overwritten and not restored since."""
     if note_of(path).exists():
         raise StoreUnavailable(FAULTS["overwritten"].format(path=path))
 
 
 def code_of(error: sqlite3.Error) -> int:
-    """SQLite's primary code: that of SQLITE_IOERR_SHORT_READ, for example, is SQLITE_IOERR."""
+    """Return SQLite's primary code: SQLITE_IOERR for SQLITE_IOERR_SHORT_READ, for example."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def is_broken(error: sqlite3.Error) -> bool:
-    """True where a file holds less than, or other than, what SQLite has written there."""
+    """Return True where a file holds less than, or other than, SQLite wrote there."""
     return code_of(error) in _DAMAGE or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHORT_READ
 
 

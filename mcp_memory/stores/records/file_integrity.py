@@ -1,7 +1,7 @@
 """Watches the files of an open database for changes that SQLite does not notice. Knows no SQL and no record.
 
 SQLite trusts that nobody but SQLite touches its files while they are open: a database that was truncated, copied over
-or replaced goes on answering from caches and the log, and acknowledges writes that a restart loses. The witness
+or replaced still answers from caches and the log, and acknowledges writes that a restart loses. The witness
 compares three files with one another and with what it saw before:
 
 - the database: a checkpoint alone may change its first 100 bytes and its size, and the log's index counts checkpoints;
@@ -23,14 +23,14 @@ from typing import Literal
 from mcp_memory.bounded_files import file_identity
 
 Fault = Literal["moved", "overwritten", "log", "index"]
-"""Which file is not what it was: `moved` is the whole database, or one that `restore` has put elsewhere."""
+"""The damaged file: `moved` is the whole database, or one that `restore` has put elsewhere."""
 
-_HEADER = 100
+_HEADER = 100  # bytes of the database header
 _MAGIC = b"SQLite format 3\x00"
-_FIRST_PAGE = b"\x00\x00\x00\x01"
-_LOG_HEADER, _FRAME_HEADER = 32, 24
+_FIRST_PAGE = b"\x00\x00\x00\x01"  # page number 1, as a frame header begins
+_LOG_HEADER, _FRAME_HEADER = 32, 24  # bytes
 _INDEX_READ = 100
-"""Two copies of a header of 48 bytes, and how far checkpoints came; on Windows the bytes from 120 on are locked."""
+"""Bytes of two 48-byte headers, and of the progress of checkpoints; on Windows the bytes from 120 on are locked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class LogIndex:
 
     @property
     def checkpoint(self) -> tuple[bytes, int]:
-        """Differs after every checkpoint that has changed the database."""
+        """Return a value that differs after every checkpoint that has changed the database."""
         return self.salts, self.applied
 
     @property
@@ -55,7 +55,7 @@ class LogIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sound:
-    """What was read of the files when they were last found sound; `frame` is the header of the log's last one."""
+    """The files' contents when they were last found sound; `frame` is the header of the log's last frame."""
 
     header: bytes
     size: int
@@ -66,11 +66,11 @@ class _Sound:
 
 
 class Unsettled(Exception):
-    """The files differ, perhaps only because another process is writing: look again with the write lock held."""
+    """The files differ, perhaps only because another process is writing: check again with the write lock held."""
 
 
 class Witness:
-    """Compares the files of one database. Thread-safe; begins with `begin`, after the first connection has read.
+    """Compares the files of one database. Thread-safe; call `begin` first, after the first connection has read.
 
     Its own descriptors are never closed while a connection of the process is open: closing any descriptor of a file
     drops all POSIX locks that the process holds on it, SQLite's among them.
@@ -96,16 +96,16 @@ class Witness:
         self._sound: _Sound | None = None
 
     def side_files(self) -> tuple[tuple[int, int] | None, ...]:
-        """Which files lie at the paths of the log and the index; None where there is none."""
+        """Return the identities of the log and the index at their paths; None where there is none."""
         return file_identity(self._log_path), file_identity(self._index_path)
 
     def holds(self, side_files: Iterable[tuple[int, int] | None]) -> bool:
-        """True where none of these has been replaced by the time of `begin`: SQLite may have opened the former one."""
+        """Return True where none of these was replaced before `begin`: SQLite may have opened the former one."""
         held = (file.identity for file in self._files[1:])
         return all(was in (None, now) for was, now in zip(side_files, held, strict=True))
 
     def index_bytes(self) -> bytes:
-        """The index's header; every commit of this process changes it."""
+        """Return the index's header; every commit of this process changes it."""
         return _read(self._index, _INDEX_READ, 0)
 
     @property
@@ -113,23 +113,23 @@ class Witness:
         return bool(self._files)
 
     def end(self) -> None:
-        """Let go of the files, once every connection is closed."""
+        """Release the files, once every connection is closed."""
         files, self._files = self._files, ()
         _let_go(files)
 
     def index(self) -> LogIndex | None:
-        """The index as it is; None while it is being written, where it is broken, and before `begin`."""
+        """Return the index as it is; None while it is being written, where it is broken, and before `begin`."""
         return _index_from(_read(self._index, _INDEX_READ, 0)) if self.is_watching else None
 
     def index_fault(self) -> Fault | None:
-        """Says `index` where touching the index would be fatal, or would make another; asked before SQLite is."""
+        """Return `index` where touching the index would be fatal, or would create another; call it before SQLite."""
         if not self.is_watching:
             return None
         status = os.fstat(self._index)
         return "index" if status.st_size < self._index_size or not status.st_nlink else None
 
     def path_fault(self) -> Fault | None:
-        """Which path leads to another file than at the beginning; three look-ups."""
+        """Return the fault of a path that leads to another file than at the beginning; three look-ups."""
         if not self.is_watching:
             return None
         if file_identity(self._path) != self._files[0].identity:
@@ -138,9 +138,9 @@ class Witness:
         return self._side_fault() or (None if _size_at(self._path) else "overwritten")
 
     def fault(self, *, is_settled: bool) -> Fault | None:
-        """Which file is not what it was; None where all are sound.
+        """Return the fault of a file that changed unexpectedly; None where all are sound.
 
-        Settled is who holds the write lock: nobody else commits, checkpoints or restarts the log meanwhile.
+        Set `is_settled` while you hold the write lock: nobody else commits, checkpoints or restarts the log meanwhile.
 
         Raises:
             Unsettled: it cannot be told without the write lock.
@@ -202,25 +202,25 @@ class Witness:
         return "index" if file_identity(self._index_path) != self._files[2].identity else self.index_fault()
 
     def _displacement(self) -> Fault:
-        """Another file lies beside our log, or nothing does; where the log is not ours either, a restore took both."""
+        """Distinguish a foreign file or none beside our log from a restore, which took the log too."""
         return "overwritten" if self.has_own_log() and self._path.exists() else "moved"
 
     def log_size(self) -> int:
         return os.fstat(self._log).st_size
 
     def note_checkpoint(self) -> None:
-        """Take the database as it is: this process has just changed it, the write lock held."""
+        """Accept the database as it is: this process has just changed it, with the write lock held."""
         self._sound = None
         self.fault(is_settled=True)
 
     def has_own_log(self) -> bool:
-        """True where the log beside the path is the one of the database that this process has opened."""
+        """Return True where the log at the path belongs to the database that this process has opened."""
         return file_identity(self._log_path) == self._files[1].identity
 
     def can_rescue(self) -> bool:
-        """True where SQLite may still bring the log into the database when it closes, although the log was deleted.
+        """Return True where SQLite may still write a deleted log into the database when it closes.
 
-        Nobody else has opened the database since, and nothing of it is damaged.
+        No other process has opened the database since, and nothing of it is damaged.
         """
         if file_identity(self._path) != self._files[0].identity or not self._is_index_long_enough():
             return False
@@ -235,7 +235,7 @@ class Witness:
         return is_lost and is_log_whole and is_known and not is_replaced and not is_reopened
 
     def lengthen_index(self) -> None:
-        """Give a truncated index its length again, as zeros, from which SQLite makes it anew: to close needs it."""
+        """Extend a truncated index to its length with zeros, from which SQLite rebuilds it: closing needs it."""
         if self.is_watching and not self._is_index_long_enough():
             os.ftruncate(self._index, self._index_size)
 
@@ -243,7 +243,7 @@ class Witness:
         return os.fstat(self._index).st_size >= self._index_size
 
     def _last_frame(self, index: LogIndex) -> bytes | None:
-        """The header of the log's last frame, empty where there is none; None where it is not what the index says."""
+        """Return the header of the log's last frame, empty without one; None where it differs from the index."""
         if not index.frames:
             return b""
         if self.log_size() < index.log_bytes:
@@ -253,7 +253,7 @@ class Witness:
         return frame if is_own else None
 
     def _is_from_log(self, header: bytes, index: LogIndex) -> bool:
-        """True where somebody was killed in the middle of a checkpoint: page 1 is there, but not counted as applied."""
+        """Return True where a process was killed during a checkpoint: page 1 is there, but not counted as applied."""
         frames = range(_LOG_HEADER, index.log_bytes, _FRAME_HEADER + index.page_size) if index.frames else ()
         return any(
             _read(self._log, 4, frame) == _FIRST_PAGE and _read(self._log, _HEADER, frame + _FRAME_HEADER) == header
@@ -278,9 +278,9 @@ def _index_from(raw: bytes) -> LogIndex | None:
 
 
 def _is_cut(header: bytes, size: int, sound: _Sound) -> bool:
-    """True where the file is shorter than it was, and than its own header says: at 16 a page's size, at 28 how many.
+    """Return True where the file is shorter than it was, and than its header says (page size at 16, pages at 28).
 
-    In the middle of a checkpoint it may be shorter than the header says; after a VACUUM, shorter than it was.
+    During a checkpoint it may be shorter than the header says; after a VACUUM, shorter than it was.
     """
     if len(header) < _HEADER or not header.startswith(_MAGIC):
         return True
@@ -289,10 +289,10 @@ def _is_cut(header: bytes, size: int, sound: _Sound) -> bool:
 
 
 def _is_newer(header: bytes, sound: _Sound) -> bool:
-    """True where a checkpoint can have made this of what was seen.
+    """Return True where a checkpoint can have made this of the earlier state.
 
-    The schema's number, at 40, only ever grows: each of our checkpoints raises it, so that no two states that the file
-    goes through have the same header. The page's size is never changed. Both numbers compare as bytes.
+    The schema's number, at 40, only ever grows: each of our checkpoints raises it, so that no two states of the file
+    have the same header. The page size never changes. Both numbers compare as bytes.
     """
     return header[16:18] == sound.header[16:18] and header[40:44] >= sound.header[40:44]
 
@@ -312,7 +312,7 @@ def _size_at(path: Path) -> int:
 
 @dataclass(slots=True)
 class _Held:
-    """A descriptor, shared by all that watch the same file in this process."""
+    """A descriptor, shared by all witnesses of the same file in this process."""
 
     descriptor: int
     identity: tuple[int, int]
@@ -347,7 +347,7 @@ def _let_go(files: Iterable[_Held]) -> None:
 if sys.platform == "win32":
 
     def _read(descriptor: int, count: int, offset: int) -> bytes:
-        """Windows has no `pread`, and whoever shares a descriptor shares its position."""
+        """Read under a lock: Windows has no `pread`, and shared descriptors share their position."""
         with _held_lock:
             os.lseek(descriptor, offset, os.SEEK_SET)
             return os.read(descriptor, count)

@@ -1,6 +1,6 @@
 """Turns a RecordFilter into a WHERE clause over `records AS r`, with named parameters.
 
-Only what the filter asks for enters the clause, so that indexes stay usable. Values never do: they are parameters.
+Only fields in use enter the clause, so that indexes stay usable. Values never do: they are parameters.
 """
 
 import json
@@ -55,11 +55,11 @@ _CLAUSES: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
     "exclude": ("r.id NOT IN (SELECT value FROM json_each(:exclude))", lambda f: _array(f.exclude)),
     "only": ("r.id IN (SELECT value FROM json_each(:only))", lambda f: _array(f.only or ())),
 }
-"""For each field of the filter, named as there: the condition it stands for, and its parameter."""
+"""For each field of the filter, by name: its condition and its parameter."""
 
 
 def where_clause(where: RecordFilter) -> tuple[str, dict[str, Parameter]]:
-    """The clause and its parameters. An empty `only` passes nothing; any other empty field passes everything."""
+    """Return the clause and its parameters. An empty `only` passes nothing; any other empty field passes everything."""
     asked = {name: parts for name, parts in _CLAUSES.items() if _is_asked(name, getattr(where, name))}
     clauses = [clause for clause, _ in asked.values()]
     if len(where.scopes) == 1:  # Of one scope, rows come in the order of an index; of several they have to be sorted.
@@ -70,7 +70,7 @@ def where_clause(where: RecordFilter) -> tuple[str, dict[str, Parameter]]:
 
 
 def _is_asked(name: str, value: object) -> bool:
-    """Times are asked for when they are there, also at 0; the rest when it is not empty."""
+    """Return True for a field in use: times when they are set, also to 0; the rest when not empty."""
     return value is not None if name in ("since", "until", "only") else name == "scopes" or bool(value)
 
 

@@ -1,4 +1,4 @@
-"""Whether the database is sound, and its terms those of its texts. Knows nothing of what is kept outside of it."""
+"""Checks that the database is sound, and that its terms match its texts. Knows nothing outside of it."""
 
 import json
 import sqlite3
@@ -12,7 +12,7 @@ _WAL_RESET_BUG = "its WAL-reset bug cannot happen to mcp-memory's own writes; le
 
 
 def defects(connection: sqlite3.Connection) -> list[str]:
-    """What SQLite finds wrong with the file, a few words each; empty where it is sound."""
+    """Return SQLite's findings on the file, a few words each; empty where it is sound."""
     checked = [row[0] for row in connection.execute("PRAGMA integrity_check(10)")]
     found = [] if checked == ["ok"] else checked
     if dangling := connection.execute("PRAGMA foreign_key_check").fetchall():
@@ -27,21 +27,21 @@ def engine(version: tuple[int, int, int]) -> str:
 
 
 def _has_wal_reset_bug(version: tuple[int, int, int]) -> bool:
-    """True of every SQLite since write-ahead logs, 3.7.0, that has not the repair of 2026."""
+    """Return True for every SQLite since write-ahead logs, 3.7.0, without the repair of 2026."""
     repaired = {(3, 44): 6, (3, 50): 7}  # Older lines, and the first release of each that has it.
     is_repaired = version >= (3, 51, 3) or version[2] >= repaired.get(version[:2], version[2] + 1)
     return version >= (3, 7, 0) and not is_repaired
 
 
 def stale_terms(connection: sqlite3.Connection) -> list[str]:
-    """Ids of records whose terms are missing or not those of their text, oldest first."""
+    """Return ids of records whose terms are missing or do not match their text, oldest first."""
     rows = connection.execute(statement("all_terms"))
     texts = ((terms, record_from_row(columns)) for terms, *columns in rows)
     return [record.id for terms, record in texts if terms != packed_terms(record.searchable_text)]
 
 
 def renew_terms(connection: sqlite3.Connection, record_ids: Sequence[str]) -> None:
-    """Write the terms of those of the records that there are."""
+    """Write the terms of the records among these that exist."""
     for row in connection.execute(statement("records_of"), (json.dumps(record_ids),)).fetchall():
         record = record_from_row(row)
         connection.execute(statement("put_terms"), {"id": record.id, "terms": packed_terms(record.searchable_text)})

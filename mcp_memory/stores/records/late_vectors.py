@@ -32,7 +32,7 @@ def may_lack(connection: sqlite3.Connection) -> bool:
 
 
 def count_unembedded(connection: sqlite3.Connection, configured: str, where: RecordFilter | None) -> int:
-    """See `RecordStore.count_unembedded`; before the first vector it is the configured embedder that is waited for."""
+    """See `RecordStore.count_unembedded`; before the first vector, records wait for the configured embedder."""
     if not may_lack(connection):
         return 0  # Counting reads every record: only where one is known to lack its vectors.
     embedder = embedder_of(connection) or configured
@@ -79,7 +79,7 @@ def _lacks(connection: sqlite3.Connection, embedder: str) -> bool:
 
 
 def _add_one(connection: sqlite3.Connection, embedder: str, key: tuple[str, int], rows: Vectors | None) -> bool:
-    """True where vectors were added; False where there are none, or the record has changed or is gone."""
+    """Add one record's vectors; return False where there are none, or the record has changed or is gone."""
     columns = {"embedder": embedder, "windows": 0, "vector": b"", "id": key[0], "change": key[1]}
     if rows is not None:
         refuse_other_dimensions(connection, embedder, rows)

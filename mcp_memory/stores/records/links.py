@@ -1,4 +1,4 @@
-"""What records say of entities and of how they are related, by the entities' keys."""
+"""Reads records' statements about entities and their relations, by the entities' keys."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""Makes what was erased unrecoverable from the database's files. Knows no record."""
+"""Makes erased text unrecoverable from the database's files. Knows no record."""
 
 import sqlite3
 import time
@@ -22,9 +22,9 @@ def is_pending(database: Database) -> bool:
 def purge(database: Database, *, patiently: bool) -> None:
     """See `RecordStore.purge`. Rewrites the file and empties its log.
 
-    secure_delete zeroes the rows themselves, but not the copies that SQLite leaves in the slack of a page when it
-    moves rows between pages; nor does it reach the log. Where only the log is kept in use, the next attempt begins with
-    it: the file was rewritten.
+    secure_delete zeroes the rows themselves, but neither the copies that SQLite leaves in the slack of a page when it
+    moves rows between pages, nor the log. Where only the log is kept in use, the next attempt begins with the log: the
+    file is rewritten already.
     """
     pending = _noted(database, UNPURGED)
     if pending is None:
@@ -54,7 +54,7 @@ def _retry(attempt: Callable[[], bool], deadline: float) -> None:
 
 
 def _rewrite(connection: sqlite3.Connection, pending: str) -> bool:
-    """True when done, which is noted; False where another process is writing."""
+    """Rewrite the file and note it; return False where another process is writing."""
     try:
         connection.execute("VACUUM")
         connection.execute(statement("put_meta"), (REWRITTEN, pending))
@@ -66,7 +66,7 @@ def _rewrite(connection: sqlite3.Connection, pending: str) -> bool:
 
 
 def _empty_log(database: Database, deadline: float) -> bool:
-    """True when done; False where another process is writing, or reads what is in the log."""
+    """Empty the log; return False where another process is writing, or reads the log."""
     try:
         return database.empty_log(max(deadline - time.monotonic(), 0.0))
     except StoreBusy:

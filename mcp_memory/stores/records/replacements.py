@@ -1,4 +1,4 @@
-"""What stands for parts of a session's log: written, undone, and taken out with what was erased."""
+"""Replacements in a session's log: writes and undoes them, and removes those of erased records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENTRY_COLUMNS = tuple(f.name for f in fields(Entry) if f.name not in ("covers",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """How a replacement comes about: in which compaction of whose session, by which pass, and when."""
+    """The origin of a replacement: the caller, its compaction, the pass and the time."""
 
     caller: Caller
     compaction: int
@@ -28,7 +28,7 @@ class Making:
 
 
 def of_session(caller: Caller) -> dict[str, object]:
-    """The parameters that name a caller's log."""
+    """Return the parameters that name a caller's log."""
     return {"namespace": caller.namespace, "agent": caller.agent, "session_id": caller.session_id}
 
 
@@ -39,7 +39,7 @@ def begin(connection: sqlite3.Connection, caller: Caller, trigger: Trigger, at: 
 
 
 def require_latest(connection: sqlite3.Connection, caller: Caller, compaction: int) -> None:
-    """Raises Conflict where it is not: undoing the latest alone must give back what was before."""
+    """Raise Conflict where it is not: undoing the latest alone must restore the state before it."""
     if _latest(connection, caller) != compaction:
         raise Conflict(
             "Another compaction of this session began meanwhile, or this one was undone; call compact again."
@@ -49,7 +49,7 @@ def require_latest(connection: sqlite3.Connection, caller: Caller, compaction: i
 def put(
     connection: sqlite3.Connection, replacement: Replacement, making: Making, change: int, record_id: str | None
 ) -> None:
-    """See `Transaction.replace_entries`, of one replacement."""
+    """See `Transaction.replace_entries`, for one replacement."""
     session = of_session(making.caller)
     wanted = {**session, "ids": json.dumps(replacement.replaces)}
     originals = connection.execute(statement("live_originals_among"), wanted).fetchall()
@@ -91,14 +91,14 @@ def undo(connection: sqlite3.Connection, caller: Caller, at: Instant) -> Undone:
 
 
 def summaries_of(connection: sqlite3.Connection, record_ids: Sequence[str]) -> list[str]:
-    """Ids of records of kind summary that say anything of these, in the order they were made."""
+    """Return ids of records of kind summary that repeat any of these, in the order they were made."""
     given = frozenset(record_ids)
     rows = connection.execute(statement("saying_the_same"), (json.dumps(record_ids),))
     return [row["record_id"] for row in rows if row["record_id"] is not None and row["record_id"] not in given]
 
 
 def drop_saying(connection: sqlite3.Connection, record_ids: Sequence[str]) -> None:
-    """Take out every replacement that says anything of these records; what it had replaced is live again."""
+    """Remove every replacement that repeats any of these records; the entries it replaced are live again."""
     rows = connection.execute(statement("saying_the_same"), (json.dumps(record_ids),))
     saying = [row["replacement"] for row in rows if row["replacement"] is not None]
     connection.execute(statement("drop_replacements"), (json.dumps(saying),))
@@ -109,7 +109,7 @@ def _latest(connection: sqlite3.Connection, caller: Caller) -> int | None:
 
 
 def _cover(connection: sqlite3.Connection, row: int, originals: list[str], replaced: list[int]) -> None:
-    """Note what a new replacement stands for, and what it took the place of."""
+    """Note the originals that a new replacement represents, and the replacements it supersedes."""
     given = {"replacement": row, "ids": json.dumps(originals), "replaced": json.dumps(replaced)}
     for name in ("cover_originals", "cover_what_those_cover", "put_successor"):
         connection.execute(statement(name), given)

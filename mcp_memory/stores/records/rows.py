@@ -1,4 +1,4 @@
-"""Between table rows and domain values."""
+"""Converts between table rows and domain values."""
 
 import json
 import sqlite3
@@ -23,11 +23,11 @@ _PLAIN = len(_RECORD_FIELDS)
 _UNTOUCHED = Counters()
 
 RECORD_COLUMNS = ", ".join(f"r.{name}" for name in (*_RECORD_FIELDS, *_COUNTERS, "pinned", "tags", "details"))
-"""What to select, from `records AS r`, for record_from_row: by position, since a context reads hundreds of rows."""
+"""Columns of `records AS r` for record_from_row: by position, because a context reads hundreds of rows."""
 
 
 def record_from_row(row: Iterable[Any]) -> Record:
-    """A record from a row of RECORD_COLUMNS."""
+    """Make a record from a row of RECORD_COLUMNS."""
     values = tuple(row)
     counts, (pinned, tags, details) = values[_PLAIN:-3], values[-3:]
     return Record(
@@ -40,7 +40,7 @@ def record_from_row(row: Iterable[Any]) -> Record:
 
 
 def record_to_columns(record: Record, change: int) -> dict[str, Column]:
-    """All columns of `records` but the row number."""
+    """Return all columns of `records` but the row number."""
     columns: dict[str, Column] = {name: getattr(record, name) for name in _RECORD_FIELDS}
     columns.update({name: getattr(record.counters, name) for name in _COUNTERS})
     columns.update(
@@ -75,7 +75,7 @@ def task_to_columns(task: Task, change: int) -> dict[str, Column]:
 
 
 def change_from_row(row: Iterable[Any]) -> RecordChange:
-    """A change from a row of the statement `changes`."""
+    """Make a change from a row of the statement `changes`."""
     (
         change, record_id, scope, is_live, is_erased, kind, occurred_at, task_id, session_id, branch_id, pinned, tags,
         superseded_by, is_turn, terms, windows, vectors, mentions, aliases, relations,
@@ -110,12 +110,12 @@ def _unpacked(vectors: bytes, windows: int) -> Vectors:
 
 
 def _pairs(array: str) -> tuple[Any, ...]:
-    """A JSON array, most often an empty one, with its inner arrays as they are."""
+    """Parse a JSON array, usually an empty one, with its inner arrays unchanged."""
     return tuple(json.loads(array)) if array != "[]" else ()
 
 
 def report_to_json(report: ContextReport) -> str:
-    """The report without the components' texts, so that an erased text is nowhere in it."""
+    """Serialise the report without the components' texts, so that an erased text is nowhere in it."""
     shape = {field.name: getattr(report, field.name) for field in fields(report)}
     components = [{name: getattr(each, name) for name in _COMPONENT_FIELDS} for each in report.components]
     omitted = [{"id": each.id, "reason": each.reason} for each in report.omitted]

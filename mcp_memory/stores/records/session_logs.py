@@ -1,4 +1,4 @@
-"""The logs of sessions as they stand: implements `SessionLogStore`, reading what replacing.py wrote."""
+"""The current logs of sessions: implements `SessionLogStore`, reading the rows of replacements.py."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from mcp_memory.stores.records.statements import statement
 
 PASS_RUN_PATIENCE_SECONDS = 2.0
 PASS_RUNS_KEPT_SECONDS = 14 * 86_400
-REASONS_SHOWN = 10
+REASONS_SHOWN = 10  # the commonest reasons why a pass did not run
 _STORED = tuple(f.name for f in fields(Entry) if f.name not in ("covers", "failed", "pinned", "summary", "micro"))
 _log = logging.getLogger(__name__)
 
 
 class SqliteSessionLogs:
-    """Implements `SessionLogStore` on the database of a record store; see the port for what each method promises."""
+    """Implements `SessionLogStore` on the database of a record store; the port documents each method."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -101,13 +101,13 @@ class SqliteSessionLogs:
 
     @contextmanager
     def _snapshot(self) -> Generator[sqlite3.Connection]:
-        """Several statements that see the same state."""
+        """Let several statements see the same state."""
         with self._database.snapshot(), self._database.read() as connection:
             yield connection
 
 
 def said(connection: sqlite3.Connection, caller: Caller, after: str | None) -> Sequence[SaidEntry]:
-    """The originals of the log that were stored after that one, see `Transaction.said_since`; all where it is None."""
+    """Return the log's originals stored after that one, see `Transaction.said_since`; all where it is None."""
     rows = connection.execute(statement("originals"), {**of_session(caller), "after": after}).fetchall()
     return [
         SaidEntry(
@@ -123,7 +123,7 @@ def said(connection: sqlite3.Connection, caller: Caller, after: str | None) -> S
 
 
 def _covers(connection: sqlite3.Connection, replacements: Sequence[sqlite3.Row]) -> dict[int, list[str]]:
-    """The ids of the originals of each replacement, by its row, in their order."""
+    """Return the ids of each replacement's originals, by its row, in their order."""
     rows = json.dumps([row["row"] for row in replacements])
     found: dict[int, list[str]] = {}
     for replacement, record_id in connection.execute(statement("covers"), (rows,)):
@@ -132,7 +132,7 @@ def _covers(connection: sqlite3.Connection, replacements: Sequence[sqlite3.Row])
 
 
 def _original(row: Iterable[Any]) -> Entry:
-    """An entry from a row of `live_originals`, by position: a log has thousands."""
+    """Make an entry from a row of `live_originals`, by position: a log has thousands."""
     record_id, kind, role, text, tokens, at, summary, micro, tool, call_id, failed, pinned, importance = row
     return Entry(
         id=record_id,

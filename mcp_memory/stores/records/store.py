@@ -39,12 +39,12 @@ from mcp_memory.stores.records.transaction import SqliteTransaction, advance, le
 from mcp_memory.stores.records.transfer import SqliteTransfer
 
 CONTEXT_PATIENCE_SECONDS = 2.0
-"""An account is worth a short wait, never a late context."""
+"""Seconds to keep a report: it is worth a short wait, never a late context."""
 DECISIONS_JUDGED = 1000
 LOOK_BACK = 500
-"""Among so many records the latest sessions are looked for."""
+"""Newest records among which the latest sessions are found."""
 IDENTITY = "identity"
-"""Name in `meta` of what tells this store from others; made when it is first asked for."""
+"""Name in `meta` of the id that tells this store from others; made on first use."""
 _ORDERS: Mapping[RecordOrder, str] = {
     "created": "r.row DESC",
     "occurred": "r.occurred_at DESC, r.row DESC",
@@ -58,15 +58,15 @@ _ORDER_KEYS: Mapping[str, Sequence[str]] = {
     "accessed": ("accessed_at", "row"),
     "important": ("importance", "occurred_at", "row"),
 }
-"""The orders of `list_ids`, by what it selects."""
+"""The orders of `list_ids`, by the selected columns."""
 _log = logging.getLogger(__name__)
 
 
 class SqliteRecordStore:
-    """Implements `RecordStore`; see the port for what each method promises."""
+    """Implements `RecordStore`; the port documents each method."""
 
     def __init__(self, folder: Path, embedder: str, clock: Clock = time.time) -> None:
-        """Open or create the store. Raises StoreUnavailable with the remedy where that cannot be done."""
+        """Open or create the store. Raises StoreUnavailable with the remedy where it can do neither."""
         self._database = Database(folder)
         self._embedder = embedder
         self._clock = clock
@@ -228,7 +228,7 @@ class SqliteRecordStore:
         return {row["session_id"]: row["task_id"] for row in rows}
 
     def touch(self, record_ids: Collection[str], at: Instant) -> None:
-        """Tries once without waiting; what could not be told now is told with the next touch."""
+        """Try once without waiting; accesses that could not be noted now are noted with the next touch."""
         with self._untold_lock:
             self._untold.update(dict.fromkeys(record_ids, at))
             untold, self._untold = self._untold, {}
@@ -294,15 +294,15 @@ class SqliteRecordStore:
         return rows[0]["value"]
 
     def session_logs(self) -> SqliteSessionLogs:
-        """The logs of sessions in the same database."""
+        """Return the logs of sessions in the same database."""
         return SqliteSessionLogs(self._database)
 
     def tokens(self) -> SqliteTokens:
-        """The tokens in the same database."""
+        """Return the tokens in the same database."""
         return SqliteTokens(self._database)
 
     def folders(self) -> SqliteFolders:
-        """The folders that may use a namespace, in the same database."""
+        """Return the folders that may use a namespace, in the same database."""
         return SqliteFolders(self._database)
 
     def embedder_id(self) -> str | None:

@@ -28,7 +28,7 @@ UNPURGED = "unpurged"
 
 
 class SqliteTransaction:
-    """Implements `Transaction` on a connection whose transaction is already begun; `finish` before it commits."""
+    """Implements `Transaction` on a connection whose transaction has begun; call `finish` before it commits."""
 
     def __init__(self, connection: sqlite3.Connection, embedder: str, clock: Clock) -> None:
         self._db = connection
@@ -168,7 +168,7 @@ class SqliteTransaction:
             self._run("put_place", (*place, task_id))
 
     def tasks(self, namespace: str) -> Sequence[Task]:
-        """Read once: a batch of 500 asks for each of its items, and nobody else can write meanwhile."""
+        """Read tasks once: a batch of 500 asks for each of its items, and no other process can write meanwhile."""
         if namespace not in self._tasks:
             self._tasks[namespace] = [task_from_row(row) for row in self._run("list_tasks", (namespace,))]
         return tuple(self._tasks[namespace])
@@ -181,7 +181,7 @@ class SqliteTransaction:
         return {row["session_id"]: row["task_id"] for row in rows}
 
     def _put_vectors(self, record_id: str, vectors: Vectors | None) -> None:
-        """Store the vectors, or note that they are to come; refuse to mix two embedders in one store."""
+        """Store the vectors, or note that they are missing; refuse to mix two embedders in one store."""
         if vectors is None:
             self._run("put_meta", (UNEMBEDDED, str(self._change)))
             return
@@ -216,7 +216,7 @@ class SqliteTransaction:
                 self._mention(record, entity)
 
     def _find_anew(self, record: Record, found: Iterable[Entity]) -> None:
-        """Of a new text other things are found; what was given with the old one still holds."""
+        """Replace the entities found in the old text by those in the new; given entities stay."""
         before = self._mentioned([record.id])
         self._run("drop_found", (record.id,))
         given = {entity_key(row["name"]) for row in self._run("entities_of", (record.id,))}
@@ -227,7 +227,7 @@ class SqliteTransaction:
         return [row["entity"] for row in self._run("mentioned", (json.dumps(record_ids),))]
 
     def _take_mentions_along(self, record: Record) -> None:
-        """A record that moved to another scope leaves no entity behind that it alone spoke of."""
+        """Move the record's mentions to its new scope, and drop the entities that no record mentions any more."""
         left = self._run("mentions_elsewhere", {"record_id": record.id, "scope": record.scope}).fetchall()
         for row in left:
             there = {"scope": record.scope, "name": row["name"], "name_key": row["name_key"], "type": row["type"]}
@@ -242,7 +242,7 @@ class SqliteTransaction:
         self._run("put_relation", row)
 
     def _end(self, record: Record, name: str, names: dict[str, int]) -> int:
-        """The entity a relation names: one given with it, one known, or a new one."""
+        """Return the entity a relation names: one given with it, a known one, or a new one."""
         key = entity_key(name)
         if key not in names:
             known = self._run("find_entity", {"scope": record.scope, "name_key": key}).fetchone()
@@ -266,14 +266,14 @@ class SqliteTransaction:
 
 
 def place_name(caller: Caller) -> str:
-    """A session that names itself has its own place; all others share their agent's."""
+    """Return the name of the caller's place: a named session has its own; all others share their agent's."""
     return caller.session_id if caller.named_session else ""
 
 
 def learnt(
     connection: sqlite3.Connection, said: Collection[tuple[str, str]]
 ) -> Mapping[tuple[str, str], Collection[str | None]]:
-    """Which of the (scope, digest) pairs are known, and in which branches; None stands for the trunk."""
+    """Return the known (scope, digest) pairs with their branches; None is the trunk."""
     known: dict[tuple[str, str], set[str | None]] = {}
     for scope, digest, branch in connection.execute(statement("find_learnt"), {"pairs": json.dumps(list(said))}):
         known.setdefault((scope, digest), set()).add(branch)
@@ -290,7 +290,7 @@ def advance(connection: sqlite3.Connection, record_ids: Sequence[str]) -> None:
 
 
 def refuse_other_dimensions(connection: sqlite3.Connection, embedder: str, vectors: Vectors) -> None:
-    """Raises EmbedderMismatch where the embedder's earlier vectors are longer or shorter than these."""
+    """Raise EmbedderMismatch where the embedder's earlier vectors are longer or shorter than these."""
     row = connection.execute(statement("stored_dimensions"), (embedder,)).fetchone()
     if row is not None and row[0] != vectors.shape[1]:
         raise EmbedderMismatch(

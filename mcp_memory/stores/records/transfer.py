@@ -1,4 +1,4 @@
-"""Carries a whole memory out of the database or into it: implements `Transfer`."""
+"""Exports a whole memory from the database or imports it: implements `Transfer`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _count(connection: sqlite3.Connection, name: str, chosen: Mapping[str, str |
 
 
 def _leaving(connection: sqlite3.Connection, record_id: str | None, namespace: str | None) -> str | None:
-    """The id of a record that another piece refers to, where it leaves as well: else nobody could take the piece in."""
+    """Return the id of a record that another piece refers to, if it leaves too: an import fails without it."""
     if record_id is None or namespace is None:
         return record_id
     return record_id if connection.execute(statement("leaves"), (record_id, namespace)).fetchone() else None
@@ -137,7 +137,7 @@ _PLAIN: Mapping[type, str] = {
     WholeCompaction: "enter_compaction",
     UndoneSummary: "enter_undone_summary",
 }
-"""Pieces that are a row as they are, and the statement that inserts it."""
+"""Pieces that are stored as one unchanged row, and the statement that inserts it."""
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
@@ -146,7 +146,7 @@ def is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def enter(connection: sqlite3.Connection, pieces: Iterable[Piece]) -> None:
-    """See `Transfer.enter`; within a write transaction that is rolled back where this raises."""
+    """See `Transfer.enter`; runs in a write transaction that is rolled back where this raises."""
     if not is_empty(connection):
         raise Conflict("This memory is not empty; import into an empty data directory.")
     entering = _Entering(connection)
@@ -164,7 +164,7 @@ class _Entering:
         self._change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
         self._newest_id = 0
         self._namespaces: dict[str, str] = {}
-        """Those of the tasks so far: nobody stands in another project's tree, or below what comes later."""
+        """Namespaces of the tasks so far: a place or parent must be an earlier task of the same project."""
         self._has_records = False
 
     def put(self, piece: Piece) -> None:
@@ -184,7 +184,7 @@ class _Entering:
             self._entity(piece)
 
     def finish(self) -> None:
-        """No id that was brought is ever made again, and every record waits for its vectors."""
+        """Reserve the imported ids, so that none is made again, and let every record wait for its vectors."""
         self._db.execute(statement("raise_sequence"), (max(self._change, self._newest_id),))
         if self._has_records:
             self._run("put_meta", (UNEMBEDDED, str(self._change)))
@@ -248,7 +248,7 @@ class _Entering:
             self._run("enter_successor", {**columns, "id": earlier, "replacement": added["row"]})
 
     def _known_id(self, made_id: str) -> None:
-        """No number but those that changes are likely to have had: see `MADE_AT_MOST`."""
+        """Accept only numbers that changes can plausibly have had: see `MADE_AT_MOST`."""
         number = number_of(made_id)
         if not 0 < number <= MADE_AT_MOST:
             raise InvalidRequest(f"{made_id!r} is no id of a memory.")
