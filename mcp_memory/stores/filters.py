@@ -16,7 +16,7 @@ from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.stores.follower import Follower
 
-_FIRST_CAPACITY = 1_024
+_FIRST_CAPACITY = 1_024  # numbers; doubled as needed
 _NONE = 0
 """The code of no value."""
 _FEW = 16

@@ -21,7 +21,7 @@ from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying, Ranking, Read
 
-PER_ORDER = 200
+PER_ORDER = 200  # candidates of each order, at least
 LEAST_ITEM_TOKENS = 40
 """Tokens of an item with its frame, at least: a budget of 8,000 holds 200 of them."""
 ListOrder: TypeAlias = "RecordOrder | Literal['balanced']"
@@ -32,12 +32,12 @@ ALWAYS_LIMIT, LOOKED_AT = 100, 1_000
 """At most 100 identity records and 100 censors compete, chosen from 1,000 each; of pinned records 1,000 are read."""
 OTHERS_LEFT_OUT = "another agent's, which the settings leave out"
 TOO_MANY = "more of its kind than are looked at"
-SALIENT, RELATIONS = 10, 20
+SALIENT, RELATIONS = 10, 20  # entities beyond the named ones, and relations
 DECIDED: frozenset[Kind] = frozenset({"decision"})
 LEARNT_IN_TASKS: frozenset[Kind] = frozenset({"decision", "fact", "procedure"})
-LEARNT_SHOWN = 3
+LEARNT_SHOWN = 3  # of the current task
 SPOKEN: frozenset[Kind] = frozenset({"message"})
-RECENT_LIMIT, OTHER_SESSIONS, OF_OTHER_SESSION = 50, 5, 3
+RECENT_LIMIT, OTHER_SESSIONS, OF_OTHER_SESSION = 50, 5, 3  # own records; other sessions; records of each
 LAST_EXCHANGE = 2
 """The latest message and its answer."""
 EXCHANGE_SECONDS = 12 * 3_600

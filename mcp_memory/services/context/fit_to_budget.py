@@ -16,8 +16,8 @@ Order = Literal["best_first", "reverse", "edges"]
 FLAT_SECTION = "Relevant Content"
 """The section of strategies that keep one order across kinds."""
 PARTS_OF_LEARNT = SECTION_SHARES | {LEARNT}
-EXPLAINED = 5
-NOTE_TOKENS = 80
+EXPLAINED = 5  # ids named for each reason
+NOTE_TOKENS = 80  # reserved for the note that explains omissions
 SPARE_SHARE = 0.015
 """Estimates err on the safe side; where they leave more than this share unused, one more try aims higher."""
 

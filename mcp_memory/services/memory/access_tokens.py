@@ -21,7 +21,7 @@ SECRET_BYTES = 32
 ID_DIGITS = 16
 LATEST_EXPIRY: Instant = 253_402_300_799.0
 """The last second of the year 9999, the last that can be shown."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # e.g. "\n" in a name
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # e.g. a line break in a name
 
 
 class Tokens:

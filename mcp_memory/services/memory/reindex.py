@@ -13,8 +13,8 @@ from mcp_memory.services.memory.embedding import embedded_each
 if TYPE_CHECKING:
     from mcp_memory.ports.text import Vectors
 
-REINDEXED_AT_ONCE = 32
-EVERYTHING = 2**31
+REINDEXED_AT_ONCE = 32  # texts of one request to the embedder
+EVERYTHING = 2**31  # more than any store holds
 HARMLESS = "memory"
 """A text that an embedder refuses only if it refuses everything."""
 

@@ -23,7 +23,7 @@ from mcp_memory.services.memory.echo_filter import GivenOut
 from mcp_memory.services.memory.prepare_record import Drafting, RecordDraft, record_of
 from mcp_memory.services.memory.supersede import successors, supersede
 
-SIMILAR_COSINE = 0.95
+SIMILAR_COSINE = 0.95  # near-duplicates, not merely related texts
 SIMILAR_SHOWN = 5
 
 

@@ -32,7 +32,7 @@ from mcp_memory.services.memory.branch_visibility import (
     stack_of,
 )
 
-NAMED = 5
+NAMED = 5  # tasks that a message names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,9 +278,9 @@ class Tasks:
     def _leave(
         self, popped: Task, request: PopRequest, caller: Caller, tasks: Sequence[Task], transaction: Transaction
     ) -> str | None:
-        """Step out to the parent, open as long as anything below it was, from what ended; stay put elsewhere.
+        """Leave the ended task for its parent, which is open as long as anything below it was; elsewhere stay put.
 
-        Who stood nowhere and popped the one task that could be meant, a session's of its own agent, follows it out.
+        A caller without a task that ended the only candidate, another session's of its agent, also moves to the parent.
         """
         place = recorded_place(transaction.places(caller), caller)
         here = nearest_open(place, tasks)

@@ -19,8 +19,8 @@ CHECKPOINT_TAG = "checkpoint"
 IMPORTANCE = 3.0
 LATEST_ENTRIES = 300
 """The latest entries that a checkpoint reads; earlier ones are summarised already, or not the current work."""
-LATEST_INSTRUCTIONS, INSTRUCTION_CHARACTERS = 5, 400
-LEDGER_TOKENS = 250
+LATEST_INSTRUCTIONS, INSTRUCTION_CHARACTERS = 5, 400  # a longer instruction is cut
+LEDGER_TOKENS = 250  # for exact values
 TASKS_SHOWN = 8
 
 

@@ -23,7 +23,7 @@ from mcp_memory.services.sessions.run_passes import Course, RunningPasses, Tell
 if TYPE_CHECKING:
     from mcp_memory.services.sessions.summarize_span import Asked, SummingUp, Written
 
-JUDGED_SUMMARIES, LEAST_JUDGED = 50, 3
+JUDGED_SUMMARIES, LEAST_JUDGED = 50, 3  # the newest summaries read; the fewest judgements that count
 Who = Literal["extractive", "model", "caller"]
 """The author of summaries: the server by itself, a configured model, or the caller in two steps."""
 PassesOf = Callable[[Callable[[Span], str]], Mapping[PassName, Pass]]

@@ -15,7 +15,7 @@ from mcp_memory.domain.model.session_log import Options
 from mcp_memory.domain.sessions.pressure import Pressure, pressure, warnings
 from mcp_memory.ports.session_logs import PassTally, SessionLogStore
 
-_NUMBER = re.compile(r"\d[\d,.]*")  # e.g. "12,400" in "12,400 tokens are below the target": one reason with any number
+_NUMBER = re.compile(r"\d[\d,.]*")  # e.g. "12,400": reasons that differ only in numbers count as one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

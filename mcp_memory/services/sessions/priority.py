@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-LONGEST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 0.05  # at each call of `pause`
 PATIENCE = 4.0
 """Long work pauses at most this many times as long as it has worked."""
 

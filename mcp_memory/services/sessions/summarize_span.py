@@ -31,7 +31,7 @@ from mcp_memory.ports.text import Summarizer, SummaryRequest, TokenCounter
 
 ASKED_TOKENS = 6_000
 """Tokens of a span shown to the caller that summarises it: it has seen the span, and opens the rest by id."""
-LINE_TOKENS = 200
+LINE_TOKENS = 200  # a longer entry is shown by its summary
 CONSTRAINTS_SHARE = 0.25
 """Share of a summary's own tokens; older constraints are dropped where the user's words that set them are quoted."""
 

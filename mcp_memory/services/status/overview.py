@@ -20,8 +20,8 @@ from mcp_memory.services.memory.branch_visibility import hidden_branches, readab
 from mcp_memory.services.retrieval.results import shown_record, shown_stand_in
 from mcp_memory.services.status.neighbourhood import neighbourhood
 
-LOG_SHOWN = 500
-SUMMARIES_SHOWN = 1_000
+LOG_SHOWN = 500  # records of one session, the last ones
+SUMMARIES_SHOWN = 1_000  # replacements of one log, the last ones
 _NEXT_STEPS: Mapping[State, str] = {
     "free": "Nobody uses the claimed namespace yet: the next server, hook, `add` or `import` in this folder takes it.",
     "refused": "If it is your project, run `mcp-memory trust` in this folder, then restart the client.",

@@ -12,7 +12,7 @@ from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
 from mcp_memory.ports.changes import RecordChange
 from mcp_memory.ports.retrieval import GraphNode
 
-ALIAS_WEIGHT = 1.0
+ALIAS_WEIGHT = 1.0  # both names mean one thing
 MAX_ALIASES = 20
 """Other names that one record may give an entity; longer lists name other things."""
 _NOTHING: dict[str, Any] = {}

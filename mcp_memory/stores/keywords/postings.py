@@ -20,11 +20,11 @@ from mcp_memory.stores.filters import held_against
 
 _PACKED_TERM = np.dtype([("number", "<u4"), ("count", "u1")])
 _TERM_SHIFT, _ROW_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
-_NONE = -1
-_LEAST_TAIL = 16_384
+_NONE = -1  # no neighbouring row
+_LEAST_TAIL = 16_384  # postings; a shorter tail never joins the body
 _TAIL_SHARE = 64
 """The tail joins the body at a 64th of its length, which keeps both look-ups and updates fast."""
-_LEAST_GONE = 256
+_LEAST_GONE = 256  # empty rows; fewer are never squeezed out
 _GONE = np.iinfo(np.int64).max
 """The number of a row without a record, which is in no set."""
 
