@@ -1,6 +1,5 @@
-"""Every seam of the system: what services need, said without naming who provides it, a theme a module.
+"""The ports: one module a theme states what services need, without naming an implementation.
 
-Implementations are named where the application is wired, and nowhere else. All of them are safe to call from several
-threads at once, and translate their libraries' errors into `McpMemoryError`. Vectors are float32 and of unit length;
-higher scores are better.
+Only the wiring of the application names implementations. All of them are thread-safe, and translate their libraries'
+errors into `McpMemoryError`. Vectors are float32 and of unit length; higher scores are better.
 """

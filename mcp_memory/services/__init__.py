@@ -1,1 +1,1 @@
-"""What the server does, one use case a module, in terms of the ports. Knows no protocol, database or event loop."""
+"""The server's use cases, one a module, in terms of the ports. They know no protocol, database or event loop."""

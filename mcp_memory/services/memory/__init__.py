@@ -1,1 +1,1 @@
-"""Storing, changing, forgetting and maintaining records and tasks."""
+"""Stores, changes, forgets and maintains records and tasks."""

@@ -1,4 +1,4 @@
-"""Forget: retire (reversible), restore, or erase without a trace."""
+"""Forget: retires (reversible), restores, or erases without a trace."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -83,7 +83,7 @@ class Forget:
         try:
             self._erase_derived(erased)
             self._records.purge()
-        except StoreUnavailable:  # What is erased is erased: nobody is told of an error.
+        except StoreUnavailable:  # The erasure itself succeeded: report no error.
             return False
         return True
 

@@ -47,7 +47,7 @@ class RecordDraft:
 
 
 class Drafting:
-    """Thread-safe, and changes nothing."""
+    """Cleans and measures items for storage. Thread-safe, and changes nothing."""
 
     def __init__(self, embedder: Embedder, counter: TokenCounter, redactor: Redactor) -> None:
         self._embedder = embedder

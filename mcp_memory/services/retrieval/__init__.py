@@ -1,1 +1,1 @@
-"""Recall: from a query to ranked results."""
+"""Recall: turns a query into ranked results."""

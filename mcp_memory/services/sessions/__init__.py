@@ -1,1 +1,1 @@
-"""The session log: feeding it, measuring it, compacting it."""
+"""The session log: feeds it, measures it, compacts it."""

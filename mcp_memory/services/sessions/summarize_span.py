@@ -57,7 +57,7 @@ class Asked:
 
 
 class SummingUp:
-    """Thread-safe, and changes nothing."""
+    """Writes, requests and checks summaries of spans. Thread-safe, and changes nothing."""
 
     def __init__(self, records: RecordReader, summarizers: Mapping[str, Summarizer], counter: TokenCounter) -> None:
         """Take `summarizers` by "extractive" and, where one is configured, "model", which is then the default."""

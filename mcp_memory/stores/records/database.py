@@ -229,7 +229,7 @@ class Database:
         """
         with self._lock, self._translated_errors():
             self._checkpoint()
-        with self.write(patience) as connection:  # Begins the log anew where all of it was applied, and so may cut it.
+        with self.write(patience) as connection:  # Restarts a fully applied log, and so may truncate it.
             connection.execute("PRAGMA journal_size_limit = 0")
             _raise_schema_number(connection)
         with self._lock:

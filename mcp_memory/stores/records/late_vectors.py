@@ -47,7 +47,7 @@ def add(connection: sqlite3.Connection, embedder: str, vectors: Mapping[tuple[st
     added = [key[0] for key, rows in vectors.items() if _add_one(connection, embedder, key, rows)]
     if embedder_of(connection) not in (None, embedder):
         return  # Of the next embedder: nothing is told before it is adopted.
-    if added:  # Refusals alone do not make the store anybody's.
+    if added:  # Refusals alone do not set the store's embedder.
         connection.execute(statement("put_meta"), ("embedder", embedder))
         advance(connection, added)
     if not _lacks(connection, embedder):
