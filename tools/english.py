@@ -39,14 +39,6 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             before = statement
 
 
-def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the line and text of every string in a module: docstrings, messages, help."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Constant(value=str(text)):
-                yield node.lineno, text
-
-
 def faults() -> Iterator[str]:
     """Yield a line for each fault: the place, the text, and what is wrong with it."""
     for path in sorted((ROOT / "mcp_memory").rglob("*.py")):
@@ -54,7 +46,6 @@ def faults() -> Iterator[str]:
         for line, text in docstrings(tree):
             if OPENINGS.match(text.lstrip()):
                 yield f"{place}:{line}: {text.strip().splitlines()[0][:70]!r} opens with no noun and no verb"
-        for line, text in texts(tree):
             yield from (f"{place}:{line}: {fault}" for fault in replaced(text))
     for path in [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]:
         for line, text in enumerate(path.read_text("utf-8").splitlines(), 1):

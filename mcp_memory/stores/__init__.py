@@ -1,1 +1,1 @@
-"""Where memory is kept and searched: adapters behind the storage ports."""
+"""Adapters behind the storage ports: they keep and search the memory."""

@@ -27,7 +27,7 @@ from mcp_memory.services.memory.revise import Feedback
 
 Order = Literal["best_first", "reverse", "edges"]
 ChosenPass = Literal["mask", "tool_calls", "threshold", "goal_batch"]
-"""Those that a caller may choose among and order; what keeps a log below its ceiling always comes last."""
+"""The passes that a caller may choose and order; what keeps a log below its ceiling always comes last."""
 
 MAX_ITEMS = 500
 MAX_MESSAGES = 50_000
@@ -184,7 +184,7 @@ def _named(value: object) -> object:
 
 
 class ContextArguments(Arguments):
-    """What a context is for, and how it is put together."""
+    """The purpose of a context, and the choices for putting it together."""
 
     query: Annotated[Words, Field(description="What you are about to do")] = ""
     max_tokens: Annotated[int, Field(ge=64, le=1_000_000)] | None = None
@@ -234,7 +234,7 @@ class PushArguments(Arguments):
 
 
 class PopArguments(Arguments):
-    """How the current task, or the one named, ended."""
+    """The end of the current task, or of the one named."""
 
     result: Annotated[Text, Field(description="What came of it, in words the parent needs")]
     status: FinalStatus = "complete"
@@ -247,7 +247,7 @@ class PopArguments(Arguments):
 
 
 class CompactArguments(Arguments):
-    """What to compact, how, and who summarises."""
+    """The log to compact, the way, and the summarizer."""
 
     session_id: SessionName = ""
     messages: Annotated[
@@ -287,7 +287,7 @@ class CompactArguments(Arguments):
 
 
 class ReviseArguments(Arguments):
-    """What changes about a record."""
+    """The changes to a record."""
 
     id: ShortId
     text: LongText = ""
