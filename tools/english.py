@@ -22,6 +22,10 @@ REPLACED = tomllib.loads((Path(__file__).with_name("english.toml")).read_text("u
 _PHRASE = re.compile("|".join(rf"\b{re.escape(phrase)}\b" for phrase in REPLACED), re.IGNORECASE)
 
 
+_QUOTED = re.compile(r"(?ms)^[ ]*(?P<fence>```|~~~+).*?^[ ]*(?P=fence)|\| FOLDER/[^|\n]*\|")
+"""A fenced block ("```json … ```"), or a cell with a message ("| FOLDER/memory.db is … |")."""
+
+
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each docstring: of modules, classes, functions, and behind a constant or field."""
     for node in ast.walk(tree):
@@ -48,8 +52,13 @@ def faults() -> Iterator[str]:
                 yield f"{place}:{line}: {text.strip().splitlines()[0][:70]!r} opens with no noun and no verb"
             yield from (f"{place}:{line}: {fault}" for fault in replaced(text))
     for path in [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]:
-        for line, text in enumerate(path.read_text("utf-8").splitlines(), 1):
+        for line, text in enumerate(_without_quotations(path.read_text("utf-8")).splitlines(), 1):
             yield from (f"{path.relative_to(ROOT)}:{line}: {fault}" for fault in replaced(text))
+
+
+def _without_quotations(page: str) -> str:
+    """Blank the fenced blocks of a page, and messages of the program, which stand in tables behind an absolute name."""
+    return _QUOTED.sub(lambda found: re.sub(r"[^\n]", "", found[0]), page)
 
 
 def replaced(text: str) -> Iterator[str]:

@@ -32,8 +32,8 @@ model by `domain/text/micro_and_summary.py` and its neighbours. Contexts show th
 - `micro_and_summary.py` makes both. The short forms of a session's summary show where the session stood: goal, state,
   next step, decision.
 
-A text that fits is its own summary. Where an outcome is recorded, both forms are made anew and end with it. An ellipsis
-stands for what was left out. No word is added. At most the first 8,000 and the last 2,000 characters are read.
+A text that fits is its own summary. When an outcome is recorded, both forms are rebuilt and end with it. An ellipsis
+marks what was left out. No word is added. At most the first 8,000 and the last 2,000 characters are read.
 
 Twenty examples, made by `python tools/short_forms_examples.py` from `short-forms.toml`; numbers are tokens.
 """

@@ -39,10 +39,10 @@ The process is gone, and with it all that the agent had in mind. A new process s
 nothing, and asks with nothing but a budget:
 """
 READING = """\
-Nothing had to be saved before the kill, and nothing but the memory says to the new process where it stands. The block
+Nothing had to be saved before the kill, and nothing but the memory tells the new process its current task. The block
 begins with what always holds: who it works with, and what it must not do. Then the task: the goal and when it is
 reached, where the agent stands now, the dead end with its reason, what finished steps came to, what is next. The
-messages and the tools' output of the finished steps are not in it: their results stand for them. `recall` still finds
+messages and the tools' output of the finished steps are not in it: their results represent them. `recall` still finds
 them.
 
 Asked for what comes next, it answers with the same task and the same constraints:

@@ -182,8 +182,8 @@ class Telemetry(Protocol):
     def keep_context(self, report: ContextReport, caller: Caller, at: Instant, *, anew: bool = True) -> None:
         """Keep the decisions about an assembled context (ids and reasons, no text). Telemetry.
 
-        The same context given again replaces its earlier report and raises its count. With `anew` false only the count
-        rises: the report of what the client still shows stays unchanged.
+        The same context given again replaces its earlier report and raises its count. If it is not new, only the
+        count rises: the report of what the client still shows stays unchanged.
         """
         ...
 

@@ -26,10 +26,10 @@ _MAINTAINED: Mapping[str, str] = {
 
 @over_memory()
 def reindex(memory: "App", as_json: AsJson = False) -> None:
-    """Embed everything anew with this embedder.
+    """Embed everything again with this embedder.
 
-    Needed after a change of embedder, for all projects at once. Servers may keep running; interrupted, it goes on where
-    it stopped.
+    Needed after a change of embedder, for all projects at once. Servers may keep running; interrupted, it continues
+    where it stopped.
     """
     with interruptible(_RUN_AGAIN.format("reindex")), progress_bar("Embedding") as progress:
         waiting = memory.reindex.waiting()
@@ -50,7 +50,7 @@ def maintain(
 ) -> None:
     """Age what is due: old episodes, procedures and guardrails by how they did, session logs near their window.
 
-    For all projects. Servers do it by themselves, a little at a time, and may keep running; interrupted, it goes on
+    For all projects. Servers do it by themselves, a little at a time, and may keep running; interrupted, it continues
     where it stopped.
     """
     with interruptible(_RUN_AGAIN.format("maintain")):
@@ -86,7 +86,7 @@ def restore(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put a backup in the place of the memory.
+    """Replace the memory by a backup.
 
     Stop the servers first. The former database is kept beside it.
     """

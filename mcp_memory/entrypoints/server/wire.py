@@ -303,7 +303,7 @@ class ReviseArguments(Arguments):
 
 
 class ForgetArguments(Arguments):
-    """Records to put away, to destroy, or to bring back."""
+    """Records to archive, to destroy, or to restore."""
 
     ids: Annotated[tuple[ShortId, ...], Field(strict=False, min_length=1, max_length=MAX_ITEMS), Opened]
     mode: ForgetMode = "retire"
@@ -315,7 +315,7 @@ RequestT = TypeVar("RequestT")
 def request_of(shape: type[RequestT], arguments: Arguments, **others: object) -> RequestT:
     """Return the dataclass with the arguments of its fields' names; `others` are fields that differ.
 
-    An empty text counts as not given: the dataclass's own default stands for it.
+    An empty text counts as not given: the dataclass's own default is used.
     """
     names = {field.name for field in fields(cast("Any", shape))} & type(arguments).model_fields.keys()
     same = {name: value for name in names if (value := getattr(arguments, name)) != ""}
