@@ -7,13 +7,14 @@ run := uv + " run --locked"
 default:
     @just --list
 
-# Format, lint, types, import contracts, structure
+# Format, lint, types, import contracts, structure, English
 check:
     {{ run }} ruff format --check
     {{ run }} ruff check
     {{ run }} --isolated --group model pyright
     {{ run }} lint-imports --no-logo
     {{ run }} python -m tools.structure --check
+    {{ run }} python -m tools.english
 
 # Put right what ruff can
 fix:

@@ -31,12 +31,11 @@ class BitmapFilterIndex:
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._columns = _Columns()
-        follower.attach(self)
 
     def passing(self, where: RecordFilter) -> RecordSet:
         if where.passing is not None:
             return where.passing
-        with self._follower.snapshot():
+        with self._follower.reading(self):
             flags = self._columns.passing(where)
             if where.entities or where.entity_types or where.own_of:
                 passing = RecordSet.of(self._follower.records.matching_ids(where))
@@ -45,7 +44,7 @@ class BitmapFilterIndex:
 
     def newest(self, among: RecordSet, limit: int) -> Sequence[str]:
         numbers = np.flatnonzero(np.frombuffer(among.flags, np.bool_))
-        with self._follower.snapshot():
+        with self._follower.reading(self):
             newest = self._columns.newest(numbers, limit)
         return [make_id(RECORD, number) for number in newest]
 

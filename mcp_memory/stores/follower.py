@@ -51,12 +51,20 @@ class Follower:
         self._newest: _Moment | None = None
         self._taken = self._requests = 0
         self._turn = threading.Condition()
+        self._joining = threading.Lock()
 
-    def attach(self, index: DerivedIndex, embedder: str = "") -> None:
-        """Let the index follow, from the next request on; a vector index names its embedder."""
-        with self._turn:
-            self._applied[index] = 0
-            self._embedder = embedder or self._embedder
+    @contextmanager
+    def reading(self, index: DerivedIndex, embedder: str = "") -> Generator[int]:
+        """Hold the request as `snapshot` does, and the index with it; a vector index names its embedder.
+
+        The first request that reads an index loads it whole. From then on the index moves with the others.
+        """
+        with self.snapshot() as revision:
+            if index not in self._applied:
+                with self._joining:
+                    if index not in self._applied:
+                        self._join(index, embedder, revision)
+            yield revision
 
     @contextmanager
     def snapshot(self) -> Generator[int]:
@@ -101,11 +109,13 @@ class Follower:
         snapshot = self.records.pin()
         try:
             behind = {index: applied for index, applied in self._applied.items() if applied != snapshot.revision}
-            if behind and self._requests:
+            if self._requests and self._newest and self._newest.snapshot.revision != snapshot.revision:
                 snapshot.close()
                 return None
             if behind:
-                self._catch_up(behind, snapshot)
+                with snapshot.reading():
+                    self._tell(behind, self._embedder)
+                self._applied.update(dict.fromkeys(behind, snapshot.revision))
         except BaseException:
             snapshot.close()
             raise
@@ -113,19 +123,24 @@ class Follower:
         self._newest = _Moment(snapshot=snapshot, number=self._taken)
         return self._newest
 
-    def _catch_up(self, behind: Mapping[DerivedIndex, int], snapshot: Snapshot) -> None:
-        """Update indexes to the snapshot, all by one reading; those that joined late by one of their own."""
-        with snapshot.reading() as revision:
-            self.stored_embedder = self.records.embedder_id()
-            for since in sorted(set(behind.values())):
-                indexes = [index for index, applied in behind.items() if applied == since]
-                tasks = self.records.task_links(since)
-                changes = self.records.changes(since, self._embedder)
-                while (some := list(islice(changes, AT_ONCE))) or tasks:
-                    for index in indexes:
-                        index.apply(some, tasks)
-                    tasks = ()
-        self._applied.update(dict.fromkeys(behind, revision))
+    def _join(self, index: DerivedIndex, embedder: str, revision: int) -> None:
+        """Load an index inside a request. Other requests are of the same revision, so none sees it move."""
+        self._tell({index: 0}, embedder)
+        with self._turn:
+            self._applied[index] = revision
+            self._embedder = embedder or self._embedder
+
+    def _tell(self, behind: Mapping[DerivedIndex, int], embedder: str) -> None:
+        """Bring indexes to the snapshot that is being read: one reading for all that stand at the same change."""
+        self.stored_embedder = self.records.embedder_id()
+        for since in sorted(set(behind.values())):
+            indexes = [index for index, applied in behind.items() if applied == since]
+            tasks = self.records.task_links(since)
+            changes = self.records.changes(since, embedder)
+            while (some := list(islice(changes, AT_ONCE))) or tasks:
+                for index in indexes:
+                    index.apply(some, tasks)
+                tasks = ()
 
 
 _held: ContextVar[tuple[Follower, _Moment] | None] = ContextVar("_held", default=None)

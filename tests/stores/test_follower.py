@@ -50,6 +50,11 @@ def add(store: SqliteRecordStore) -> str:
     return record.id
 
 
+def join(follower: Follower, index: Ids) -> None:
+    with follower.reading(index):
+        pass
+
+
 def held(follower: Follower, pool: ThreadPoolExecutor, until: Event) -> Future[tuple[int, int]]:
     """A request that lasts until something has happened; its revision at the beginning and at the end."""
     is_begun = Event()
@@ -68,7 +73,7 @@ def held(follower: Follower, pool: ThreadPoolExecutor, until: Event) -> Future[t
 def test_a_request_inside_another_is_of_its_revision(store: SqliteRecordStore, tmp_path: Path) -> None:
     """R9: whatever was written in between; the next one sees it."""
     follower, index, other = Follower(store), Ids(), SqliteRecordStore(tmp_path, "embedder")
-    follower.attach(index)
+    join(follower, index)
     first = add(store)
     with follower.snapshot() as outer:
         second = add(other)
@@ -90,7 +95,7 @@ def test_nothing_is_written_inside_a_snapshot(store: SqliteRecordStore) -> None:
 def test_requests_that_wait_for_an_earlier_one_share_what_comes_next(store: SqliteRecordStore) -> None:
     """R9: the indexes stay until it has ended, and then go on once for all who wait, whatever is written meanwhile."""
     follower, index = Follower(store), Ids()
-    follower.attach(index)
+    join(follower, index)
     first, may_end, all_there = add(store), Event(), Barrier(3)
 
     def ask() -> tuple[int, list[str]]:
@@ -113,7 +118,7 @@ def test_requests_that_wait_for_an_earlier_one_share_what_comes_next(store: Sqli
 
 def test_requests_of_the_present_revision_do_not_wait(store: SqliteRecordStore) -> None:
     follower, may_end = Follower(store), Event()
-    follower.attach(Ids())
+    join(follower, Ids())
     add(store)
     with ThreadPoolExecutor(1) as pool:
         earlier = held(follower, pool, may_end)
@@ -125,8 +130,8 @@ def test_requests_of_the_present_revision_do_not_wait(store: SqliteRecordStore) 
 
 def test_an_index_that_fails_fails_the_request_and_is_told_again(store: SqliteRecordStore) -> None:
     follower, index, sound = Follower(store), Ids(fails=1), Ids()
-    follower.attach(sound)
-    follower.attach(index)
+    join(follower, sound)
+    join(follower, index)
     first = add(store)
     with pytest.raises(StoreUnavailable, match="index is full"), follower.snapshot():
         pytest.fail("The request began.")
@@ -137,10 +142,10 @@ def test_an_index_that_fails_fails_the_request_and_is_told_again(store: SqliteRe
 
 def test_an_index_that_joins_late_is_told_everything(store: SqliteRecordStore) -> None:
     follower, early, late = Follower(store), Ids(), Ids()
-    follower.attach(early)
+    join(follower, early)
     first = add(store)
     with follower.snapshot():
-        follower.attach(late)
+        join(follower, late)
     second = add(store)
     with follower.snapshot():
         assert early.ids == late.ids == [first, second]

@@ -27,10 +27,9 @@ class NetworkxGraphStore:
         self._follower = follower
         self._records = follower.records
         self._graph = _Graph()
-        follower.attach(self)
 
     def mentioned(self, text: str, scopes: Sequence[str], hidden: Collection[str] = ()) -> Mapping[str, float]:
-        with self._follower.snapshot():
+        with self._follower.reading(self):
             view = self._view(scopes, hidden)
             return view.weights(view.named_in(text))
 
@@ -47,7 +46,7 @@ class NetworkxGraphStore:
             return {}
         total = fsum(seeds.values())
         start: dict[GraphNode, float] = {("entity", key): weight / total for key, weight in seeds.items()}
-        with self._follower.snapshot():
+        with self._follower.reading(self):
             reached = spread(start, self._view(scopes, hidden).neighbours)
         found = {record_id: hit.activation for record_id, hit in _records(reached)}
         wanted = set(found) if only is None else found.keys() & only
@@ -63,7 +62,7 @@ class NetworkxGraphStore:
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Sequence[EntityFacts]:
-        with self._follower.snapshot():
+        with self._follower.reading(self):
             view = self._view(scopes, hidden).narrowed(only, exclude)
             things = known_things(view, keys, more)
             return described(things, self._records, _truth_of(scopes, hidden, exclude), only)
@@ -78,7 +77,7 @@ class NetworkxGraphStore:
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Sequence[RelationFacts]:
-        with self._follower.snapshot():
+        with self._follower.reading(self):
             view = self._view(scopes, hidden).narrowed(only, exclude)
             return related(view, self._records, _truth_of(scopes, hidden, exclude), keys, depth, limit)
 
@@ -86,7 +85,7 @@ class NetworkxGraphStore:
         self, record_id: str, scopes: Sequence[str], limit: int, hidden: Collection[str] = ()
     ) -> Sequence[GraphNeighbour]:
         start: GraphNode = ("record", record_id)
-        with self._follower.snapshot():
+        with self._follower.reading(self):
             view = self._view(scopes, hidden)
             reached = spread({start: 1.0}, view.neighbours) if view.sees(start) else {}
         others = ((near, hit) for near, hit in _records(reached) if near != record_id)
@@ -96,15 +95,15 @@ class NetworkxGraphStore:
         ]
 
     def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary:
-        with self._follower.snapshot():
+        with self._follower.reading(self):
             return self._view(scopes, hidden).summary()
 
     def check(self) -> Sequence[str]:
-        with self._follower.snapshot():
+        with self._follower.reading(self):
             return list(self._graph.differences(self._read_anew()))
 
     def rebuild(self) -> None:
-        with self._follower.snapshot():
+        with self._follower.reading(self):
             self._graph = self._read_anew()
 
     def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:

@@ -56,7 +56,6 @@ class InformationKeywordStore:
         self._unread = frozenset[str]()
         """Ids that the last query excluded; rarity does not depend on it."""
         self._lock = threading.Lock()
-        follower.attach(self)
 
     def search(
         self,
@@ -66,7 +65,7 @@ class InformationKeywordStore:
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
-        with self._follower.snapshot():
+        with self._follower.reading(self):
             scores = self._answer(terms, scopes, exclude).scores
             found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, shelf.within(only, exclude))]
         return _best_first(found, limit)
@@ -79,17 +78,17 @@ class InformationKeywordStore:
         exclude: Collection[str] = (),
     ) -> Mapping[str, float]:
         wanted, limit = set(record_ids).difference(exclude), len(record_ids)
-        with self._follower.snapshot():
+        with self._follower.reading(self):
             scores = self._answer(terms, scopes, exclude).scores
             found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, shelf.rows_with(wanted))]
         return _best_first(found, limit)
 
     def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
-        with self._follower.snapshot():
+        with self._follower.reading(self):
             return self._answer(terms, scopes, self._unread).rarity
 
     def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
-        with self._follower.snapshot():
+        with self._follower.reading(self):
             here: dict[str, list[str]] = {}
             for record_id in record_ids:
                 if (scope := self._scope_of.get(record_id)) is not None:

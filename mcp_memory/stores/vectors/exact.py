@@ -57,7 +57,6 @@ class ExactVectorStore:
         """The last change of every record and its scope, None where it was erased; in order of change."""
         self._lock = threading.Lock()
         """Held while changes are applied, and by reads outside of a request."""
-        follower.attach(self, embedder)
 
     @property
     def newest_erasure(self) -> int:
@@ -178,7 +177,7 @@ class ExactVectorStore:
 
     @contextmanager
     def _reading(self) -> Generator[int]:
-        with self._follower.snapshot() as revision:
+        with self._follower.reading(self, self._embedder) as revision:
             if (stored := self._follower.stored_embedder) not in (None, self._embedder):
                 raise EmbedderMismatch(self._mismatch(stored, self._embedder))
             yield revision

@@ -140,3 +140,13 @@ def test_no_sentence_takes_long_to_cut(unit: str) -> None:
         for role in ("sentence", "output"):
             segment = Segment(text=f"The {unit * (size // len(unit))}"[:size], role=role)
             assert COUNTER.count(ROOM.cut(segment, 18)) <= 18
+
+
+def test_a_cut_holds_its_limit_where_the_ellipsis_costs_more_behind_a_letter() -> None:
+    """C2.1: a tokenizer may count two texts together as more than each alone."""
+
+    def count(text: str) -> int:
+        return len(text) + (text.endswith("…") and len(text) > 1)
+
+    room = Room(count, lambda text, limit: text[:limit])
+    assert room.cut(Segment(text="ABCDEFGHIJKLMNOPQRSTUVWXYZ" * 9, role="code"), 10) == "ABCDEFGH…"

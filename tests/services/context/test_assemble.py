@@ -16,6 +16,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.context.rendering import SECTIONS
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.records import KINDS, NewRecord
+from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.errors import BudgetTooSmall, InvalidRequest, NotFound
@@ -214,7 +215,11 @@ def test_any_store_stays_within_any_budget(
     """A3.1, B1.3, B11.1: mixed kinds, languages, lengths, line breaks and look-alikes."""
     app = open_memory(folder=None, token_factor=1.53)
     try:
-        kept = [record for record in records if "memory-context" not in record.text]
+        kept = [
+            record
+            for record in records
+            if "memory-context" not in record.text and without_controls(record.text)[0].strip()
+        ]
         app.remember(kept, app.caller())
         if goal:
             app.tasks.push(PushRequest(goal=goal), app.caller())

@@ -47,7 +47,7 @@ def test_what_is_told_again_is_stored_once(app: App, caller: Caller) -> None:
 def test_a_conversation_of_many_batches_keeps_its_order(
     app: App, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "BATCH", 3)
+    monkeypatch.setattr(feed, "FED_AT_ONCE", 3)
     told = session(4)
     assert app.feed(told, caller).stored == len(told)
     assert _texts(app, caller) == [record.text for record in told]
@@ -90,7 +90,7 @@ def test_what_another_process_is_told_meanwhile_is_stored_once(
     open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch, behind: int, has_ids: bool
 ) -> None:
     """R2, S1.1: the hook of a client and its server are told the same conversation at the same time."""
-    monkeypatch.setattr(feed, "BATCH", 7)
+    monkeypatch.setattr(feed, "FED_AT_ONCE", 7)
     app, hook = open_memory(), open_memory()
     caller, told = app.caller("work"), session(6)
     if has_ids:
