@@ -11,6 +11,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 ROOT = Path(__file__).resolve().parent.parent
 OPENINGS = re.compile(
@@ -29,16 +30,16 @@ _QUOTED = re.compile(r"(?ms)^[ ]*(?P<fence>```|~~~+).*?^[ ]*(?P=fence)|\| FOLDER
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each docstring: of modules, classes, functions, and behind a constant or field."""
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if not isinstance(body, list):
+        body = cast("list[ast.stmt] | None", getattr(node, "body", None))
+        if not isinstance(body, list):  # a lambda's body is no list
             continue
         documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        before: object = node if documented else None
+        before: ast.AST | None = node if documented else None
         for statement in body:
-            match statement:
-                case ast.Expr(value=ast.Constant(value=str(text))) if isinstance(before, ast.AST) and (
-                    before is node or isinstance(before, ast.Assign | ast.AnnAssign)
-                ):
+            is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+            if is_text and (before is node or isinstance(before, ast.Assign | ast.AnnAssign)):
+                text = cast("ast.Constant", cast("ast.Expr", statement).value).value
+                if isinstance(text, str):
                     yield statement.lineno, text
             before = statement
 

@@ -43,9 +43,12 @@ class Module:
         """Lines that hold code: no comment, docstring or blank."""
         docstrings: set[int] = set()
         for node in ast.walk(self.tree):
-            match node:
-                case ast.Expr(value=ast.Constant(value=str())):
-                    docstrings.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                docstrings.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         lines: set[int] = set()
         for token in tokenize.generate_tokens(io.StringIO(self.path.read_text("utf-8")).readline):
             if token.type not in _NOT_CODE:
