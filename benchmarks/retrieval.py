@@ -91,7 +91,7 @@ def _ask_group(group: Group, pieces: Tokenizer) -> Iterable[Asked]:
             category=question.category,
             text=question.text,
             gold=question.gold,
-            evidence=group.app.querying.gather(question.text, visible_to(group.app.records, group.app.caller()), DEPTH),
+            evidence=group.app.searcher.gather(question.text, visible_to(group.app.records, group.app.caller()), DEPTH),
             texts=texts,
             tokens=tokens,
         )

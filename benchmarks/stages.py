@@ -17,7 +17,7 @@ from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.context import assemble
-from mcp_memory.services.context.candidates import Gathering
+from mcp_memory.services.context.candidates import CandidateFinder
 from mcp_memory.services.retrieval import recall, search
 from mcp_memory.stores.graph.store import NetworkxGraphStore
 from mcp_memory.stores.keywords.index import InformationKeywordStore
@@ -41,7 +41,7 @@ def _stages(*rows: tuple[str, Any, str]) -> Sequence[Stage]:
 
 STAGES = _stages(
     ("what the caller sees", recall, "visible_to"),
-    ("gather: everything up to fusion", search.Querying, "gather"),
+    ("gather: everything up to fusion", search.Searcher, "gather"),
     ("  embed the query", MiniLMEmbedder, "embed_query"),
     ("  count what is not embedded", SqliteRecordStore, "count_unembedded"),
     ("  ids that pass a filter", SqliteRecordStore, "matching_ids"),
@@ -69,7 +69,7 @@ STAGES = _stages(
 )
 SCORING, FORMS, COMPOSING = "score and order", "the forms of each record", "place, render, count"
 ASSEMBLY_STAGES = _stages(
-    ("gather", Gathering, "__call__"),
+    ("gather", CandidateFinder, "__call__"),
     (SCORING, assemble, "ordered"),
     ("near-duplicates: cosines", ExactVectorStore, "alike"),
     ("near-duplicates: texts", assemble, "repeated"),

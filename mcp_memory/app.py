@@ -129,7 +129,7 @@ class App(Wiring):
         return factor_for(caller.client)
 
     def remember(self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True) -> list[Remembered]:
-        with self.giving_way.ahead():
+        with self.call_priority.ahead():
             remembered = self._remember(items, caller, advise=advise)
         self.stirred.set()
         if not any(one.degraded for one in remembered):
@@ -138,13 +138,13 @@ class App(Wiring):
         return remembered
 
     def recall(self, request: RecallRequest, caller: Caller) -> RecallAnswer:
-        with self.giving_way.ahead():
+        with self.call_priority.ahead():
             return self._recall(request, caller, self.factor(caller))
 
     def assemble_context(self, request: ContextRequest, caller: Caller) -> Context:
         if self.is_apart(caller):
             request = replace(request, notice=NOTICE, short_notice=SHORT_NOTICE)
-        with self.giving_way.ahead():
+        with self.call_priority.ahead():
             return self._assemble(request, caller, self.factor(caller))
 
     def add_event(self, context_id: str, record_id: str, caller: Caller) -> Context:

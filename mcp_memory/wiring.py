@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from mcp_memory import extensions
-from mcp_memory.services.sessions.priority import GivingWay
+from mcp_memory.services.sessions.priority import CallPriority
 from mcp_memory.settings import NOTES_FOLDER, Settings
 from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore, restore
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore
     from mcp_memory.ports.text import Clock, DateReader, Embedder, Redactor
     from mcp_memory.services.context.assemble import AssembleContext
-    from mcp_memory.services.context.remind import Reminding
+    from mcp_memory.services.context.remind import Remind
     from mcp_memory.services.memory.access_tokens import Tokens
-    from mcp_memory.services.memory.echo_filter import GivenOut
+    from mcp_memory.services.memory.echo_filter import EchoFilter
     from mcp_memory.services.memory.forget import Forget
     from mcp_memory.services.memory.maintain import Maintain
-    from mcp_memory.services.memory.prepare_record import Drafting
+    from mcp_memory.services.memory.prepare_record import RecordPreparer
     from mcp_memory.services.memory.reindex import Reindex
     from mcp_memory.services.memory.remember import Remember
     from mcp_memory.services.memory.revise import Revise
     from mcp_memory.services.memory.task_stack import Tasks
     from mcp_memory.services.memory.trust import Trust
     from mcp_memory.services.retrieval.recall import Recall
-    from mcp_memory.services.retrieval.search import Querying
-    from mcp_memory.services.sessions.checkpoint import Checkpointing
+    from mcp_memory.services.retrieval.search import Searcher
+    from mcp_memory.services.sessions.checkpoint import CheckpointWriter
     from mcp_memory.services.sessions.compact import Compact
-    from mcp_memory.services.sessions.feed import Feeding
-    from mcp_memory.services.status.integrity_check import Examining
-    from mcp_memory.services.status.overview import Inspecting
+    from mcp_memory.services.sessions.feed import LogFeeder
+    from mcp_memory.services.status.integrity_check import IntegrityCheck
+    from mcp_memory.services.status.overview import Overview
     from mcp_memory.stores.follower import Follower
     from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
     from mcp_memory.stores.vectors.exact import ExactVectorStore
@@ -82,7 +82,7 @@ class Wiring:
         self.settings = settings
         self.making = threading.RLock()
         """Held while an attribute is made."""
-        self.giving_way = GivingWay()
+        self.call_priority = CallPriority()
         self._clock = clock
         self._embedder = embedder or extensions.embedder(settings)
         self.records = SqliteRecordStore(settings.data_dir, self._embedder.id, clock)
@@ -195,56 +195,56 @@ class Wiring:
         return Revise(self.records, self._embedder, self.counter, self.redactor, self._clock)
 
     @made_once
-    def inspect(self) -> Inspecting:
+    def inspect(self) -> Overview:
         """Shows what is stored."""
-        from mcp_memory.services.status.overview import Inspecting
+        from mcp_memory.services.status.overview import Overview
 
-        return Inspecting(self.records, self.logs, self.graph, self._clock)
+        return Overview(self.records, self.logs, self.graph, self._clock)
 
     @made_once
-    def examine(self) -> Examining:
+    def examine(self) -> IntegrityCheck:
         """Compares all derived data with the truth."""
-        from mcp_memory.services.status.integrity_check import Examining
+        from mcp_memory.services.status.integrity_check import IntegrityCheck
 
-        return Examining(self.records, self.reindex, self._embedder.id, self.index_examiner)
+        return IntegrityCheck(self.records, self.reindex, self._embedder.id, self.index_examiner)
 
     @made_once
-    def checkpoints(self) -> Checkpointing:
+    def checkpoints(self) -> CheckpointWriter:
         """Drafts a record of a session's current state."""
-        from mcp_memory.services.sessions.checkpoint import Checkpointing
+        from mcp_memory.services.sessions.checkpoint import CheckpointWriter
 
-        return Checkpointing(self.records, self.logs, self.counter)
+        return CheckpointWriter(self.records, self.logs, self.counter)
 
     @made_once
-    def querying(self) -> Querying:
+    def searcher(self) -> Searcher:
         """Ranks records for a query."""
         from concurrent.futures import ThreadPoolExecutor
 
-        from mcp_memory.services.retrieval.search import Querying
+        from mcp_memory.services.retrieval.search import Searcher
 
         records, vectors, keywords, filters = self.records, self.index, self.keywords, self.filters
         pool = self.pool = ThreadPoolExecutor(SOURCE_THREADS, thread_name_prefix="sources")
         sources = extensions.sources(records, filters, keywords, vectors, self.graph)
-        return Querying(records, vectors, keywords, filters, self._embedder, self.dates, sources, pool, self._clock)
+        return Searcher(records, vectors, keywords, filters, self._embedder, self.dates, sources, pool, self._clock)
 
     @made_once
-    def _given_out(self) -> GivenOut:
-        from mcp_memory.services.memory.echo_filter import GivenOut
+    def _echo_filter(self) -> EchoFilter:
+        from mcp_memory.services.memory.echo_filter import EchoFilter
 
-        return GivenOut()
+        return EchoFilter()
 
     @made_once
-    def _drafting(self) -> Drafting:
-        from mcp_memory.services.memory.prepare_record import Drafting
+    def _drafting(self) -> RecordPreparer:
+        from mcp_memory.services.memory.prepare_record import RecordPreparer
 
-        return Drafting(self._embedder, self.counter, self.redactor)
+        return RecordPreparer(self._embedder, self.counter, self.redactor)
 
     @made_once
     def _remember(self) -> Remember:
         from mcp_memory.services.memory.remember import Remember
 
         return Remember(
-            self.records, self.follower, self.index, self._drafting, self.counter, self._given_out, self._clock
+            self.records, self.follower, self.index, self._drafting, self.counter, self._echo_filter, self._clock
         )
 
     @made_once
@@ -257,15 +257,17 @@ class Wiring:
     def _recall(self) -> Recall:
         from mcp_memory.services.retrieval.recall import Recall
 
-        return Recall(self.records, self.follower, self.logs, self.querying, self.counter, self._given_out, self._clock)
+        return Recall(
+            self.records, self.follower, self.logs, self.searcher, self.counter, self._echo_filter, self._clock
+        )
 
     @made_once
-    def _remind(self) -> Reminding:
-        from mcp_memory.services.context.remind import Reminding
+    def _remind(self) -> Remind:
+        from mcp_memory.services.context.remind import Remind
 
         takes_guidance = self.settings.guidance_from_others
-        return Reminding(
-            self.records, self.follower, self.querying, self.counter, self._clock, takes_guidance=takes_guidance
+        return Remind(
+            self.records, self.follower, self.searcher, self.counter, self._clock, takes_guidance=takes_guidance
         )
 
     @made_once
@@ -277,11 +279,11 @@ class Wiring:
             self.records,
             self.follower,
             self.index,
-            self.querying,
+            self.searcher,
             self.graph,
             self.filters,
             self.counter,
-            self._given_out,
+            self._echo_filter,
             self._clock,
             read_strategies(self.settings.strategies_file),
             overridden,
@@ -290,20 +292,20 @@ class Wiring:
         )
 
     @made_once
-    def _feed(self) -> Feeding:
-        from mcp_memory.services.sessions.feed import Feeding
+    def _feed(self) -> LogFeeder:
+        from mcp_memory.services.sessions.feed import LogFeeder
 
-        return Feeding(self.records, self.logs, self._drafting, self._clock, self.giving_way.pause)
+        return LogFeeder(self.records, self.logs, self._drafting, self._clock, self.call_priority.pause)
 
     @made_once
     def _compact(self) -> Compact:
-        from mcp_memory.services.memory.extract import Extracting
-        from mcp_memory.services.sessions.commit_plan import Committing
+        from mcp_memory.services.memory.extract import Extractor
+        from mcp_memory.services.sessions.commit_plan import PlanCommitter
         from mcp_memory.services.sessions.compact import Compact
         from mcp_memory.services.sessions.summarize_span import SummingUp
 
-        settings, counter, pause = self.settings, self.counter, self.giving_way.pause
-        extracting = Extracting(self.records, self._embedder, counter, pause, self.tokens.person_of)
+        settings, counter, pause = self.settings, self.counter, self.call_priority.pause
+        extracting = Extractor(self.records, self._embedder, counter, pause, self.tokens.person_of)
         summarizers = extensions.summarizers(settings, self._embedder, counter)
 
         def count_patiently(text: str) -> int:
@@ -314,7 +316,7 @@ class Wiring:
         return Compact(
             self.records,
             self.logs,
-            Committing(self.records, self.logs, self._drafting, extracting, self._clock),
+            PlanCommitter(self.records, self.logs, self._drafting, extracting, self._clock),
             SummingUp(self.records, summarizers, counter),
             lambda write: extensions.passes(count_patiently, pause, write),
             settings.compaction,

@@ -129,7 +129,7 @@ def list_records(
     from mcp_memory.services.retrieval.results import shown_record
 
     caller = memory.caller()
-    begin, end = memory.querying.between(since, until) if since or until else (None, None)
+    begin, end = memory.searcher.between(since, until) if since or until else (None, None)
     where = RecordFilter(
         scopes=caller.scopes,
         kinds=frozenset(known_kinds(kind)) if kind or session else frozenset(KINDS) - _LOGGED,
@@ -236,7 +236,7 @@ def add(
     fields = given(read_arguments(ItemArgument, asked))
     with opened(local_settings(context, chosen)) as memory:
         if occurred is not None:
-            fields["occurred_at"] = memory.querying.instant(occurred)
+            fields["occurred_at"] = memory.searcher.instant(occurred)
         [remembered] = memory.remember([NewRecord(**fields)], memory.caller())
     if remembered.degraded:
         complain(f"It can be found by its words only, for now: {remembered.degraded}")

@@ -132,7 +132,7 @@ def _outcome_in_words(outcome: "Mapping[str, Json]") -> str:
 def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
     """Import all of it or nothing; then embed it."""
     from mcp_memory.entrypoints.transfer import MemoryFile
-    from mcp_memory.services.memory.merge import Merging
+    from mcp_memory.services.memory.merge import Merger
 
     with _lines(source) as lines:
         file = MemoryFile(lines, _STREAM_NAME if source == STREAM else source)
@@ -142,7 +142,7 @@ def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
                     memory.records.transfer().enter(file.pieces(progress))
                     outcome: dict[str, Json] = {"restored": file.origin.pieces}
                 else:
-                    outcome = asdict(Merging(memory.records)(file.pieces(progress)))
+                    outcome = asdict(Merger(memory.records)(file.pieces(progress)))
             return {**outcome, "embedded": _embed(memory)}
 
 

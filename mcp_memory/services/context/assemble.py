@@ -42,13 +42,13 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore, VectorStore
 from mcp_memory.ports.text import Clock, TokenCounter
-from mcp_memory.services.context.candidates import ContextQuestion, Gathered, Gathering
-from mcp_memory.services.context.choose_strategy import Choosing
+from mcp_memory.services.context.candidates import CandidateFinder, ContextQuestion, FoundCandidates
+from mcp_memory.services.context.choose_strategy import StrategyChooser
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, BlockDraft, Order, compose
-from mcp_memory.services.context.follow_up import Built, FollowingUp
+from mcp_memory.services.context.follow_up import Built, FollowUps
 from mcp_memory.services.memory.branch_visibility import hidden_branches, stack_of, visible_to
-from mcp_memory.services.memory.echo_filter import GivenOut
-from mcp_memory.services.retrieval.search import Querying, Read
+from mcp_memory.services.memory.echo_filter import EchoFilter
+from mcp_memory.services.retrieval.search import Read, Searcher
 
 CALLER_TEXT_SHARE = 4
 """The caller's own additional text takes at most a quarter of the budget."""
@@ -111,11 +111,11 @@ class AssembleContext:
         records: RecordStore,
         snapshots: Snapshots,
         vectors: VectorStore,
-        querying: Querying,
+        searcher: Searcher,
         graph: GraphStore,
         filters: FilterIndex,
         counter: TokenCounter,
-        given_out: GivenOut,
+        echo_filter: EchoFilter,
         clock: Clock,
         strategies: Strategies,
         overridden: Override,
@@ -127,14 +127,14 @@ class AssembleContext:
         self._records = records
         self._snapshots = snapshots
         self._vectors = vectors
-        self._gathering = Gathering(records, querying, graph, filters, takes_guidance=takes_guidance)
-        self._querying = querying
+        self._candidate_finder = CandidateFinder(records, searcher, graph, filters, takes_guidance=takes_guidance)
+        self._searcher = searcher
         self._counter = counter
-        self._given_out = given_out
+        self._echo_filter = echo_filter
         self._clock = clock
-        self._choosing = Choosing(strategies, overridden)
+        self._strategy_chooser = StrategyChooser(strategies, overridden)
         self._default_max_tokens = default_max_tokens
-        self._following = FollowingUp(records, clock)
+        self._follow_ups = FollowUps(records, clock)
 
     def __call__(self, request: ContextRequest, caller: Caller, factor: ModelFactor = EXACT) -> Context:
         """Return a block whose tokens, fence included, never exceed the budget.
@@ -152,19 +152,19 @@ class AssembleContext:
         measure, digest = self._measure(factor), _request_digest(request)
         key = (digest, request.explain, request.notice, caller, factor)
         # Embedding takes long: do it before the snapshot, unless it is needless, or goals join the query.
-        is_needed = not self._following.keeps(key) and pick_strategy(request.query.strip())[0] != "recent"
+        is_needed = not self._follow_ups.keeps(key) and pick_strategy(request.query.strip())[0] != "recent"
         read = self._read(request.query.strip()) if is_needed else None
         with self._snapshots.snapshot() as revision:
-            built = self._following.built(key, revision)
+            built = self._follow_ups.built(key, revision)
             is_cached = built is not None
             if built is None:
                 built = self._build(request, read, caller, measure, digest)
                 if not built.metadata["degraded"]:  # A source that failed may work again at once.
-                    self._following.keep(key, revision, built)
-            block, told = self._following.follow(request.previous, built, caller, measure)
+                    self._follow_ups.keep(key, revision, built)
+            block, told = self._follow_ups.follow(request.previous, built, caller, measure)
         metadata = {**built.metadata, **self._told(factor, started, revision), **told, "cached": is_cached}
         report = replace(block.report, metadata=metadata)
-        self._given_out.note(caller, ((component.id, component.text) for component in report.components))
+        self._echo_filter.note(caller, ((component.id, component.text) for component in report.components))
         # The query stays with the caller: an erased text may have been asked for in its own words.
         kept = {name: value for name, value in metadata.items() if name != "query"}
         account = replace(report, metadata=kept)
@@ -188,7 +188,7 @@ class AssembleContext:
             each = Scored(candidate=Candidate(record=record, source="added", relevance=1.0), score=1.0, parts={})
             name, section = author(record.agent, caller), SECTION_OF_KIND[record.kind]
             item = record_item(each, measure, section=section, share=REST, author=name)
-            block = self._following.with_first(context_id, item, caller, measure)
+            block = self._follow_ups.with_first(context_id, item, caller, measure)
         if block is None:
             raise NotFound(f"No context {context_id!r} is kept here; call `assemble_context` for a new one.")
         self._records.keep_context(block.report, caller, self._clock())
@@ -196,10 +196,10 @@ class AssembleContext:
 
     def forget(self) -> None:
         """Drop all kept blocks, because a record in them was erased."""
-        self._following.forget()
+        self._follow_ups.forget()
 
     def _read(self, asked: str) -> Read | None:
-        return self._querying.read(asked) if asked else None
+        return self._searcher.read(asked) if asked else None
 
     def _build(
         self, request: ContextRequest, read: Read | None, caller: Caller, measure: Measure, digest: str
@@ -211,7 +211,7 @@ class AssembleContext:
         overrides = dict(request.overrides)
         if request.decay_hours is not None:
             overrides["decay_hours"] = request.decay_hours
-        chosen = self._choosing(request.strategy, request.query, overrides, stack, budget)
+        chosen = self._strategy_chooser(request.strategy, request.query, overrides, stack, budget)
         if read is None or chosen.asked != request.query.strip():
             read = self._read(chosen.asked)
         question = ContextQuestion(
@@ -223,7 +223,7 @@ class AssembleContext:
             budget=budget,
             now=now,
         )
-        gathered = self._gathering(question)
+        gathered = self._candidate_finder(question)
         ranked, crowded_out = _with_room(ordered(question.strategy, gathered.candidates, now), budget)
         ranked, gathered = self._distinct(question, ranked, gathered)
         items = self._items(request, question, gathered, ranked, measure, now)
@@ -263,7 +263,7 @@ class AssembleContext:
         )
 
     def _filter(self, request: ContextRequest, caller: Caller, stack: Stack) -> RecordFilter:
-        since, until = self._querying.between(request.since, request.until)
+        since, until = self._searcher.between(request.since, request.until)
         return replace(
             visible_to(self._records, caller),
             kinds=frozenset(request.kinds),
@@ -276,8 +276,8 @@ class AssembleContext:
         )
 
     def _distinct(
-        self, question: ContextQuestion, ranked: list[Scored], gathered: Gathered
-    ) -> tuple[list[Scored], Gathered]:
+        self, question: ContextQuestion, ranked: list[Scored], gathered: FoundCandidates
+    ) -> tuple[list[Scored], FoundCandidates]:
         """Rank candidates without those that repeat a better one; in clusters where the strategy wants them."""
         repeats = repeated([each.candidate.record for each in ranked])
         omitted = [Omission(id=i, reason=f"says the same as {better}") for i, better in repeats.items()]
@@ -297,7 +297,7 @@ class AssembleContext:
         self,
         request: ContextRequest,
         question: ContextQuestion,
-        gathered: Gathered,
+        gathered: FoundCandidates,
         ranked: Sequence[Scored],
         measure: Measure,
         now: Instant,

@@ -19,7 +19,7 @@ from mcp_memory.domain.retrieval.queries import coverage, is_above_floor, is_act
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
-from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying, Ranking, Read
+from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Ranking, Read, Searcher
 
 PER_ORDER = 200  # candidates of each order, at least
 LEAST_ITEM_TOKENS = 40
@@ -75,7 +75,7 @@ class ContextQuestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
+class FoundCandidates:
     """Candidates in no order; separately those that always compete or belong to the focus; and the omissions.
 
     `found` counts each source's finds, `degraded` names each failed source and why.
@@ -92,13 +92,13 @@ class Gathered:
     degraded: tuple[str, ...] = ()
 
 
-class Gathering:
+class CandidateFinder:
     """Asks the stores; decides only supersession, the relevance floor and the strategy's limits."""
 
     def __init__(
         self,
         records: MemoryReader,
-        querying: Querying,
+        searcher: Searcher,
         graph: GraphStore,
         filters: FilterIndex,
         *,
@@ -107,11 +107,11 @@ class Gathering:
         """`takes_guidance` admits identities and constraints of other agents."""
         self._takes_guidance = takes_guidance
         self._records = records
-        self._querying = querying
+        self._searcher = searcher
         self._graph = graph
         self._filters = filters
 
-    def __call__(self, question: ContextQuestion) -> Gathered:
+    def __call__(self, question: ContextQuestion) -> FoundCandidates:
         """Return every candidate within the filter; a larger budget gets more of them."""
         where, stack = question.where, question.stack
         # What a query does not find among the newest would fall below the floor, unless the newest have a share; and a
@@ -185,13 +185,13 @@ class Gathering:
         best = self._records.best_of_sessions(where, others, OF_OTHER_SESSION) if others else ()
         return dict.fromkeys((*own, *best), "recent")
 
-    def _ranked(self, question: ContextQuestion, recent: Mapping[str, str]) -> Gathered:
+    def _ranked(self, question: ContextQuestion, recent: Mapping[str, str]) -> FoundCandidates:
         assert question.read is not None
         limit = max(CANDIDATES_PER_SOURCE, question.budget // CANDIDATE_TOKENS)
-        rankings = [self._querying.rank(question.read, question.where, limit, also=recent)]
+        rankings = [self._searcher.rank(question.read, question.where, limit, also=recent)]
         if missing := self._missing_kinds(question, rankings[0]):
             most = max(question.strategy.limits[kind] for kind in missing)
-            rankings.append(self._querying.rank(question.read, replace(question.where, kinds=missing), most))
+            rankings.append(self._searcher.rank(question.read, replace(question.where, kinds=missing), most))
         hits = {hit.id: hit for ranking in reversed(rankings) for hit in ranking.hits}
         kinds: dict[str, Kind] = {i: kind for ranking in rankings for i, kind in ranking.kinds.items()}
         ordered = sorted(hits.values(), key=lambda hit: (hit.score, hit.id), reverse=True)
@@ -202,7 +202,7 @@ class Gathering:
         candidates = [_candidate(hit, records[hit.id], question, best or 1.0, recent) for hit in there]
         found = {"recent": len(recent), **rankings[0].found}
         degraded = tuple(dict.fromkeys(each for ranking in rankings for each in ranking.degraded))
-        return Gathered(candidates=candidates, omitted=omitted, found=found, degraded=degraded)
+        return FoundCandidates(candidates=candidates, omitted=omitted, found=found, degraded=degraded)
 
     def _missing_kinds(self, question: ContextQuestion, ranking: Ranking) -> frozenset[Kind]:
         """Return kinds that the strategy wants and of which search found hardly any."""
@@ -212,7 +212,7 @@ class Gathering:
         found = {kind: sum(each == kind for each in ranking.kinds.values()) for kind in limits}
         return frozenset(kind for kind in _among(question.where, limits) if found[kind] < min(limits[kind], ENOUGH))
 
-    def _listed(self, question: ContextQuestion, recent: Mapping[str, str]) -> Gathered:
+    def _listed(self, question: ContextQuestion, recent: Mapping[str, str]) -> FoundCandidates:
         limit = max(PER_ORDER, question.budget // LEAST_ITEM_TOKENS)
         found: dict[str, int] = {"recent": len(recent)}
         sources: dict[str, str] = dict(recent)
@@ -226,7 +226,7 @@ class Gathering:
             sources = {**dict.fromkeys(ids, order), **sources}
         records = self._records.get(sources, question.where.scopes)
         candidates = [Candidate(record=record, source=sources[record.id]) for record in records.values()]
-        return Gathered(candidates=candidates, found=found)
+        return FoundCandidates(candidates=candidates, found=found)
 
     def _listed_learnt(self, question: ContextQuestion, order: ListOrder, limit: int) -> Sequence[str]:
         """Return the first ids in that order, without the log."""

@@ -28,7 +28,7 @@ class ChosenStrategy:
         return str(self.told.get("picked", self.strategy.name))
 
 
-class Choosing:
+class StrategyChooser:
     """Chooses among the built-in strategies and the user's. Thread-safe."""
 
     def __init__(self, strategies: Strategies, overridden: Override) -> None:

@@ -58,7 +58,7 @@ class _ShownContext:
     tokens: int
 
 
-class FollowingUp:
+class FollowUps:
     """Remembers blocks for a while, in this process alone. Thread-safe."""
 
     def __init__(self, records: RecordReader, clock: Clock) -> None:

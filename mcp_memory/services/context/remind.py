@@ -20,7 +20,7 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.memory.branch_visibility import stack_of, visible_to
-from mcp_memory.services.retrieval.search import Querying, Read
+from mcp_memory.services.retrieval.search import Read, Searcher
 
 REMINDED_OF: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "episode", "summary"})
 """Kinds of records in reminders. Messages stay in the log for recall: a few lines have no room for them."""
@@ -57,14 +57,14 @@ class _ShownRecord:
     agent: str
 
 
-class Reminding:
+class Remind:
     """Thread-safe. Gives less than `assemble_context`: no tasks, no always-included records, and no chance finds."""
 
     def __init__(
         self,
         records: RecordStore,
         snapshots: Snapshots,
-        querying: Querying,
+        searcher: Searcher,
         counter: TokenCounter,
         clock: Clock,
         *,
@@ -74,7 +74,7 @@ class Reminding:
         self._takes_guidance = takes_guidance
         self._records = records
         self._snapshots = snapshots
-        self._querying = querying
+        self._searcher = searcher
         self._counter = counter
         self._clock = clock
 
@@ -88,7 +88,7 @@ class Reminding:
         asked = _ends(prompt)
         if pick_strategy(asked)[0] == "recent":  # It names no subject: "go on".
             return Reminder()
-        read = self._querying.read(asked)  # Embedding takes long: before the snapshot.
+        read = self._searcher.read(asked)  # Embedding takes long: before the snapshot.
         with self._snapshots.snapshot():
             found = self._found(read, known, caller)
         shown = self._fitted(found, asked, max_tokens, caller, factor)
@@ -113,7 +113,7 @@ class Reminding:
 
     def _found(self, read: Read, known: Collection[str], caller: Caller) -> list[tuple[Fused, Record]]:
         """Return the valid records above the floor, best first, without repeats."""
-        ranking = self._querying.rank(read, self._filter(known, caller))
+        ranking = self._searcher.rank(read, self._filter(known, caller))
         near = [hit for hit in ranking.hits if hit.id not in known and _is_called_for(hit)]
         records = self._records.get([hit.id for hit in near[:LOOKED_AT]], caller.scopes)
         held = [

@@ -17,7 +17,7 @@ UNREAD = 200
 _Key = tuple[str, str, str]
 
 
-class GivenOut:
+class EchoFilter:
     """A bounded memory of texts by their digest, which ends with the process. Thread-safe.
 
     It belongs to the agent, not the session: a text read in one session and stored in another is an echo too.

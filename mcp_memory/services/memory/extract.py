@@ -45,7 +45,7 @@ class StatementDraft:
     vectors: Vectors | None
 
 
-class Extracting:
+class Extractor:
     """Makes records from the statements of episodes and messages, with the source in `details.source`. Thread-safe.
 
     An episode gives facts and decisions; a user's or assistant's message also gives dead ends, as failed episodes.

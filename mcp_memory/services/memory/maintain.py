@@ -14,7 +14,7 @@ from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, Embedder, TokenCounter
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.extract import Extracting, Said, StatementDraft
+from mcp_memory.services.memory.extract import Extractor, Said, StatementDraft
 
 STEP_RECORDS = 10
 """Records of one step, which is one transaction: other processes wait for the write lock meanwhile."""
@@ -66,7 +66,7 @@ class Maintain:
     ) -> None:
         """`person_of` names an agent's person, "" for the owner of the memory."""
         self._records = records
-        self._extracting = Extracting(records, embedder, counter, person_of=person_of)
+        self._extracting = Extractor(records, embedder, counter, person_of=person_of)
         self._clock = clock
 
     def due(self) -> Maintained:

@@ -31,7 +31,7 @@ class Merged:
     tasks: int
 
 
-class Merging:
+class Merger:
     """Adds the records of another memory to this one, under new ids; existing records stay unchanged.
 
     A record keeps its statements, counters, status and successor. It loses its earlier texts, the sessions that

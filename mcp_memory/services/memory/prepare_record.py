@@ -46,7 +46,7 @@ class RecordDraft:
     made: Made | None
 
 
-class Drafting:
+class RecordPreparer:
     """Cleans and measures items for storage. Thread-safe, and changes nothing."""
 
     def __init__(self, embedder: Embedder, counter: TokenCounter, redactor: Redactor) -> None:

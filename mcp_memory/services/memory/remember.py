@@ -19,8 +19,8 @@ from mcp_memory.ports.retrieval import VectorStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.branch_visibility import hidden_branches
-from mcp_memory.services.memory.echo_filter import GivenOut
-from mcp_memory.services.memory.prepare_record import Drafting, RecordDraft, record_of
+from mcp_memory.services.memory.echo_filter import EchoFilter
+from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of
 from mcp_memory.services.memory.supersede import successors, supersede
 
 SIMILAR_COSINE = 0.95  # near-duplicates, not merely related texts
@@ -52,9 +52,9 @@ class Remember:
         records: RecordStore,
         snapshots: Snapshots,
         vectors: VectorStore,
-        drafting: Drafting,
+        drafting: RecordPreparer,
         counter: TokenCounter,
-        given_out: GivenOut,
+        echo_filter: EchoFilter,
         clock: Clock,
     ) -> None:
         self._records = records
@@ -62,7 +62,7 @@ class Remember:
         self._vectors = vectors
         self._drafting = drafting
         self._counter = counter
-        self._given_out = given_out
+        self._echo_filter = echo_filter
         self._clock = clock
 
     def __call__(self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True) -> list[Remembered]:
@@ -114,7 +114,7 @@ class Remember:
                 if item.reassert and (existing.superseded_by or not existing.is_live):
                     return self._revive(existing, item, caller, redacted, transaction)
                 return self._meet_again(existing, item, caller, redacted, transaction)
-            shown = self._given_out.find(caller, item.text)
+            shown = self._echo_filter.find(caller, item.text)
             if shown and (known := _visible([shown], caller, transaction)):
                 return _echo(known, redacted)
             if not item.reassert and (corrected := _corrected(item.text, draft.scope, caller, transaction)):
@@ -142,7 +142,7 @@ class Remember:
         merged = with_more_said(existing, item)
         if merged.outcome != existing.outcome:
             merged = remeasured(merged, self._counter.count, self._counter.truncate)
-        is_echo = caller.session_id == existing.session_id or self._given_out.find(caller, item.text) == existing.id
+        is_echo = caller.session_id == existing.session_id or self._echo_filter.find(caller, item.text) == existing.id
         if not is_echo and transaction.confirm(existing, caller.session_id):
             merged = after_confirmation(merged, now)
         if merged != existing:

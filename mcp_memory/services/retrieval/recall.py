@@ -17,9 +17,9 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.memory.branch_visibility import hidden_branches, readable, visible_to
-from mcp_memory.services.memory.echo_filter import GivenOut
+from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.retrieval.results import cut, fit, shown_record, shown_stand_in, shown_task
-from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Querying, Read
+from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Read, Searcher
 
 UNRELATED_COSINE = 0.1
 """Below it, and without a shared word, a record is unrelated to the query (unrelated texts: 0 to 0.1)."""
@@ -74,17 +74,17 @@ class Recall:
         records: RecordStore,
         snapshots: Snapshots,
         logs: SessionLogStore,
-        querying: Querying,
+        searcher: Searcher,
         counter: TokenCounter,
-        given_out: GivenOut,
+        echo_filter: EchoFilter,
         clock: Clock,
     ) -> None:
         self._records = records
         self._snapshots = snapshots
         self._logs = logs
-        self._querying = querying
+        self._searcher = searcher
         self._counter = counter
-        self._given_out = given_out
+        self._echo_filter = echo_filter
         self._clock = clock
 
     def __call__(self, request: RecallRequest, caller: Caller, factor: ModelFactor = EXACT) -> RecallAnswer:
@@ -100,7 +100,7 @@ class Recall:
         if request.ids and request.query:
             raise InvalidRequest("Give either query or ids, not both.")
         # Embedding takes long: before the snapshot.
-        read = self._querying.read(request.query) if request.query.strip() else None
+        read = self._searcher.read(request.query) if request.query.strip() else None
         with self._snapshots.snapshot():
             if request.ids:
                 answer = self._open(request, caller, budget)
@@ -110,13 +110,13 @@ class Recall:
                 answer = self._list(request, caller, budget)
         shown = [] if is_account(request) else [(str(r["id"]), str(r["text"])) for r in answer.results]
         if shown:
-            self._given_out.note(caller, shown)
+            self._echo_filter.note(caller, shown)
             self._records.touch([record_id for record_id, _ in shown], self._clock())
         return answer
 
     def _search(self, read: Read, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         wanted = max(CANDIDATES_PER_SOURCE, request.offset + request.limit + 1)
-        ranking = self._querying.rank(read, self._filter(request, caller), wanted)
+        ranking = self._searcher.rank(read, self._filter(request, caller), wanted)
         # One more than is shown tells whether there are more.
         hits = list(islice(filter(is_relevant, ranking.hits), request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]
@@ -207,7 +207,7 @@ class Recall:
         return RecallAnswer(results=results, truncated=more, next_offset=end if more else None)
 
     def _filter(self, request: RecallRequest, caller: Caller) -> RecordFilter:
-        since, until = self._querying.between(request.since, request.until)
+        since, until = self._searcher.between(request.since, request.until)
         return replace(
             visible_to(self._records, caller),
             kinds=frozenset(request.kinds),

@@ -66,7 +66,7 @@ class Ranking:
     information: float = 0.0
 
 
-class Querying:
+class Searcher:
     """Ranks records for a query. Thread-safe."""
 
     def __init__(

@@ -24,7 +24,7 @@ LEDGER_TOKENS = 250  # for exact values
 TASKS_SHOWN = 8
 
 
-class Checkpointing:
+class CheckpointWriter:
     """Thread-safe. Mechanical, like the ledger: it rewords nothing and asks no model."""
 
     def __init__(self, records: MemoryReader, logs: SessionLogStore, counter: TokenCounter) -> None:

@@ -16,8 +16,8 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.session_logs import SessionLogStore, Trigger, Undone
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.extract import Extracting, StatementDraft
-from mcp_memory.services.memory.prepare_record import Drafting, RecordDraft, record_of
+from mcp_memory.services.memory.extract import Extractor, StatementDraft
+from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of
 from mcp_memory.services.memory.supersede import reinstate
 
 EXTRACTED_AT_ONCE = 100
@@ -52,15 +52,15 @@ class _Summary:
     earlier: tuple[str, ...]
 
 
-class Committing:
+class PlanCommitter:
     """Writes whole plans or nothing. Thread-safe; slow work happens before the lock is taken."""
 
     def __init__(
         self,
         records: RecordStore,
         logs: SessionLogStore,
-        drafting: Drafting,
-        extracting: Extracting,
+        drafting: RecordPreparer,
+        extracting: Extractor,
         clock: Clock,
     ) -> None:
         self._records = records

@@ -16,7 +16,7 @@ from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.session_logs import PassRun, SessionLogStore, Trigger
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.memory.branch_visibility import visible_to
-from mcp_memory.services.sessions.commit_plan import Begun, Committing
+from mcp_memory.services.sessions.commit_plan import Begun, PlanCommitter
 from mcp_memory.services.sessions.fullness import fullness
 from mcp_memory.services.sessions.run_passes import Course, RunningPasses, Tell
 
@@ -94,7 +94,7 @@ class Compact:
         self,
         records: MemoryReader,
         logs: SessionLogStore,
-        committing: Committing,
+        committing: PlanCommitter,
         summing_up: SummingUp,
         passes_of: PassesOf,
         preset: Preset,

@@ -15,7 +15,7 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.session_logs import SaidEntry, SessionLogStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.prepare_record import Drafting, Made, RecordDraft, record_of
+from mcp_memory.services.memory.prepare_record import Made, RecordDraft, RecordPreparer, record_of
 
 FED_AT_ONCE = 100
 """Entries of one transaction: other processes wait for the write lock meanwhile."""
@@ -41,7 +41,7 @@ class Fed:
         )
 
 
-class Feeding:
+class LogFeeder:
     """Stores messages, calls and results word for word. Thread-safe.
 
     They are embedded later: a conversation arrives in one piece, and its words are searchable at once.
@@ -51,7 +51,7 @@ class Feeding:
         self,
         records: RecordStore,
         logs: SessionLogStore,
-        drafting: Drafting,
+        drafting: RecordPreparer,
         clock: Clock,
         pause: Callable[[], None],
     ) -> None:

@@ -10,7 +10,7 @@ PATIENCE = 4.0
 """Long work pauses at most this many times as long as it has worked."""
 
 
-class GivingWay:
+class CallPriority:
     """Counts the running calls, and pauses long work while there are any. Thread-safe.
 
     Calls without end slow long work down, to a fifth of its speed at most, and never stop it.

@@ -18,7 +18,7 @@ from mcp_memory.domain.model.session_log import Options, Pass, PassName, Plan, S
 from mcp_memory.errors import Conflict, McpMemoryError, StoreUnavailable
 from mcp_memory.ports.session_logs import PassRun, SessionLogStore
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.sessions.commit_plan import Begun, Committing
+from mcp_memory.services.sessions.commit_plan import Begun, PlanCommitter
 
 if TYPE_CHECKING:
     from mcp_memory.services.sessions.summarize_span import Writer
@@ -67,7 +67,7 @@ class Course:
 class RunningPasses:
     """Changes the log and the course of a compaction. Thread-safe, if each course belongs to one thread."""
 
-    def __init__(self, logs: SessionLogStore, committing: Committing, clock: Clock) -> None:
+    def __init__(self, logs: SessionLogStore, committing: PlanCommitter, clock: Clock) -> None:
         self._logs = logs
         self._committing = committing
         self._clock = clock

@@ -18,7 +18,7 @@ _MENDING = "`mcp-memory doctor --mend` does it."
 _RESTORING = "Go back to a sound backup with `mcp-memory restore`, stopping the servers first."
 
 
-class Examining:
+class IntegrityCheck:
     """Examines the whole memory, of all namespaces. `embedder` is the id of the configured one."""
 
     def __init__(

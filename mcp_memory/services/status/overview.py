@@ -1,34 +1,39 @@
 """Views of the memory: status, one record with its surroundings, a session's log, the report of a context."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.health import GROWTH_DAYS, USAGE_DAYS, Figure, figures
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.projects import Membership, State
-from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.model.records import Entity, Json, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.text.entity_extraction import entity_key
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
 from mcp_memory.errors import NotFound
-from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.retrieval import GraphStore
+from mcp_memory.ports.records import MemoryReader, RecordStore
+from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.memory.branch_visibility import hidden_branches, readable, visible_to
 from mcp_memory.services.retrieval.results import shown_record, shown_stand_in
-from mcp_memory.services.status.neighbourhood import neighbourhood
 
 LOG_SHOWN = 500  # records of one session, the last ones
 SUMMARIES_SHOWN = 1_000  # replacements of one log, the last ones
+NEAR_SHOWN = 5
+NEAR_LOOKED_AT = 20
+"""Records looked at, more than are shown, because the ones that the record replaced are among them."""
+LINKS_SHOWN = 20
+"""Limit on entities, and the same on relations; a caller who stored a hundred knows them."""
 _NEXT_STEPS: Mapping[State, str] = {
     "free": "Nobody uses the claimed namespace yet: the next server, hook, `add` or `import` in this folder takes it.",
     "refused": "If it is your project, run `mcp-memory trust` in this folder, then restart the client.",
 }
 
 
-class Inspecting:
+class Overview:
     """Read-only views as JSON objects. Thread-safe."""
 
     def __init__(self, records: RecordStore, logs: SessionLogStore, graph: GraphStore, clock: Clock) -> None:
@@ -179,3 +184,47 @@ def shown_membership(membership: Membership) -> dict[str, Json]:
 def _shown_figure(figure: Figure) -> dict[str, Json]:
     value = None if figure.value is None else round(figure.value, 3)
     return {"value": value, "target": str(figure.band) if figure.band else None, "verdict": figure.verdict}
+
+
+def neighbourhood(
+    record: Record, caller: Caller, hidden: frozenset[str], records: MemoryReader, graph: GraphStore
+) -> dict[str, Json]:
+    """Return the links of a record that the caller sees, and through them other visible records; about 500 tokens."""
+    entities, relations = records.links(record.id)
+    connections = graph.neighbourhood(record.id, caller.scopes, NEAR_LOOKED_AT, hidden)
+    near = records.get([connection.id for connection in connections], caller.scopes)
+    replaced = [other.id for other in near.values() if other.superseded_by == record.id]
+    others = [c for c in connections if c.id in near and c.id not in (*replaced, record.superseded_by)][:NEAR_SHOWN]
+    names = _names([*entities, *(entity for c in others for entity in records.links(c.id)[0])])
+    return {
+        "entities": [_shown_entity(entity) for entity in entities[:LINKS_SHOWN]],
+        "relations": [asdict(relation) for relation in relations[:LINKS_SHOWN]],
+        "task": _task(record, caller, records),
+        "supersedes": replaced,
+        "near": [_shown_connection(connection, near[connection.id], names) for connection in others],
+    }
+
+
+def _names(entities: Iterable[Entity]) -> Mapping[str, str]:
+    """Map keys of entities to their spellings."""
+    return {entity_key(entity.name): entity.name for entity in entities}
+
+
+def _shown_entity(entity: Entity) -> dict[str, Json]:
+    """Show the caller's statements about an entity, or that the text mentions it."""
+    if entity.found:
+        return {"name": entity.name, "type": entity.type, "found": True}
+    return {"name": entity.name, "type": entity.type, "properties": dict(entity.properties)}
+
+
+def _shown_connection(connection: GraphNeighbour, record: Record, names: Mapping[str, str]) -> dict[str, Json]:
+    """Show a near record and the nodes between; for a superseded one, the id that links the two."""
+    via: Sequence[str] = [names.get(key, key) if kind == "entity" else key for kind, key in connection.path]
+    return {"id": record.id, "kind": record.kind, "text": record.micro, "via": via}
+
+
+def _task(record: Record, caller: Caller, records: MemoryReader) -> Json:
+    """Return the task in which the record was made, where it is in the caller's namespace."""
+    tasks = {task.id: task for task in records.tasks(caller.namespace)} if record.task_id else {}
+    task = tasks.get(record.task_id or "")
+    return {"id": task.id, "goal": task.goal, "status": task.status} if task else None

@@ -153,7 +153,7 @@ def test_list_narrows_by_session_and_pages_on(run: "Run", memory: App) -> None:
 
 def test_list_narrows_by_time(run: "Run", memory: App) -> None:
     """S7.1: the last day included; as search does."""
-    days = {day: memory.querying.instant(day) for day in ("2026-01-10", "2026-01-20", "2026-01-30")}
+    days = {day: memory.searcher.instant(day) for day in ("2026-01-10", "2026-01-20", "2026-01-30")}
     remember(memory, *(NewRecord(text=f"On {day}.", occurred_at=at) for day, at in days.items()))
     found = run("list", "--since", "2026-01-15", "--until", "2026-01-30", "--json").json["results"]
     assert [each["text"] for each in found] == ["On 2026-01-30.", "On 2026-01-20."]

@@ -14,7 +14,7 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.model.tasks import FinalStatus
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
-from mcp_memory.services.memory.extract import Extracting
+from mcp_memory.services.memory.extract import Extractor
 from mcp_memory.services.memory.forget import ForgetMode
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
@@ -50,12 +50,12 @@ def extracted(app: App) -> dict[str, Record]:
 
 
 @pytest.fixture
-def extracting(app: App, embedder: MiniLMEmbedder) -> Extracting:
-    return Extracting(app.records, embedder, TiktokenCounter())
+def extracting(app: App, embedder: MiniLMEmbedder) -> Extractor:
+    return Extractor(app.records, embedder, TiktokenCounter())
 
 
 @pytest.fixture
-def extract(app: App, extracting: Extracting, clock: "Clock") -> Callable[..., list[str | None]]:
+def extract(app: App, extracting: Extractor, clock: "Clock") -> Callable[..., list[str | None]]:
     """What was stored of the statements of these records, in one write; of the whole log where none is named."""
 
     def extract_all(*ids: str, embedded: bool = False, meanwhile: Callable[[], object] = lambda: None):
@@ -238,7 +238,7 @@ def test_what_a_branch_and_the_trunk_say_is_ready_for_both(app: App, remember: R
 
 
 def test_vectors_are_made_at_once_or_come_later(
-    app: App, remember: RememberOne, extracting: Extracting, extract: Extract
+    app: App, remember: RememberOne, extracting: Extractor, extract: Extract
 ) -> None:
     """D4.1, S2.2: a compaction cannot wait for thousands; without a statement nothing is embedded."""
     waits = remember(f"So. {FACT}", kind="message", role="user")
@@ -251,7 +251,7 @@ def test_vectors_are_made_at_once_or_come_later(
     assert extracting.drafts([], embedded=True) == []
 
 
-def test_a_source_is_told_to_be_unknown_once(app: App, remember: RememberOne, extracting: Extracting) -> None:
+def test_a_source_is_told_to_be_unknown_once(app: App, remember: RememberOne, extracting: Extractor) -> None:
     """C8.7: what it states, by where and what it is; nothing where all of it is known."""
     message = remember(f"{FACT}\nthe PORT is 5432!\n{DEAD_END}", kind="message", role="user")
     [source] = [each for each in everything(app) if each.id == message.id]
@@ -284,7 +284,7 @@ def test_extracting_twice_is_extracting_once(
 ) -> None:
     """D4.1: whatever was said, each statement is stored once, in words of its message."""
     app = open_memory(folder=None)
-    extracting = Extracting(app.records, embedder, TiktokenCounter())
+    extracting = Extractor(app.records, embedder, TiktokenCounter())
     texts = [" \n".join(lines) for lines in said]
     items = [NewRecord(text=text, kind="message", role="user") for text in texts if text.strip() and "\0" not in text]
     if items:
@@ -296,7 +296,7 @@ def test_extracting_twice_is_extracting_once(
     assert all(text.casefold() in source[str(each.details["source"])] for text, each in extracted(app).items())
 
 
-def _written(app: App, extracting: Extracting, messages: Sequence[Record], at: float) -> list[str]:
+def _written(app: App, extracting: Extractor, messages: Sequence[Record], at: float) -> list[str]:
     """The texts of all that was extracted after these messages were."""
     with app.records.write() as transaction:
         for draft in extracting.drafts(messages, embedded=False):

@@ -8,7 +8,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.transfer import Origin, Piece
-from mcp_memory.services.memory.merge import Merged, Merging
+from mcp_memory.services.memory.merge import Merged, Merger
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -31,7 +31,7 @@ def remember(app: App, *items: NewRecord) -> list[str]:
 
 
 def merge(app: App, other: App) -> Merged:
-    return Merging(app.records)(pieces(other))
+    return Merger(app.records)(pieces(other))
 
 
 def texts(app: App) -> dict[str, str]:
@@ -120,7 +120,7 @@ def test_nothing_is_stored_where_a_piece_cannot_be_read(app: App, other: App) ->
         raise InvalidRequest("Line 7 is wrong.")
 
     with pytest.raises(InvalidRequest, match="Line 7"):
-        Merging(app.records)(reading())
+        Merger(app.records)(reading())
     assert texts(app) == {}
 
 
@@ -128,5 +128,5 @@ def test_a_record_that_is_there_twice_is_refused(app: App, other: App) -> None:
     """S7.1: and nothing of it is kept."""
     remember(other, NewRecord(text="The dog barks."))
     with pytest.raises(InvalidRequest, match="twice"):
-        Merging(app.records)(pieces(other) * 2)
+        Merger(app.records)(pieces(other) * 2)
     assert texts(app) == {}

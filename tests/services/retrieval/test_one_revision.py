@@ -23,7 +23,7 @@ from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.services.retrieval.search import Querying, Ranking
+from mcp_memory.services.retrieval.search import Ranking, Searcher
 from mcp_memory.stores.records import statements
 from mcp_memory.stores.records.database import Database
 from tests.contract.conftest import BLANK
@@ -91,7 +91,7 @@ def test_what_is_written_in_the_middle_of_a_context_is_in_the_next(
     before = {stored(app, OLD), stored(app, "I am the release bot.", kind="identity")}
     later: set[str] = set()
 
-    def then_changed(self: Querying, *given: Any, **named: Any) -> Ranking:
+    def then_changed(self: Searcher, *given: Any, **named: Any) -> Ranking:
         ranking = rank(self, *given, **named)
         if not later:
             later.update((
@@ -102,8 +102,8 @@ def test_what_is_written_in_the_middle_of_a_context_is_in_the_next(
             other.forget(sorted(before), "erase", other.caller())
         return ranking
 
-    rank = Querying.rank
-    monkeypatch.setattr(Querying, "rank", then_changed)
+    rank = Searcher.rank
+    monkeypatch.setattr(Searcher, "rank", then_changed)
     assert assembled(app) == before
     assert assembled(app) == later
 

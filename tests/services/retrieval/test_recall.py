@@ -424,7 +424,7 @@ def test_a_question_about_nothing_but_a_time_is_answered_from_that_side_of_it(
     app: App, query: str, months: set[int]
 ) -> None:
     """R6: before, since, in and until."""
-    items = [NewRecord(text=f"Month {m}.", occurred_at=app.querying.instant(f"2026-{m:02}-10")) for m in (1, 3, 7)]
+    items = [NewRecord(text=f"Month {m}.", occurred_at=app.searcher.instant(f"2026-{m:02}-10")) for m in (1, 3, 7)]
     app.remember(items, app.caller())
     assert set(texts(recall(app, query))) == {f"Month {month}." for month in months}
 

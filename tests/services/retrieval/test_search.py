@@ -15,7 +15,7 @@ from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.memory.branch_visibility import visible_to
 from mcp_memory.services.memory.remember import Remembered
-from mcp_memory.services.retrieval.search import Querying, Ranking
+from mcp_memory.services.retrieval.search import Ranking, Searcher
 from mcp_memory.stores.filters import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.index import InformationKeywordStore
@@ -66,10 +66,10 @@ def ranked(app: App, embedder: MiniLMEmbedder, keywords: KeywordStore, sources: 
     filters = BitmapFilterIndex(Follower(app.records))
     asked = sources(keywords, vectors, filters)
     with ThreadPoolExecutor(2) as pool:
-        querying = Querying(
+        searcher = Searcher(
             app.records, vectors, keywords, filters, embedder, DateParserReader(), asked, pool, lambda: 0.0
         )
-        return querying.rank(querying.read("port"), RecordFilter(scopes=app.caller().scopes))
+        return searcher.rank(searcher.read("port"), RecordFilter(scopes=app.caller().scopes))
 
 
 def test_sources_are_asked_side_by_side(app: App, embedder: MiniLMEmbedder) -> None:
@@ -114,7 +114,7 @@ def test_a_source_that_gives_way_half_way_is_named_and_the_others_answer(
 def test_what_recall_weighs_can_be_looked_at(app: App, remember: Callable[..., Remembered]) -> None:
     """R5: by whoever measures it: each source's scores of every candidate, and what each is."""
     record = remember("The port is 5432.", kind="decision")
-    evidence = app.querying.gather("port", visible_to(app.records, app.caller()), 10)
+    evidence = app.searcher.gather("port", visible_to(app.records, app.caller()), 10)
     assert evidence.kinds == {record.id: "decision"}
     assert evidence.rankings["keyword"].keys() == evidence.rankings["vector"].keys() == {record.id}
     assert evidence.background.information > 0

@@ -17,7 +17,7 @@ from mcp_memory.ports.text import Embedder, Summarized, Summarizer, SummaryReque
 from mcp_memory.services.memory.forget import Forgotten
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.services.sessions.commit_plan import Begun, Committed, Committing
+from mcp_memory.services.sessions.commit_plan import Begun, Committed, PlanCommitter
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest
 from mcp_memory.services.sessions.run_passes import PassStep
 from mcp_memory.services.sessions.summarize_span import Written
@@ -287,14 +287,14 @@ class TestNothingIsLost:
         self, app: App, caller: Caller, monkeypatch: pytest.MonkeyPatch, times: int
     ) -> None:
         """E1.2: a conflict is tried again, a few times; then the pass is reported as failed."""
-        commit, conflicts = Committing.__call__, [Conflict("The log changed meanwhile.")] * times
+        commit, conflicts = PlanCommitter.__call__, [Conflict("The log changed meanwhile.")] * times
 
-        def late(self: Committing, plan: Plan, name: PassName, log: SessionLog, begun: Begun) -> Committed:
+        def late(self: PlanCommitter, plan: Plan, name: PassName, log: SessionLog, begun: Begun) -> Committed:
             if conflicts:
                 raise conflicts.pop()
             return commit(self, plan, name, log, begun)
 
-        monkeypatch.setattr(Committing, "__call__", late)
+        monkeypatch.setattr(PlanCommitter, "__call__", late)
         log = fed(app, caller, 20)
         done = app.compact(replace(EVERY, window=4_000, passes=("mask",)), caller)
         assert done.runs[0].ran == (times == 1)
@@ -306,10 +306,10 @@ class TestNothingIsLost:
     ) -> None:
         """S2.3: it is no fault of the pass's; the caller is told the remedy."""
 
-        def fail(self: Committing, plan: Plan, name: PassName, log: SessionLog, begun: Begun) -> Committed:
+        def fail(self: PlanCommitter, plan: Plan, name: PassName, log: SessionLog, begun: Begun) -> Committed:
             raise StoreBusy("Try again.")
 
-        monkeypatch.setattr(Committing, "__call__", fail)
+        monkeypatch.setattr(PlanCommitter, "__call__", fail)
         fed(app, caller, 20)
         with pytest.raises(StoreBusy):
             app.compact(replace(EVERY, window=4_000), caller)

@@ -9,7 +9,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import InvalidRequest
-from mcp_memory.services.memory.prepare_record import Drafting, Made
+from mcp_memory.services.memory.prepare_record import Made, RecordPreparer
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.sessions import feed
 from mcp_memory.services.sessions.compact import CompactRequest
@@ -97,13 +97,13 @@ def test_what_another_process_is_told_meanwhile_is_stored_once(
         told = [replace(record, details={"message_id": f"m{place}"}) for place, record in enumerate(told)]
     meanwhile = [told[: behind + 4], told[:behind], []]
 
-    def make(self: Drafting, items: Sequence[NewRecord], *, embedded: bool = True) -> list[Made]:
+    def make(self: RecordPreparer, items: Sequence[NewRecord], *, embedded: bool = True) -> list[Made]:
         if self is app_drafting and meanwhile and (others := meanwhile.pop()):
             hook.feed(others, caller)
         return original(self, items, embedded=embedded)
 
-    original, app_drafting = Drafting.make, app._drafting  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(Drafting, "make", make)
+    original, app_drafting = RecordPreparer.make, app._drafting  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(RecordPreparer, "make", make)
     fed = app.feed(told, caller)
     assert fed.stored + fed.known == len(told)
     assert _texts(app, caller) == [record.text for record in told]

@@ -3,31 +3,31 @@
 import threading
 from itertools import count
 
-from mcp_memory.services.sessions.priority import GivingWay
+from mcp_memory.services.sessions.priority import CallPriority
 
 PATIENCE_SECONDS = 20.0
 
 
 def test_nothing_is_waited_for_while_nobody_calls() -> None:
-    giving_way = GivingWay(clock=lambda: 1 / 0)
-    giving_way.pause()
-    with giving_way.ahead():
+    call_priority = CallPriority(clock=lambda: 1 / 0)
+    call_priority.pause()
+    with call_priority.ahead():
         pass
-    giving_way.pause()
+    call_priority.pause()
 
 
 def test_long_work_goes_on_when_the_call_has_ended() -> None:
     """E7: other calls are answered meanwhile."""
-    giving_way, paused = GivingWay(clock=count(step=1e9).__next__), threading.Event()
+    call_priority, paused = CallPriority(clock=count(step=1e9).__next__), threading.Event()
     order: list[str] = []
 
     def work() -> None:
         paused.set()
         while "call" not in order:
-            giving_way.pause()
+            call_priority.pause()
         order.append("work")
 
-    with giving_way.ahead():
+    with call_priority.ahead():
         worker = threading.Thread(target=work)
         worker.start()
         assert paused.wait(PATIENCE_SECONDS)
@@ -38,8 +38,8 @@ def test_long_work_goes_on_when_the_call_has_ended() -> None:
 
 def test_long_work_is_paused_by_what_it_worked() -> None:
     """Calls that never end hold nothing up."""
-    giving_way = GivingWay(clock=lambda: 5.0)
-    with giving_way.ahead():
-        giving_way.pause()
+    call_priority = CallPriority(clock=lambda: 5.0)
+    with call_priority.ahead():
+        call_priority.pause()
         for _ in range(1_000):
-            giving_way.pause()  # No time has gone by since: there is nothing to pause for.
+            call_priority.pause()  # No time has gone by since: there is nothing to pause for.

@@ -9,7 +9,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.errors import NotFound
 from mcp_memory.services.context.assemble import ContextRequest
-from mcp_memory.services.memory.echo_filter import KEPT, GivenOut
+from mcp_memory.services.memory.echo_filter import KEPT, EchoFilter
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.memory.task_stack import PushRequest
@@ -198,7 +198,7 @@ def test_the_account_of_a_context_that_is_not_kept_is_refused(app: App, open_mem
 
 def test_what_was_handed_out_is_remembered_within_bounds(app: App, open_memory: Callable[..., App]) -> None:
     """B11.1: whichever session read it, with or without its label; the oldest is forgotten first."""
-    given = GivenOut()
+    given = EchoFilter()
     mine, other = app.caller("s0"), open_memory(agent="bob").caller()
     given.note(mine, [("r000001", "- [r000001 fact 2026-11-20] The port is 5432.")])
     assert given.find(app.caller("s1"), "the port is 5432") == "r000001"

@@ -54,7 +54,7 @@ def _new_record(fields: dict[str, Any], app: "App") -> NewRecord:
     """The record that an item's fields describe; a name, id or time given as "" counts as not given."""
     said = {name: value for name, value in fields.items() if value != ""}
     if "occurred_at" in said:
-        said["occurred_at"] = app.querying.instant(said["occurred_at"])
+        said["occurred_at"] = app.searcher.instant(said["occurred_at"])
     said["details"] = checked_details(said.get("kind", "fact"), said.get("details", {}))
     said["entities"] = tuple(request_of(Entity, entity) for entity in said.get("entities", ()))
     said["relations"] = tuple(request_of(Relation, relation) for relation in said.get("relations", ()))
