@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 
 from benchmarks.groups import DEPTH, Group, packed, spoken, stored_groups
 from mcp_memory.domain.retrieval.fusion import WEIGHTS, Weights, fuse
-from mcp_memory.encoders.embed_minilm import DATA
+from mcp_memory.encoders.embed_minilm import MODEL_FOLDER
 from mcp_memory.services.memory.branch_visibility import visible_to
 from mcp_memory.services.retrieval.search import Evidence
 
@@ -76,7 +76,7 @@ def main() -> None:
 
 def ask_all(data: Path) -> list[Asked]:
     """Every question that has an answer, with the evidence recall gathers for it."""
-    pieces = Tokenizer.from_file(str(DATA / "tokenizer.json"))
+    pieces = Tokenizer.from_file(str(MODEL_FOLDER / "tokenizer.json"))
     pieces.no_truncation()
     return [asked for group in stored_groups(data) for asked in _ask_group(group, pieces)]
 

@@ -19,7 +19,7 @@ from mcp_memory.errors import InvalidRequest
 CONFIG_BYTES = 1_000_000
 POINTER_BYTES = 16_384
 """Limit for a file that holds nothing but a path: `.git`, `gitdir`, `commondir`."""
-_HEADER = re.compile(r'\s*\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\]|\\.)*)"\s*)?\]')
+_SECTION_HEADER = re.compile(r'\s*\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\]|\\.)*)"\s*)?\]')
 """Section headers, e.g. `[core]` or `[remote "origin"]`; a key may follow on the same line."""
 _ASSIGNMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=(.*)")  # e.g. `url = git@host:a/b.git`
 _ESCAPES: Mapping[str, str] = {"n": "\n", "t": "\t", "b": "\b"}
@@ -164,7 +164,7 @@ def parse_config(text: str) -> Mapping[str, Sequence[str]]:
     values: defaultdict[str, list[str]] = defaultdict(list)
     section = ""
     for line in text.split("\n"):
-        header = _HEADER.match(line)
+        header = _SECTION_HEADER.match(line)
         if header:
             subsection = re.sub(r"\\(.)", r"\1", header[2] or "")
             section = header[1].lower() + (f".{subsection}" if subsection else "")

@@ -8,7 +8,7 @@ from benchmarks.backtracking import MOST_STEPS, Method, ends, steps
 from benchmarks.patterns import Written, written_patterns
 from benchmarks.pumps import Pump, pumps
 from mcp_memory.domain.text.intent import (
-    RULES,
+    INTENT_RULES,
     _patterns,  # pyright: ignore[reportPrivateUsage] - patterns made from cues
 )
 
@@ -23,7 +23,7 @@ BOUNDED = {
 """Modules whose patterns may cost more, since what they read is short; and what that is."""
 MADE_AT_RUN_TIME: dict[str, list[tuple[re.Pattern[str], Method]]] = {
     "mcp_memory.domain.text.intent": [
-        (pattern, "search") for rule in RULES for _, pattern, cue in _patterns(rule.cues) if "*" in cue
+        (pattern, "search") for rule in INTENT_RULES for _, pattern, cue in _patterns(rule.cues) if "*" in cue
     ],
 }
 """Patterns that a call makes, by their module."""

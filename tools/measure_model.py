@@ -164,7 +164,7 @@ def report(model_dir: Path, data_dir: Path) -> str:
     """All figures as Markdown tables."""
     groups, questions = read_memories(data_dir), read_questions(data_dir)
     wanted = [memory.text for group in groups.values() for memory in group] + [question.text for question in questions]
-    packaged = embed_minilm.DATA / "model.onnx"
+    packaged = embed_minilm.MODEL_FOLDER / "model.onnx"
     with tempfile.TemporaryDirectory() as directory:
         reference = Path(directory) / "model_fp32.onnx"
         reference.write_bytes(build_float32(model_dir).SerializeToString())

@@ -27,7 +27,7 @@ from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.sessions.tool_outputs import kept_line, remains_of
 from mcp_memory.domain.text.times import iso_minute
 
-MARK = "[MESSAGE ARCHIVED"
+ARCHIVED_MARK = "[MESSAGE ARCHIVED"
 WORDS_CHARACTERS = (80, 0)
 """Characters shown of an archived message: at first, and where that is not enough."""
 MANY, FEW = 100, 3
@@ -168,7 +168,7 @@ def _archived(entry: Entry, characters: int) -> str:
         head, _, words = entry.text.partition("]")
     else:
         entry_id = entry.covers[0] if len(entry.covers) == 1 else entry.id
-        head, words = f"{MARK} id={entry_id} role={entry.role} tokens={entry.original_tokens:,}", entry.text
+        head, words = f"{ARCHIVED_MARK} id={entry_id} role={entry.role} tokens={entry.original_tokens:,}", entry.text
     if not characters:
         return f"{head}]"
     if entry.kind == "tool_result" and entry.form in ("original", "mask"):

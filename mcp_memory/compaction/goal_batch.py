@@ -31,7 +31,7 @@ from mcp_memory.domain.sessions.tool_outputs import errors_of, is_said
 from mcp_memory.domain.text.statements import Telling, telling
 from mcp_memory.domain.text.times import iso_minute
 
-MARK = "[GOAL BATCH"
+BATCH_MARK = "[GOAL BATCH"
 FEWEST, MOST = 3, 6
 MANY_BATCHES = 6
 """Batches that may be neighbours; of more, the oldest become one of a higher level."""
@@ -108,7 +108,7 @@ class GoalBatch:
             values = self._values(ledger, entries, len(told), share, body)
 
             def text(entry_id: str, said: str = body + values) -> str:
-                head = f'{MARK} {entry_id}] {len(told)} turns, {span}; recall(ids=["{entry_id}"]) opens them.'
+                head = f'{BATCH_MARK} {entry_id}] {len(told)} turns, {span}; recall(ids=["{entry_id}"]) opens them.'
                 return f"{head}\n\n{said}"
 
             made = replacing(entries, "batch", text, self.count, role="user")

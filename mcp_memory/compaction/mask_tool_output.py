@@ -16,7 +16,7 @@ from mcp_memory.domain.model.session_log import (
     preserved,
     replacing,
 )
-from mcp_memory.domain.sessions.tool_lines import NAME_CHARACTERS, arguments_line, line_count, one_line
+from mcp_memory.domain.sessions.tool_lines import TOOL_CHARACTERS, arguments_line, line_count, one_line
 from mcp_memory.domain.sessions.tool_outputs import FIRST, KEPT, Remains, first_line, kept_line, remains_of
 from mcp_memory.domain.text.times import iso
 
@@ -83,7 +83,7 @@ def _mask_text(output: Entry, call: Entry | None, remains: Remains, room: int, c
     kept = kept_line(remains, min(room, KEPT_TOKENS), count, said=first, terse=terse)
     said = [
         f"id={output.covers[0]}",
-        f"tool={one_line(output.tool or (call.tool if call else None) or 'unknown', NAME_CHARACTERS)}",
+        f"tool={one_line(output.tool or (call.tool if call else None) or 'unknown', TOOL_CHARACTERS)}",
         *([f"args={arguments_line(call, ARGUMENT_CHARACTERS // shorter)}"] if call else []),
         f"tokens={output.tokens:,}",
         f"lines={line_count(output.text):,}",

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from mcp_memory.domain.retrieval.queries import Vector
     from mcp_memory.ports.text import Vectors
 
-DATA = Path(__file__).parent / "data" / "minilm"
+MODEL_FOLDER = Path(__file__).parent / "data" / "minilm"
 
-WEIGHTS = "1a1b6714"  # the first digits of model.onnx's SHA-256: other weights make incomparable vectors
+MODEL_DIGEST = "1a1b6714"  # the first digits of model.onnx's SHA-256: other weights make incomparable vectors
 DIMENSIONS = 384
 WINDOW = 254  # word pieces; with [CLS] and [SEP] around them, the model's 256 positions
 OVERLAP = 32  # word pieces: a thought cut by one window's edge is whole in the next one
@@ -73,7 +73,7 @@ class MiniLMEmbedder:
     @property
     def id(self) -> str:
         """Names the model, its weights and the windowing; vectors of different ids are never compared."""
-        return f"all-MiniLM-L6-v2/int8-{WEIGHTS}/{WINDOW}-{OVERLAP}-{MAX_WINDOWS}"
+        return f"all-MiniLM-L6-v2/int8-{MODEL_DIGEST}/{WINDOW}-{OVERLAP}-{MAX_WINDOWS}"
 
     @property
     def dimensions(self) -> int:
@@ -117,9 +117,9 @@ def _load() -> _Model:
     try:
         from tokenizers import Tokenizer
 
-        tokenizer = Tokenizer.from_str((DATA / "tokenizer.json").read_text("utf-8"))
-        (DATA / "model.onnx").stat()  # onnxruntime raises a bare Exception for a missing file
-        session = open_session(str(DATA / "model.onnx"))
+        tokenizer = Tokenizer.from_str((MODEL_FOLDER / "tokenizer.json").read_text("utf-8"))
+        (MODEL_FOLDER / "model.onnx").stat()  # onnxruntime raises a bare Exception for a missing file
+        session = open_session(str(MODEL_FOLDER / "model.onnx"))
     except (ImportError, OSError) as error:
         raise StoreUnavailable(
             f"The text encoder cannot be loaded ({error}); install mcp-memory-stack again."

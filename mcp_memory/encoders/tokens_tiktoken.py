@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import tiktoken
 
-DATA = Path(__file__).parent / "data" / "vocabularies"
+VOCABULARIES = Path(__file__).parent / "data" / "vocabularies"
 
 # How an encoding splits text before merging bytes; from tiktoken_ext/openai_public.py, tiktoken 0.14.0 (MIT).
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -124,7 +124,7 @@ def _load(name: str) -> "tiktoken.Encoding":
 
 
 def _ranks(name: str) -> dict[bytes, int]:
-    data = (DATA / f"{name}.bin").read_bytes()
+    data = (VOCABULARIES / f"{name}.bin").read_bytes()
     ranks: dict[bytes, int] = {}
     start = 0
     while start < len(data):

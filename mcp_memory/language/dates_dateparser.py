@@ -23,14 +23,14 @@ _LEADING = re.compile(
 )
 # e.g. "2026-11-20", "2026-11-20T09:30:00Z"
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
-_WORD = re.compile(r"[^\W\d_]+")
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_LETTERS_ONLY = re.compile(r"[^\W\d_]+")
+_WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """Characters of scripts without spaces: Thai, Lao, Burmese, Khmer, Japanese and Chinese, Korean."""
 MOST_SPOKEN: Final = 30
 """The number of languages tried first: dateparser orders them by their number of speakers."""
 MOST_LANGUAGES: Final = 20
 """The most languages that a phrase is offered to in each group: each costs 14 ms."""
-_PAST = re.compile(r"^past (?=week|month|year)", re.IGNORECASE)  # e.g. "past week"
+_PAST_PREFIX = re.compile(r"^past (?=week|month|year)", re.IGNORECASE)  # e.g. "past week"
 
 
 class DateParserReader:
@@ -41,7 +41,7 @@ class DateParserReader:
 
     def read(self, phrase: str, now: Instant) -> tuple[Instant, Instant] | None:
         at = datetime.fromtimestamp(now, UTC)
-        phrase = _PAST.sub("last ", phrase.strip())
+        phrase = _PAST_PREFIX.sub("last ", phrase.strip())
         if not phrase or len(phrase) > 100:
             return None
         if at_once := _iso_span(phrase):
@@ -98,8 +98,8 @@ def _parts(text: str) -> Iterator[str]:
     """Yield a text's words as dateparser compares them, without accents; characters in scripts without spaces."""
     from dateparser.utils import normalize_unicode
 
-    for word in _WORD.findall(normalize_unicode(text.casefold())):
-        yield from word if _UNSPACED.search(word) else (word,)
+    for word in _LETTERS_ONLY.findall(normalize_unicode(text.casefold())):
+        yield from word if _WITHOUT_SPACES.search(word) else (word,)
 
 
 @cache

@@ -12,11 +12,11 @@ LONGEST = 300
 _SHORTEST_KEY = 8
 _SHORTEST_RANDOM_KEY = 16
 _SHORTEST_SPOKEN = 6
-_FEW = 4
+_FEW_SIGNS = 4
 """A key of sixteen characters has more distinct ones than this."""
 _REGULAR = 0.6
 _SHORTEST_WITHOUT_DIGITS = 10
-_READ = 3
+_LEAST_READABLE = 3
 """Shorter parts of a value prove nothing: random letters contain "ab" and "It" too."""
 
 
@@ -40,7 +40,7 @@ _REFERENCE = re.compile(
     r"\\?\$\w|\$\$?[({]|%[sdr]\b|%\(\w|%\w{1,60}%|#?\{|!\w"
     r"|env[:.(]|op://|vault:|arn:|ssm:|file:|keyring:|ENC\[|[*&]\w{1,40}\Z"
 )
-_CODE = re.compile(
+_EXPRESSION = re.compile(
     # "self.settings.api_key", "process.env.KEY", "Secret::from", "config['x']", "get_secret("
     r"[A-Za-z_$][\w$]{0,80}(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]{0,80}){1,12}[([;,]?\Z"
     r"|[A-Za-z_$][\w$.:]{0,120}[(\[]"
@@ -56,7 +56,7 @@ _PLACE = re.compile(
 )
 # e.g. "123e4567-e89b-12d3-a456-426614174000"
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_WORD = re.compile(r"(?:[A-Z]{1,20}|[A-Z]?[a-z]{1,20})\d{0,4}|\d{1,4}|v\d[\d.]{0,8}")
+_CASED_WORD = re.compile(r"(?:[A-Z]{1,20}|[A-Z]?[a-z]{1,20})\d{0,4}|\d{1,4}|v\d[\d.]{0,8}")
 """A part of an identifier or of prose: "access", "SHA256", "Version", "12". Random keys have digits between letters."""
 _CLUSTER = re.compile(r"(?i:[bcdfghjklmnpqrstvwxz]{4}|^[^aeiouy\d]{3,}\d*$)(?<!(?i:ngth|ghts|tchw|ckst|rchf))")
 """Four consonants, or nothing else: words seldom hold them ("length" does), random letters often do ("xsnqa")."""
@@ -103,7 +103,7 @@ def is_placeholder(value: str) -> bool:
         return False
     # "aaaaaaaa", "123456…", "abcdef…": most neighbours are equal or follow each other.
     steps = sum(second - first in (0, 1) for first, second in pairwise(letters))
-    return steps > _REGULAR * len(letters) or (len(letters) >= _SHORTEST_RANDOM_KEY and len(set(letters)) <= _FEW)
+    return steps > _REGULAR * len(letters) or (len(letters) >= _SHORTEST_RANDOM_KEY and len(set(letters)) <= _FEW_SIGNS)
 
 
 def _is_issued(found: SecretCandidate) -> bool:
@@ -162,7 +162,7 @@ def _is_value(found: SecretCandidate) -> bool:
         and (not found.name or _names_a_secret(found.name))
         and found.after not in ("(", "[")
         and " " not in found.value
-        and not _CODE.match(found.value)
+        and not _EXPRESSION.match(found.value)
         and not _PLACE.match(found.value)
     )
 
@@ -192,7 +192,7 @@ def _is_unreadable(value: str) -> bool:
         in_one_case = value in (value.lower(), value.upper())
         if in_one_case or len(value) < _SHORTEST_WITHOUT_DIGITS:
             return False
-    read = sum(len(part) for part in _parts(value) if len(part) >= _READ and _reads_well(part))
+    read = sum(len(part) for part in _parts(value) if len(part) >= _LEAST_READABLE and _reads_well(part))
     return 2 * read <= len(value)
 
 
@@ -201,4 +201,4 @@ def _parts(value: str) -> list[str]:
 
 
 def _reads_well(part: str) -> bool:
-    return bool(_WORD.fullmatch(part)) and not _CLUSTER.search(part)
+    return bool(_CASED_WORD.fullmatch(part)) and not _CLUSTER.search(part)

@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 from mcp_memory.language.secret_values import JUDGES, LONGEST, SecretCandidate
 
 RULES = Path(__file__).with_name("secret_rules.toml")
-_EDGE = r"(?:^|\W|\\[abfnrtv]|%[0-9A-Fa-f]{2})"
+_WORD_EDGE = r"(?:^|\W|\\[abfnrtv]|%[0-9A-Fa-f]{2})"
 """The context before a key: line start, a non-word character, an escape ("\\nghp_…"), an encoded sign ("%3Dghp_…")."""
 _MEMORY = 8 << 20
 """Bytes that a rule's automaton may take; only hostile texts need them."""
@@ -74,7 +74,7 @@ def read_rules(path: Path = RULES) -> Sequence[SecretRule]:
     """Return the rules of a file, issuers' first: where two find the same secret, the first one's kind is shown."""
     tables = tomllib.loads(path.read_text("utf-8"))
     issued = [
-        SecretRule(kind=each["kind"], form=f"{_EDGE}({form})", judge=JUDGES[each.get("value", "issued")])
+        SecretRule(kind=each["kind"], form=f"{_WORD_EDGE}({form})", judge=JUDGES[each.get("value", "issued")])
         for each in tables["issued"]
         for form in each["forms"]
     ]

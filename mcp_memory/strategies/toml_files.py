@@ -18,7 +18,7 @@ from mcp_memory.errors import InvalidRequest
 
 MAX_BYTES = MB
 BUILT_IN = Path(__file__).with_name("builtin.toml")
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_STRATEGY_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _PRINTABLE_NAME = re.compile(r"\w{1,40}", re.ASCII)
 _ROUNDING = 1e-9
 _WRONG = {
@@ -153,7 +153,7 @@ def _read_tables(path: Path) -> dict[str, Mapping[str, Json]]:
     except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"{path} is no TOML: {error}. Correct it and start again.") from error
     for name, table in found.items():
-        if not _NAME.fullmatch(name):
+        if not _STRATEGY_NAME.fullmatch(name):
             raise InvalidRequest(
                 f"{path}: {name[:40]!r} is no name for a strategy; take a small letter, then at most 39 small letters, "
                 "digits, - and _."

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LEAST_SIMILAR = 0.3
 """Least similarity: below it, with the built-in embedder, two sentences are unrelated."""
 SAME = 0.85  # from this cosine on two sentences repeat each other
-DAMPING, TOLERANCE, MOST_STEPS = 0.85, 1e-6, 100  # of PageRank
+PAGERANK_DAMPING, PAGERANK_TOLERANCE, PAGERANK_STEPS = 0.85, 1e-6, 100  # of PageRank
 # e.g. "app.py", "5432", "HTTPServer", "`flag`", "not"
 _EXACT = re.compile(
     r"[^\s,;()\"'“”]{0,200}[\d_/\\@][^\s,;()\"'“”]*|\b\w+\.\w+\b|\b[A-Z][\w-]*[A-Z]\w*|`[^`]+`"
@@ -73,11 +73,11 @@ def ranks(similar: NDArray[np.float32], worth: Sequence[float]) -> NDArray[np.fl
     # A near-identical sentence is a repetition and no support.
     edges = np.where((similar >= LEAST_SIMILAR) & (similar < SAME), similar, 0).astype(np.float64)
     graph = nx.from_numpy_array(edges)
-    steps = nx.google_matrix(graph, alpha=DAMPING, personalization=dict(enumerate(worth)))
+    steps = nx.google_matrix(graph, alpha=PAGERANK_DAMPING, personalization=dict(enumerate(worth)))
     rank = np.full(len(worth), 1 / len(worth))
-    for _ in range(MOST_STEPS):
+    for _ in range(PAGERANK_STEPS):
         before, rank = rank, rank @ steps
-        if np.abs(rank - before).sum() < TOLERANCE:
+        if np.abs(rank - before).sum() < PAGERANK_TOLERANCE:
             break
     return rank * len(worth)
 
@@ -107,7 +107,7 @@ MOST_READ = 1_500
 """Most sentences to sort by their shape, about a fifth of a millisecond each."""
 MOST_RANKED = 250
 """Most sentences to embed, about two milliseconds each."""
-LINE_TOKENS = 60
+SUMMARY_LINE_TOKENS = 60
 MATERIAL_CHARACTERS = 2_000
 """Characters read of the text that becomes a line."""
 STATE_TOKENS = 80
@@ -180,7 +180,7 @@ class ExtractiveSummarizer:
         if earlier and not turned:
             return earlier[-1]
         goal = next(iter(turned or wishes), "")[:MATERIAL_CHARACTERS]
-        most = min(LINE_TOKENS, request.max_tokens // 5)
+        most = min(SUMMARY_LINE_TOKENS, request.max_tokens // 5)
         return self._begun([segment.text for segment in segments_of(goal)], most)
 
     def _state(self, found: Sequence[_Candidate], max_tokens: int) -> str:
@@ -201,7 +201,7 @@ class ExtractiveSummarizer:
             line = longer
         return self._line(line, max_tokens) if line else ""
 
-    def _line(self, sentence: str, max_tokens: int = LINE_TOKENS) -> str:
+    def _line(self, sentence: str, max_tokens: int = SUMMARY_LINE_TOKENS) -> str:
         segment, room = Segment(text=sentence), Room(self._counter.count, self._counter.truncate)
         return room.whole(segment, max_tokens) or room.cut(segment, max_tokens)
 

@@ -35,7 +35,7 @@ LONG_OUTPUT = 200
 """Tokens: where a span does not fit, a longer output is replaced by its short form."""
 HEAD_SHARE = 0.7
 """The share of a cut text's shown part that is its beginning; the rest is its end."""
-LINE_TOKENS = 12
+ENTRY_HEAD_TOKENS = 12
 """Approximate tokens of the line before each text."""
 
 
@@ -143,7 +143,7 @@ def fitting_parts(entries: Sequence[Entry], max_tokens: int, counter: TokenCount
     Where it does not fit in one part, long outputs are replaced by their short forms, and a text longer than half a
     part loses its middle.
     """
-    if sum(entry.tokens + LINE_TOKENS for entry in entries) <= max_tokens:
+    if sum(entry.tokens + ENTRY_HEAD_TOKENS for entry in entries) <= max_tokens:
         return [tuple(entries)] if entries else []
     return list(_parts([_cut(entry, max_tokens // 2, counter) for entry in entries], max_tokens))
 
@@ -163,11 +163,11 @@ def _parts(entries: Sequence[Entry], max_tokens: int) -> Iterator[tuple[Entry, .
     part: list[Entry] = []
     tokens = 0
     for entry in entries:
-        if part and tokens + entry.tokens + LINE_TOKENS > max_tokens:
+        if part and tokens + entry.tokens + ENTRY_HEAD_TOKENS > max_tokens:
             yield tuple(part)
             part, tokens = [], 0
         part.append(entry)
-        tokens += entry.tokens + LINE_TOKENS
+        tokens += entry.tokens + ENTRY_HEAD_TOKENS
     yield tuple(part)
 
 

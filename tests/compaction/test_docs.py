@@ -64,7 +64,13 @@ def test_every_pass_has_a_row_with_the_mark_of_what_it_makes() -> None:
     told = {name: reads_like for name, *_, reads_like in rows("## Passes")}
     assert tuple(told) == (*DEFAULT.passes, "ceiling")
     assert set(told) == set(get_args(PassName))
-    marks = ("[TOOL OUTPUT ARCHIVED", "[SUMMARIZED]", threshold.MARK, goal_batch.MARK, ceiling.MARK)
+    marks = (
+        "[TOOL OUTPUT ARCHIVED",
+        "[SUMMARIZED]",
+        threshold.SUMMARY_MARK,
+        goal_batch.BATCH_MARK,
+        ceiling.ARCHIVED_MARK,
+    )
     assert all(reads_like.startswith(mark) for reads_like, mark in zip(told.values(), marks, strict=True))
 
 

@@ -17,7 +17,15 @@ from hypothesis import strategies as st
 
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.encoders import embed_minilm
-from mcp_memory.encoders.embed_minilm import DATA, MAX_WINDOWS, OVERLAP, WEIGHTS, WINDOW, MiniLMEmbedder, window_bounds
+from mcp_memory.encoders.embed_minilm import (
+    MAX_WINDOWS,
+    MODEL_DIGEST,
+    MODEL_FOLDER,
+    OVERLAP,
+    WINDOW,
+    MiniLMEmbedder,
+    window_bounds,
+)
 from mcp_memory.errors import StoreUnavailable
 
 EMBEDDER = MiniLMEmbedder()
@@ -39,18 +47,18 @@ def filler(characters: int) -> str:
 
 
 def test_the_packaged_files_are_the_ones_their_checksums_name():
-    for line in (DATA / "SHA256SUMS").read_text("utf-8").splitlines():
+    for line in (MODEL_FOLDER / "SHA256SUMS").read_text("utf-8").splitlines():
         checksum, name = line.split()
-        assert hashlib.sha256((DATA / name).read_bytes()).hexdigest() == checksum
+        assert hashlib.sha256((MODEL_FOLDER / name).read_bytes()).hexdigest() == checksum
 
 
 def test_the_id_names_the_packaged_weights_and_the_windowing():
-    assert (DATA / "SHA256SUMS").read_text("utf-8").startswith(WEIGHTS)
+    assert (MODEL_FOLDER / "SHA256SUMS").read_text("utf-8").startswith(MODEL_DIGEST)
     assert EMBEDDER.id == "all-MiniLM-L6-v2/int8-1a1b6714/254-32-64"
 
 
 def test_the_model_is_small_enough_for_the_package():
-    assert (DATA / "model.onnx").stat().st_size <= 25_000_000
+    assert (MODEL_FOLDER / "model.onnx").stat().st_size <= 25_000_000
 
 
 @pytest.mark.parametrize(
@@ -166,7 +174,7 @@ def test_five_megabytes_are_covered_by_a_bounded_number_of_windows_in_seconds(
 
 
 def test_a_package_without_its_model_is_reported_as_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(embed_minilm, "DATA", tmp_path)
+    monkeypatch.setattr(embed_minilm, "MODEL_FOLDER", tmp_path)
     with pytest.raises(StoreUnavailable, match="install mcp-memory-stack again"):
         MiniLMEmbedder().load()
 

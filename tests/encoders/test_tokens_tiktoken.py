@@ -11,7 +11,7 @@ import toktok
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.encoders.tokens_tiktoken import DATA, TiktokenCounter
+from mcp_memory.encoders.tokens_tiktoken import VOCABULARIES, TiktokenCounter
 
 COUNTERS = {name: TiktokenCounter(name) for name in ("cl100k_base", "o200k_base")}
 
@@ -59,9 +59,9 @@ def independent_count(text: str, encoding: str) -> int:
 
 
 def test_the_packaged_files_are_the_ones_their_checksums_name():
-    for line in (DATA / "SHA256SUMS").read_text("utf-8").splitlines():
+    for line in (VOCABULARIES / "SHA256SUMS").read_text("utf-8").splitlines():
         checksum, name = line.split()
-        assert hashlib.sha256((DATA / name).read_bytes()).hexdigest() == checksum
+        assert hashlib.sha256((VOCABULARIES / name).read_bytes()).hexdigest() == checksum
 
 
 @each_encoding

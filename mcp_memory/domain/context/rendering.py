@@ -10,7 +10,7 @@ from functools import lru_cache
 from mcp_memory.domain.model.graph import EntityFacts
 from mcp_memory.domain.model.records import LOG_KINDS, Detail, Instant, Json, Kind, Record, Relation
 from mcp_memory.domain.text.lexicon import STOP_WORDS
-from mcp_memory.domain.text.prompt_safety import LINE_CHARACTERS, bold_name, by, neutralise, one_line
+from mcp_memory.domain.text.prompt_safety import CONTEXT_TITLES, LINE_CHARACTERS, bold_name, by, neutralise, one_line
 from mcp_memory.domain.text.times import iso_day, iso_minute
 from mcp_memory.domain.text.words import split_words
 
@@ -21,14 +21,14 @@ _TAIL = 1_000
 """Characters read from the end of a command's output, which can be megabytes."""
 _READ_FROM = 5_000
 
-_WORD = re.compile(r"\w+")
-_READ = frozenset("read reading open opened view viewed".split())
-_WROTE = frozenset(
+_ANY_WORD = re.compile(r"\w+")
+_READ_WORDS = frozenset("read reading open opened view viewed".split())
+_WRITE_WORDS = frozenset(
     "write writing wrote written edit edited create created modify modified patch patched save saved".split()
 )
-_EXECUTED = frozenset("execute executed exec command run ran bash shell terminal".split())
-_ERROR = frozenset("error exception failure failed crash crashed traceback".split())
-_SAYS_NOTHING = STOP_WORDS | _READ | _WROTE | _EXECUTED | _ERROR | frozenset("file path event".split())
+_RUN_WORDS = frozenset("execute executed exec command run ran bash shell terminal".split())
+_ERROR_WORDS = frozenset("error exception failure failed crash crashed traceback".split())
+_SAYS_NOTHING = STOP_WORDS.union(_READ_WORDS, _WRITE_WORDS, _RUN_WORDS, _ERROR_WORDS, ("file", "path", "event"))
 
 
 def event_body(record: Record, text: str, detail: Detail) -> str:
@@ -51,7 +51,7 @@ def event_body(record: Record, text: str, detail: Detail) -> str:
 def says_more(text: str, told: str) -> bool:
     """Return True where a text has a meaningful word that `told` lacks."""
     known = told.casefold()
-    words = _WORD.findall(text.casefold())
+    words = _ANY_WORD.findall(text.casefold())
     return any(word not in _SAYS_NOTHING and word not in known for word in words)
 
 
@@ -59,15 +59,15 @@ def _headline(record: Record, detail: Detail) -> tuple[str, bool]:
     """Return the headline of an event, and whether its outcome belongs behind it; empty without details."""
     words = _type_words(_detail(record, "type"))
     path, command = one_line(_detail(record, "path")), one_line(_detail(record, "command"))
-    if path and words & _READ:
+    if path and words & _READ_WORDS:
         return f"Read: {path}", False
-    if path and words & _WROTE:
+    if path and words & _WRITE_WORDS:
         return f"Wrote: {path}", True
-    if command and (words & _EXECUTED or not words):
+    if command and (words & _RUN_WORDS or not words):
         return f"Executed: `{command}`", True
     stack = _detail(record, "stack")
     message = _detail(record, "message") or _last_line(stack)
-    if message and (words & _ERROR or stack):
+    if message and (words & _ERROR_WORDS or stack):
         return f"Error: {one_line(message, 2 * LINE_CHARACTERS)}", False
     if not record.details:
         return "", True
@@ -106,13 +106,6 @@ def _values(record: Record) -> str:
     return "\n".join(value[:_READ_FROM] for value in record.details.values() if isinstance(value, str))
 
 
-SECTIONS = (
-    "Identity", "Active Constraints", "Current Approach", "Task", "Current Focus", "Relevant Past Decisions",
-    "Known Information", "Procedure", "Known Entities", "Relationships", "Relevant Content", "Past Experience",
-    "Recent Activity", "Additional Context", "Note",
-)  # fmt: skip
-"""Titles in their order in the block, stable ones first so that a client's prompt cache survives."""
-
 SECTION_OF_KIND: dict[Kind, str] = {
     "identity": "Identity",
     "censor": "Active Constraints",
@@ -128,10 +121,10 @@ SECTION_OF_KIND: dict[Kind, str] = {
 }
 PROPERTIES_SHOWN = 8
 """Most properties shown of an entity."""
-VALUE_CHARACTERS = 80
-NAME_CHARACTERS = 80
+SHORT_CHARACTERS = 80
+"""Characters shown of a name or a property's value."""
 # e.g. "- [r000017 procedure 2026-03-03] **Release:** "
-_NAMED = re.compile(r"^(- \[[^\]\n]*\] )\*\*(.+?):\*\* ")
+_NAMED_PROCEDURE = re.compile(r"^(- \[[^\]\n]*\] )\*\*(.+?):\*\* ")
 """The opening of a named procedure's line."""
 
 
@@ -202,10 +195,10 @@ def shows_text_alone(record: Record) -> bool:
 
 def entity_line(entity: EntityFacts) -> str:
     """Return `- **type**: name (key: value, …)`, without the brackets for an entity without properties."""
-    said = [f"{one_line(key, NAME_CHARACTERS)}: {_value(value)}" for key, value in entity.properties.items()]
+    said = [f"{one_line(key, SHORT_CHARACTERS)}: {_value(value)}" for key, value in entity.properties.items()]
     shown = [*said[:PROPERTIES_SHOWN], "…"] if len(said) > PROPERTIES_SHOWN else said
     properties = f" ({', '.join(shown)})" if shown else ""
-    return f"- **{bold_name(entity.type, NAME_CHARACTERS)}**: {one_line(entity.name)}{properties}"
+    return f"- **{bold_name(entity.type, SHORT_CHARACTERS)}**: {one_line(entity.name)}{properties}"
 
 
 def relation_line(relation: Relation) -> str:
@@ -228,7 +221,7 @@ def render(lines: Sequence[Line], request_digest: str = "", link: str = "") -> t
 
 def _body(lines: Sequence[Line]) -> str:
     parts: list[str] = []
-    for section in SECTIONS:
+    for section in CONTEXT_TITLES:
         here = [line for line in lines if line.section == section]
         if section == "Procedure":
             parts.extend(_procedures([line.text for line in here]))
@@ -253,7 +246,7 @@ def _procedures(texts: Sequence[str]) -> Sequence[str]:
     """Render procedures: a single one gives its name to the section, several each keep their own."""
     if len(texts) != 1:
         return ["\n".join(["## Applicable Patterns", *texts])] if texts else []
-    named = _NAMED.match(texts[0])
+    named = _NAMED_PROCEDURE.match(texts[0])
     return (
         [f"## Procedure: {named[2]}\n{named[1]}{texts[0][named.end() :]}"] if named else [f"## Procedure\n{texts[0]}"]
     )
@@ -265,12 +258,12 @@ def _opening(record: Record) -> str:
     if record.kind == "censor":
         opening = "**BLOCK:** " if record.details.get("action") == "block" else "**WARN:** "
     elif record.kind == "procedure" and isinstance(name, str) and name.strip():
-        opening = f"**{bold_name(name, NAME_CHARACTERS)}:** "
+        opening = f"**{bold_name(name, SHORT_CHARACTERS)}:** "
     elif record.kind in ("tool_call", "tool_result") and record.tool:
-        opening = f"{one_line(record.tool, NAME_CHARACTERS)}: "
+        opening = f"{one_line(record.tool, SHORT_CHARACTERS)}: "
     else:
         opening = ""
-    return opening + (f"{one_line(record.speaker, NAME_CHARACTERS)}: " if record.speaker else "")
+    return opening + (f"{one_line(record.speaker, SHORT_CHARACTERS)}: " if record.speaker else "")
 
 
 def _constraint(record: Record, text: str, most: int) -> str:
@@ -303,7 +296,7 @@ def _ending(record: Record) -> str:
 def _value(value: Json) -> str:
     """Return a property's value as text: a list of texts joined by commas, any other value as JSON."""
     if isinstance(value, str):
-        return one_line(value, VALUE_CHARACTERS)
+        return one_line(value, SHORT_CHARACTERS)
     if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
-        return one_line(", ".join(str(item) for item in value), VALUE_CHARACTERS)
-    return one_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")), VALUE_CHARACTERS)
+        return one_line(", ".join(str(item) for item in value), SHORT_CHARACTERS)
+    return one_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")), SHORT_CHARACTERS)

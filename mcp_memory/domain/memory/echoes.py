@@ -2,8 +2,8 @@
 
 import re
 
-_OPENING = re.compile(r'<memory-context id="c[0-9a-f]+">\n')
-_CLOSING = "\n</memory-context>"
+_FENCE_START = re.compile(r'<memory-context id="c[0-9a-f]+">\n')
+_FENCE_END = "\n</memory-context>"
 _BLOCK = re.compile(r'<memory-context id="c[0-9a-f]+">.*?(?:</memory-context>|\Z)', re.DOTALL)
 # A bare id must look like one: "[research] x" is user text.
 _LABEL = re.compile(
@@ -20,14 +20,14 @@ def without_blocks(text: str) -> str:
     """
     parts: list[str] = []
     rest = 0
-    for opening in _OPENING.finditer(text):
+    for opening in _FENCE_START.finditer(text):
         if opening.start() < rest:
             continue
-        closing = text.find(_CLOSING, opening.end())
+        closing = text.find(_FENCE_END, opening.end())
         if closing < 0:
             break
         parts += (text[rest : opening.start()], "[recalled context]")
-        rest = closing + len(_CLOSING)
+        rest = closing + len(_FENCE_END)
     return "".join([*parts, text[rest:]])
 
 

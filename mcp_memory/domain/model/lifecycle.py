@@ -98,7 +98,7 @@ _WEIGHTS: Mapping[Status, float] = {
     "archived": 0.25, "ineffective": 0.1, "superseded": 0.1, "inactive": 0.0, "retired": 0.0,
 }  # fmt: skip
 _PLAIN_WEIGHT = 0.5
-_COUNTED: Mapping[Feedback, tuple[str, ...]] = {
+_COUNTED_BY: Mapping[Feedback, tuple[str, ...]] = {
     "used": ("used",),
     "helpful": ("used",),
     "ignored": ("ignored",),
@@ -238,7 +238,7 @@ def after_feedback(record: Record, feedback: Feedback) -> Record:
     if feedback == "triggered" and record.kind == "procedure":
         feedback = "used"  # A shown procedure has no known result yet.
     counters = record.counters
-    counted: dict[str, int] = {name: getattr(counters, name) + 1 for name in _COUNTED[feedback]}
+    counted: dict[str, int] = {name: getattr(counters, name) + 1 for name in _COUNTED_BY[feedback]}
     return judged(replace(record, counters=replace(counters, **counted)))
 
 

@@ -18,7 +18,7 @@ LOCAL = "@local"
 MAX_NAMESPACE = 200
 MAX_ADDRESS = 2_000
 _SAFE = "-._~+"
-_DIGEST_BYTES = 10
+_NAMESPACE_BYTES = 10
 _NAME_CHARACTERS = 60
 _STANDARD_PORTS = {"http": 80, "https": 443, "ssh": 22, "git+ssh": 22, "ssh+git": 22, "git": 9418, "ftp": 21}
 _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\]")
@@ -94,7 +94,7 @@ def own_namespace(folder: str, *, is_bare: bool = False) -> str:
     who can write files could create something that looks like a repository.
     """
     marked = f"{folder}\0bare" if is_bare else folder
-    digest = hashlib.blake2b(marked.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+    digest = hashlib.blake2b(marked.encode("utf-8", "surrogatepass"), digest_size=_NAMESPACE_BYTES).digest()
     name = re.split(r"[\\/]", folder.rstrip("\\/"))[-1]
     shown = "".join(c if c.isprintable() and not c.isspace() and c != ":" else "-" for c in normalize("NFC", name))
     return f"{shown[:_NAME_CHARACTERS] or 'root'}-{base64.b32encode(digest).decode().lower()}"

@@ -18,7 +18,7 @@ Form = Literal["original", "mask", "tools", "batch", "summary", "external"]
 turns, or a span; or a message with its text archived."""
 
 ENTRY_KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
-_ROLES: Mapping[str, Role] = {
+_ROLE_OF_WORD: Mapping[str, Role] = {
     "system": "system", "user": "user", "assistant": "assistant", "tool": "tool",
     "human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool",
 }  # fmt: skip
@@ -175,7 +175,7 @@ def role_of(kind: str, role: str | None) -> Role:
     """Return the role of a record of this kind, whatever word names it; a message without a role is the user's."""
     if kind != "message":
         return "assistant" if kind == "tool_call" else "tool"
-    return "user" if role is None else _ROLES.get(role.lower(), "assistant")
+    return "user" if role is None else _ROLE_OF_WORD.get(role.lower(), "assistant")
 
 
 def in_order(entries: Iterable[Entry]) -> SessionLog:

@@ -57,7 +57,7 @@ class Ledger:
 
 
 # e.g. the numbers in "batch 1: 500 rows"
-_DIGITS = re.compile(r"\d+")
+_NUMBERS = re.compile(r"\d+")
 _FRAME = re.compile(
     r"^\[(?:GOAL BATCH|CONTEXT SUMMARY|MESSAGE ARCHIVED)\b[^\n]{0,200}"
     r"|(?<=^\[TOOL OUTPUT ARCHIVED) id=\w+|(?: tokens=[\d,]+)(?: lines=[\d,]+)?(?: at=[\d:TZ-]+)?\](?=\n|\Z)"
@@ -190,7 +190,7 @@ def _unlike(texts: Iterable[str]) -> Iterator[str]:
     """Yield the texts, with at most OF_A_SERIES of each series ("batch 1: 500 rows", "batch 2: 500 rows" and so on)."""
     met = Counter[str]()
     for text in texts:
-        series = _DIGITS.sub("0", text)
+        series = _NUMBERS.sub("0", text)
         met[series] += 1
         if met[series] <= OF_A_SERIES:
             yield text

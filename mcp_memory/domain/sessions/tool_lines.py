@@ -18,7 +18,7 @@ from mcp_memory.domain.text.words import split_words
 
 Act: TypeAlias = Literal["edited", "wrote", "ran", "searched", "fetched", "listed", "read", "called"]
 
-SUBJECT_CHARACTERS, VALUE_CHARACTERS, WHY_CHARACTERS, NAME_CHARACTERS = 120, 40, 120, 60  # most shown of each
+SUBJECT_CHARACTERS, INPUT_CHARACTERS, WHY_CHARACTERS, TOOL_CHARACTERS = 120, 40, 120, 60  # most shown of each
 MAX_INPUTS = 3
 """Most inputs shown, besides the subject."""
 _LOOKED_AT = 1_000
@@ -90,7 +90,7 @@ def call_line(call: Entry) -> CallLine:
     subject = patched or _SHELL.sub("", _plain(fields.get(telling)) if given is not None else call.text.strip())
     if not subject or (fields and act in _TO_FILES and telling not in _PATHS and not patched):
         act = "called"
-    tool = one_line(call.tool or "", NAME_CHARACTERS) or "a tool"
+    tool = one_line(call.tool or "", TOOL_CHARACTERS) or "a tool"
     inputs = [_size(fields), *_inputs(fields, {telling, *_PURPOSES, *_OLD, *_CONTENTS})]
     return CallLine(
         act=act,
@@ -167,7 +167,7 @@ def _act(tool: str, fields: Mapping[str, Json]) -> Act:
     command = _plain(fields.get("command"))
     # Some tools do several things, and a word chooses which: "view", "create", "str_replace".
     told = command if " " not in command and _first_of(fields, _PATHS) else ""
-    return _act_of(told[:NAME_CHARACTERS]) or _act_of(tool[:NAME_CHARACTERS]) or "called"
+    return _act_of(told[:TOOL_CHARACTERS]) or _act_of(tool[:TOOL_CHARACTERS]) or "called"
 
 
 def _act_of(name: str) -> Act | None:
@@ -208,8 +208,8 @@ def _inputs(fields: Mapping[str, Json], said_already: Iterable[str]) -> Iterator
     """Yield the other inputs that are short enough to show."""
     for name, value in fields.items():
         plain = _plain(value)
-        if name not in said_already and plain and len(plain) <= VALUE_CHARACTERS:
-            yield f"{one_line(name, VALUE_CHARACTERS)}={one_line(plain, VALUE_CHARACTERS)}"
+        if name not in said_already and plain and len(plain) <= INPUT_CHARACTERS:
+            yield f"{one_line(name, INPUT_CHARACTERS)}={one_line(plain, INPUT_CHARACTERS)}"
 
 
 def _lines(text: str) -> str:

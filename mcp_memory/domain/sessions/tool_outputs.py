@@ -12,13 +12,13 @@ from mcp_memory.domain.model.session_log import Entry
 from mcp_memory.domain.sessions.ledger import SEPARATOR, values_in
 from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.exact_values import files_hit
+from mcp_memory.domain.text.prompt_safety import LINE_CHARACTERS
 from mcp_memory.domain.text.statements import MOST_CHARACTERS, tells_its_reader
 
 MAX_END = 100_000
 """Characters read of an output's beginning, and as many of its end."""
 VALUE_HEAD, VALUE_TAIL = 3_000, 1_500
 """Characters read for exact values, which takes longer."""
-LINE_CHARACTERS = 160
 MAX_ERRORS, MAX_VALUES = 3, 8
 FIRST, KEPT = "First line: ", "Kept: "
 """Prefixes of the mask's lines that show the output's first line, and the other kept parts."""
@@ -26,7 +26,7 @@ FIRST, KEPT = "First line: ", "Kept: "
 # "\x1b[31m" begins red
 _COLOUR = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 # "ValueError: no", "FAILED tests/x.py", "npm ERR! missing"
-_ERROR = re.compile(
+_ERROR_LINE = re.compile(
     r"""\s{0,40}(?:
         E\ {3,8}[^\s+]
         |(?:[A-Za-z_][\w.]{0,80})?(?:Error|Exception|Interrupt)(?::|\s*$)
@@ -114,7 +114,7 @@ def _remains_of_mask(mask: Entry) -> Remains:
     _, *lines = mask.text.split("\n")
     kept = [line.removeprefix(KEPT) for line in lines if line.startswith(KEPT)] or lines
     said = kept[0].removeprefix(FIRST) if kept else ""
-    is_error = bool(said) and (mask.failed or _ERROR.match(said[: 2 * LINE_CHARACTERS]) is not None)
+    is_error = bool(said) and (mask.failed or _ERROR_LINE.match(said[: 2 * LINE_CHARACTERS]) is not None)
     return Remains(errors=(said,) if is_error else (), point="" if is_error else _best(said, ()), values=())
 
 
@@ -133,7 +133,7 @@ def _lines(text: str) -> list[str]:
 
 def _errors(lines: Sequence[str], failed: bool) -> tuple[str, ...]:
     """Return the first error and the last two; for a failed output, at least a line that may explain it."""
-    found = [line for line in lines if _ERROR.match(line[: 2 * LINE_CHARACTERS])]
+    found = [line for line in lines if _ERROR_LINE.match(line[: 2 * LINE_CHARACTERS])]
     if failed and not found:
         found = [line for line in lines if _TROUBLE_WORD.search(line[: 2 * LINE_CHARACTERS])] or list(lines[-1:])
     distinct = _distinct(_shown(line) for line in [*found[:20], *found[20:][-40:]])

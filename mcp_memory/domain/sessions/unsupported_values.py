@@ -9,7 +9,7 @@ from mcp_memory.domain.text.exact_values import Exact, exact_in, is_date
 SMALL = 12
 """A number up to this may count the text's own list."""
 # e.g. "4,200", "3.14"
-_DIGITS = re.compile(r"\d[\d,.'’_]{0,30}")
+_NUMERALS = re.compile(r"\d[\d,.'’_]{0,30}")
 # e.g. "4,200", "1'000'000"
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’_]\d{3})+")
 # e.g. "v1.2.3", "10:30", "POOL_SIZE"
@@ -38,7 +38,7 @@ class _Sources:
 
     @cached_property
     def _numbers(self) -> frozenset[float]:
-        return frozenset(number for match in _DIGITS.finditer(self._text) for number in _readings(match.group()))
+        return frozenset(number for match in _NUMERALS.finditer(self._text) for number in _readings(match.group()))
 
     @cached_property
     def _rounded(self) -> frozenset[int]:
@@ -68,7 +68,7 @@ class _Sources:
         return self._has(part) or (len(pieces) > 1 and all(self._knows(piece) for piece in pieces))
 
     def _has_number(self, part: str) -> bool:
-        return any(self._is_known(number) for match in _DIGITS.findall(part)[:1] for number in _readings(match))
+        return any(self._is_known(number) for match in _NUMERALS.findall(part)[:1] for number in _readings(match))
 
     def _is_known(self, number: float) -> bool:
         if number <= SMALL and number.is_integer():
@@ -79,7 +79,7 @@ class _Sources:
 
 def _is_number(part: str) -> bool:
     """Return True for an amount, with or without a unit, rather than a version, a hash or a name."""
-    number = _DIGITS.match(part)
+    number = _NUMERALS.match(part)
     if not number or not _readings(number.group()):
         return False
     unit = part[number.end() :]

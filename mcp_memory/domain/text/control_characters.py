@@ -11,7 +11,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair, as in JSON's lone `"\\ud83d"`."""
 _STRING_CHARACTERS = 4_000
 """Longest terminal string, such as a window title or a link; a longer run without an end is no sequence."""
-_CONTROL = re.compile(
+_CONTROLS = re.compile(
     r"(?P<line_end>\r\n)"
     # "\x1b[31m" begins red; the same in its one-character form, "\x9b31m".
     r"|\x1b\[[0-?]*+[ -/]*+[@-~]|\x9b[0-9;?]{1,20}[A-Za-z]"
@@ -44,7 +44,7 @@ def without_controls(text: str) -> tuple[str, int]:
         found += 1
         return "\n" if match["line"] else " " if match["between"] else ""
 
-    return _CONTROL.sub(plain, text), found
+    return _CONTROLS.sub(plain, text), found
 
 
 def visible(text: str) -> str:

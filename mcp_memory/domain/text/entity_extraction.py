@@ -158,7 +158,7 @@ _EXTENSIONS = (
     "|txt|vue|wav|xlsx?|xml|ya?ml|zip|zsh"
 )
 # e.g. the place before "/" in " /etc/hosts", but not in "a/etc"
-_EDGE = r"(?<![\w/\\.@:+-])"
+_START = r"(?<![\w/\\.@:+-])"
 # "def parse(" → parse
 _DEFINITION = re.compile(r"(?:(?<=\bdef )|(?<=\bclass )|(?<=\bfunc )|(?<=\bfunction ))[^\W\d]\w{2,}(?=\s*[({:])")
 # "connect()" → connect
@@ -169,8 +169,8 @@ _PATTERNS: _Patterns = (
     ("issue", re.compile(r"(?<![\w/.-])[\w-]+(?:/[\w.-]+)?#\d{1,6}\b|(?<![\w&#/])#\d{1,5}\b")),
     ("issue", re.compile(r"(?<![\w-])[A-Z][A-Z0-9]{1,9}-\d{1,6}(?![\w-])|\bCVE-\d{4}-\d{4,}\b")),
     ("path", re.compile(r"\b[A-Za-z]:\\(?:[\w .()+-]+\\)*[\w.()+-]*\w")),
-    ("path", re.compile(_EDGE + r"(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]+)+|" + _EDGE + r"(?:~|\.{1,2})/[\w.@+-]*\w")),
-    ("path", re.compile(_EDGE + rf"(?:[\w.@+-]+[/\\])*[\w@+-][\w.@+-]*\.(?:{_EXTENSIONS})\b(?!\.?\w|\()")),
+    ("path", re.compile(_START + r"(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]+)+|" + _START + r"(?:~|\.{1,2})/[\w.@+-]*\w")),
+    ("path", re.compile(_START + rf"(?:[\w.@+-]+[/\\])*[\w@+-][\w.@+-]*\.(?:{_EXTENSIONS})\b(?!\.?\w|\()")),
     ("identifier", re.compile(r"(?<=`)[A-Za-z_][\w.:-]*(?=(?:\(\))?`)")),
     ("identifier", _DEFINITION),
     ("identifier", re.compile(r"(?<![\w.@])(?!self\.|this\.|cls\.)[A-Za-z_]\w+(?:\.[A-Za-z_]\w+)+(?![\w@])")),
@@ -193,7 +193,7 @@ _CODE_LINE = re.compile(
     r"|^\s*[\w.]+\(.*\)\s*+(?::\s*+)?$|[;{]\s*+$|[\w\])]\s*(?:[-+*|]?=|:=|=>)\s*[\w\[{(\"']|->"
 )
 # "```py"
-_FENCE_LINE = re.compile(r"^\s*(?:```|~~~)")
+_FENCE_SIGN = re.compile(r"^\s*(?:```|~~~)")
 # "[REDACTED API key]"
 _REDACTED = re.compile(r"\[REDACTED[^\]\n]{0,80}\]")
 _SCRIPTS_MEET = re.compile(rf"(?<=[{lexicon.UNSPACED}])(?=[A-Za-z0-9_@#~])|(?<=[A-Za-z0-9_])(?=[{lexicon.UNSPACED}])")
@@ -285,7 +285,7 @@ def _prose_and_code(text: str) -> tuple[str, str]:
     code: list[str] = []
     balance, is_fenced = 0, False
     for line in text.split("\n"):
-        is_fence = bool(_FENCE_LINE.match(line))
+        is_fence = bool(_FENCE_SIGN.match(line))
         is_fenced = is_fenced != is_fence
         looks_like_code = len(line) <= MAX_CODE_LINE and bool(_CODE_LINE.search(line))
         is_code = is_fenced or is_fence or looks_like_code

@@ -8,7 +8,7 @@ import re
 from mcp_memory.domain.text.lexicon import MONTHS, UNSPACED
 
 # "5432", "1,000.50", "3.14", "1e-6"
-_NUMBER = (
+_NUMERAL = (
     r"[0-9](?:[0-9]{0,2}(?:[,'’][0-9]{3})+(?:\.[0-9]{1,6})?"
     r"|[0-9]{0,19}(?:[._][0-9]{1,12}){0,5}(?:,[0-9]{1,3})?(?:[eE][+-]?[0-9]{1,3})?)"
 )
@@ -29,7 +29,7 @@ _CJK_UNIT = (
 )
 # "30 seconds", "10 ms", "5 GB / day", "30秒"
 MUCH = re.compile(
-    rf"(?P<number>{_NUMBER})(?:(?P<unit>\s?(?:{_UNIT})(?![\w])|"
+    rf"(?P<number>{_NUMERAL})(?:(?P<unit>\s?(?:{_UNIT})(?![\w])|"
     rf"\s?(?:{_CJK_UNIT}))|(?![A-Za-z0-9_-]))(?P<per>\s?/\s?(?:s|min|h|day|month|year|user)\b| per \w{{1,12}}\b)?"
 )
 # "port=5432", "timeout: 30 s", '"debug": true'
@@ -55,12 +55,12 @@ DATES = (
 # "deadbeef42"
 _HEX = r"(?=[0-9a-f]{0,39}[a-f])(?=[0-9a-f]{0,39}\d)[0-9a-f]{7,64}"
 # "localhost", "db.example.org"
-_HOST = r"(?:localhost|[a-z][a-z\d-]{0,40}(?:\.[a-z][a-z\d-]{0,40}){1,5})"
+_HOST_NAME = r"(?:localhost|[a-z][a-z\d-]{0,40}(?:\.[a-z][a-z\d-]{0,40}){1,5})"
 FORM = re.compile(
     rf"(?P<hash>(?:sha(?:256|1|512)[:-])?{_HEX})|(?P<uuid>[\da-fA-F]{{8}}(?:-[\da-fA-F]{{4}}){{3}}-[\da-fA-F]{{12}})"
     r"|(?P<id>[a-z]{1,8}[_-](?=[A-Za-z]{0,30}\d)(?=\d{0,30}[A-Za-z])[A-Za-z\d]{8,40})"
     r"|(?P<version>v\d{1,5}(?:\.\d{1,6}){0,3}(?:[-+.][\w.]{1,20})?|\d{1,5}\.\d{1,6}\.\d{1,6}(?:[-+.][A-Za-z][\w.]{0,20})?)"
-    rf"|(?P<address>(?:\d{{1,3}}\.){{3}}\d{{1,3}}(?::\d{{1,5}}|/\d{{1,2}})?|{_HOST}:\d{{2,5}})"
+    rf"|(?P<address>(?:\d{{1,3}}\.){{3}}\d{{1,3}}(?::\d{{1,5}}|/\d{{1,2}})?|{_HOST_NAME}:\d{{2,5}})"
     r"|(?P<image>(?:[\w.-]{1,80}/){1,8}[\w.-]{1,80}:v?\d[\w.-]{0,30}[.a-z][\w.-]{0,30})|(?P<number>\d{2,8}-\d{2,8})"
     r"|(?P<size>\d{1,5}[x×]\d{1,5}(?:[x×]\d{1,5})?)|(?P<label>[A-Z]{2,5}\d{2,6}[A-Z]?|(?=\d{0,13}[A-Z])[A-Z\d]{6,14})"
     r"|(?P<slug>[a-z][a-z\d]{0,30}(?:[-.][a-z\d]{1,30}){1,6})"

@@ -49,7 +49,7 @@ class IntentRule:
     told: bool = False
 
 
-RULES = (
+INTENT_RULES = (
     IntentRule(
         strategy="recent",
         reason="it leans on the turn before",
@@ -226,7 +226,7 @@ def pick_strategy(query: str) -> tuple[str, str]:
     tells = not asks or " ".join(words[:2]) in REQUESTING
     # A code name counts as the word "code".
     for_rules = [*words, "code"] if _CODE_NAME.search(query) else words
-    for rule in RULES:
+    for rule in INTENT_RULES:
         if (tells or not rule.told) and (reason := _reason(rule, for_rules)):
             return rule.strategy, reason
     if asks and words[0] not in ASKING and "or" in words and len(words) <= _SHORT:
@@ -266,7 +266,7 @@ def _is_slip(written: str, meant: str) -> bool:
 @cache
 def _long_words() -> tuple[str, ...]:
     """Return the words of all cues that are long enough to recognise despite a typing error, in alphabetical order."""
-    cues = (cue for rule in RULES for cue in (*rule.cues, *rule.words, *rule.beside))
+    cues = (cue for rule in INTENT_RULES for cue in (*rule.cues, *rule.words, *rule.beside))
     return tuple(sorted({word for cue in cues for word in cue.split() if len(word) >= _LONG}))
 
 

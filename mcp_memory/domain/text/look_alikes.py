@@ -67,7 +67,7 @@ _SIGNS = {
     }.items()
     for sign in signs
 }
-_NAMED = re.compile(
+_LETTER_NAME = re.compile(
     # "LATIN LETTER SMALL CAPITAL B", "LATIN SMALL LETTER O WITH STROKE", "NEGATIVE SQUARED LATIN CAPITAL LETTER A"
     r"(?:.{0,40}\b)?(?:LATIN|REGIONAL INDICATOR)\b.{0,40}\bLETTER (?:SMALL CAPITAL )?(?:[A-Z-]{2,20} ){0,4}"
     r"(?P<letter>[A-Z])(?: WITH .{0,60})?"
@@ -210,7 +210,7 @@ def _fold_part(part: str) -> str:
     plain = _LETTERS.get(part) or _SIGNS.get(part) or _LETTERS.get(lower)
     if plain or part.isascii():
         return plain or lower
-    named = _NAMED.fullmatch(unicodedata.name(part, ""))
+    named = _LETTER_NAME.fullmatch(unicodedata.name(part, ""))
     return named["letter"].lower() if named else lower
 
 

@@ -22,7 +22,10 @@ CONTEXT_TITLES = (
     "Known Information", "Procedure", "Applicable Patterns", "Known Entities", "Relationships", "Relevant Content",
     "Past Experience", "Recent Activity", "Additional Context", "Note",
 )  # fmt: skip
-"""Headings of ours, which look like headings even without a space after the sign."""
+"""Headings of ours in their order in the block, stable ones first so that a client's prompt cache survives.
+
+They look like headings even without a space after the sign.
+"""
 LABELS = ("TOOL OUTPUT ARCHIVED", "CONTEXT SUMMARY", "SUMMARIZED", "GOAL BATCH")
 """Labels, in brackets, that open the replacements of compacted messages."""
 
@@ -37,7 +40,7 @@ def _spelled(words: str) -> str:
 
 
 # e.g. "</memory-context>", "< memory context"
-_FENCE = re.compile(rf"<[\s/\\]*+{_spelled('memory')}[-_.*\s]{{0,20}}{_spelled('context')}")
+_OUR_FENCE = re.compile(rf"<[\s/\\]*+{_spelled('memory')}[-_.*\s]{{0,20}}{_spelled('context')}")
 _MARKED = re.compile(rf"(?P<marks>\*[ ]?\*|_[ ]?_)\s{{0,3}}(?:{_spelled('block')}|{_spelled('warn')})\s{{0,3}}[:*_]")
 """Labels `**BLOCK:**` and `**WARN:**`, at the beginning of a constraint."""
 _ITEM_LABEL = re.compile(
@@ -60,7 +63,7 @@ _BEGINNING = re.compile(
     re.MULTILINE,
 )
 # e.g. "```py", "> ~~~"
-_CODE = re.compile(r"[ >]*(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)")
+_FENCED = re.compile(r"[ >]*(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)")
 
 # e.g. "[r000017", or any "[" that opens a line
 _ID_BRACKET = re.compile(r"^\[|\[(?=\s*[rt][0-9a-z]{6})")
@@ -156,7 +159,7 @@ def _without_imitations(text: str) -> str:
 def _edits(plain: str) -> Iterator[tuple[int, str]]:
     """Yield places in a folded text, each with its replacement; "" for a backslash before it."""
     if "<" in plain:
-        yield from ((match.start(), "(") for match in _FENCE.finditer(plain))
+        yield from ((match.start(), "(") for match in _OUR_FENCE.finditer(plain))
     if any(marks in plain for marks in ("**", "* *", "__", "_ _")):
         for match in _MARKED.finditer(plain):
             yield from ((match.start(), ""), (match.end("marks") - 1, ""))
@@ -211,7 +214,9 @@ def _without_open_code(lines: list[str]) -> list[str]:
     plain = folded("\n".join(lines))
     if "```" not in plain and "~~~" not in plain:
         return lines
-    fences = [(place, fence) for place, line in enumerate(plain.split("\n")) if place and (fence := _CODE.match(line))]
+    fences = [
+        (place, fence) for place, line in enumerate(plain.split("\n")) if place and (fence := _FENCED.match(line))
+    ]
     opened: tuple[int, str] | None = None
     for place, fence in fences:
         if opened is None:
@@ -224,7 +229,7 @@ def _without_open_code(lines: list[str]) -> list[str]:
     return [f"\\{line.lstrip()}" if place in open_ones else line for place, line in enumerate(lines)]
 
 
-NAME_CHARACTERS = 32
+AGENT_CHARACTERS = 32
 """Characters shown of a longer name, with a digest of the whole."""
 # e.g. "claude-code", "Ada Lovelace"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]| (?=[A-Za-z0-9]))*")
@@ -255,19 +260,19 @@ def by(name: str) -> str:
 
 
 def shown_name(agent: str, *, beside: str = "") -> str:
-    """Return an agent's name in at most NAME_CHARACTERS, unchanged where it is plain.
+    """Return an agent's name in at most AGENT_CHARACTERS, unchanged where it is plain.
 
     Any other name, a reserved one, and one that looks like the name `beside` it end in a digest, so that no two
     agents look alike.
     """
     words = set(re.split(r"[ ._@+-]", agent.casefold()))
     is_plain = (
-        _PLAIN_NAME.fullmatch(agent) and len(agent) <= NAME_CHARACTERS and not _LOOKS_LIKE_A_DIGEST.search(agent[-7:])
+        _PLAIN_NAME.fullmatch(agent) and len(agent) <= AGENT_CHARACTERS and not _LOOKS_LIKE_A_DIGEST.search(agent[-7:])
     )
     if is_plain and not set(map(_shape, words)) & _taken_shapes() and _shape(agent) != _shape(beside):
         return agent
     digest = hashlib.blake2b(agent.encode("utf-8", "replace"), digest_size=3).hexdigest()
-    plain = _NOT_A_LETTER.sub("_", readable(agent[: 4 * NAME_CHARACTERS])).strip("_")[: NAME_CHARACTERS - 7]
+    plain = _NOT_A_LETTER.sub("_", readable(agent[: 4 * AGENT_CHARACTERS])).strip("_")[: AGENT_CHARACTERS - 7]
     return f"{plain}-{digest}" if plain else f"agent-{digest}"
 
 

@@ -24,7 +24,7 @@ _MAY_OPEN: frozenset[SegmentRole] = frozenset({"sentence", "item", "quote", "com
 
 # "don't use x_y" → "don't", "use", "x_y"
 _RUN = re.compile(rf"[{lexicon.UNSPACED}]+|[^\W{lexicon.UNSPACED}]+(?:['’]t\b)?")
-_UNSPACED = re.compile(rf"[{lexicon.UNSPACED}]")
+_UNSPACED_SIGN = re.compile(rf"[{lexicon.UNSPACED}]")
 _POINT = frozenset(
     """decided decision decide agreed chose chosen choose switched moved migrated replaced adopted settled fix fixed
     fixes cause caused because due must never always instead turned turns result resulted results outcome concluded
@@ -83,7 +83,7 @@ _ANNOUNCED = re.compile(
     r"|(?:决定|结论|原因|決定|結論)[：:]",
     re.IGNORECASE,
 )
-_CLOSING = "\"'”’)]*_` "
+_CLOSING_SIGNS = "\"'”’)]*_` "
 # "port: 5432", "error = timeout"
 _SALIENT = re.compile(
     r"(?:name|id|title|type|kind|status|state|error|message|code|version|port|host|url|path|model|result|reason|level"
@@ -147,7 +147,7 @@ def _words(text: str) -> _Words:
     runs = _RUN.findall(text)
     exact = len([run for run in runs[1:] if not run.islower() or "_" in run])
     if not text.isascii():
-        unspaced = [run for run in runs if _UNSPACED.match(run)]
+        unspaced = [run for run in runs if _UNSPACED_SIGN.match(run)]
         exact -= len(unspaced)
         runs += [run[n : n + 2] for run in unspaced for n in range(len(run) - 1)]
     found = frozenset(run.lower() for run in runs)
@@ -211,8 +211,8 @@ def _of_lines(segment: Segment) -> float:
 
 def _against(text: str, words: _Words) -> float:
     """Add up the penalties of a sentence that reads badly alone."""
-    end = text.rstrip(_CLOSING)
-    length = (len(_UNSPACED.findall(text)) // 2 if not text.isascii() else 0) or text.count(" ") + 1
+    end = text.rstrip(_CLOSING_SIGNS)
+    length = (len(_UNSPACED_SIGN.findall(text)) // 2 if not text.isascii() else 0) or text.count(" ") + 1
     faults = (
         (bool(_GREETING.match(text)), 1.5),
         (bool(words.all & _BOILERPLATE), 1.5),

@@ -43,7 +43,7 @@ _ENDED = re.compile(r"[.!?:;。！？：；…][\"'”’)\]*_`]*$")
 # "see e.g. | the log", "J. | Smith"
 _ABBREVIATION = re.compile(rf"(?:^|[\s(])(?:{ABBREVIATIONS}|[A-Z])\.$")
 # "1. | Run it" begins with its number, "on 3. | Mai" and "the 2. | attempt" continue; "limit 3. We chose …" has ended
-_COUNTED = re.compile(r"(?:^|[\s(])\d{1,3}\.$")
+_ENUMERATED = re.compile(r"(?:^|[\s(])\d{1,3}\.$")
 # "attempt" in "the 2. attempt", "Mai" in "3. Mai"
 _GOES_ON = re.compile(rf"[^\W\dA-Z]|(?:{MONTHS})\b")
 # the look of a line; each name below is one look
@@ -121,8 +121,8 @@ _PAIR = re.compile(r'"([^"\\\n]{1,80})"\s*:\s*("(?:[^"\\\n]|\\.){0,300}"|-?\d[\d
 # "+++ b/src/app.py"
 _PATH = re.compile(r"(?:\+\+\+ (?:b/)?|diff --git a/)(\S+)")
 
-_OUTPUT = frozenset({"trace", "frame", "command", "log", "error"})
-_CODE = frozenset({"signature", "comment", "code", "pair"})
+_OUTPUT_LOOKS = frozenset({"trace", "frame", "command", "log", "error"})
+_CODE_LOOKS = frozenset({"signature", "comment", "code", "pair"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,13 +229,13 @@ def _family(look: str, line: str, now: str, fenced: bool) -> str:
         return "diff"
     if look == "json" or (now == "json" and line[:1] in " \t]}"):
         return "json"
-    if look in _OUTPUT:
+    if look in _OUTPUT_LOOKS:
         return "output"
     is_loose = look in ("prose", "blank", "heading", "item", "rule", "row", "quote")
     # Most lines of output have no mark of their own.
     if now == "output" and (fenced or look != "heading") and not _is_spoken(line):
         return "output"
-    if look in _CODE or (is_loose and fenced) or (now == "code" and line[:1] in " \t" and look != "blank"):
+    if look in _CODE_LOOKS or (is_loose and fenced) or (now == "code" and line[:1] in " \t" and look != "blank"):
         return "code"
     return "prose"
 
@@ -255,7 +255,7 @@ def _read_prose(lines: Sequence[_Line]) -> Iterator[Segment]:
     for line in [*lines, _Line("", "blank")]:
         if _begins(line, parts, role):
             yield from _sentences(" ".join(parts), role)
-            parts, role = [], _ROLES.get(line.look, "sentence")
+            parts, role = [], _ROLE_OF_LOOK.get(line.look, "sentence")
         if line.look not in ("blank", "rule"):
             parts.append(_LINE_MARK.sub("", line.text).strip())
 
@@ -281,7 +281,7 @@ def _sentences(text: str, role: SegmentRole) -> Iterator[Segment]:
     begin = 0
     for end in _SENTENCE_END.finditer(unquoted(text)):  # A quotation belongs to its surrounding sentence.
         part = text[begin : end.start()]
-        is_counted = _COUNTED.search(part[-12:]) and (len(part) < MIN_COUNTED or _GOES_ON.match(text, end.end()))
+        is_counted = _ENUMERATED.search(part[-12:]) and (len(part) < MIN_COUNTED or _GOES_ON.match(text, end.end()))
         if not (is_counted or _ABBREVIATION.search(part[-12:])):
             yield Segment(text=part, role=role)
             begin = end.end()
@@ -292,7 +292,7 @@ def _read_output(lines: Sequence[_Line]) -> Iterator[Segment]:
     """Yield each trace's last error and deepest own frame, and every other line by itself, errors marked as such."""
     frame, own, skip = "", False, False
     for line in lines:
-        is_source = skip and line.text[:1].isspace() and line.look not in _OUTPUT
+        is_source = skip and line.text[:1].isspace() and line.look not in _OUTPUT_LOOKS
         if is_source or line.look in ("trace", "rule", "blank"):
             continue
         skip = line.look == "frame"
@@ -330,7 +330,7 @@ def _output_role(line: _Line) -> SegmentRole:
 
 def _read_code(lines: Sequence[_Line]) -> Iterator[Segment]:
     for line in lines:
-        role = _ROLES.get(line.look, "code") if line.look in _CODE else "code"
+        role = _ROLE_OF_LOOK.get(line.look, "code") if line.look in _CODE_LOOKS else "code"
         if line.text.lstrip().startswith("* "):
             role = "comment"  # Inside /** … */.
         if role == "code" and _ERROR_WORD.search(line.text[:MAX_SEGMENT]) and line.look in ("prose", "item"):
@@ -359,7 +359,7 @@ def _read_diff(lines: Sequence[_Line]) -> Iterator[Segment]:
             yield Segment(text=line.text[1:], role="code", follows=False)
 
 
-_ROLES: dict[str, SegmentRole] = {
+_ROLE_OF_LOOK: dict[str, SegmentRole] = {
     "heading": "heading", "item": "item", "quote": "quote", "row": "row",
     "signature": "signature", "comment": "comment", "pair": "pair",
 }  # fmt: skip

@@ -50,7 +50,7 @@ _CONNECTIVE = re.compile(r"^(?:so|and|but|then|also|because)[\s,]+", re.IGNORECA
 _UNSAID = (*lexicon.QUESTION_SIGNS, *lexicon.COLONS, "{", ";")
 """Endings of questions, headings and lines of code."""
 # "The cache would be too slow." → a guess
-_HEDGE = re.compile(rf"\b(?:{lexicon.HEDGES}|would|(?:may|could) be)\b|{lexicon.HEDGES_UNSPACED}", re.IGNORECASE)
+_GUESS = re.compile(rf"\b(?:{lexicon.HEDGES}|would|(?:may|could) be)\b|{lexicon.HEDGES_UNSPACED}", re.IGNORECASE)
 # "The test is failing.", "All checks are now green again."
 _MOMENTARY = re.compile(
     r"^(?:\S+\s+){1,5}(?:is|are)\s+(?:(?:now|still|again|currently|all|already|not|just|about)\s+)*"
@@ -67,7 +67,7 @@ _UNDECIDED = re.compile(
 )
 """Words before "decided" that deny or suspend a decision."""
 # "The server used to be slow"; not "the token is used to sign"
-_PAST = re.compile(
+_PAST_STATE = re.compile(
     r"(?<!\bis )(?<!\bare )(?<!\bbe )(?<!\bbeing )(?<!\bbeen )\bused to\b"
     r"|\b(?:before that|yesterday|formerly|previously|back then|at (?:the|that) time|in the past"
     r"|last (?:week|month|year))\b|昨天|曾经",
@@ -137,7 +137,7 @@ _SOMEBODY = re.compile(r"\b(?:i|we|you|they) $", re.IGNORECASE)
 # "We have | reverted the change"; not "the admin | reverted it"
 _BY_US = re.compile(r"(?:^|\b(?:we|i|then|and) )(?:have |had )?$", re.IGNORECASE)
 # "If the flag | did not help, restart"
-_UNTOLD = re.compile(
+_HYPOTHETICAL = re.compile(
     rf"\b(?:{lexicon.DENIALS}|{lexicon.CONDITIONS}|in case|should)\b|{lexicon.DENIALS_UNSPACED}"
     rf"|{lexicon.CONDITIONS_UNSPACED}",
     re.IGNORECASE,
@@ -191,7 +191,7 @@ def statement(sentence: str) -> Statement | None:
         stated = None if is_open else Statement(kind="decision", text=decided[0].upper() + decided[1:])
     else:
         is_fact = _RULE.search(own) or _USE.search(own) or _STATE.search(own)
-        is_passing = is_momentary(sentence) or _LEANING.search(sentence) or _PAST.search(sentence)
+        is_passing = is_momentary(sentence) or _LEANING.search(sentence) or _PAST_STATE.search(sentence)
         stated = Statement(kind="fact", text=sentence) if is_fact and not is_passing else None
     # Few sentences reach this check, which takes longest.
     return stated if stated and _is_vouched_for(sentence) else None
@@ -237,14 +237,14 @@ def _is_whole(sentence: str) -> bool:
 
 def _is_vouched_for(sentence: str) -> bool:
     """Return True where a sentence neither guesses nor tells its reader what to do."""
-    return not _HEDGE.search(sentence) and not tells_its_reader(sentence)
+    return not _GUESS.search(sentence) and not tells_its_reader(sentence)
 
 
 def _came_to_nothing(sentence: str) -> bool:
     """Return True for an attempt, a turn, and after it a failure that is not denied."""
     tried = _TRIED.search(sentence)
     turn = _TURN.search(sentence, tried.end()) if tried else None
-    if not tried or not turn or _UNTOLD.search(sentence, 0, tried.start()):
+    if not tried or not turn or _HYPOTHETICAL.search(sentence, 0, tried.start()):
         return False
     failures = _FAILED.finditer(sentence, turn.start())
     return any(not _NOT_SO.search(sentence[max(0, each.start() - 40) : each.start()]) for each in failures)
@@ -258,7 +258,7 @@ def _led_nowhere(sentence: str) -> bool:
 
 
 def _is_nowhere(end: re.Match[str], before: str) -> bool:
-    if _UNTOLD.search(before):
+    if _HYPOTHETICAL.search(before):
         return False
     said = end.groupdict()
     if said.get("verb"):

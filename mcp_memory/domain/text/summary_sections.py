@@ -65,7 +65,7 @@ _AROUND_TITLE = re.compile(r"^[\d.)*_\s]+|\s{0,80}\([^)]{0,80}\)\s{0,80}$|[*_:\s
 _ITEM = re.compile(r"(?<!\s)\s*+(?:[-*+•]|\d{1,3}[.)])(?:\s+|$)")
 # "`pool_size`" → "pool_size"
 _TICKED = re.compile(r"`([^`]+)`")
-_NOTHING = (
+_SAYS_NONE = (
     "|none|nothing|n/a|none yet|not applicable|nothing yet|none so far|none mentioned|keine|nichts|aucun|无|没有|なし"
 )
 _QUOTES = frozenset({"“”", "„“", "«»", "「」", '""'})
@@ -73,7 +73,7 @@ _QUOTES = frozenset({"“”", "„“", "«»", "「」", '""'})
 
 def says_none(line: str) -> bool:
     """Return True where a line only says that there is nothing to report."""
-    return len(line) < 30 and line.strip("()[]*_.。- ").casefold() in _NOTHING.split("|")
+    return len(line) < 30 and line.strip("()[]*_.。- ").casefold() in _SAYS_NONE.split("|")
 
 
 def unticked(line: str) -> str:

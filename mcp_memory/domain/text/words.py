@@ -38,7 +38,7 @@ _STRAY_ACCENTS = re.compile("[\u0300-\u036f]")
 MAX_QUERY_TERMS = 48
 MAX_COUNT = 255
 """A word that occurs more often in one text adds only so much to its length."""
-_PACKED_TERM = struct.Struct("<IB")
+_TERM_FORMAT = struct.Struct("<IB")
 _stemming = threading.Lock()
 
 
@@ -100,7 +100,7 @@ def packed_terms(text: str) -> bytes:
     Ascending term numbers (uint32), each with its count in the text (uint8, at most MAX_COUNT); little-endian.
     """
     counts = Counter(term_number(stem) for stem in index_terms(text))
-    return b"".join(_PACKED_TERM.pack(number, min(count, MAX_COUNT)) for number, count in sorted(counts.items()))
+    return b"".join(_TERM_FORMAT.pack(number, min(count, MAX_COUNT)) for number, count in sorted(counts.items()))
 
 
 def query_terms(text: str, limit: int | None = MAX_QUERY_TERMS) -> list[str]:

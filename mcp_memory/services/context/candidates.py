@@ -44,7 +44,7 @@ EXCHANGE_SECONDS = 12 * 3_600
 """Seconds, 12 hours: earlier messages belong to another conversation."""
 ENOUGH = 3
 """With fewer of a kind among the candidates, search looks for that kind separately."""
-_ORDERS: Mapping[Formula, Sequence[ListOrder]] = {
+_ORDER_OF_FORMULA: Mapping[Formula, Sequence[ListOrder]] = {
     "access": ("accessed",),
     "importance": ("important",),
     "balanced": ("balanced",),
@@ -360,7 +360,7 @@ def _candidate(
 
 def _orders(strategy: Strategy) -> Sequence[ListOrder]:
     """Return the formula's orders; by last access too where the strategy weighs access."""
-    orders = _ORDERS[strategy.formula]
+    orders = _ORDER_OF_FORMULA[strategy.formula]
     return (*orders, "accessed") if "access" in strategy.weights else orders
 
 

@@ -21,7 +21,7 @@ SECRET_BYTES = 32
 ID_DIGITS = 16
 LATEST_EXPIRY: Instant = 253_402_300_799.0
 """The last second of the year 9999, the last that can be shown."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # e.g. a line break in a name
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")  # e.g. a line break in a name
 
 
 class Tokens:
@@ -98,5 +98,5 @@ def _check(name: str, grant: Grant) -> None:
         ("name", name), ("agent", grant.agent), ("person", grant.person),
         *(("namespace", each) for each in grant.namespaces),
     ):  # fmt: skip
-        if not value.strip() or len(value) > 200 or _CONTROL.search(value):
+        if not value.strip() or len(value) > 200 or _CONTROL_CHARACTER.search(value):
             raise InvalidRequest(f"The {what} must be 1 to 200 characters without control characters.")

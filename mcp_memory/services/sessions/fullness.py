@@ -15,7 +15,7 @@ from mcp_memory.domain.model.session_log import Options
 from mcp_memory.domain.sessions.pressure import Pressure, pressure, warnings
 from mcp_memory.ports.session_logs import PassTally, SessionLogStore
 
-_NUMBER = re.compile(r"\d[\d,.]*")  # e.g. "12,400": reasons that differ only in numbers count as one
+_ANY_NUMBER = re.compile(r"\d[\d,.]*")  # e.g. "12,400": reasons that differ only in numbers count as one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def pass_tallies(logs: SessionLogStore, caller: Caller, now: Instant, factor: fl
 def _shown(tally: PassTally, factor: float) -> Json:
     reasons = Counter[str]()
     for reason, count in tally.skipped.items():
-        reasons[_NUMBER.sub("…", reason)] += count
+        reasons[_ANY_NUMBER.sub("…", reason)] += count
     return {
         "ran": tally.ran,
         "failed": tally.failed,

@@ -31,7 +31,7 @@ from mcp_memory.ports.text import Summarizer, SummaryRequest, TokenCounter
 
 ASKED_TOKENS = 6_000
 """Tokens of a span shown to the caller that summarises it: it has seen the span, and opens the rest by id."""
-LINE_TOKENS = 200  # a longer entry is shown by its summary
+WHOLE_ENTRY_TOKENS = 200  # a longer entry is shown by its summary
 CONSTRAINTS_SHARE = 0.25
 """Share of a summary's own tokens; older constraints are dropped where the user's words that set them are quoted."""
 
@@ -126,8 +126,8 @@ class SummingUp:
         lines: list[str] = []
         left = ASKED_TOKENS
         for place, entry in enumerate(span.entries):
-            said = entry.text if entry.tokens <= LINE_TOKENS else entry.summary or entry.micro
-            said = self._counter.truncate(said or entry.text, LINE_TOKENS)
+            said = entry.text if entry.tokens <= WHOLE_ENTRY_TOKENS else entry.summary or entry.micro
+            said = self._counter.truncate(said or entry.text, WHOLE_ENTRY_TOKENS)
             line = f"[{entry.id} {entry.role}] {said}"
             left -= self._counter.count(line)
             if left < 0:

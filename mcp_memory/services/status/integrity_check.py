@@ -14,7 +14,7 @@ from mcp_memory.services.memory.reindex import Reindex
 TERMS_BATCH = 500
 """Records whose terms are written in one transaction: other processes wait for the write lock meanwhile."""
 IDS_TOLD = 3
-_MENDING = "`mcp-memory doctor --mend` does it."
+_MEND = "`mcp-memory doctor --mend` does it."
 _RESTORING = "Go back to a sound backup with `mcp-memory restore`, stopping the servers first."
 
 
@@ -67,7 +67,7 @@ class IntegrityCheck:
                 yield Finding(part="database", state="mended", says="what was erased was taken out of the files")
                 return
         says = "what was erased is still in the files, as other processes keep them in use"
-        remedy = f"A server takes it out when they pause; without one, {_MENDING}"
+        remedy = f"A server takes it out when they pause; without one, {_MEND}"
         yield Finding(part="database", state="ok", says=says, remedy=remedy)
 
     def _examine_terms(self, *, mend: bool) -> Iterator[Finding]:
@@ -76,7 +76,7 @@ class IntegrityCheck:
             yield Finding(part="keywords", state="ok", says="the words of every text are indexed")
         elif not mend:
             says = f"{_count(len(stale))} cannot be found by all their words"
-            yield Finding(part="keywords", state="wrong", says=says, remedy=f"Their words must be written: {_MENDING}")
+            yield Finding(part="keywords", state="wrong", says=says, remedy=f"Their words must be written: {_MEND}")
         else:
             for start in range(0, len(stale), TERMS_BATCH):
                 self._records.renew_terms(stale[start : start + TERMS_BATCH])
@@ -123,7 +123,7 @@ class IntegrityCheck:
     def _examine_orphans(self, *, mend: bool) -> Iterator[Finding]:
         orphans = self._records.count_orphans()
         if orphans and not mend:
-            remedy = f"They are of no use: {_MENDING}"
+            remedy = f"They are of no use: {_MEND}"
             yield Finding(
                 part="graph", state="wrong", says=f"entities that no record mentions: {orphans}", remedy=remedy
             )

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from mcp_memory.domain.context.rendering import (
     PROPERTIES_SHOWN,
     SECTION_OF_KIND,
-    SECTIONS,
     Line,
     entity_line,
     record_body,
@@ -23,7 +22,7 @@ from mcp_memory.domain.context.rendering import (
 )
 from mcp_memory.domain.model.graph import EntityFacts
 from mcp_memory.domain.model.records import KINDS, Detail, Kind, Record, Relation
-from mcp_memory.domain.text.prompt_safety import neutralise, one_line
+from mcp_memory.domain.text.prompt_safety import CONTEXT_TITLES, neutralise, one_line
 
 HOSTILE = st.lists(
     st.sampled_from(
@@ -52,7 +51,11 @@ def test_no_later_line_of_a_stored_text_looks_like_ours_and_none_closes_the_fenc
         assert not OURS.match(line)
 
 
-@given(st.lists(st.tuples(st.sampled_from(SECTIONS), HOSTILE), max_size=8))
+PLACED = [title for title in CONTEXT_TITLES if title != "Applicable Patterns"]
+"""Sections that an item names; several procedures have the other title."""
+
+
+@given(st.lists(st.tuples(st.sampled_from(PLACED), HOSTILE), max_size=8))
 def test_a_block_has_one_closing_tag_at_its_end_and_only_our_headings(items: list[tuple[str, str]]) -> None:
     """B11.1: whatever is stored; B6.1: sections in their order, empty ones omitted."""
     text, context_id = render([Line(section=s, text=f"- [r000001 fact 2026-11-20] {neutralise(t)}") for s, t in items])
@@ -62,7 +65,7 @@ def test_a_block_has_one_closing_tag_at_its_end_and_only_our_headings(items: lis
     headings = [line for line in text.splitlines() if line.startswith("#")]
     several = [s for s, _ in items].count("Procedure") > 1
     procedures = "## Applicable Patterns" if several else "## Procedure"
-    wanted = [f"## {section}" for section in SECTIONS if section in {s for s, _ in items}]
+    wanted = [f"## {section}" for section in CONTEXT_TITLES if section in {s for s, _ in items}]
     assert headings == [procedures if heading == "## Procedure" else heading for heading in wanted]
     assert sum(line.startswith("- [r") for line in text.splitlines()) == len(items)
 
@@ -263,7 +266,7 @@ def test_the_id_is_a_digest_of_text_and_request() -> None:
 
 def test_every_kind_has_a_section() -> None:
     """B6.1: nothing is rendered into a section that does not exist."""
-    assert set(SECTION_OF_KIND.values()) <= set(SECTIONS)
+    assert set(SECTION_OF_KIND.values()) <= set(CONTEXT_TITLES)
 
 
 @pytest.mark.parametrize(

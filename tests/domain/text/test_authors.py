@@ -11,7 +11,7 @@ from mcp_memory.domain.context.rendering import frame_in_group, record_frame
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import Task, stack_at
-from mcp_memory.domain.text.prompt_safety import NAME_CHARACTERS, author, is_own, shown_name
+from mcp_memory.domain.text.prompt_safety import AGENT_CHARACTERS, author, is_own, shown_name
 from tests.domain.text.disguise_oracle import disguises
 
 ANN = Caller(namespace="here", agent="ann", session_id="s1", person="p")
@@ -47,7 +47,7 @@ def test_any_other_is_shortened_and_told_apart_by_a_digest(name: str, begins: st
     """X5.1: with brackets, directions, line breaks, 200 characters, or the name of whoever vouches for things."""
     shown = shown_name(name)
     assert shown.startswith(begins)
-    assert len(shown) <= NAME_CHARACTERS
+    assert len(shown) <= AGENT_CHARACTERS
     assert shown[-7] == "-"
     assert disguises(["", shown], name) == []
 

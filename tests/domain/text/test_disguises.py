@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.domain.context.items import Measure, stack_items, text_item
-from mcp_memory.domain.context.rendering import SECTIONS, record_body
+from mcp_memory.domain.context.rendering import SECTION_OF_KIND, record_body
 from mcp_memory.domain.model.records import Kind, Record
 from mcp_memory.domain.model.tasks import Task, stack_at
 from mcp_memory.domain.text import prompt_safety
@@ -121,7 +121,7 @@ def test_every_sign_that_may_begin_a_part_of_ours_is_looked_for() -> None:
 
 
 def test_the_headings_that_are_looked_for_are_those_of_the_block() -> None:
-    assert set(CONTEXT_TITLES) == {*SECTIONS, "Applicable Patterns"}
+    assert {*SECTION_OF_KIND.values(), "Applicable Patterns"} <= set(CONTEXT_TITLES)
 
 
 @pytest.mark.parametrize(

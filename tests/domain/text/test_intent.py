@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.text.intent import RULES, Intent, event_types_first, intent_of, pick_strategy
+from mcp_memory.domain.text.intent import INTENT_RULES, Intent, event_types_first, intent_of, pick_strategy
 from mcp_memory.strategies import read_strategies
 
 LABELLED = tomllib.loads(Path(__file__).with_name("labelled_queries.toml").read_text("utf-8"))
@@ -62,7 +62,7 @@ def test_auto_picks_what_people_picked() -> None:
     agreed, count = agreement("shaped_on")
     assert count == 60
     assert agreed >= 54
-    assert set(LABELLED["shaped_on"]) >= {rule.strategy for rule in RULES} | {"question", "balanced"}
+    assert set(LABELLED["shaped_on"]) >= {rule.strategy for rule in INTENT_RULES} | {"question", "balanced"}
 
 
 def test_auto_does_well_on_queries_that_its_rules_were_not_made_for() -> None:

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.app import App
-from mcp_memory.domain.context.rendering import SECTIONS
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.records import KINDS, NewRecord
 from mcp_memory.domain.text.control_characters import without_controls
+from mcp_memory.domain.text.prompt_safety import CONTEXT_TITLES
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.errors import BudgetTooSmall, InvalidRequest, NotFound
@@ -151,7 +151,7 @@ def check_block(text: str, report: ContextReport) -> None:
     headings = [line for line in headings if line not in groups]
     assert len(headings) == len(set(headings))
     titles = {re.sub("^Procedure: .*", "Procedure", heading.removeprefix("## ")) for heading in headings}
-    assert titles <= {*SECTIONS, "Applicable Patterns"}
+    assert titles <= set(CONTEXT_TITLES)
     for line in body:
         assert not re.match(r"\s+(-\s*\[|\[r\w{6}|- [\w ()]+ \[t\w{6})", line)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_memory.app import App
-from mcp_memory.domain.context.rendering import SECTIONS
 from mcp_memory.domain.model.records import Kind, NewRecord
+from mcp_memory.domain.text.prompt_safety import CONTEXT_TITLES
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.memory.remember import Remembered
@@ -85,7 +85,7 @@ def test_each_section_has_its_part_of_the_budget(crowded: App) -> None:
         "Identity", "Active Constraints", "Current Approach", "Task", "Relevant Past Decisions", "Known Information",
         "Applicable Patterns", "Past Experience",
     ]  # fmt: skip
-    order = [SECTIONS.index(title) for title in headings(context) if title in SECTIONS]
+    order = [CONTEXT_TITLES.index(title) for title in headings(context) if title in CONTEXT_TITLES]
     assert order == sorted(order)
 
 
