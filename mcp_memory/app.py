@@ -198,7 +198,7 @@ class App(Wiring):
         state = self.index.state()  # The index's counts cover every namespace, so they are left out.
         index: dict[str, Json] = {"mode": state.mode, "state": state.state, "reason": state.reason}
         log = self._log_standing(caller, factor)
-        log["passes"] = pass_tallies(self.logs, caller, self._clock(), factor.factor)
+        log["passes"] = pass_tallies(self.logs, caller, self._clock(), factor)
         folder = shown_membership(self.membership)
         return self.inspect.status(caller) | {"folder": folder, "tokens": tokens, "index": index, "session_log": log}
 
@@ -210,7 +210,7 @@ class App(Wiring):
     def _log_standing(self, caller: Caller, factor: ModelFactor) -> dict[str, Json]:
         from mcp_memory.services.sessions.fullness import log_standing
 
-        return log_standing(self.logs, caller, self._compact.options(None, None, factor), factor.factor)
+        return log_standing(self.logs, caller, self._compact.options(None, None, factor), factor)
 
     @made_once
     def idle_compaction(self) -> IdleCompaction:

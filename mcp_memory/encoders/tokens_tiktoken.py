@@ -10,6 +10,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcp_memory.domain.model.tokens import CountedTokens
+
 if TYPE_CHECKING:
     import tiktoken
 
@@ -70,12 +72,12 @@ class TiktokenCounter:
         """Read the vocabulary now (about 0.2 s) instead of at the first count; call it once, from any thread."""
         self._loaded()
 
-    def count(self, text: str) -> int:
+    def count(self, text: str) -> CountedTokens:
         """Return the number of tokens in the text; 0 for the empty text."""
         return self._count_short(text) if len(text) <= SHORT else self._count(text)
 
-    def _count(self, text: str) -> int:
-        return len(self._encode(text))
+    def _count(self, text: str) -> CountedTokens:
+        return CountedTokens(len(self._encode(text)))
 
     def truncate(self, text: str, max_tokens: int) -> str:
         """Return the longest prefix that has at most `max_tokens` tokens; lone surrogates in it become U+FFFD.

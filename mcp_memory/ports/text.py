@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.model.tokens import CountedTokens
 from mcp_memory.domain.sessions.summary import StructuredSummary
 
 Vectors: TypeAlias = "NDArray[np.float32]"
@@ -53,7 +54,7 @@ class TokenCounter(Protocol):
     @property
     def name(self) -> str: ...
 
-    def count(self, text: str) -> int:
+    def count(self, text: str) -> CountedTokens:
         """Count the tokens of the text; 0 for "". Text that looks like a special token counts as plain text."""
         ...
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
-from math import ceil
 from typing import Protocol
 
 from mcp_memory.domain.context.budget import REST, Form, Item
@@ -21,6 +20,7 @@ from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.lifecycle import deepest_detail
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack, Task
+from mcp_memory.domain.model.tokens import EXACT, ClientTokens, CountedTokens, ModelFactor
 from mcp_memory.domain.text.prompt_safety import by
 
 GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20  # of one task
@@ -37,13 +37,13 @@ class Measure:
 
     count_raw: Callable[[str], int]
     truncate_raw: Callable[[str, int], str]
-    factor: float = 1.0
+    factor: ModelFactor = EXACT
 
-    def count(self, text: str) -> int:
+    def count(self, text: str) -> ClientTokens:
         return self.scaled(self.count_raw(text))
 
-    def scaled(self, raw_tokens: int) -> int:
-        return ceil(raw_tokens * self.factor)
+    def scaled(self, raw_tokens: int) -> ClientTokens:
+        return self.factor.client(CountedTokens(raw_tokens))
 
     def cut(self, text: str, raw_tokens: int) -> str:
         """Return the text, or its beginning and an ellipsis where it is longer than that many uncorrected tokens."""
@@ -217,7 +217,7 @@ def approach_item(strategy: Strategy, measure: Measure) -> Item:
 
 def text_item(text: str, section: str, measure: Measure, budget: int) -> Item:
     """Make an item of the caller's text, cut to the budget where it is longer."""
-    room = max(int(budget / measure.factor), 1)
+    room = max(measure.factor.counted(ClientTokens(budget)), 1)
     forms = [measure.cut(text, room), measure.cut(text, room // 4)]
     # No line of ours precedes it, so its first line is neutralised like the others.
     safe = [neutralise(f"\n{form}") for form in forms]

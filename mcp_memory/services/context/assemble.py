@@ -334,7 +334,7 @@ class AssembleContext:
         return items
 
     def _measure(self, factor: ModelFactor) -> Measure:
-        return Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor.factor)
+        return Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor)
 
     def _told(self, factor: ModelFactor, started: float, revision: int) -> dict[str, Json]:
         return {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 
 from mcp_memory.domain.context.near_duplicates import repeated
 from mcp_memory.domain.context.rendering import SECTION_OF_KIND, Line, record_line, render
@@ -98,7 +97,7 @@ class Remind:
         there = {each.record.id for each in shown}
         report = ContextReport(
             id=context_id,
-            token_count=ceil(self._counter.count(text) * factor.factor),
+            token_count=factor.client(self._counter.count(text)),
             truncated=len(shown) < len(found),
             strategy="reminder",
             components=tuple(self._component(each, factor) for each in shown),
@@ -138,13 +137,13 @@ class Remind:
         for hit, record in found:
             for form in _forms(hit, record, author(record.agent, caller)):
                 more = [*shown, form]
-                if ceil(self._counter.count(_rendered(more, asked)[0]) * factor.factor) <= max_tokens:
+                if factor.client(self._counter.count(_rendered(more, asked)[0])) <= max_tokens:
                     shown = more
                     break
         return shown
 
     def _component(self, each: _ShownRecord, factor: ModelFactor) -> Component:
-        tokens = ceil(self._counter.count(_line(each)) * factor.factor)
+        tokens = factor.client(self._counter.count(_line(each)))
         return Component(
             source="recall", kind=each.record.kind, id=each.record.id, tokens=tokens, score=each.hit.score,
             detail=each.detail, agent=each.agent,

@@ -9,7 +9,7 @@ from mcp_memory.domain.model.ids import CONTEXT, TASK
 from mcp_memory.domain.model.records import Detail, Json, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
-from mcp_memory.domain.model.tokens import EXACT, ModelFactor
+from mcp_memory.domain.model.tokens import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.changes import Snapshots
@@ -96,7 +96,7 @@ class Recall:
             InvalidRequest: both a query and ids are given, or a time cannot be read.
             StoreUnavailable: no source could answer.
         """
-        budget = int(request.max_tokens / factor.factor) - ENVELOPE_TOKENS
+        budget = factor.counted(ClientTokens(request.max_tokens)) - ENVELOPE_TOKENS
         if request.ids and request.query:
             raise InvalidRequest("Give either query or ids, not both.")
         # Embedding takes long: before the snapshot.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import PRESETS, Entry, Options, Pass, PassName, Preset, SessionLog, Span
-from mcp_memory.domain.model.tokens import EXACT, ModelFactor
+from mcp_memory.domain.model.tokens import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.sessions.pressure import Pressure, adapted, makeup, pressure
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.records import MemoryReader
@@ -159,7 +159,7 @@ class Compact:
         """Return the options of a compaction; converts a window in the client's tokens to tokens as counted."""
         chosen = PRESETS[preset or self._preset]
         given = window if window is not None else self._window if preset is None else None
-        return replace(chosen, window=max(round((given or chosen.window) / factor.factor), 1))
+        return replace(chosen, window=max(factor.counted(ClientTokens(given or chosen.window), round), 1))
 
     @property
     def is_automatic(self) -> bool:

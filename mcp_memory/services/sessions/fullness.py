@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from math import ceil
 
 from mcp_memory.domain.model.health import USAGE_DAYS
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import Instant, Json
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Options
+from mcp_memory.domain.model.tokens import CountedTokens, ModelFactor
 from mcp_memory.domain.sessions.pressure import Pressure, pressure, warnings
 from mcp_memory.ports.session_logs import PassTally, SessionLogStore
 
@@ -36,12 +36,12 @@ def fullness(logs: SessionLogStore, caller: Caller, options: Options) -> Fullnes
     return Fullness(pressure=at, entries=size.entries, compactions=count, warnings=warnings(at, options, count))
 
 
-def log_standing(logs: SessionLogStore, caller: Caller, options: Options, factor: float) -> dict[str, Json]:
+def log_standing(logs: SessionLogStore, caller: Caller, options: Options, factor: ModelFactor) -> dict[str, Json]:
     """Return the caller's log against its window, in the client's tokens, with advice."""
     now = fullness(logs, caller, options)
     shown: dict[str, Json] = {
-        "tokens": ceil(now.pressure.tokens * factor),
-        "window": round(options.window * factor),
+        "tokens": factor.client(CountedTokens(now.pressure.tokens)),
+        "window": factor.client(CountedTokens(options.window), round),
         "share": round(now.pressure.share, 3),
         "level": now.pressure.level,
         "entries": now.entries,
@@ -51,12 +51,12 @@ def log_standing(logs: SessionLogStore, caller: Caller, options: Options, factor
     return shown | ({"warnings": said} if said else {})
 
 
-def pass_tallies(logs: SessionLogStore, caller: Caller, now: Instant, factor: float) -> dict[str, Json]:
+def pass_tallies(logs: SessionLogStore, caller: Caller, now: Instant, factor: ModelFactor) -> dict[str, Json]:
     """Return each pass's recent totals in all sessions of the caller's agent, by name; tokens are the client's."""
     return {tally.name: _shown(tally, factor) for tally in logs.pass_runs(caller, now - USAGE_DAYS * DAY_SECONDS)}
 
 
-def _shown(tally: PassTally, factor: float) -> Json:
+def _shown(tally: PassTally, factor: ModelFactor) -> Json:
     reasons = Counter[str]()
     for reason, count in tally.skipped.items():
         reasons[_ANY_NUMBER.sub("…", reason)] += count
@@ -65,6 +65,6 @@ def _shown(tally: PassTally, factor: float) -> Json:
         "failed": tally.failed,
         "not_needed": dict(reasons),
         "ms": round(tally.milliseconds),
-        "saved": ceil(tally.saved * factor),
+        "saved": factor.client(CountedTokens(tally.saved)),
         "spent": tally.spent,
     }

@@ -23,11 +23,12 @@ from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.records import Record, Relation
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack, Task, stack_at
+from mcp_memory.domain.model.tokens import EXACT
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 COUNTER = TiktokenCounter()
 MEASURE = Measure(count_raw=COUNTER.count, truncate_raw=COUNTER.truncate)
-CLAUDE = replace(MEASURE, factor=1.53)
+CLAUDE = replace(MEASURE, factor=replace(EXACT, factor=1.53))
 MakeRecord = Callable[..., Record]
 MakeTask = Callable[..., Task]
 
