@@ -11,7 +11,7 @@ from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Count, Entry
 from mcp_memory.domain.sessions.ledger import Ledger
 from mcp_memory.domain.sessions.ledger import merged as merged_ledgers
 from mcp_memory.domain.sessions.unsupported_values import invented
-from mcp_memory.domain.text.lexicon import STOP_WORDS
+from mcp_memory.domain.text.lexicon import STOP_WORDS, unspaced, word_set
 from mcp_memory.domain.text.summary_sections import (
     LISTED,
     SECTIONS,
@@ -56,15 +56,9 @@ LATEST = 3
 IS_DONE = 0.7
 """The share of a step's words that a completed line must contain to mark it done."""
 
-_ASSENTS = frozenset(
-    """yes yep yeah yup y ok okay k sure continue proceed go on ahead thanks thank you thx please great good nice
-    perfect cool fine right correct do it looks lgtm sounds carry keep going that works awesome excellent
-    ja weiter danke gut passt super bitte oui merci continuez sí si gracias continúa vale да спасибо""".split()
-)
+_ASSENTS = word_set("assents")
 # e.g. "好的", "继续", "はい"
-_ASSENTS_UNSPACED = re.compile(
-    r"(?:好的?|继续|谢谢|是的?|可以|行|嗯|对|没问题|はい|続けて|ください|ありがとう|ございます|お願いします|了解|です|いいね)+"
-)
+_ASSENTS_UNSPACED = re.compile(f"(?:{unspaced('assents')})+")
 # e.g. the comma in "yes, please"
 _PUNCTUATION = re.compile(r"[^\w\s']+")
 

@@ -5,7 +5,7 @@ Numbers are searched first and alone, because that is fast; the words before the
 
 import re
 
-from mcp_memory.domain.text.lexicon import MONTHS, UNSPACED
+from mcp_memory.domain.text.lexicon import MONTHS, UNSPACED, unspaced, word_set
 
 # "5432", "1,000.50", "3.14", "1e-6"
 _NUMERAL = (
@@ -130,39 +130,12 @@ HIT = re.compile(r"^(?=[^\s:]{0,300}[./][A-Za-z_])([^\s:]{3,300}):\d{1,7}[:-]", 
 """A search hit: its file, then its line number."""
 
 # Words that name a value worth keeping: "port 5432"
-KEYS = frozenset(
-    """port version release tag branch revision commit sha digest timeout ttl limit limits quota max maximum
-    min minimum size width height depth length count retries retry attempts workers replicas threads
-    concurrency pool batch seed rate threshold budget price cost total amount fee salary capacity code
-    status errno error exit exited id ids pid ticket issue pr invoice order account customer room phone zip
-    deadline due expires interval delay cooldown window epochs lr alpha beta level default p50 p90 p95 p99
-    latency memory cpu ram disk quality score accuracy recall precision f1 coverage year age http build
-    migration schema instance region zone node shard partition volume host address ip uid gid permission
-    temperature model bucket database tolerance top_k dim dimension dimensions cache buffer backoff frame
-    fps bitrate weight balance discount tax vat quantity qty stock sku zeitlimit frist anschluss preis
-    betrag puerto""".split()
-)
+KEYS = word_set("value_names")
 # Words before a number of no lasting value: "line 12"
-NOISE = frozenset(
-    """line lines row rows column col page step chapter item items test tests file files passed failed skipped
-    collected warnings progress time elapsed eta remaining at day note important caution figure fig table section
-    part top last first next about lesson option example question answer point phase task todo round try see ref and
-    or with than in by for on from to of the a an insertions deletions matches results hits found showing
-    lineno position index offset i j k x y n date duration took real user sys bytes started finished author
-    usage und oder mit bei gave done why kept values""".split()
-)
-ARTICLES = frozenset(
-    """create there see after before the a an this that these those our your my its their his her some any and or but
-    if then so we i you they he she it not with for by in on when while because since use used using der die
-    das ein eine einen dem den und oder mit für im am le la les un une el los""".split()
-)
+NOISE = word_set("noise")
+ARTICLES = word_set("fillers")
 # Words that link a name to its value: "the limit is now 10"
-LINKS = frozenset(
-    """is was are were be of to at = : == → -> => <= >= < > ≤ ≥ ~ ≈ from until set now only under over above
-    below around about exactly stay stays stayed remain remains became becomes than least most currently
-    equals up down by on no. nr. number # ist war auf von bis beträgt liegt bei es est de à a should must
-    will""".split()
-)
+LINKS = word_set("links")
 WORDS = re.compile(r"\S+")
 IS_UNIT = re.compile(_UNIT)
 # "10", "1.5s", "50%"
@@ -178,19 +151,16 @@ REDACTED = re.compile(r"\[REDACTED[^\]\n]{0,80}\]")
 # "端口" before "5432"
 HAN_WORD = re.compile(rf"[{UNSPACED}]{{1,10}}\s?[:：=]?\s?$")
 # "端口", "ポート"
-UNSPACED_KEY = re.compile(
-    r"每|端口|版本|超时|限制|上限|下限|大小|数量|线程|重试|间隔|阈值|预算|价格|费用|金额|截止|日期|编号|容量|密度|比例|默认"
-    r"|ポート|バージョン|タイムアウト|制限|価格|料金|間隔|設定|番号|期限|締切|閾値|予算"
-)
+UNSPACED_KEY = re.compile(unspaced("value_names"))
 # Counters that say little: "3个"
 COUNTED = "个個次回条件台人"
-SPANS = frozenset("for within every each lasts keeps takes binnen alle".split())
+SPANS = word_set("spans")
 """Words that name enough before a duration or a share: "for 30 s"."""
-COPULAS = frozenset("is was = : be equals number no. nr. ist war beträgt liegt es est".split())
+COPULAS = word_set("copulas")
 """Links that connect a number to any word before them: "answer is 42"."""
-FOREIGN_KEYS = tuple("порт верси таймаут лимит бюджет срок цена порог 포트 버전 타임아웃 제한 예산 기한 가격".split())
+FOREIGN_KEYS = tuple(word_set("value_stems"))
 """Stems of inflected words."""
-SWITCHES = frozenset("true false on off null none yes no".split())
+SWITCHES = word_set("switches")
 # "db_port" → db, port; "maxRetries" → max, Retries
 PARTS = re.compile(r"[_.-]|(?<=[a-z0-9])(?=[A-Z])")
 # "port = 5433" → "port"

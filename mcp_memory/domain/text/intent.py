@@ -4,33 +4,22 @@ Uses rules of English words (`IntentRule`): no model, nothing learnt. Independen
 """
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Literal
 
-from mcp_memory.domain.text.lexicon import STOP_WORDS
+from mcp_memory.domain.text.lexicon import STOP_WORDS, word_set
 from mcp_memory.domain.text.words import index_terms, query_terms, split_words, stems
 
-FIX = ("fix", "error", "bug", "bugfix", "debug", "crash", "fail", "failure", "exception", "broken")
-EXPLAIN = (
-    "explain", "explanation", "how do", "how does", "how did", "what is", "what are", "what was", "what were",
-    "what s", "why",
-)  # fmt: skip
-INFORMING = ("explain", "explanation", "tell me", "show me")
-
-ASKING = frozenset(
-    "how what when where which who whom whose why is are was were do does did can could have has".split()
-)
+ASKING = word_set("asking")
 """A query that begins with one of these is a question, with or without its question mark."""
 REQUESTING = frozenset({"can you", "could you", "will you", "would you"})
 """These openings request something in the form of a question."""
 
-TURN_WORDS = frozenset(
-    """again ahead bye carry clear continue correct else exactly fine first forget forgot go good great hello hey hi
-    hmm last like lot mean meant more next nice no nope ok okay on one ones perfect right said same say second
-    something sorry sound sounds stop sure thank thanks thing third true try undo wait wrong yeah yep yes""".split()
-)
+TURN_WORDS = word_set("turn_words")
 """A turn of only these and stop words names no subject: the turn before gives it."""
 
 
@@ -49,119 +38,25 @@ class IntentRule:
     told: bool = False
 
 
-INTENT_RULES = (
+_TABLES = tomllib.loads(Path(__file__).with_name("intent_rules.toml").read_text("utf-8"))
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(" ".join(text.split()).split(", ")) if text else ()
+
+
+FIX, EXPLAIN, INFORMING = (_listed(_TABLES[name]) for name in ("fix", "explain", "informing"))
+INTENT_RULES = tuple(
     IntentRule(
-        strategy="recent",
-        reason="it leans on the turn before",
-        cues=("just said", "did you just", "just now", "your last answer", "your last message", "my last message"),
-    ),
-    IntentRule(
-        strategy="support",
-        reason="somebody is to be helped",
-        cues=(
-            "complaint", "helpdesk", "help desk", "refund", "support request", "ticket", "warranty", "wrote in",
-            "escalate * case", "help the user", "help a user", "user ask", "user cannot", "user can t", "user complain",
-            "user report that", "user say", "user want", "customer can t", "client can t",
-        ),
-        words=frozenset({"customer", "client", "subscriber", "buyer"}),
-        beside=frozenset(
-            """angry answer ask bill cancel cannot charge complain email lock need question reply report respond say
-            unhappy upset want write wrote""".split()
-        ),
-    ),
-    IntentRule(
-        strategy="conversation",
-        reason="it is about what was said",
-        cues=(
-            "did * say", "did * tell", "did * mention", "said about", "told me", "told us", "talk about", "talk of",
-            "i discuss", "we discuss", "do you remember", "remember when", "remind me what", "last time we", "promise",
-        ),
-    ),
-    IntentRule(
-        strategy="important",
-        reason="a question of direction",
-        cues=(
-            "strategy", "strategic", "vision", "mission", "principle", "purpose of", "our goal", "main goal",
-            "key goal", "our objective", "main objective", "key objective", "most important", "matter most", "focus on",
-            "priority", "prioritise", "prioritize", "long run", "long term", "next year", "big picture", "big risk",
-            "biggest risk", "main risk", "north star", "right track", "right direction", "do we want to be",
-            "do we stand for",
-        ),
-    ),
-    IntentRule(
-        strategy="planning",
-        reason="work is to be set out",
-        cues=(
-            "plan", "roadmap", "roll out", "rollout", "milestone", "phase", "next step", "do next", "work on next",
-            "left to do", "to do list", "todo", "organise", "organize", "break * into", "break * down", "split * into",
-            "agenda", "sprint", "backlog", "schedule", "timeline", "deadline", "estimate", "which order", "what order",
-        ),
-    ),
-    IntentRule(
-        strategy="decision",
-        reason="something is to be chosen",
-        cues=(
-            "should we", "should i", "shall we", "shall i", "should choose", "which * should", "which * best",
-            "best choice", "choose", "choice between", "pick between", "did we pick", "did we choose", "decide whether",
-            "decide between", "decide if", "decide on", "to decide", "did we decide", "go with", "decision",
-            "settle on", "compare * and", "compare * with", "pros and cons", "vs", "versus", "better to", "is better",
-            "be wise", "is it wise", "worth", "trade off", "tradeoff", "make up my mind",
-        ),
-    ),
-    IntentRule(
-        strategy="debugging",
-        reason="something fails",
-        cues=(
-            *FIX, "traceback", "stack trace", "segfault", "timeout", "times out", "hang", "freeze", "stuck", "deadlock",
-            "leak", "corrupt", "flaky", "outage", "regression", "root cause", "troubleshoot", "wrong", "blank",
-            "not work", "doesn t work", "don t work", "won t start", "keep restarting", "nothing happens",
-            "no longer work", "stopped working", "works locally", "a 404", "a 500", "why * slow",
-        ),
-    ),
-    IntentRule(
-        strategy="research",
-        reason="a subject is to be looked into",
-        cues=(
-            "research", "survey", "investigate", "literature", "paper", "study", "state of the art", "is known about",
-            "published", "publication", "look into", "deep dive", "evidence", "competitor", "explore", "overview of",
-            "find sources", "recent work",
-        ),
-    ),
-    IntentRule(
-        strategy="coding",
-        reason="code is to be changed",
-        cues=("implement", "refactor", "unit test", "type hint", "docstring"),
-        words=frozenset(
-            """api class cli code component decorator dockerfile endpoint function import javascript loop method module
-            parser python regex rust script sql test typescript variable""".split()
-        ),
-        beside=frozenset(
-            """add change clean convert create delete expose extract make move optimise optimize port remove rename
-            replace rewrite should update write""".split()
-        ),
-        told=True,
-    ),
-    IntentRule(
-        strategy="creation",
-        reason="something is to be made",
-        told=True,
-        cues=(
-            "write", "draft", "compose", "create", "generate", "invent", "brainstorm", "come up with", "make me",
-            "make us", "make a", "put together", "i d like a", "design a", "design an", "produce a", "translate",
-            "tagline", "slogan",
-        ),
-    ),
-    IntentRule(
-        strategy="conversation",
-        reason="it is about a person's life",
-        cues=(
-            "my name", "my favourite", "my favorite", "i usually", "do i like", "don t i like", "do i prefer",
-            "birthday", "anniversary", "allergy", "hobby", "family", "wife", "husband", "sister", "brother", "mother",
-            "father", "mum", "mom", "dad", "grandma", "grandpa", "daughter", "girlfriend", "boyfriend", "my friend",
-            "my dog", "my cat", "for a living",
-        ),
-    ),
-)  # fmt: skip
+        strategy=table["strategy"],
+        reason=table["reason"],
+        cues=_listed(_TABLES.get(table.get("also"), "")) + _listed(table["cues"]),
+        words=frozenset(_listed(table.get("words", ""))),
+        beside=frozenset(_listed(table.get("beside", ""))),
+        told=table.get("told", False),
+    )
+    for table in _TABLES["rule"]
+)
 """In order: a query gets the strategy of the first rule that matches."""
 
 

@@ -7,66 +7,19 @@ own names cover nearly all of the Latin ones, and these tables hold the rest of 
 
 import html
 import re
+import tomllib
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-_LETTERS = {
-    shape: letter
-    for letter, shapes in {
-        "a": "аӑӓαΑɑᴀⲁⲀꓮᎪᗅᗋ𐊠ꭺ⍺₳ลค𖽀",
-        "b": "ьЬвВъѣҍβΒʙⲃⲂꓐᏴᏏᗷᑲᖯ฿₿ხƀбЪƅꞵ𐊂𐊡𐌁",
-        "c": "сСҫςϲϹɔͻↄⲥⲤꓚᏟᑕᑖ¢₵ℂ匚ᴐ𐐽𐐕𐊢𐌂𐔜𑣲",
-        "d": "ԁԀժɖđδᴅꓓᎠᏧᗞᗪᑯძꓒ",
-        "e": "еЕёєЄҽэεΕΈэℯ℮ɛɘⲉⲈꓰᎬᗴ€ҿǝəͼ乇𐊆ⴹ⋿𑢦𑢮",
-        "f": "ғϝϜքꓝᖴƒ₣ſẝғᎰ千𐊇𐊥𐔥",
-        "g": "ԍɡɢցɠꓖᏀᏳᎶᘜ₲",
-        "h": "һҺНΗηհիⲏⲎʜꓧᎻᏂᕼᚺԊ卄ђћ𐋏",
-        "i": "іІїιΙɩɪıյⲓⲒꓲᎥᏐӏӀ！ǃ∣ǀוןا۱١│ⵏ丨ᛁ𐊊𐌉𐌠𖼨⏽ꙇ⍳",
-        "j": "јЈϳյʝᴊꓙᎫᒍ",
-        "k": "кКқκΚϰᴋⲕⲔꓗᏦᛕ₭𐔘",
-        "l": "ⅼʟլԼꓡᏞᒪⳑⳐᒺ𐑃ℓł£𖼖𐔦𑢣𑢲",
-        "m": "мММμΜϻʍᴍⲙⲘꓟᎷᗰ₥ო爪ⅿᛖ𐊰𐌑",
-        "n": "нпПиИηΝνɴոռⲛⲚꓠᏁᑎᴎ₦ռղหก几ทɳŋ𐔓",
-        "o": "оОοΟσΘθөӧօⲟⲞᴏꓳᎤᏫᝪⵔ○〇סه०০੦௦೦๐໐ഠഠംဝ၀ഃωϴøØ⊙口ંం૦൦۵ჿ𐓪𐓂𑣈𑣗𐐬𐐄୦𑓐𑣠ዐଠ𑢵𐊒𐊫𐔖",
-        "p": "рРρΡᴘⲣⲢꓑᏢᑭþ₱尸ϼ卩𐊕⍴",
-        "q": "ԛԚգզႳᑫ",
-        "r": "гГґѓяЯᴦᴙʀɹɾⲅрꓣᎡᏒᖇᏛřգ尺ꭇ𐒴𖼵",
-        "s": "ѕЅƽꜱꓢᏚᏕᔕ§ՏՏჽ丂𑣁𐑈𖼺𐊖",
-        "t": "тТτΤտᴛⲧⲦꓔᎢŧ₮†七丅ナ⊤⟙𐊗𐊱𐌕𖼊",
-        "u": "υսՍʋцꓴᑌᏌմ凵ꞟ𐓶𑣘⋃ሀ𐓎",
-        "v": "ѵѴνᴠⅴꓦᏙᐯ∨∪⋁𑜆۷𖼈",
-        "w": "ԝԜшщωѡɯᴡաꓪᎳᏔ₩山ᗯ𑜊𑜎𑜏",
-        "x": "хХχΧⅹ×✕✖✗✘ⲭⲬꓫ᙭ᚷҳ乂╳᙮⤫⤬⨯ᕁᕽ𐌢𐌗𐊐𐊴𐔧ⵝꭓ",
-        "y": "уУүҮγΥϒʏყⲩⲨꓬᎩᎽ¥ч丫ўΎɣ𐊲𖽃",
-        "z": "ᴢⲍꓜᏃζΖ乙",
-    }.items()
-    for shape in shapes
-} | dict(zip("ηνωгпр", "nvwrnp", strict=True))  # fmt: skip
-"""Letters of other scripts, by their look and not their sound; a capital is listed beside its small letter where the
-two look different. Letters that fold by name or by NFKC are not here."""
-_SIGNS = {
-    sign: plain
-    for plain, signs in {
-        "<": "‹«〈⟨《⟪≪⋘⪡˂ᐸ❬❮❰⧼⋖◁◀⮜⏴𝈶〈⦑⦓≺⊰⟮ᚲ⩹⪦",
-        ">": "𝈷𖼿›»〉⟩》⟫≫⋙⪢˃ᐳ❭❯❱⧽⋗▷▶⮞⏵〉⦒⦔≻⊱→⇒⟶➔➜",
-        # A sign that looks like a backslash escapes nothing.
-        "/": "᜵⁁𝈺㇓Ⳇⳇ⁄∕╱⟋⧸⫽丿〳ノ⼃＼﹨∖⧵⧹╲⟍",
-        "#": "♯⌗⋕⧣⯐ⵌ𝄪井⼶",
-        "-": "Ⲻⲻ‐‑‒–—―−⁃˗➖─━╌┄ー一ㅡ⸺⸻𐆑⎯⏤˭᠆־",
-        "*": "𐌟∗⁎✱✲✳✴✵✶⚹٭❋✻✽⁕⛯•‣◦∙·▪▫■□●○◆◇►▸▹⦁⁌⁍",
-        "_": "‗ˍ‿⎽",
-        "[": "【〔〖⟦❲⁅⦋⦍⦏〘〚「『⌈⌊⸢⸤⎡⎣",
-        "(": "❨⟮⸨❪﴾⦅⦗⎛⎝",
-        ")": "❩⟯⸩❫﴿⦆⦘⎞⎠",
-        "]": "】〕〗⟧❳⁆⦌⦎⦐〙〛」』⌉⌋⸣⸥⎤⎦",
-        ":": "᠉꞉ː˸։׃∶⁚᛬܃܄࠲᠃ꓽ⦂",
-        "=": "᐀꓿═゠⹀꞊≡⚌〓",
-        "`": "ˋ՝῀´ʹ᾽‵ʻ‛",
-        "~": "∼˜⁓〜∿∾〰",
-        " ": "⠀ㅤ",
-    }.items()
-    for sign in signs
-}
+
+def _plain_by_shape(table: Mapping[str, str]) -> dict[str, str]:
+    return {shape: plain for plain, shapes in table.items() for shape in shapes}
+
+
+_TABLES: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("look_alikes.toml").read_text("utf-8"))
+_LETTERS = _plain_by_shape(_TABLES["letters"]) | dict(zip("ηνωгпр", "nvwrnp", strict=True))
+_SIGNS = _plain_by_shape(_TABLES["signs"])
 _LETTER_NAME = re.compile(
     # "LATIN LETTER SMALL CAPITAL B", "LATIN SMALL LETTER O WITH STROKE", "NEGATIVE SQUARED LATIN CAPITAL LETTER A"
     r"(?:.{0,40}\b)?(?:LATIN|REGIONAL INDICATOR)\b.{0,40}\bLETTER (?:SMALL CAPITAL )?(?:[A-Z-]{2,20} ){0,4}"

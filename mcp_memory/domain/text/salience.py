@@ -25,30 +25,19 @@ _MAY_OPEN: frozenset[SegmentRole] = frozenset({"sentence", "item", "quote", "com
 # "don't use x_y" → "don't", "use", "x_y"
 _RUN = re.compile(rf"[{lexicon.UNSPACED}]+|[^\W{lexicon.UNSPACED}]+(?:['’]t\b)?")
 _UNSPACED_SIGN = re.compile(rf"[{lexicon.UNSPACED}]")
-_POINT = frozenset(
-    """decided decision decide agreed chose chosen choose switched moved migrated replaced adopted settled fix fixed
-    fixes cause caused because due must never always instead turned turns result resulted results outcome concluded
-    conclusion solved resolved solution broke breaks fail fails failed require requires not don't cannot can't
-    won't use uses should important prefer prefers deadline works worked learned lesson remember rejected reverted
-    blocked""".split()
-)
+_POINT = lexicon.word_set("point")
 # "因为连接池太小"
-_POINT_UNSPACED = re.compile(
-    r"决定|因为|由于|必须|不要|禁止|改用|采用|使用|原因|结论|修复|失败|解决|決定|決め|必ず|ため|使う|修正|失敗|解決"
-)
-_STRONG = frozenset(
-    """decided decision agreed chose switched fix fixed fixes cause caused must never conclusion solved solution
-    rejected reverted lesson workaround""".split()
-)
+_POINT_UNSPACED = re.compile(lexicon.unspaced("point"))
+_STRONG = lexicon.word_set("strong_point")
 # "必须先清空缓存"
-_STRONG_UNSPACED = re.compile(r"决定|必须|不要|禁止|原因|结论|修复|決定|決め|必ず|修正|ください")
+_STRONG_UNSPACED = re.compile(lexicon.unspaced("strong_point"))
 """Words and stems of `_POINT` that seldom appear away from the point."""
-_DECIDED = frozenset("decided decision agreed choose chose chosen going settled adopt adopted use using picked".split())
+_DECIDED = lexicon.word_set("decided")
 # "决定改用 Redis"
-_DECIDED_UNSPACED = re.compile(r"决定|改用|采用|決定|採用")
-_FORBIDDEN = frozenset("never not don't mustn't avoid forbidden cannot can't no without".split())
+_DECIDED_UNSPACED = re.compile(lexicon.unspaced("decided"))
+_FORBIDDEN = lexicon.word_set("forbidden")
 # "不要直接上传"
-_FORBIDDEN_UNSPACED = re.compile(r"不要|禁止|勿|不得|しない")
+_FORBIDDEN_UNSPACED = re.compile(lexicon.unspaced("forbidden"))
 # "Hi team!", "Great question!", "Sure, here is the fix:"
 _GREETING = re.compile(
     r"(?:hi|hello|hey|dear|thanks|thank you|good (?:morning|afternoon|evening|question)|great question|cheers"
@@ -62,10 +51,7 @@ _GREETING = re.compile(
 )
 # "Perhaps it is the cache." → a guess
 _HEDGE = re.compile(rf"\b(?:{lexicon.HEDGES})\b|{lexicon.HEDGES_UNSPACED}", re.IGNORECASE)
-_BOILERPLATE = frozenset(
-    """copyright copyrighted licensed unsubscribe cookie cookies confidential lorem warranty mailto noreply authored
-    signed-off-by""".split()
-)
+_BOILERPLATE = lexicon.word_set("boilerplate")
 # "This broke the build." → not clear without the sentence before
 _LEANS = re.compile(rf"(?:{lexicon.LEANING})\b|{lexicon.LEANING_UNSPACED}|然后|それ|これ|そして|しかし", re.IGNORECASE)
 # "I was trying to export a report"

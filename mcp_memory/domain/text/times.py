@@ -8,7 +8,7 @@ from math import inf
 from typing import Literal
 
 from mcp_memory.domain.model.records import Instant
-from mcp_memory.domain.text.lexicon import MONTHS, STOP_WORDS
+from mcp_memory.domain.text.lexicon import MONTHS, STOP_WORDS, word_set
 from mcp_memory.domain.text.words import query_terms
 
 _MONTH = f"(?:{MONTHS})"
@@ -36,17 +36,12 @@ _PHRASE = re.compile(
 
 # e.g. "since ", "before the "
 _SIDE = re.compile(r"\b(since|after|before|until|till|by|between)\s+(?:the\s+)?$", re.IGNORECASE)
-_EMPTY_QUESTION = frozenset(
-    "anything been change changed did do doing done ended event events ever get go going got happen happened"
-    " happening latest make made new news notes progress recent recently remember said say since started stuff talk"
-    " talked tell thing things time us work worked".split()
-)
+_EMPTY_QUESTION = word_set("empty_question")
 
 
 def asks_only_when(text: str, phrase: str) -> bool:
     """Return True where a query holds only a time ("what did we do last week?"), which therefore narrows the search."""
-    words = query_terms(text.replace(phrase, " "))
-    return all(word in _EMPTY_QUESTION or word in STOP_WORDS for word in words)
+    return (_EMPTY_QUESTION | STOP_WORDS).issuperset(query_terms(text.replace(phrase, " ")))
 
 
 Side = Literal["within", "from", "before"]
