@@ -7,8 +7,9 @@ output is never a constraint, a decision or a next step, whatever its words. Ind
 import re
 from collections.abc import Mapping
 
-from mcp_memory.domain.text.lexicon import QUESTION_SIGNS
-from mcp_memory.domain.text.statements import dead_end, is_momentary, statement
+from mcp_memory.domain.text import lexicon
+from mcp_memory.domain.text.segments import unquoted
+from mcp_memory.domain.text.statements import comes_to_nothing, is_momentary, statement
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.summarizers.sentences import MOST_CHARACTERS, Utterance
 
@@ -29,21 +30,19 @@ _LABELS: Mapping[Section, re.Pattern[str]] = {
 """The section of an item under a heading or a "…:"."""
 
 # "If it fails, restart" constrains nothing
-_CONDITION = re.compile(r"^(?:if|when|whenever|unless|in case|should)\b|^(?:如果|若|もし)", re.IGNORECASE)
-# "tried X but it failed", "rolled it back", "red herring", "没用"
+_CONDITION = re.compile(
+    rf"^(?:{lexicon.CONDITIONS}|when|whenever|in case|should)\b|^(?:{lexicon.CONDITIONS_UNSPACED}|若)", re.IGNORECASE
+)
+# "but it still fails", "it was not the cause", "we dropped it", "made it worse", "尝试重启失败"
 _DEAD_END = re.compile(
-    r"\b(?:tried|attempted|attempt(?:s|ing)? to)\b.{0,200}?"
-    r"\b(?:but|did ?n[o']t|didn['’]t|failed|without success|no luck"
-    r"|no effect|to no avail|made no difference|still)\b"
+    r"\b(?:tried|attempted|attempt(?:s|ing)? to)\b.{0,200}?\b(?:but|did ?n[o'’]t|failed|no luck|still)\b"
     r"|\b(?:did not|didn['’]t|does not|doesn['’]t|do not|don['’]t|won['’]t) (?:really )?(?:work|help|solve|fix)\b"
     r"|\bbut\b.{0,80}?\bstill (?:fail|appear|happen|occur|crash|leak|there|slow|broken|the same|wrong|hang)"
-    r"|\bfailed because\b|\breverted\b|\brolled (?:\w+ ){0,3}back\b|\bbacked (?:\w+ ){0,3}out\b"
-    r"|\bdead end\b|\bruled out\b|\bgave up\b|\babandoned\b|\bnot the (?:root )?cause\b|\bmade (?:it|things) worse\b"
-    r"|\bturned out (?:to be )?(?:wrong|useless|a red herring)\b|\bred herring\b|\bno improvement\b"
-    r"|\b(?:isn['’]t|wasn['’]t|is not|was not) (?:it\b(?! \w)|the (?:root )?(?:cause|reason|problem|culprit)\b)"
-    r"|\b(?:i|we) (?:dropped|discarded) (?:it|that)\b"
-    r"|没用|不起作用|行不通|没有效果|无效|尝试.{0,40}失败|试了.{0,40}(?:但|没|不行)|回滚|撤销了|放弃了"
-    r"|うまく(?:いか|行か|いきませ|行きませ)|効果(?:が|は)?な|失敗し|ダメだ|駄目だ|断念|元に戻し|取り消し",
+    r"|\bfailed because\b|\breverted\b|\brolled (?:\w+ ){0,3}back\b|\bbacked (?:\w+ ){0,3}out\b|\bdead end\b"
+    r"|\bgave up\b|\babandoned\b|\bruled out\b|\bmade (?:it|things) worse\b|\bred herring\b|\bno improvement\b"
+    r"|\b(?:isn['’]t|wasn['’]t|is not|was not|not) (?:it\b(?! \w)|the (?:root )?(?:cause|reason|problem|culprit)\b)"
+    r"|\bturned out (?:to be )?(?:wrong|useless)\b|\b(?:i|we) (?:dropped|discarded) (?:it|that)\b"
+    rf"|(?:{lexicon.unspaced('tried')}).{{0,40}}(?:但|没|{lexicon.unspaced('failed')})|没用|无效|撤销了|失敗し|取り消し",
     re.IGNORECASE,
 )
 # "I went with Redis because it is there", "Use X instead"
@@ -51,15 +50,15 @@ _CHOSEN = re.compile(
     r"^(?:(?:i|we|so|ok(?:ay)?|then)\b[\s,]*)*(?:(?:have|'ve|'ll|will|am|are|'m|'re) )?"
     r"(?:chose|picked|opted for|going with|go with|went with|settled on|switch(?:ed|ing) to|using|use)\b"
     r".{1,200}?\b(?:because|over|instead|rather than|since|so that|not)\b"
-    r"|(?:^|[,.;]\s*(?:so|then|and)\s+)use\b.{1,200}?\b(?:instead|rather|only)\b"
-    r"|^(?:decision|decided|agreed)\s*[:：]"
-    r"|改用|选择了|选用|ことにした|ことにしました|ことにします|を採用",
+    r"|(?:^|[,.;]\s*(?:so|then|and)\s+)use\b.{1,200}?\b(?:instead|rather|only)\b|^(?:decision|decided|agreed)\s*[:：]"
+    rf"|{lexicon.unspaced('decided')}",
     re.IGNORECASE,
 )
 # "not sure whether to use Redis"
 _UNCHOSEN = re.compile(
-    r"\b(?:not|yet|whether|maybe|perhaps|might|could|would|should)\b.{0,40}\b(?:decid|choos|chose|switch|use|go)"
-    r"|\b(?:if|whether)\b|可能|也许|是否|还没|かもしれ|まだ",
+    rf"\b(?:{lexicon.DENIALS}|{lexicon.HEDGES}|{lexicon.CONDITIONS}|{lexicon.spaced('undecided')})\b.{{0,40}}"
+    rf"\b(?:decid|choos|chose|switch|use|go)|\b(?:{lexicon.CONDITIONS})\b"
+    rf"|{lexicon.HEDGES_UNSPACED}|{lexicon.CONDITIONS_UNSPACED}|{lexicon.unspaced('undecided')}",
     re.IGNORECASE,
 )
 # "Please never touch prod", "must stay under 2 s", "no more than 3"
@@ -73,18 +72,16 @@ _CONSTRAINT = re.compile(
     r"|\bnot exceed\b|\bwithout (?:changing|breaking|touching|adding|using|new|any)\b|\b(?:requirement|constraint)s?\b"
     r"|\bi(?:['’]d| would) rather\b|\bi(?:['’]d)? prefer\b"
     r"|(?:^|[,;:.!?]\s*|\b(?:also|and|please)\s+)(?:leave out|exclude)\b"
-    r"|必须|必須|不要|禁止|不得|不能|只能|务必|一定要|(?:^|[，,。；])(?:请)?别"
-    r"|必ず|しないで|使わないで|避けて|てはいけ|てはなら|なければなら|以内に|ないこと",
+    rf"|{lexicon.unspaced('rules')}|{lexicon.unspaced('demands')}|(?:^|[，,。；])(?:请)?别",
     re.IGNORECASE,
 )
 # "Next: the index", "I'll add the tests", "still needs a lock"
 _NEXT = re.compile(
-    r"^(?:next|todo|to do|to-do|remaining|still to do|left to do|outstanding|follow[- ]?ups?|pending)\b"
-    r"|\bnext (?:steps?|up|comes?|is|i|we)\b|\b(?:todo|still (?:need|needs|have|has|missing|open|to)|remains? (?:to|is)"
-    r"|remaining|left (?:to|is|are)|what(?: is|['’]s) (?:left|missing)|(?:is|are) left"
-    r"|open (?:questions?|points?|issues?)|needs? to be|yet to be|not yet|haven['’]t yet)\b"
+    rf"^(?:{lexicon.spaced('open_labels')})\b|\bnext (?:steps?|up|comes?|is|i|we)\b"
+    rf"|\b(?:todo|remaining|open (?:questions?|points?|issues?)|{lexicon.spaced('open_steps')}|still (?:ha(?:s|ve)|to)"
+    r"|left (?:to|is|are)|(?:is|are) left|what(?: is|['’]s) (?:left|missing)|not yet|haven['’]t yet)\b"
     r"|\b(?:i|we)(?:['’]ll| will| am going to|['’]m going to| are going to| need to| should| plan to)\b"
-    r"|接下来|下一步|待办|还需要|还要|尚未|剩下|次に|次は|残り|これから|未着手|まだ",
+    rf"|{lexicon.unspaced('open_steps')}",
     re.IGNORECASE,
 )
 # "working on the export", "half done"
@@ -92,7 +89,7 @@ _GOING_ON = re.compile(
     r"\bworking on\b|\bin progress\b|\bcurrently\b|\bhalf(?:way)?(?:[ -]done)?\b|\bpart(?:ly|ially)\b|\bwip\b"
     r"|\bunder ?way\b"
     r"|\b(?:am|i['’]m|we['’]re) (?:now )?\w+ing\b|\bso far\b|\bstarted (?:on|to|with|\w+ing)\b"
-    r"|正在|进行中|一半|作業中|対応中|途中|取り組|進行中",
+    rf"|{lexicon.unspaced('going_on')}",
     re.IGNORECASE,
 )
 # "Currently I am moving the tests"
@@ -119,19 +116,18 @@ _DONE = re.compile(
 )
 # "will be | fixed", "not yet | added"
 _NOT_DONE = re.compile(
-    r"(?:\b(?:not|never|will|should|would|could|must|can|cannot|needs?|to be|yet|if|once|until|after|before|when|get"
-    r"|be)\b|n['’]t\b)[^.;]{0,16}$",
+    rf"\b(?:{lexicon.DENIALS}|{lexicon.CONDITIONS}|{lexicon.spaced('undecided')}|will|must|can|needs?|to be|once|after"
+    r"|before|when|get|be)\b[^.;]{0,16}$",
     re.IGNORECASE,
 )
 """Words before a verb of doing that show it was not done."""
 # "Let me check the logs", "Great, now I run it"
 _NARRATION = re.compile(
-    r"^(?:let me|let['’]s (?:look|check|see|try|start|run)"
-    r"|i(?:['’]ll| will| am going to|['’]m going to| need to| should) "
-    r"|(?:now|next|first|then),? (?:i|let|we)\b|now for\b"
-    r"|(?:looking|checking|running|reading|searching|opening)\b|i (?:can )?see\b"
+    rf"^(?:(?:{lexicon.spaced('announcements')}|i need to|i should) |let['’]s (?:look|check|see|try|start|run)"
+    r"|now for\b|(?:now|next|first|then),? (?:i|let|we)\b|i (?:can )?see\b"
+    r"|(?:looking|checking|running|reading|searching|opening)\b"
     r"|(?:great|perfect|good|okay|ok|sure|right|got it|understood|done|alright)[,.!]"
-    r"|让我|我来|我先|好的|では|まず|確認します|見てみ)",
+    rf"|{lexicon.unspaced('announcements')}|好的|では|見てみ)",
     re.IGNORECASE,
 )
 """Step-by-step talk."""
@@ -154,7 +150,7 @@ def section_of(said: Utterance) -> Section | None:
     """Return the sentence's section; None for one to leave out: narrated steps, questions, overtaken plans."""
     if said.speaker == "output":
         return "dead_ends"
-    if said.text.endswith(QUESTION_SIGNS):
+    if said.text.endswith(lexicon.QUESTION_SIGNS):
         return None
     if said.speaker == "user":
         return _of_user(said.text)
@@ -211,7 +207,7 @@ def _of_assistant(said: Utterance) -> Section | None:
 
 
 def _is_dead_end(text: str) -> bool:
-    return not _CONDITION.match(text) and bool(_DEAD_END.search(text) or dead_end(text))
+    return not _CONDITION.match(text) and (comes_to_nothing(unquoted(text)) or bool(_DEAD_END.search(text)))
 
 
 def _is_done(text: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.text.lexicon import spaced, unspaced
 from mcp_memory.domain.text.prompt_safety import neutralise
 from mcp_memory.domain.text.segments import PROSE, segments_of
 from mcp_memory.domain.text.words import split_words
@@ -55,9 +56,9 @@ _SHELL = re.compile(r"\A(?:/\S{0,40}/)?(?:ba|z)?sh -l?c ")
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ (?:b/)?)(\S{1,300})", re.MULTILINE)
 # e.g. "Let me check the log", "Jetzt die Tests"
 _ANNOUNCES = re.compile(
-    r"\b(?:let me|let's|i'll|i will|i'm going to|going to|i need to|i want to|now|next|first|to (?:see|check|find|make"
+    rf"\b(?:{spaced('announcements')}|let's|going to|i need to|i want to|now|next|first|to (?:see|check|find|make"
     r"|verify|confirm|understand|look|test|reproduce)|ich werde|jetzt|zuerst|als nächstes|je vais|maintenant|voy a"
-    r"|ahora)\b|让我|我来|我先|现在|首先|接下来|確認し|まず|次に",
+    rf"|ahora)\b|{unspaced('announcements')}|现在|首先|接下来|次に",
     re.IGNORECASE,
 )
 

@@ -25,7 +25,7 @@ def spaced(kind: str) -> str:
 
 def unspaced(kind: str) -> str:
     """Return the alternatives of a kind in Chinese and Japanese."""
-    return "|".join(_KINDS[kind][name] for name in _UNSPACED_LANGUAGES if name in _KINDS[kind])
+    return "|".join(_KINDS[kind][name].replace("\n", "") for name in _UNSPACED_LANGUAGES if name in _KINDS[kind])
 
 
 UNSPACED = (

@@ -28,7 +28,7 @@ _DECISION = re.compile(
     re.IGNORECASE,
 )
 # "Deploys must never happen on Fridays"
-_RULE = re.compile(r"\b(?:must(?:\s+not|n't)?|never|always)\b|必须|必須|禁止|不得", re.IGNORECASE)
+_RULE = re.compile(rf"\b(?:must(?:\s+not|n't)?|never|always)\b|{lexicon.unspaced('rules')}", re.IGNORECASE)
 # "We now use uv for packages"
 _USE = re.compile(r"\b(?:we|i)\s+(?:(?:now|currently|still|only|also)\s+)?use\b|我们用|我们使用|采用", re.IGNORECASE)
 # "The staging server runs on db2", "Our API requires a key"
@@ -85,7 +85,7 @@ _INSTRUCTION = re.compile(
 )
 """Demands that a text makes of its reader: neither facts nor decisions."""
 # "We tried a pool of 40"
-_TRIED = re.compile(r"\b(?:tried|attempted|experimented)\b|试过|試過|试了|試了|尝试|嘗試|試し|試み", re.IGNORECASE)
+_TRIED = re.compile(rf"\b(?:{lexicon.spaced('tried')})\b|{lexicon.unspaced('tried')}", re.IGNORECASE)
 # "We tried it, | but the server refused"
 _TURN = re.compile(
     r"\b(?:but|however|yet|though|although|only to|which|still|and (?:it|that|this|they|got))\b|[;:—–]"
@@ -100,8 +100,7 @@ _FAILED = re.compile(
     r"|no (?:effect|difference|luck|improvement)|too (?:slow|large|big|long|many|fragile|complicated|expensive))\b"
     r"|(?:\bnot|n['’]t) (?:\w+ )?(?:work|help|fix|solve|compile|build|start|run|pass|change|load|connect|match|apply"
     r"|scale|support|install|resolve|reproduce|improve|finish|respond|fit|possible|supported|enough|available)\b"
-    r"|失败|失敗|不行|没用|沒用|无效|無效|报错|報錯|不起作用|没有效果|エラー|動かな|動作しな|だめ|ダメ|駄目"
-    r"|うまくいかな|うまくいきませ",
+    rf"|{lexicon.unspaced('failed')}",
     re.IGNORECASE,
 )
 # "it never | failed"
@@ -126,11 +125,7 @@ _NOWHERE = re.compile(
     re.IGNORECASE,
 )
 # "缓存方案行不通", "元に戻した"
-_NOWHERE_UNSPACED = re.compile(
-    r"行不通|走不通|不起作用|没起作用|没有效果|毫无效果|死胡同|死路|以失败告终|排除了|回滚了|撤回了|放弃了"
-    r"|うまく(?:いか|行か)な|うまく(?:いき|行き)ませ|動かなかった|動きませんでした|動作しなかった|効果[がはも]?なかった|役に立たなかった|解決しなかった|行き止まり"
-    r"|失敗に終わ|元に戻した|差し戻した|巻き戻した|除外した|断念した|諦めた|あきらめた"
-)
+_NOWHERE_UNSPACED = re.compile(lexicon.unspaced("dead_ends"))
 """Dead ends: by its `verb`, unless a person is its subject; by our own `deed`; or in any case."""
 # "we | did not fix the bug" is no dead end
 _SOMEBODY = re.compile(r"\b(?:i|we|you|they) $", re.IGNORECASE)
@@ -203,11 +198,15 @@ def dead_end(sentence: str) -> Statement | None:
         return None
     told = _CONNECTIVE.sub("", sentence)
     own = unquoted(told)
-    is_told = _came_to_nothing(own) or _led_nowhere(own)
     is_leaning = _LEANING.search(told) or _LEANING_KANA.search(told) or _ASKING.search(told)
-    if not is_told or is_leaning or not _is_vouched_for(sentence):
+    if not comes_to_nothing(own) or is_leaning or not _is_vouched_for(sentence):
         return None
     return Statement(kind="episode", text=told[0].upper() + told[1:])
+
+
+def comes_to_nothing(sentence: str) -> bool:
+    """Return True for a failed attempt, and for an action without effect or undone, even where it leans on others."""
+    return _failed_in_trying(sentence) or _led_nowhere(sentence)
 
 
 def tells_its_reader(sentence: str) -> bool:
@@ -240,7 +239,7 @@ def _is_vouched_for(sentence: str) -> bool:
     return not _GUESS.search(sentence) and not tells_its_reader(sentence)
 
 
-def _came_to_nothing(sentence: str) -> bool:
+def _failed_in_trying(sentence: str) -> bool:
     """Return True for an attempt, a turn, and after it a failure that is not denied."""
     tried = _TRIED.search(sentence)
     turn = _TURN.search(sentence, tried.end()) if tried else None
@@ -275,9 +274,8 @@ LEAST = 2.0
 
 # "Next step: add the index", "The export still needs a lock"
 _OPEN = re.compile(
-    r"^(?:next(?: steps?)?|to-?do|still to do|left to do|remaining|outstanding|follow[- ]?ups?"
-    r"|open (?:questions?|points?|issues?))\b[^.:]{0,40}:|\bstill (?:needs?|have to|has to|open|missing|to be|to do)\b"
-    r"|\byet to be\b|\bneeds? to be\b|\bremains? to\b|下一步|待办|还需要|尚未|剩下|残り|これから|まだ",
+    rf"^(?:{lexicon.spaced('open_labels')})\b[^.:]{{0,40}}:|\b(?:{lexicon.spaced('open_steps')})\b"
+    rf"|{lexicon.unspaced('open_steps')}",
     re.IGNORECASE,
 )
 # "It turned out that the cache drops rows"
@@ -290,9 +288,7 @@ _FINDING = re.compile(
 # "According to the log, | Maria Novak wrote it"
 _PERSON = re.compile(r"(?<=[^\s.!?:] )[A-Z][a-zà-ÿ]{1,20} [A-Z][a-zà-ÿ]{1,20}\b")
 # "Let me look at the tests", "I'll read the file"
-_ANNOUNCEMENT = re.compile(
-    r"(?:(?:now|first|next|so),? )?(?:let me|let's see|i(?:'ll| will| am going to)) ", re.IGNORECASE
-)
+_ANNOUNCEMENT = re.compile(rf"(?:(?:now|first|next|so),? )?(?:{lexicon.spaced('announcements')}) ", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
