@@ -6,7 +6,7 @@ enough, one entry replaces many. Each names the id that opens it.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from mcp_memory.compaction.mask_tool_output import mask
@@ -42,11 +42,8 @@ _Step: TypeAlias = tuple[Places, Callable[[], Replacement | None]]
 class Ceiling:
     """Masks outputs, then archives messages, from the ceiling down to the threshold."""
 
+    name: PassName = field(default="ceiling", init=False)
     count: Count
-
-    @property
-    def name(self) -> PassName:
-        return "ceiling"
 
     def plan(self, log: SessionLog, options: Options) -> Plan:
         """Plan as few replacements as needed, oldest first.

@@ -7,7 +7,7 @@ model; independent of stores.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TypeAlias, TypeVar
 
@@ -25,10 +25,10 @@ from mcp_memory.domain.model.session_log import (
     replacing,
 )
 from mcp_memory.domain.sessions.ledger import Ledger, fitted, ledger_of, on_one_line
-from mcp_memory.domain.sessions.summary import quote
 from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.sessions.tool_outputs import errors_of, is_said
 from mcp_memory.domain.text.statements import Telling, telling
+from mcp_memory.domain.text.summary_sections import quote
 from mcp_memory.domain.text.times import iso_minute
 
 BATCH_MARK = "[GOAL BATCH"
@@ -80,12 +80,9 @@ _T = TypeVar("_T")
 class GoalBatch:
     """Groups finished turns by their age and number, however full the log is."""
 
+    name: PassName = field(default="goal_batch", init=False)
     count: Count
     pause: Pause = bool
-
-    @property
-    def name(self) -> PassName:
-        return "goal_batch"
 
     def plan(self, log: SessionLog, options: Options) -> Plan:
         """Plan a batch for each group that one makes shorter; groups of turns and of batches never share an entry."""
@@ -237,13 +234,7 @@ def _unsaid(ledger: Ledger, said: str) -> Ledger:
     def left(texts: Iterable[str]) -> tuple[str, ...]:
         return tuple(text for text in texts if "\n" not in text and not is_said(text, [said]))
 
-    return replace(
-        ledger,
-        files=left(ledger.files),
-        commands=left(ledger.commands),
-        identifiers=left(ledger.identifiers),
-        values=left(ledger.values),
-    )
+    return Ledger(**{sort: left(texts) for sort, texts in ledger.lists.items()}, weights=ledger.weights)
 
 
 def _shown(told: _BatchTurn, share: float, count: Count) -> str:

@@ -3,7 +3,7 @@
 Calls and their arguments stay unchanged. Independent of stores.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mcp_memory.domain.model.session_log import (
     Count,
@@ -33,11 +33,8 @@ FAILED_FACTOR = 2
 class MaskToolOutput:
     """Masks every output that is long enough and outside the preserved part."""
 
+    name: PassName = field(default="mask", init=False)
     count: Count
-
-    @property
-    def name(self) -> PassName:
-        return "mask"
 
     def plan(self, log: SessionLog, options: Options) -> Plan:
         """Plan a mask for each output that it makes at least a third shorter."""

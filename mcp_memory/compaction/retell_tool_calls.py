@@ -4,7 +4,7 @@ Consecutive attempts at the same thing share one description. Needs no model; in
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal, TypeAlias
 
@@ -47,11 +47,8 @@ class _Attempt:
 class ToolCalls:
     """Replaces each old exchange, or run of attempts, by one block."""
 
+    name: PassName = field(default="tool_calls", init=False)
     count: Count
-
-    @property
-    def name(self) -> PassName:
-        return "tool_calls"
 
     def plan(self, log: SessionLog, options: Options) -> Plan:
         """Plan a block for each run outside the preserved part, where the block is shorter."""

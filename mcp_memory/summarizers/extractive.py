@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry
 from mcp_memory.domain.sessions.summary import fitted, instructions_in, structured
 from mcp_memory.domain.text.excerpts import Room
+from mcp_memory.domain.text.lexicon import DENIALS, LIMITS_UNSPACED
 from mcp_memory.domain.text.segments import Segment, segments_of
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.errors import StoreUnavailable
@@ -36,7 +37,7 @@ PAGERANK_DAMPING, PAGERANK_TOLERANCE, PAGERANK_STEPS = 0.85, 1e-6, 100  # of Pag
 # e.g. "app.py", "5432", "HTTPServer", "`flag`", "not"
 _EXACT = re.compile(
     r"[^\s,;()\"'“”]{0,200}[\d_/\\@][^\s,;()\"'“”]*|\b\w+\.\w+\b|\b[A-Z][\w-]*[A-Z]\w*|`[^`]+`"
-    r"|\b(?:not|no|never|without|n['’]t|before|after|up|down|on|off|true|false|failed|passed)\b|[不没未非]|ない|ません"
+    rf"|\b(?:{DENIALS}|no|without|before|after|up|down|on|off|true|false|failed|passed)\b|{LIMITS_UNSPACED}"
 )
 """Parts that distinguish otherwise similar sentences: values, names, denials."""
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from mcp_memory.compaction.goal_batch import GoalBatch
 from mcp_memory.domain.model.session_log import Entry, Options, SessionLog, applied, in_order, replacing
-from mcp_memory.domain.sessions.summary import quoted_instructions
+from mcp_memory.domain.text.summary_sections import quoted_instructions
 from tests.compaction.conftest import a_log, an_entry, quarter
 
 OPTIONS = Options(window=2_000, old_turns=2)

@@ -24,7 +24,7 @@ from mcp_memory.domain.model.session_log import (
     in_order,
     preserved,
 )
-from mcp_memory.domain.sessions.summary import quote, quoted_instructions
+from mcp_memory.domain.text.summary_sections import quote, quoted_instructions
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from tests.compaction.conftest import quarter, random_logs, random_options
 

@@ -18,6 +18,7 @@ from mcp_memory.domain.context.rendering import (
 from mcp_memory.domain.context.scoring import Scored
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.lifecycle import deepest_detail
+from mcp_memory.domain.model.records import Detail
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack, Task
 from mcp_memory.domain.model.tokens import EXACT, ClientTokens, CountedTokens, ModelFactor
@@ -183,19 +184,21 @@ def notice_item(notice: str, short: str, measure: Measure) -> Item:
 
     Never left out, and `short` where space is.
     """
-    full, micro = f"- {notice}", f"- {short}"
-    forms = (
-        Form(detail="full", text=full, tokens=measure.count(full) + 1),
-        Form(detail="micro", text=micro, tokens=measure.count(micro) + 1),
-    )
+    forms = _forms(measure, f"- {notice}", f"- {short}")
     return Item(
         id="notice", kind="note", source="note", section="Note", share=REST, score=0.0, forms=forms, required=True
     )
 
 
 def _line_item(item_id: str, kind: str, section: str, line: str, measure: Measure, share: str, score: float) -> Item:
-    form = Form(detail="full", text=line, tokens=measure.count(line) + 1)
-    return Item(id=item_id, kind=kind, source=kind, section=section, share=share, score=score, forms=(form,))
+    forms = _forms(measure, line)
+    return Item(id=item_id, kind=kind, source=kind, section=section, share=share, score=score, forms=forms)
+
+
+def _forms(measure: Measure, full: str, micro: str = "") -> tuple[Form, ...]:
+    """Return the forms of an item that is shown whole or, where there is a shorter text, as that."""
+    texts: tuple[tuple[Detail, str], ...] = (("full", full), ("micro", micro))
+    return tuple(Form(detail=name, text=text, tokens=measure.count(text) + 1) for name, text in texts if text)
 
 
 def approach_item(strategy: Strategy, measure: Measure) -> Item:
@@ -205,13 +208,9 @@ def approach_item(strategy: Strategy, measure: Measure) -> Item:
     """
     brief = f"- {neutralise(strategy.description)}"
     full = "\n".join([brief, *(f"  - {neutralise(question)}" for question in strategy.questions)])
-    forms = (
-        Form(detail="full", text=full, tokens=measure.count(full) + 1),
-        Form(detail="micro", text=brief, tokens=measure.count(brief) + 1),
-    )
     return Item(
         id=f"strategy:{strategy.name}", kind="strategy", source="strategy", section="Current Approach",
-        share="approach", score=1.0, forms=forms,
+        share="approach", score=1.0, forms=_forms(measure, full, brief),
     )  # fmt: skip
 
 
@@ -231,11 +230,9 @@ def _task_item(
     head = f"- {label} [{task.id}{by(author)}]: "
     full = head + _task_text(task, measure, GOAL_TOKENS, RESULT_TOKENS)
     brief = head + _task_text(task, measure, BRIEF_TOKENS, BRIEF_TOKENS if task.is_finished else 0)
-    forms = [Form(detail="full", text=full, tokens=measure.count(full) + 1)]
-    if brief != full:
-        forms.append(Form(detail="micro", text=brief, tokens=measure.count(brief) + 1))
     return Item(
-        id=task.id, kind="task", source="stack", section="Task", share=share, score=1.0, forms=tuple(forms),
+        id=task.id, kind="task", source="stack", section="Task", share=share, score=1.0,
+        forms=_forms(measure, full, brief if brief != full else ""),
         position=position, required=required, author=author,
     )  # fmt: skip
 

@@ -3,14 +3,15 @@
 Purely mechanical: it rewords and interprets nothing.
 """
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias, get_args
+from typing import NamedTuple, get_args
 
+from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.session_log import Count, Entry
+from mcp_memory.domain.sessions.tool_lines import call_fields
 from mcp_memory.domain.text.exact_values import MAX_EXACT, Sort, exact_in, files_hit, subject_of
 
 VALUES_PER_OUTPUT, FILES_PER_OUTPUT, OF_A_SERIES = 8, 5, 3
@@ -27,8 +28,6 @@ _FILE_KEYS = frozenset(
     "path file file_path filepath filename notebook_path paths files target source destination".split()
 )
 _COMMAND_KEYS = frozenset("command cmd script commands".split())
-
-JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
 
 
 class _Weighed(NamedTuple):
@@ -51,9 +50,11 @@ class Ledger:
     weights: Mapping[str, float] = field(default_factory=dict[str, float], compare=False)
 
     @property
-    def all(self) -> tuple[str, ...]:
-        """Everything: values, files, commands, identifiers."""
-        return self.values + self.files + self.commands + self.identifiers
+    def lists(self) -> Mapping[Sort, tuple[str, ...]]:
+        """The strings by their sort."""
+        return {
+            "files": self.files, "commands": self.commands, "identifiers": self.identifiers, "values": self.values,
+        }  # fmt: skip
 
 
 # e.g. the numbers in "batch 1: 500 rows"
@@ -106,7 +107,7 @@ def fitted(ledger: Ledger, max_tokens: int, count: Count) -> Ledger:
 
 def on_one_line(ledger: Ledger) -> str:
     """Return everything on one line, as `ledger_of` reads it back from a block's `Values:` or `Kept:` line."""
-    return SEPARATOR.join(ledger.all)
+    return SEPARATOR.join((*ledger.values, *ledger.files, *ledger.commands, *ledger.identifiers))
 
 
 def _gathered(found: Iterable[_Weighed]) -> Ledger:
@@ -116,29 +117,17 @@ def _gathered(found: Iterable[_Weighed]) -> Ledger:
     newest: dict[str, str] = {}
     for sort, text, weight in found:
         weights[text] = weights.get(text, 0.0) + weight
-        if sort == "value":
+        if sort == "values":
             subject = subject_of(text)
             if newest.get(subject, text) != text:
                 kept[sort].pop(text, None)
             newest[subject] = text
         kept[sort].setdefault(text)
-    return Ledger(
-        files=tuple(kept["file"]),
-        commands=tuple(kept["command"]),
-        identifiers=tuple(kept["identifier"]),
-        values=tuple(kept["value"]),
-        weights=weights,
-    )
+    return Ledger(**{sort: tuple(texts) for sort, texts in kept.items()}, weights=weights)
 
 
 def _weighed(ledger: Ledger, share: float) -> Iterator[_Weighed]:
-    sorts: tuple[tuple[Sort, tuple[str, ...]], ...] = (
-        ("file", ledger.files),
-        ("command", ledger.commands),
-        ("identifier", ledger.identifiers),
-        ("value", ledger.values),
-    )
-    for sort, texts in sorts:
+    for sort, texts in ledger.lists.items():
         yield from (_Weighed(sort, text, share * ledger.weights.get(text, 1.0)) for text in texts)
 
 
@@ -170,20 +159,20 @@ def _of_block(text: str) -> Iterator[_Weighed]:
 
 def _sort_of(text: str) -> Sort:
     found = exact_in(text, names=True)
-    return found[0].sort if found and found[0].text == text else "value"
+    return found[0].sort if found and found[0].text == text else "values"
 
 
 def _of_output(text: str, weight: float) -> Iterator[_Weighed]:
     """Yield the best values of a tool's output: a listing names a hundred files, all equally unimportant."""
     found = exact_in(text, names=False)
     hit = files_hit(text)
-    files = dict.fromkeys([*hit, *(each.text for each in found if each.sort == "file")])
-    values = [each for each in found if each.sort == "value" and each.worth >= _LEAST_PRINTED]
+    files = dict.fromkeys([*hit, *(each.text for each in found if each.sort == "files")])
+    values = [each for each in found if each.sort == "values" and each.worth >= _LEAST_PRINTED]
     best = sorted(values, key=lambda one: (-one.worth, one.place))
-    yield from (_Weighed("file", text, weight) for text in tuple(files)[: max(FILES_PER_OUTPUT, len(hit))])
+    yield from (_Weighed("files", text, weight) for text in tuple(files)[: max(FILES_PER_OUTPUT, len(hit))])
     chosen = dict.fromkeys(each.text for each in best)
     told = frozenset(tuple(_unlike(chosen))[:VALUES_PER_OUTPUT])
-    yield from (_Weighed("value", each.text, weight * each.worth) for each in values if each.text in told)
+    yield from (_Weighed("values", each.text, weight * each.worth) for each in values if each.text in told)
 
 
 def _unlike(texts: Iterable[str]) -> Iterator[str]:
@@ -200,30 +189,27 @@ def _of_arguments(entry: Entry) -> Iterator[_Weighed]:
     """Yield the files and commands that a call names; text that it writes counts like an output."""
     for key, text in _arguments(entry.text):
         if key in _FILE_KEYS and "\n" not in text and 0 < len(text) <= MAX_EXACT:
-            yield _Weighed("file", text, _CALLED)
+            yield _Weighed("files", text, _CALLED)
         elif key in _COMMAND_KEYS and text.strip():
             command = text.strip().split("\n", 1)[0]
             if len(command) <= 2 * MAX_EXACT:
-                yield _Weighed("command", command, _CALLED)
+                yield _Weighed("commands", command, _CALLED)
         else:
             yield from _of_output(text, _CALLED)
 
 
 def _arguments(text: str) -> Iterator[tuple[str, str]]:
     """Yield each string of a call's JSON arguments with its key; else the whole text, with an empty key."""
-    try:
-        parsed: JsonValue = json.loads(text) if text[:1] == "{" else None
-    except (ValueError, RecursionError):
-        parsed = None
-    if not isinstance(parsed, dict):
+    fields = call_fields(text)
+    if fields is None:
         yield "", text
         return
-    waiting: list[tuple[str, JsonValue]] = [("", parsed)]
+    waiting: list[tuple[str, Json]] = [("", fields)]
     while waiting:
         key, value = waiting.pop()
         if isinstance(value, str):
             yield key, value
-        elif isinstance(value, dict):
-            waiting.extend((name.lower(), part) for name, part in reversed(value.items()))
-        elif isinstance(value, list):
+        elif isinstance(value, Mapping):
+            waiting.extend((name.lower(), part) for name, part in reversed(list(value.items())))
+        elif isinstance(value, Sequence):
             waiting.extend((key, part) for part in reversed(value))

@@ -25,26 +25,6 @@ from mcp_memory.domain.text.summary_sections import (
 )
 from mcp_memory.domain.text.words import index_terms, normal_hash
 
-__all__ = [
-    "LISTED",
-    "REQUIRED",
-    "SECTIONS",
-    "TITLES",
-    "Section",
-    "StructuredSummary",
-    "fitted",
-    "instructions_in",
-    "ledger_in",
-    "merged",
-    "parsed",
-    "problems",
-    "quote",
-    "quoted_instructions",
-    "rendered",
-    "structured",
-    "with_ledger",
-]
-
 REQUIRED: tuple[Section, ...] = ("goal", "facts", "state", "next_steps", "decisions", "dead_ends")
 """Sections that a summary must have, if only with "none"."""
 MOST_INVENTED = 10
@@ -163,23 +143,12 @@ def instructions_in(entries: Iterable[Entry]) -> tuple[str, ...]:
 
 def ledger_in(summary: StructuredSummary) -> Ledger:
     """Return the files, commands, identifiers and values that a summary lists, all of one weight."""
-    return Ledger(
-        files=summary.of("files"),
-        commands=summary.of("commands"),
-        identifiers=summary.of("identifiers"),
-        values=summary.of("values"),
-    )
+    return Ledger(**{section: summary.of(section) for section in LISTED}, weights={})
 
 
 def with_ledger(summary: StructuredSummary, ledger: Ledger) -> StructuredSummary:
     """Return the summary with this ledger instead of its own."""
-    listed: Mapping[Section, tuple[str, ...]] = {
-        "files": ledger.files,
-        "commands": ledger.commands,
-        "identifiers": ledger.identifiers,
-        "values": ledger.values,
-    }
-    return structured({**summary.lines, **listed})
+    return structured({**summary.lines, **ledger.lists})
 
 
 def _formed(section: Section, lines: Iterable[str]) -> tuple[str, ...]:

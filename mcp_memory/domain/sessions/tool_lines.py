@@ -83,7 +83,7 @@ class CallLine:
 
 def call_line(call: Entry) -> CallLine:
     """Describe a call, as far as its tool's name and its arguments show."""
-    given = _fields(call.text)
+    given = call_fields(call.text)
     fields = given or {}
     act = _act(call.tool or "", fields)
     telling = next((name for name in _TELLING.get(act, _ANY_TELLING) if _plain(fields.get(name))), "")
@@ -109,7 +109,7 @@ def arguments_line(call: Entry, most: int) -> str:
 
     A longer object shows its most informative fields first, and leaves out nested parts.
     """
-    fields = _fields(call.text) if len(call.text) > most else None
+    fields = call_fields(call.text) if len(call.text) > most else None
     if not fields:
         return one_line(call.text, most)
     ordered = sorted(fields, key=lambda name: _ANY_TELLING.index(name) if name in _ANY_TELLING else len(_ANY_TELLING))
@@ -154,7 +154,7 @@ def _alone(sentences: list[str]) -> list[str]:
     return sentences if len(sentences) == 1 and len(split_words(sentences[0])) > 3 else []
 
 
-def _fields(text: str) -> Mapping[str, Json] | None:
+def call_fields(text: str) -> Mapping[str, Json] | None:
     """Return the fields of a call's arguments; None where they are no JSON object."""
     if text.lstrip()[:1] != "{":
         return None

@@ -12,6 +12,7 @@ from mcp_memory.domain.model.session_log import Entry
 from mcp_memory.domain.sessions.ledger import SEPARATOR, values_in
 from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.exact_values import files_hit
+from mcp_memory.domain.text.lexicon import spaced, unspaced
 from mcp_memory.domain.text.prompt_safety import LINE_CHARACTERS
 from mcp_memory.domain.text.statements import MOST_CHARACTERS, tells_its_reader
 
@@ -40,8 +41,7 @@ _ERROR_LINE = re.compile(
 )
 # "permission denied", "could not … unexpected"
 _TROUBLE_WORD = re.compile(
-    r"\b(?:errors?|fail(?:ed|ure|s)?|fatal|exception|panic|denied|refused|not found|cannot|can't|timed? ?out|no such"
-    r"|invalid|undefined|unable|unexpected|conflict|killed|abort(?:ed)?|fehler|erreur)\b|失败|错误|无法|エラー|失敗",
+    rf"\b(?:errors?|can't|invalid|unable|unexpected|fehler|erreur|{spaced('trouble')})\b|无法|{unspaced('trouble')}",
     re.IGNORECASE,
 )
 # "E   assert …", "=== 3 passed ==="

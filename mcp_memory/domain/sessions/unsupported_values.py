@@ -45,11 +45,11 @@ class _Sources:
         return frozenset(round(number) for number in self._numbers)
 
     def hold(self, each: Exact) -> bool:
-        if each.sort == "file":
+        if each.sort == "files":
             return self._has(re.split(r"[/\\]", each.text)[-1])
-        if each.sort == "command":
+        if each.sort == "commands":
             return all(self._has(word.strip("\"'`;,()")) for word in each.text.split())
-        if each.sort == "identifier":
+        if each.sort == "identifiers":
             name = each.text.removesuffix("()")
             return self._has(name) or self._has(re.split(r"[.:/#]+", name)[-1] or name)
         return self._has(each.text.rstrip("/")) or is_date(each.text) or self._holds_parts(each.text)

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from mcp_memory.domain.model.records import Details, Entity, searchable_text
 from mcp_memory.domain.text import lexicon
+from mcp_memory.domain.text.exact_forms import REDACTED
 from mcp_memory.domain.text.words import normalized
 
 MAX_NAME_WORDS = 4
@@ -152,11 +153,7 @@ MAX_LENGTH = 160
 """Longest found name, in characters."""
 
 _Patterns: TypeAlias = tuple[tuple[FoundType, re.Pattern[str]], ...]
-_EXTENSIONS = (
-    "bash|bat|c|cc|cfg|conf|cpp|cs|css|csv|db|docx?|env|gif|go|gz|h|hpp|html?|ini|ipynb|java|jpe?g|jsx?|json|jsonl|kt"
-    "|lock|log|lua|md|mjs|pdf|php|png|proto|ps1|py|pyi|r|rb|rs|rst|scala|scss|sh|sql|sqlite|svg|swift|tar|toml|tsx?"
-    "|txt|vue|wav|xlsx?|xml|ya?ml|zip|zsh"
-)
+_EXTENSIONS = lexicon.spaced("file_endings")
 # e.g. the place before "/" in " /etc/hosts", but not in "a/etc"
 _START = r"(?<![\w/\\.@:+-])"
 # "def parse(" → parse
@@ -194,8 +191,6 @@ _CODE_LINE = re.compile(
 )
 # "```py"
 _FENCE_SIGN = re.compile(r"^\s*(?:```|~~~)")
-# "[REDACTED API key]"
-_REDACTED = re.compile(r"\[REDACTED[^\]\n]{0,80}\]")
 _SCRIPTS_MEET = re.compile(rf"(?<=[{lexicon.UNSPACED}])(?=[A-Za-z0-9_@#~])|(?<=[A-Za-z0-9_])(?=[{lexicon.UNSPACED}])")
 """Boundaries between scripts: Chinese text has no space around foreign words, as in "用Redis缓存"."""
 # "the end.Then"
@@ -267,7 +262,7 @@ def name_candidates(text: str) -> Iterator[tuple[int, int, str]]:
 def _mentions(text: str, *, with_words: bool = True) -> Iterator[tuple[FoundType, str]]:
     """Yield type and name of each mention, in order of position; plain-word names take longest to find."""
     found: list[tuple[int, FoundType, str]] = []
-    text = _take(_REDACTED.sub("", text), _QUOTED_TITLES, found)
+    text = _take(REDACTED.sub("", text), _QUOTED_TITLES, found)
     prose, code = _prose_and_code(_SCRIPTS_MEET.sub(" ", text))
     prose = _take(prose, _PATTERNS + _PROSE_PATTERNS + (() if with_words else _CODE_PATTERNS), found)
     _take(code, _PATTERNS + _CODE_PATTERNS, found)

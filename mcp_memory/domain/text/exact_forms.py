@@ -5,7 +5,7 @@ Numbers are searched first and alone, because that is fast; the words before the
 
 import re
 
-from mcp_memory.domain.text.lexicon import MONTHS, UNSPACED, unspaced, word_set
+from mcp_memory.domain.text.lexicon import MONTHS, UNSPACED, spaced, unspaced, word_set
 
 # "5432", "1,000.50", "3.14", "1e-6"
 _NUMERAL = (
@@ -14,19 +14,9 @@ _NUMERAL = (
 )
 """Begins with a set of characters, like every pattern that is searched everywhere: such patterns are fastest."""
 # "%", "MB/s", "ms", "req/s", "tokens"
-_UNIT = (
-    r"%|‰|[kKMGTP]i?B(?:/s)?|[kMG]bps|bytes?|ns|µs|μs|us|ms|msec|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?|days?"
-    r"|weeks?|months?|years?|[kMG]?Hz|px|rem|em|pt|dpi|°C|°F|[kM]?Wh?|[kcm]m|m|kg|mg|g|ml|l|€|EUR|USD|CHF|GBP|JPY|CNY"
-    r"|dollars|euros|[qrt]ps|(?:req|requests|rows|messages|events|queries|tokens)(?:/| per )(?:s|sec|second|min|minute"
-    r"|hour|day)|[kKM]?(?= (?:tokens|requests|rows|records|users)\b)|tokens?|requests?|rows|records|connections|retries"
-    r"|attempts|replicas|workers|threads|users|seats|nodes|shards|partitions|cores|vCPUs?|GPUs?|characters|chars|epochs"
-    r"|pages|people|Stunden|Minuten|Sekunden|Tagen?|Wochen|Monaten?|Jahren?|Uhr|Zeichen|heures?|jours?"
-    r"|[kKM]|секунд\w?|минут\w?|час\w{0,2}|дн\w{1,2}|руб\w{0,3}"
-)
+_UNIT = spaced("units")
 # "秒", "小时", "万"
-_CJK_UNIT = (
-    r"毫秒|秒|分钟|小时|分|時間|小時|天|日|周|个月|年|元|万|円|次|回|个|個|条|件|台|人|字节|兆|초|분|시간|개월|원"
-)
+_CJK_UNIT = unspaced("units")
 # "30 seconds", "10 ms", "5 GB / day", "30秒"
 MUCH = re.compile(
     rf"(?P<number>{_NUMERAL})(?:(?P<unit>\s?(?:{_UNIT})(?![\w])|"
@@ -108,13 +98,7 @@ FILE = re.compile(
 )
 LINE_IN_FILE = re.compile(r"(?<![\d:.,-])(?P<file>[\d.,-]*+(?::(?!\d)[\d.,-]*+)*+):\d[\d:.,-]*+$")
 """The position after a file name, as in "a.py:12:5"; `file` keeps signs that belong to the file, as in "v2.0:7"."""
-_TOOLS = (
-    r"git|gh|npm|npx|pnpm|yarn|node|deno|bun|pip|uv|uvx|poetry|python3?|pytest|ruff|mypy|pyright|tox|make|just|cargo|go"
-    r"|rustc|docker|docker-compose|podman|kubectl|helm|terraform|ansible(?:-playbook)?|aws|gcloud|az|psql|mysql|sqlite3"
-    r"|redis-cli|curl|wget|ssh|scp|rsync|grep|rg|find|sed|awk|ls|cat|cd|cp|mv|rm|mkdir|chmod|chown|tar|systemctl"
-    r"|journalctl|apt(?:-get)?|brew|bundle|rake|rails|php|composer|mvn|gradle|\./gradlew|dotnet|java|javac|alembic|flask"
-    r"|uvicorn|gunicorn|celery|jest|vitest|tsc|eslint|prettier|vite|next|sudo|export|source|bash|sh|nohup|time|ping|dig"
-)
+_TOOLS = spaced("programs")
 # "`npm run build`", "$ ls -la", "git push origin main"
 COMMAND = re.compile(
     rf"`(?P<ticked>(?:[A-Z_]{{2,30}}=\S{{1,60}} )?(?:{_TOOLS}|\./[\w./-]{{1,60}}"

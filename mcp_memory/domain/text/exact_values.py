@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from mcp_memory.domain.text import exact_forms as forms
 from mcp_memory.domain.text.entity_extraction import formed_mentions
 
-Sort = Literal["file", "command", "identifier", "value"]
+Sort = Literal["files", "commands", "identifiers", "values"]
 
 MAX_SCANNED, MAX_PRINTED = 20_000, 10_000
 """Characters read of a message, and of a tool's output; of a longer text its beginning and its end are read."""
@@ -98,23 +98,23 @@ def _shown(line: str) -> str:
 
 def _apart(found: list[Exact]) -> list[Exact]:
     """Return the matches in order, without overlaps: files and commands before values, then the earliest start."""
-    first: dict[Sort, int] = {"file": 0, "command": 0, "value": 1, "identifier": 2}
+    first: dict[Sort, int] = {"files": 0, "commands": 0, "values": 1, "identifiers": 2}
     taken = bytearray(max((each.place + len(each.text) for each in found), default=0))
     files = bytearray(len(taken))
     kept: list[Exact] = []
     for each in sorted(found, key=lambda one: (first[one.sort], one.place, -len(one.text))):
         end = each.place + len(each.text)
-        claimed = files if each.sort == "file" else taken
+        claimed = files if each.sort == "files" else taken
         if len(each.text) <= 1 or claimed.find(1, each.place, end) >= 0:
             continue
         taken[each.place : end] = b"\1" * len(each.text)
-        if each.sort == "file":
+        if each.sort == "files":
             files[each.place : end] = b"\1" * len(each.text)
         kept.append(each)
     return sorted(kept, key=lambda one: one.place)
 
 
-def _exact(text: str, start: int, end: int, worth: float, sort: Sort = "value") -> Iterator[Exact]:
+def _exact(text: str, start: int, end: int, worth: float, sort: Sort = "values") -> Iterator[Exact]:
     if end - start <= MAX_EXACT:
         yield Exact(text=text[start:end], sort=sort, worth=worth, place=start)
 
@@ -123,7 +123,7 @@ def _files(text: str) -> Iterator[Exact]:
     for match in islice(forms.PATH_WORD.finditer(text), MAX_WORDS):
         word = forms.LINE_IN_FILE.sub(r"\g<file>", match.group().rstrip(".:/\\-+@~,"))
         if forms.FILE.fullmatch(word) and text[match.start() + len(word) : match.start() + len(word) + 1] != "(":
-            yield from _exact(text, match.start(), match.start() + len(word), 1.0, "file")
+            yield from _exact(text, match.start(), match.start() + len(word), 1.0, "files")
 
 
 def _commands(text: str) -> Iterator[Exact]:
@@ -132,7 +132,7 @@ def _commands(text: str) -> Iterator[Exact]:
         command = match[group].rstrip()
         if group == "bare" and (forms.PROSE_COMMAND.search(command) or not re.search(r"\s-|[/=]|\w\.\w", command)):
             continue
-        yield Exact(text=command, sort="command", worth=1.0, place=match.start(group))
+        yield Exact(text=command, sort="commands", worth=1.0, place=match.start(group))
 
 
 def _mentioned(text: str) -> Iterator[Exact]:
@@ -143,7 +143,7 @@ def _mentioned(text: str) -> Iterator[Exact]:
             place = chunk.find(name)
             if kind == "name" or place < 0 or forms.STANDARD.match(name):
                 continue
-            sort: Sort = {"url": "value", "path": "file"}.get(kind, "identifier")  # pyright: ignore[reportAssignmentType]
+            sort: Sort = {"url": "values", "path": "files"}.get(kind, "identifiers")  # pyright: ignore[reportAssignmentType]
             yield from _exact(text, begin + place, begin + place + len(name), 1.0, sort)
 
 

@@ -28,6 +28,11 @@ def unspaced(kind: str) -> str:
     return "|".join(_KINDS[kind][name].replace("\n", "") for name in _UNSPACED_LANGUAGES if name in _KINDS[kind])
 
 
+def section_titles() -> dict[str, list[str]]:
+    """Return the titles of each section of a summary: ours, then those of other writers."""
+    return {section: titles.replace("\n", "").split("|") for section, titles in _KINDS["section_titles"].items()}
+
+
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )

@@ -27,11 +27,14 @@ _LETTER_NAME = re.compile(
 )
 # "PARENTHESIZED LATIN SMALL LETTER A"
 _ENCLOSED = re.compile(r"PARENTHESIZED LATIN .* LETTER (?P<letter>[A-Z])")
-_INVISIBLE = re.compile(
-    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
-    "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+UNSEEN = (
+    "\u00ad\u034f\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2065\u206a-\u206f\ufe00-\ufe0f\ufeff"
+    "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Invisible code points (Default_Ignorable_Code_Point)."""
+"""Invisible code points (Default_Ignorable_Code_Point), without those that turn the text and those shown as a blank."""
+BLANKS = "\u115f\u1160\u3164\uffa0"
+"""Letters that show as a blank."""
+_INVISIBLE = re.compile(f"[{UNSEEN}{BLANKS}\u202a-\u202e\u2066-\u2069]")
 # "é", a tab
 _ODD_SPACE = re.compile(r"[^\x20-\x7e\n]")
 _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"

@@ -6,7 +6,7 @@ what its reader needs first. A record's details are shown by rendering, not here
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from mcp_memory.domain.model.records import Kind, Outcome, Record
 from mcp_memory.domain.text.excerpts import Count, Room, Truncate, excerpt, point
@@ -29,11 +29,9 @@ class ShortForms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredText:
+class MeasuredText(ShortForms):
     """A text's short forms, and the tokens of all three by the counter they were made with."""
 
-    micro: str
-    summary: str
     text_tokens: int
     summary_tokens: int
     micro_tokens: int
@@ -56,15 +54,7 @@ def measured(
 
 def remeasured(record: Record, count: Count, truncate: Truncate) -> Record:
     """Return the record with the short forms that its text, kind and outcome make now."""
-    form = measured(record.text, count, truncate, kind=record.kind, outcome=record.outcome)
-    return replace(
-        record,
-        summary=form.summary,
-        micro=form.micro,
-        text_tokens=form.text_tokens,
-        summary_tokens=form.summary_tokens,
-        micro_tokens=form.micro_tokens,
-    )
+    return replace(record, **asdict(measured(record.text, count, truncate, kind=record.kind, outcome=record.outcome)))
 
 
 def short_forms(

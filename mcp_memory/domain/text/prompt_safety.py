@@ -13,7 +13,7 @@ from functools import cache
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.text.control_characters import without_controls
-from mcp_memory.domain.text.look_alikes import decoded, folded, may_open, origins
+from mcp_memory.domain.text.look_alikes import BLANKS, UNSEEN, decoded, folded, may_open, origins
 
 LINE_CHARACTERS = 160
 """Characters of a stored name, path or value within a line of ours; the rest is cut."""
@@ -74,12 +74,9 @@ _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _OVERRIDE = re.compile("\u202e([^\u202a-\u202e\u2066-\u2069\n]*)")
 """The text that a right-to-left override shows backwards. A browser mirrors brackets as well, other programs do not."""
 _MIRRORS: tuple[dict[int, int], ...] = ({}, str.maketrans("()[]<>{}", ")(][><}{"))
-_SHOWN_AS_SPACE = str.maketrans({"\u2028": "\n", "\u2029": "\n", **dict.fromkeys("\u115f\u1160\u3164\uffa0", " ")})
+_SHOWN_AS_SPACE = str.maketrans({"\u2028": "\n", "\u2029": "\n", **dict.fromkeys(BLANKS, " ")})
 """Line breaks, and letters that show as a blank."""
-_ODD = re.compile(
-    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u2029\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0f"
-    "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
+_ODD = re.compile(f"[{UNSEEN}{BLANKS}\u2028\u2029]")
 """Characters that `readable` may change; nearly every text has none of them."""
 _JOINED = "[^\x00-\u00bf\u2000-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
 """Characters that a joiner may join: letters beyond Latin-1, and emoji."""
@@ -91,8 +88,7 @@ _UNSEEN = re.compile(
     # After a virama a joiner chooses the form of the letter before it, also at a word's end, as in Malayalam.
     "|(?<=[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca])(?P<virama>[\u200c\u200d])"
     f"|(?<={_JOINED})(?P<variant>[\ufe0e\ufe0f])|(?<=[0-9#*])(?P<keycap>\ufe0f)(?=\u20e3)"
-    "|[\u00ad\u034f\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2065\u206a-\u206f\ufe00-\ufe0f\ufeff"
-    "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    f"|[{UNSEEN}]"
 )
 _KEPT = ("flag", "joiner", "virama", "variant", "keycap")
 

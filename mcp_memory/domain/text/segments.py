@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from mcp_memory.domain.text.lexicon import ABBREVIATIONS, MONTHS
+from mcp_memory.domain.text.lexicon import ABBREVIATIONS, MONTHS, spaced, unspaced
 
 SegmentRole: TypeAlias = Literal[
     "sentence", "heading", "item", "quote", "row", "pair", "file", "error", "frame", "command", "output", "signature",
@@ -105,9 +105,7 @@ _FOREIGN = re.compile(
 )
 # "connection refused", "no such file"
 _ERROR_WORD = re.compile(
-    r"\b(?:errors?(?!\.\w)|fail(?:ed|ure|s)?|fatal|exception|panic|denied|refused|not found|cannot|timed? ?out"
-    r"|traceback|no such|undefined|unresolved|conflict|killed|abort(?:ed)?)\b|失败|错误|エラー|失敗",
-    re.IGNORECASE,
+    rf"\b(?:errors?(?!\.\w)|traceback|unresolved|{spaced('trouble')})\b|{unspaced('trouble')}", re.IGNORECASE
 )
 # "12:00 ERROR lock timeout"
 _LEVEL = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|PANIC)\b")

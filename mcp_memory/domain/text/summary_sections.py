@@ -5,51 +5,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Literal, TypeAlias, get_args
 
+from mcp_memory.domain.text.lexicon import section_titles
+
 Section: TypeAlias = Literal[
     "goal", "constraints", "instructions", "facts", "state", "completed", "in_progress", "next_steps", "decisions",
     "dead_ends", "files", "commands", "identifiers", "values",
 ]  # fmt: skip
 SECTIONS: tuple[Section, ...] = get_args(Section)
-TITLES: Mapping[Section, str] = {
-    "goal": "Goal",
-    "constraints": "Constraints",
-    "instructions": "User instructions",
-    "facts": "Key facts",
-    "state": "Current state",
-    "completed": "Completed",
-    "in_progress": "In progress",
-    "next_steps": "Next steps",
-    "decisions": "Decisions",
-    "dead_ends": "Dead ends",
-    "files": "Files",
-    "commands": "Commands",
-    "identifiers": "Identifiers",
-    "values": "Exact values",
-}
+_KNOWN_TITLES = section_titles()
+TITLES: Mapping[Section, str] = {section: _KNOWN_TITLES[section][0] for section in SECTIONS}
 LISTED: tuple[Section, ...] = ("files", "commands", "identifiers", "values")
 """Sections of the ledger: literal values, whichever writer makes the rest."""
 
 _Heading: TypeAlias = Section | Literal["artifacts", "other"]
-_OTHER_TITLES: Mapping[_Heading, str] = {
-    "goal": "goals|objective|user goal|primary goal|overall goal|task",
-    "constraints": "constraint|constraints and rules|rules|requirements",
-    "instructions": "user instructions verbatim|instructions|user messages|all user messages|user's instructions",
-    "facts": "facts|key fact|context|background|key findings|findings",
-    "state": "state|status|current status|where things stand",
-    "completed": "done|completed work|completed tasks|completed steps|what was done",
-    "in_progress": "current work|ongoing|work in progress|doing",
-    "next_steps": "next|next step|pending|pending tasks|todo|to do|remaining|open items",
-    "decisions": "decision|key decisions|decisions with reasons|decisions and reasons",
-    "dead_ends": "dead end|failed attempts|what did not work|errors and dead ends",
-    "files": "file|files touched|relevant files|file paths",
-    "commands": "command|commands run",
-    "identifiers": "identifier|ids|names",
-    "values": "values|exact value|ledger|ledger of exact values|numbers",
-    "artifacts": "artifacts|artefacts|artifact ledger",
+_TITLED: dict[str, _Heading] = {
+    title.lower(): section for section in (*SECTIONS, "artifacts") for title in _KNOWN_TITLES[section]
 }
-"""Titles that other writers use."""
-_TITLED: dict[str, _Heading] = {title.lower(): section for section, title in TITLES.items()}
-_TITLED.update((title, section) for section, titles in _OTHER_TITLES.items() for title in titles.split("|"))
 
 # "## Next steps: add the index"
 _HASHES = re.compile(r"\s{0,3}#{1,6}\s*(?P<title>[^\s:][^:]{0,80})(?::(?P<rest>.*))?$")

@@ -9,7 +9,8 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import SessionLog
 from mcp_memory.domain.model.tasks import Stack, Task
 from mcp_memory.domain.sessions import ledger as ledgers
-from mcp_memory.domain.sessions.summary import Section, instructions_in, rendered, structured, with_ledger
+from mcp_memory.domain.sessions.summary import instructions_in, rendered, structured, with_ledger
+from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import TokenCounter

@@ -11,8 +11,6 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, Options, Plan, SessionLog, Span, preserved, saved
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.summary import (
-    LISTED,
-    Section,
     StructuredSummary,
     fitted,
     instructions_in,
@@ -25,6 +23,7 @@ from mcp_memory.domain.sessions.summary import (
     summary_prompt,
     with_ledger,
 )
+from mcp_memory.domain.text.summary_sections import LISTED, Section
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Summarizer, SummaryRequest, TokenCounter

@@ -196,7 +196,7 @@ def test_a_ledger_tells_files_commands_identifiers_and_values_apart(make_entry: 
     assert ledger == Ledger(
         files=("config/app.toml",), commands=("pytest -q",), identifiers=("PAY-7",), values=("port=5433",)
     )
-    assert ledger.all == ("port=5433", "config/app.toml", "pytest -q", "PAY-7")
+    assert on_one_line(ledger) == "port=5433 · config/app.toml · pytest -q · PAY-7"
     assert ledger.weights["port=5433"] > ledger.weights["PAY-7"] > ledger.weights["pytest -q"]
 
 

@@ -3,7 +3,8 @@
 import pytest
 from inline_snapshot import snapshot
 
-from mcp_memory.domain.sessions.summary import REQUIRED, SECTIONS, TITLES, stated, summary_prompt
+from mcp_memory.domain.sessions.summary import REQUIRED, summary_prompt
+from mcp_memory.domain.text.summary_sections import SECTIONS, TITLES, stated
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 

@@ -10,9 +10,6 @@ from hypothesis import strategies as st
 from mcp_memory.domain.model.session_log import Entry
 from mcp_memory.domain.sessions.ledger import Ledger
 from mcp_memory.domain.sessions.summary import (
-    LISTED,
-    SECTIONS,
-    Section,
     StructuredSummary,
     fitted,
     instructions_in,
@@ -20,12 +17,11 @@ from mcp_memory.domain.sessions.summary import (
     merged,
     parsed,
     problems,
-    quote,
-    quoted_instructions,
     rendered,
     structured,
     with_ledger,
 )
+from mcp_memory.domain.text.summary_sections import LISTED, SECTIONS, Section, quote, quoted_instructions
 from mcp_memory.domain.text.words import normal_hash
 
 GOOD = """\
