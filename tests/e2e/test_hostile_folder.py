@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from mcp_memory.entrypoints.clients import Wanted, client_named, places_here, plan_install, running_command
+from mcp_memory.entrypoints.clients.catalogue import client_named, places_here
+from mcp_memory.entrypoints.clients.entries import Wanted, plan_install, running_command
 from mcp_memory.entrypoints.clients.entries import command_of
 from tests.hostile_folder import HostileFolder
 

@@ -12,16 +12,8 @@ from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.scopes import RIGHTS, Grant
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.domain.text.times import iso
-from mcp_memory.entrypoints.cli.console import errors_in_one_line, output, print_json, screen
-from mcp_memory.entrypoints.cli.options import (
-    AsJson,
-    DataDir,
-    GlobalOptions,
-    local_settings,
-    opened,
-    opened_existing,
-    over_memory,
-)
+from mcp_memory.entrypoints.cli.console import output, print_json, screen
+from mcp_memory.entrypoints.cli.options import AsJson, opened, opened_existing, over_memory, over_settings
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.projects import folder_exists, read_project
 
@@ -36,15 +28,14 @@ tokens = typer.Typer(name="tokens", no_args_is_help=True, help="Manage access to
 TokenName = Annotated[str, typer.Argument(metavar="NAME", help="What the token is called in lists.")]
 
 
-@errors_in_one_line()
+@over_settings("data_dir")
 def trust(
-    context: typer.Context,
+    settings: "Settings",
     folder: Annotated[
         Path | None, typer.Argument(metavar="[FOLDER]", help="The folder; by default the one you are in.")
     ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="Show which folders are trusted.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Trust the folder no more.")] = False,
-    data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Let a folder use the memory of the project that it says it is.
@@ -52,7 +43,6 @@ def trust(
     The first clone of a project has its memory by itself, and so have its worktrees; this is for any other. Servers see
     it when they start.
     """
-    settings = local_settings(context, GlobalOptions(data_dir=data_dir))
     if list_all and (revoke or folder):
         raise InvalidRequest("--list shows all folders; leave out --revoke and the folder.")
     if list_all:
@@ -107,9 +97,9 @@ def _shown_folder(trusted: "TrustedFolder") -> dict[str, Json]:
 
 
 @tokens.command("add")
-@errors_in_one_line()
+@over_settings("data_dir")
 def add_token(
-    context: typer.Context,
+    settings: "Settings",
     name: TokenName,
     agent: Annotated[str, typer.Option(metavar="NAME", help="In whose name it speaks; one that no other agent has.")],
     namespace: Annotated[
@@ -124,13 +114,11 @@ def add_token(
     days: Annotated[
         float | None, typer.Option(metavar="N", min=0, help="How long it is valid; for ever if not given.")
     ] = None,
-    data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a token. Its secret is shown this once, and stored nowhere."""
     if right not in RIGHTS:
         raise InvalidRequest(f"There is no right {right!r}; the rights are {', '.join(RIGHTS)}.")
-    settings = local_settings(context, GlobalOptions(data_dir=data_dir))
     if agent == settings.agent:
         raise InvalidRequest(f"{agent!r} is what the agents of this machine are called; choose another for the token.")
     grant = Grant(agent=agent, person=person, namespaces=tuple(namespace), right=right)

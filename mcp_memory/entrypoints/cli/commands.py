@@ -4,20 +4,20 @@ Slow imports stay inside the functions.
 """
 
 import time
-from dataclasses import asdict
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mcp_memory import __version__
 from mcp_memory.entrypoints.cli.access import tokens, trust
 from mcp_memory.entrypoints.cli.completion import complete, completion
-from mcp_memory.entrypoints.cli.console import errors_in_one_line, prepare_streams, print_json, screen
+from mcp_memory.entrypoints.cli.console import OneLineErrors, prepare_streams, print_json, screen
 from mcp_memory.entrypoints.cli.doctor import doctor
 from mcp_memory.entrypoints.cli.install import install, uninstall
 from mcp_memory.entrypoints.cli.maintenance import backup, maintain, reindex, restore
-from mcp_memory.entrypoints.cli.options import Agent, AsJson, DataDir, GlobalOptions, Namespace, Url, settings_chosen
+from mcp_memory.entrypoints.cli.options import AsJson, settings_chosen, with_options
 from mcp_memory.entrypoints.cli.records import add, list_records, search, show, status, tasks
 from mcp_memory.entrypoints.cli.transfer import export, import_memory
 from mcp_memory.errors import InvalidRequest
@@ -27,6 +27,7 @@ _OF_HTTP_ALONE = {"host": "--host", "port": "--port", "allowed_host": "--allowed
 app = typer.Typer(
     name="mcp-memory",
     add_completion=False,
+    cls=OneLineErrors,
     rich_markup_mode=None,  # plain help comes three times as fast
     pretty_exceptions_enable=False,  # they may show remembered text
 )
@@ -39,12 +40,10 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback(invoke_without_command=True)
+@with_options("data_dir", "namespace", "agent", "url")
 def main(
+    _chosen: Mapping[str, Any],
     context: typer.Context,
-    data_dir: DataDir = None,
-    namespace: Namespace = None,
-    agent: Agent = None,
-    url: Url = None,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
     ] = False,
@@ -52,13 +51,13 @@ def main(
     """A memory for agents over MCP. Without a command it serves over standard input and output."""
     del version  # told by its callback
     prepare_streams()
-    context.obj = GlobalOptions(data_dir=data_dir, namespace=namespace, agent=agent, url=url)
     if context.invoked_subcommand is None:
         serve(context)
 
 
-@errors_in_one_line()
+@with_options("url", "data_dir", "namespace", "agent")
 def serve(
+    chosen: Mapping[str, Any],
     context: typer.Context,
     http: Annotated[bool, typer.Option("--http", help="Serve many clients over HTTP, until told to stop.")] = False,
     host: Annotated[str, typer.Option(metavar="HOST", help="Where to listen; beyond this machine for tokens only.")] = (
@@ -71,13 +70,9 @@ def serve(
     anonymous: Annotated[
         bool, typer.Option("--anonymous", help="Let this machine in without a token though there are tokens.")
     ] = False,
-    url: Url = None,
-    data_dir: DataDir = None,
-    namespace: Namespace = None,
-    agent: Agent = None,
 ) -> None:
     """Serve one client over stdio, which is what a client starts; with --http many."""
-    settings = settings_chosen(context, GlobalOptions(data_dir=data_dir, namespace=namespace, agent=agent, url=url))
+    settings = settings_chosen(chosen)
     _check_serving(context, http, settings.url)
     if http:
         from mcp_memory.entrypoints.http.server import Listening
@@ -108,7 +103,6 @@ def _check_serving(context: typer.Context, http: bool, url: str | None) -> None:
         )
 
 
-@errors_in_one_line()
 def demo(as_json: AsJson = False) -> None:
     """Watch a memory at work; takes a few seconds.
 
@@ -136,12 +130,10 @@ def demo(as_json: AsJson = False) -> None:
         screen().print(*next_steps(seconds), sep="\n", soft_wrap=True)
 
 
+@with_options("data_dir", "namespace", "agent")
 def hook(
-    context: typer.Context,
+    chosen: Mapping[str, Any],
     name: Annotated[str, typer.Argument(metavar="NAME", help="The client's event: SessionStart, Stop, …")],
-    data_dir: DataDir = None,
-    namespace: Namespace = None,
-    agent: Agent = None,
 ) -> None:
     """Answer one of Claude Code's hooks: what a plugin runs.
 
@@ -149,9 +141,7 @@ def hook(
     """
     from mcp_memory.entrypoints.hooks.runner import main
 
-    before: GlobalOptions = context.obj or GlobalOptions()
-    behind = {"data_dir": data_dir, "namespace": namespace, "agent": agent}
-    main(name, {**asdict(before), **{option: value for option, value in behind.items() if value is not None}})
+    main(name, chosen)
 
 
 for name, command in (

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from mcp_memory.entrypoints.cli.console import errors_in_one_line
 from mcp_memory.errors import InvalidRequest
 
 SCRIPTS = Path(__file__).with_name("completions")
@@ -14,7 +13,6 @@ SCRIPTS = Path(__file__).with_name("completions")
 SHELLS = ("bash", "zsh", "fish", "powershell")
 
 
-@errors_in_one_line()
 def completion(
     shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell.")],
 ) -> None:

@@ -7,9 +7,10 @@ import sys
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import typer
+from typer.core import TyperGroup
 
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.errors import McpMemoryError
@@ -88,17 +89,19 @@ def complain(message: str) -> None:
     typer.echo(f"mcp-memory: {visible(message)}", err=True)
 
 
-@contextmanager
-def errors_in_one_line() -> Generator[None]:
-    """Turn an error that the caller can act on into a line on stderr and exit code 1."""
-    try:
-        yield
-    except McpMemoryError as error:
-        message = str(error)
-        for to_agents, to_people in _FOR_PEOPLE.items():
-            message = message.replace(to_agents, to_people)
-        complain(message)
-        raise typer.Exit(1) from error
+class OneLineErrors(TyperGroup):
+    """Commands whose errors that the caller can act on are a line on stderr and exit code 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the command line names."""
+        try:
+            return super().invoke(ctx)
+        except McpMemoryError as error:
+            message = str(error)
+            for to_agents, to_people in _FOR_PEOPLE.items():
+                message = message.replace(to_agents, to_people)
+            complain(message)
+            raise typer.Exit(1) from error
 
 
 @contextmanager

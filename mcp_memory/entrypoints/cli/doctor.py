@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mcp_memory.domain.text.control_characters import visible
-from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, screen
-from mcp_memory.entrypoints.cli.options import AsJson, DataDir, GlobalOptions, local_settings, opened
+from mcp_memory.entrypoints.cli.console import print_json, screen
+from mcp_memory.entrypoints.cli.options import AsJson, opened, over_settings
 from mcp_memory.errors import StoreUnavailable
+from mcp_memory.ports.indexes import Finding
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from mcp_memory.domain.model.projects import TrustedFolder
-    from mcp_memory.ports.indexes import Finding
     from mcp_memory.settings import Settings
 
 LEAST_FREE_BYTES = 100_000_000
@@ -30,13 +30,12 @@ _STATE_STYLES: Mapping[str, str] = {"ok": "green", "wrong": "bold red", "mended"
 _STATE_WIDTH = max(map(len, _STATE_STYLES))
 
 
-@errors_in_one_line()
+@over_settings("data_dir")
 def doctor(
-    context: typer.Context,
+    settings: "Settings",
     repair: Annotated[
         bool, typer.Option("--repair", "--mend", help="Repair what can be repaired without losing anything.")
     ] = False,
-    data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Look for what is wrong: folder, clients, database, words, vectors, links, indexes.
@@ -44,7 +43,7 @@ def doctor(
     For all projects; servers may keep running. Ends with 1 where something is wrong and was not repaired.
     """
     findings: list[Finding] = []
-    for finding in _examine(local_settings(context, GlobalOptions(data_dir=data_dir)), mend=repair):
+    for finding in _examine(settings, mend=repair):
         findings.append(finding)
         if not as_json:
             screen().print(_line(finding), soft_wrap=True)
@@ -54,9 +53,8 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
+def _examine(settings: "Settings", *, mend: bool) -> Iterator[Finding]:
     """Examine the surroundings of the memory before the memory itself: opening it makes its files private."""
-    from mcp_memory.ports.indexes import Finding
     from mcp_memory.wiring import memory_exists
 
     yield from examine_folder(settings.data_dir, mend=mend)
@@ -73,17 +71,16 @@ def _examine(settings: "Settings", *, mend: bool) -> "Iterator[Finding]":
         yield Finding(part="database", state="wrong", says=str(error))
 
 
-def examine_folder(folder: Path, *, mend: bool) -> "Iterator[Finding]":
+def examine_folder(folder: Path, *, mend: bool) -> Iterator[Finding]:
     """Check that only its owner can read the folder, and that it has room. Yields nothing for a missing folder."""
     if folder.is_dir():
         yield _privacy(folder, mend=mend)
         yield _room(folder)
 
 
-def examine_clients() -> "Iterator[Finding]":
+def examine_clients() -> Iterator[Finding]:
     """Find what keeps clients whose configuration names us from starting the server."""
-    from mcp_memory.entrypoints.clients import installations
-    from mcp_memory.ports.indexes import Finding
+    from mcp_memory.entrypoints.clients.entries import installations
 
     ours = [each for each in installations() if each.names or each.problem]
     for each in ours:
@@ -97,9 +94,8 @@ def examine_clients() -> "Iterator[Finding]":
         yield Finding(part="clients", state="ok", says=says)
 
 
-def examine_trust(folders: "Sequence[TrustedFolder]") -> "Iterator[Finding]":
+def examine_trust(folders: "Sequence[TrustedFolder]") -> Iterator[Finding]:
     """Name the trusted folders that are gone: only a note, since a disk may be away, or a folder be made again."""
-    from mcp_memory.ports.indexes import Finding
     from mcp_memory.projects import folder_exists
 
     if gone := [each.folder for each in folders if not folder_exists(Path(each.folder))]:
@@ -109,12 +105,11 @@ def examine_trust(folders: "Sequence[TrustedFolder]") -> "Iterator[Finding]":
         yield Finding(part="trust", state="ok", says=says, remedy=remedy)
 
 
-def _privacy(folder: Path, *, mend: bool) -> "Finding":
+def _privacy(folder: Path, *, mend: bool) -> Finding:
     """Check that our files are the owner's alone, and the folder too where it holds nothing else; both shield the rest.
 
     A memory may share its folder with other things, which other users may have to reach.
     """
-    from mcp_memory.ports.indexes import Finding
     from mcp_memory.settings import NOTES_FOLDER
     from mcp_memory.wiring import FILE_NAME, INDEX_FOLDER
 
@@ -146,9 +141,7 @@ def _is_open(path: Path) -> bool:
         return False
 
 
-def _room(folder: Path) -> "Finding":
-    from mcp_memory.ports.indexes import Finding
-
+def _room(folder: Path) -> Finding:
     free = shutil.disk_usage(folder).free
     says = f"{free / 1e9:.1f} GB free"
     if free >= LEAST_FREE_BYTES and os.access(folder, os.W_OK):
@@ -157,7 +150,7 @@ def _room(folder: Path) -> "Finding":
     return Finding(part="disk", state="wrong", says=says, remedy=remedy)
 
 
-def _line(finding: "Finding") -> "Text":
+def _line(finding: Finding) -> "Text":
     from rich.text import Text
 
     remedy = f". {finding.remedy}" if finding.remedy else ""

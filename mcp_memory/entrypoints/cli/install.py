@@ -1,29 +1,20 @@
 """Commands that put the server into a client's configuration and take it out: install, uninstall."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mcp_memory.domain.model.projects import DEFAULT_NAMESPACE
-from mcp_memory.entrypoints.cli.console import errors_in_one_line, print_json, screen, visible
-from mcp_memory.entrypoints.cli.options import (
-    Agent,
-    AsJson,
-    DataDir,
-    GlobalOptions,
-    Namespace,
-    Url,
-    opened,
-    settings_chosen,
-)
+from mcp_memory.entrypoints.cli.console import print_json, screen, visible
+from mcp_memory.entrypoints.cli.options import AsJson, opened, settings_chosen, with_options
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from mcp_memory.entrypoints.clients import Change, Installation, Places, Start
+    from mcp_memory.entrypoints.clients.catalogue import Places
+    from mcp_memory.entrypoints.clients.entries import Change, Installation, Start
     from mcp_memory.settings import Settings
 
 ClientName = Annotated[str, typer.Argument(metavar="CLIENT", help="cursor, say; `install --list` names them.")]
@@ -33,9 +24,9 @@ Force = Annotated[bool, typer.Option("--force", help="Also where another server 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 
 
-@errors_in_one_line()
+@with_options("namespace", "agent", "data_dir", "url")
 def install(
-    context: typer.Context,
+    named: Mapping[str, Any],
     client_name: Annotated[
         str | None, typer.Argument(metavar="CLIENT", help="claude-code, claude-desktop, cursor, vscode, and more.")
     ] = None,
@@ -48,10 +39,6 @@ def install(
     env: Annotated[
         list[str] | None, typer.Option("--env", metavar="KEY=VALUE", help="A variable more; may be repeated.")
     ] = None,
-    namespace: Namespace = None,
-    agent: Agent = None,
-    data_dir: DataDir = None,
-    url: Url = None,
     force: Force = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -60,32 +47,34 @@ def install(
 
     All else in the file stays, and a copy is kept beside it. Called again with other options it changes the entry.
     """
-    from mcp_memory.entrypoints import clients
+    from mcp_memory.entrypoints.clients import catalogue, entries
 
     if listing:
-        _show_list(clients.installations(), as_json)
+        _show_list(entries.installations(), as_json)
         return
     if client_name is None:
         raise InvalidRequest("Name a client, as in `mcp-memory install cursor`, or ask for the --list.")
-    client, places = clients.client_named(client_name), clients.places_here()
-    chosen = _merged(context, GlobalOptions(data_dir=data_dir, namespace=namespace, agent=agent, url=url))
+    client, places = catalogue.client_named(client_name), catalogue.places_here()
+    settings, chosen = settings_chosen(named), dict(named)
     if project:
         client.project_file(places)  # Raises for a client that has none, before anything is written.
-    if project and not (chosen.namespace or chosen.url or client.starts_in_project or client.project_cwd):
-        chosen = replace(chosen, namespace=_project_namespace(settings_chosen(context, chosen), places, dry_run))
-    wanted = clients.Wanted(
-        start=clients.Start(command=command) if command else clients.running_command(),
+    if project and not ({"namespace", "url"} & chosen.keys() or client.starts_in_project or client.project_cwd):
+        chosen["namespace"] = _project_namespace(settings, places, dry_run)
+    wanted = entries.Wanted(
+        start=entries.Start(command=command) if command else entries.running_command(),
         name=_checked(name),
-        variables={**_variables(chosen), **_assignments(env or ())},
+        variables={
+            **{f"MCP_MEMORY_{name.upper()}": str(value) for name, value in chosen.items()},
+            **_assignments(env or ()),
+        },
         otherwise={} if project or client.starts_in_project else {"MCP_MEMORY_NAMESPACE": DEFAULT_NAMESPACE},
         project=project,
         force=force,
     )
-    change = clients.plan_install(client, wanted, places)
-    _carry_out(change, dry_run, as_json, _next_steps(change, wanted.start, project, clients.has_plugin(client, places)))
+    change = entries.plan_install(client, wanted, places)
+    _carry_out(change, dry_run, as_json, _next_steps(change, wanted.start, project, entries.has_plugin(client, places)))
 
 
-@errors_in_one_line()
 def uninstall(
     client_name: ClientName,
     project: Project = False,
@@ -98,23 +87,11 @@ def uninstall(
 
     What is remembered stays.
     """
-    from mcp_memory.entrypoints import clients
+    from mcp_memory.entrypoints.clients import catalogue, entries
 
-    client, places = clients.client_named(client_name), clients.places_here()
-    change = clients.plan_uninstall(client, name, places, project=project, force=force)
+    client, places = catalogue.client_named(client_name), catalogue.places_here()
+    change = entries.plan_uninstall(client, name, places, project=project, force=force)
     _carry_out(change, dry_run, as_json, (f"Restart {client.title}: until then it may keep the server.",))
-
-
-def _merged(context: typer.Context, behind: GlobalOptions) -> GlobalOptions:
-    """Return the settings that the command line names, checked. Raises InvalidRequest."""
-    before: GlobalOptions = context.obj or GlobalOptions()
-    settings_chosen(context, behind)
-    return GlobalOptions(
-        data_dir=behind.data_dir or before.data_dir,
-        namespace=behind.namespace or before.namespace,
-        agent=behind.agent or before.agent,
-        url=behind.url or before.url,
-    )
 
 
 def _project_namespace(settings: "Settings", places: "Places", dry_run: bool) -> str:
@@ -138,17 +115,6 @@ def _project_namespace(settings: "Settings", places: "Places", dry_run: bool) ->
             " first, or name another with --namespace."
         )
     return project.claim or project.own
-
-
-def _variables(chosen: GlobalOptions) -> dict[str, str]:
-    """Return the settings as environment variables."""
-    variables = {
-        "MCP_MEMORY_NAMESPACE": chosen.namespace,
-        "MCP_MEMORY_AGENT": chosen.agent,
-        "MCP_MEMORY_DATA_DIR": str(chosen.data_dir.expanduser().absolute()) if chosen.data_dir else None,
-        "MCP_MEMORY_URL": chosen.url,
-    }
-    return {variable: value for variable, value in variables.items() if value is not None}
 
 
 def _assignments(given: Sequence[str]) -> dict[str, str]:

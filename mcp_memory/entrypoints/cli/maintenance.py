@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mcp_memory.entrypoints.cli.console import errors_in_one_line, interruptible, output, progress_bar
-from mcp_memory.entrypoints.cli.options import AsJson, DataDir, GlobalOptions, local_settings, over_memory
+from mcp_memory.entrypoints.cli.console import interruptible, output, progress_bar
+from mcp_memory.entrypoints.cli.options import AsJson, over_memory, over_settings
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
+    from mcp_memory.settings import Settings
 
 _RUN_AGAIN = "Interrupted; what is done is kept. Run `mcp-memory {}` again to go on."
 _MAINTAINED: Mapping[str, str] = {
@@ -79,11 +80,10 @@ def backup(
     output(as_json, {"path": str(file), "bytes": size}, f"{file} ({size / 1e6:.1f} MB)")
 
 
-@errors_in_one_line()
+@over_settings("data_dir")
 def restore(
-    context: typer.Context,
+    settings: "Settings",
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup's file.", exists=True, dir_okay=False)],
-    data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Replace the memory by a backup.
@@ -92,7 +92,6 @@ def restore(
     """
     from mcp_memory.wiring import restore_backup
 
-    settings = local_settings(context, GlobalOptions(data_dir=data_dir))
     kept = restore_backup(settings, file, f"{datetime.now(UTC):%Y%m%d-%H%M%S}")
     former = f" The former database is {kept}." if kept else ""
     shown = {"restored": str(file), "kept": str(kept) if kept else None}

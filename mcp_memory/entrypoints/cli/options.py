@@ -1,17 +1,15 @@
 """Options that several commands share, and the memories that they open."""
 
 import inspect
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from mcp_memory.domain.model.records import KINDS, Kind
-from mcp_memory.entrypoints.cli.console import errors_in_one_line
 from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -42,46 +40,37 @@ Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Like
 Inactive = Annotated[bool, typer.Option("--inactive", help="Also what was retired or proven wrong.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlobalOptions:
-    """Settings that may precede any command; None leaves them to the environment and the file."""
-
-    data_dir: Path | None = None
-    namespace: str | None = None
-    agent: str | None = None
-    url: str | None = None
+Decorator: TypeAlias = Callable[[Callable[..., None]], Callable[..., None]]
+_BY_NAME = inspect.Parameter.KEYWORD_ONLY
+_SETTINGS: Mapping[str, Any] = {"data_dir": DataDir, "namespace": Namespace, "agent": Agent, "url": Url}
+"""Settings that may stand before any command, and behind those that use them."""
 
 
-def local_settings(context: typer.Context, behind: GlobalOptions) -> "Settings":
+def settings_chosen(chosen: Mapping[str, Any]) -> "Settings":
+    """Return the settings with those that the command line names. Raises InvalidRequest."""
+    from mcp_memory.settings import load_settings
+
+    try:
+        return load_settings(**chosen)
+    except InvalidRequest as error:
+        raise _by_option(error, chosen) from error
+
+
+def local_settings(chosen: Mapping[str, Any]) -> "Settings":
     """Return the settings of a command that needs the memory on this machine; see `settings_chosen`.
 
     Raises InvalidRequest, also where the memory is on a remote server.
     """
-    settings = settings_chosen(context, behind)
+    settings = settings_chosen(chosen)
     if settings.url:
         raise InvalidRequest(
-            f"The memory lies at {settings.url}: run the command where that server keeps its data, or unset"
+            f"The memory is at {settings.url}: run the command where that server keeps its data, or unset"
             " MCP_MEMORY_URL (or leave out --url)."
         )
     return settings
 
 
-def settings_chosen(context: typer.Context, behind: GlobalOptions) -> "Settings":
-    """Return the settings; options behind the command win over those before it. Raises InvalidRequest."""
-    from mcp_memory.settings import load_settings
-
-    before: GlobalOptions = context.obj or GlobalOptions()
-    given = {name: value for name, value in asdict(behind).items() if value is not None}
-    chosen = {**asdict(before), **given}
-    if folder := chosen["data_dir"]:  # On the command line a path is relative to the working directory.
-        chosen["data_dir"] = folder.expanduser().absolute()
-    try:
-        return load_settings(**chosen)
-    except InvalidRequest as error:
-        raise _by_option(error, [name for name, value in chosen.items() if value is not None]) from error
-
-
-def _by_option(error: InvalidRequest, given: Sequence[str]) -> InvalidRequest:
+def _by_option(error: InvalidRequest, given: Iterable[str]) -> InvalidRequest:
     """Name the option, instead of the setting, in an error about its value."""
     for name in given:
         setting, variable = f"Setting {name}: ", f" Change MCP_MEMORY_{name.upper()}"
@@ -121,27 +110,49 @@ def opened_existing(settings: "Settings") -> Generator["App"]:
         yield memory
 
 
-def over_memory(*, with_caller: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function over an existing memory a command: add the options that find the memory, and one-line errors.
+def _command(first: Callable[[Mapping[str, Any]], AbstractContextManager[Any]], *names: str) -> Decorator:
+    """Make a function a command with the options of these names; `first` makes its first argument of those given.
 
-    The function's first parameter is the memory, its last `as_json`. `with_caller` adds namespace and agent options.
+    Options behind the command win over those before it. A last parameter `as_json` or `version` stays the last one. The
+    function gets the `context` where it has such a parameter.
     """
-    whose: dict[str, Any] = {"namespace": Namespace, "agent": Agent} if with_caller else {}
-    shared: dict[str, Any] = {"data_dir": DataDir, **whose}
 
     def decorate(act: Callable[..., None]) -> Callable[..., None]:
+        _, *own = inspect.signature(act).parameters.values()
+        wants_context = any(each.name == "context" for each in own)
+
         @wraps(act)
         def run(context: typer.Context, **given: Any) -> None:
-            chosen = GlobalOptions(**{name: given.pop(name) for name in shared})
-            with errors_in_one_line(), opened_existing(local_settings(context, chosen)) as memory:
-                act(memory, **given)
+            root = context.find_root().params
+            both = [(name, root[name]) for name in _SETTINGS] + [(name, given.pop(name, None)) for name in names]
+            chosen = {name: value for name, value in both if value is not None}
+            if folder := chosen.get("data_dir"):  # On the command line a path is relative to the working directory.
+                chosen["data_dir"] = folder.expanduser().absolute()
+            with first(chosen) as argument:
+                act(argument, **given, **({"context": context} if wants_context else {}))
 
-        *own, last = list(inspect.signature(act).parameters.values())[1:]
-        added = [inspect.Parameter(name, last.kind, default=None, annotation=shared[name]) for name in shared]
-        context = inspect.Parameter("context", last.kind, annotation=typer.Context)
-        parameters = [context, *own, *added, last]
+        parameters = [inspect.Parameter(name, _BY_NAME, default=None, annotation=_SETTINGS[name]) for name in names]
+        mine = [each.replace(kind=_BY_NAME) for each in own if each.name != "context"]
+        at = len(mine) - sum(each.name in ("as_json", "version") for each in mine)
+        context = inspect.Parameter("context", _BY_NAME, annotation=typer.Context)
+        parameters = [context, *mine[:at], *parameters, *mine[at:]]
         setattr(run, "__signature__", inspect.Signature(parameters))  # noqa: B010 - typer reads options from it
         run.__annotations__ = {each.name: each.annotation for each in parameters}
         return run
 
     return decorate
+
+
+def with_options(*names: str) -> Decorator:
+    """Make a function of the settings that the command line names a command."""
+    return _command(nullcontext, *names)
+
+
+def over_settings(*names: str) -> Decorator:
+    """Make a function of the settings of a memory on this machine a command."""
+    return _command(lambda chosen: nullcontext(local_settings(chosen)), *names)
+
+
+def over_memory(*names: str) -> Decorator:
+    """Make a function of an existing memory a command."""
+    return _command(lambda chosen: opened_existing(local_settings(chosen)), "data_dir", *names)

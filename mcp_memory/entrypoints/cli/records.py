@@ -9,32 +9,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcp_memory.domain.model.ids import CONTEXT, TASK
-from mcp_memory.domain.model.records import KINDS, Json, Kind
+from mcp_memory.domain.model.records import KINDS, MAX_TEXT_CHARS, Json, Kind, NewRecord
 from mcp_memory.domain.model.session_log import REPLACEMENT
 from mcp_memory.domain.text.times import iso
-from mcp_memory.entrypoints.cli.console import complain, errors_in_one_line, output, print_json
+from mcp_memory.entrypoints.cli.console import complain, output, print_json
 from mcp_memory.entrypoints.cli.options import (
-    Agent,
     AsJson,
-    DataDir,
-    GlobalOptions,
     Inactive,
     KindOptions,
     Limit,
-    Namespace,
     Offset,
     Since,
     TagOptions,
     Until,
     known_kinds,
-    local_settings,
     opened,
     over_memory,
+    over_settings,
 )
 from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
+    from mcp_memory.settings import Settings
 
 UNLIMITED_TOKENS = 10_000_000
 """A person's screen has no budget."""
@@ -48,7 +45,7 @@ _WHAT_BECAME: dict[str, str] = {
 }
 
 
-@over_memory(with_caller=True)
+@over_memory("namespace", "agent")
 def status(memory: "App", as_json: AsJson = False) -> None:
     """Show what is stored, and the current task."""
     from mcp_memory.entrypoints.cli import screens
@@ -67,7 +64,7 @@ def status(memory: "App", as_json: AsJson = False) -> None:
     output(as_json, shown, *parts)
 
 
-@over_memory(with_caller=True)
+@over_memory("namespace", "agent")
 def search(
     memory: "App",
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Words, or a question.")],
@@ -106,7 +103,7 @@ def search(
     output(as_json, answer, *result_screen(answer))
 
 
-@over_memory(with_caller=True)
+@over_memory("namespace", "agent")
 def list_records(
     memory: "App",
     limit: Limit = 20,
@@ -147,7 +144,7 @@ def list_records(
     output(as_json, answer, *result_screen(answer))
 
 
-@over_memory(with_caller=True)
+@over_memory("namespace", "agent")
 def tasks(memory: "App", as_json: AsJson = False) -> None:
     """Show the tree of goals, and the current task.
 
@@ -163,7 +160,7 @@ def tasks(memory: "App", as_json: AsJson = False) -> None:
     output(as_json, shown, screens.task_screen(tree) if tree else "No task yet.", screens.place_line(shown))
 
 
-@over_memory(with_caller=True)
+@over_memory("namespace", "agent")
 def show(
     memory: "App",
     record_id: Annotated[
@@ -204,9 +201,9 @@ def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
     return {**shown_stand_in(entries[some_id]), "covers": list(entries[some_id].covers)}
 
 
-@errors_in_one_line()
+@over_settings("data_dir", "namespace", "agent")
 def add(
-    context: typer.Context,
+    settings: "Settings",
     text: Annotated[str, typer.Argument(metavar="TEXT|-", help="What to remember; - reads it from standard input.")],
     kind: Annotated[str, typer.Option("--kind", metavar="KIND", help="fact, decision, procedure, …")] = "fact",
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="May be repeated.")] = None,
@@ -217,24 +214,19 @@ def add(
         str, typer.Option("--visibility", metavar="WHO", help="shared: the project; private: the agent; user: you.")
     ] = "shared",
     occurred: Annotated[str | None, typer.Option("--occurred", metavar="TIME", help="A date or a phrase.")] = None,
-    data_dir: DataDir = None,
-    namespace: Namespace = None,
-    agent: Agent = None,
     as_json: AsJson = False,
 ) -> None:
     """Remember one thing; prints its id.
 
     As an agent would: what is known is not stored twice, and secrets are taken out.
     """
-    from mcp_memory.domain.model.records import NewRecord
     from mcp_memory.entrypoints.server.arguments import read_arguments
     from mcp_memory.entrypoints.server.wire import ItemArgument, given
 
-    chosen = GlobalOptions(data_dir=data_dir, namespace=namespace, agent=agent)
     asked = {"text": _given_text(text), "kind": kind, "tags": tag or [], "importance": importance, "pinned": pin}
     asked |= {"details": _object(details), "visibility": visibility}
     fields = given(read_arguments(ItemArgument, asked))
-    with opened(local_settings(context, chosen)) as memory:
+    with opened(settings) as memory:
         if occurred is not None:
             fields["occurred_at"] = memory.searcher.instant(occurred)
         [remembered] = memory.remember([NewRecord(**fields)], memory.caller())
@@ -251,8 +243,6 @@ def add(
 def _given_text(text: str) -> str:
     if text != STDIN:
         return text
-    from mcp_memory.domain.model.records import MAX_TEXT_CHARS
-
     given = sys.stdin.buffer.read(_MAX_BYTES_OF_A_CHAR * MAX_TEXT_CHARS + 1)
     if len(given) > _MAX_BYTES_OF_A_CHAR * MAX_TEXT_CHARS:
         raise InvalidRequest(f"Standard input holds more than {MAX_TEXT_CHARS:,} characters; add it in parts.")

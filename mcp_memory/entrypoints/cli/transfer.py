@@ -18,7 +18,6 @@ from mcp_memory.bounded_files import MB, open_regular, too_large
 from mcp_memory.domain.text.control_characters import visible
 from mcp_memory.entrypoints.cli.console import (
     complain,
-    errors_in_one_line,
     interruptible,
     output,
     print_json,
@@ -26,14 +25,10 @@ from mcp_memory.entrypoints.cli.console import (
     screen,
 )
 from mcp_memory.entrypoints.cli.options import (
-    Agent,
     AsJson,
-    DataDir,
-    GlobalOptions,
-    Namespace,
-    local_settings,
     opened,
     opened_existing,
+    over_settings,
 )
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 
@@ -59,40 +54,42 @@ IMPORT_BATCH = 50
 """Items of another server that are stored in one write."""
 
 
-@errors_in_one_line()
+@over_settings("data_dir")
 def export(
+    settings: "Settings",
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="FILE|-", help="A new file; - writes to standard output.")],
     namespace: Annotated[
         str | None, typer.Option("--namespace", metavar="NAME", help="Of this project alone; else of all.")
     ] = None,
-    data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the whole memory as JSON Lines.
 
     As it is at one moment, though servers are running. `mcp-memory import` reads it.
     """
-    from mcp_memory.entrypoints.transfer import write_memory
+    from mcp_memory.entrypoints.transfer.pieces import write_memory
 
     if as_json and target == STREAM:
         raise InvalidRequest("Standard output is taken by the memory itself; leave out --json, or name a file.")
-    before: GlobalOptions = context.obj or GlobalOptions()
     with (
         interruptible("Interrupted; no file was made."),
-        opened_existing(local_settings(context, GlobalOptions(data_dir=data_dir))) as memory,
+        opened_existing(settings) as memory,
         _new_file(target) as file,
         progress_bar("Exporting") as progress,
     ):
-        written = write_memory(memory.records.transfer(), file, namespace or before.namespace, progress)
+        written = write_memory(
+            memory.records.transfer(), file, namespace or context.find_root().params["namespace"], progress
+        )
     if as_json:
         print_json({"path": target, "pieces": written, "bytes": Path(target).stat().st_size})
     elif target != STREAM:
         screen().print(f"{target} ({written} pieces)", soft_wrap=True)
 
 
-@errors_in_one_line()
+@over_settings("data_dir", "namespace", "agent")
 def import_memory(
+    settings: "Settings",
     context: typer.Context,
     source: Annotated[str, typer.Argument(metavar="FILE|DIR|-", help="What to read; - reads standard input.")],
     server: Annotated[
@@ -102,9 +99,6 @@ def import_memory(
     project: Annotated[
         str | None, typer.Option("--project", metavar="NAME", help="The one to take, where claude-mem has several.")
     ] = None,
-    data_dir: DataDir = None,
-    namespace: Namespace = None,
-    agent: Agent = None,
     as_json: AsJson = False,
 ) -> None:
     """Read an exported memory, or what another memory server keeps.
@@ -112,9 +106,8 @@ def import_memory(
     An exported one comes into an empty memory as it was; into another what it knows is added, once. What is another
     server's becomes part of the project.
     """
-    if server is None and (project or namespace or agent):
+    if server is None and (project or context.params["namespace"] or context.params["agent"]):
         raise InvalidRequest("An exported memory keeps its projects and agents; name others only with --from.")
-    settings = local_settings(context, GlobalOptions(data_dir=data_dir, namespace=namespace, agent=agent))
     with interruptible(f"Interrupted. {_RUN_AGAIN_TO_GO_ON}"):
         if server is None:
             outcome = _import_exported(source, settings)
@@ -131,8 +124,13 @@ def _outcome_in_words(outcome: "Mapping[str, Json]") -> str:
 
 def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
     """Import all of it or nothing; then embed it."""
+<<<<<<< HEAD
     from mcp_memory.entrypoints.transfer import MemoryFile
     from mcp_memory.services.memory.merge import Merger
+=======
+    from mcp_memory.entrypoints.transfer.pieces import MemoryFile
+    from mcp_memory.services.memory.merge import Merging
+>>>>>>> d8f0d2f (Give every command its settings by one decorator, and its errors by one group)
 
     with _lines(source) as lines:
         file = MemoryFile(lines, _STREAM_NAME if source == STREAM else source)
@@ -256,7 +254,7 @@ def _kept_aside(stream: BinaryIO) -> Generator[BinaryIO]:
 
     Raises InvalidRequest where it does not begin as a memory does, or holds more than the limit.
     """
-    from mcp_memory.entrypoints.transfer import MemoryFile
+    from mcp_memory.entrypoints.transfer.pieces import MemoryFile
 
     first = stream.readline(MB)
     MemoryFile(BytesIO(first), _STREAM_NAME)  # Raises before the disk is filled with something else.

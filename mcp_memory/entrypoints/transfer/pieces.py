@@ -1,15 +1,20 @@
-"""Writes and reads one line of an exported memory: an object with one field, named after the kind of piece it holds."""
+"""Writes and reads an exported memory, a piece a line: an object with one field, named after its kind of piece.
+
+An error names the line in which something is wrong. Knows no store.
+"""
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache, partial
-from typing import Annotated, Any, NoReturn, cast, get_args, get_origin
+from typing import Annotated, Any, BinaryIO, Final, NoReturn, cast, get_args, get_origin
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
+from mcp_memory.bounded_files import MB, bounded_lines
 from mcp_memory.domain.model.ids import RECORD, TASK
 from mcp_memory.domain.model.records import MAX_IMPORTANCE, Details, Record
 from mcp_memory.domain.model.scopes import USER_SCOPE, scope_key
@@ -23,17 +28,21 @@ from mcp_memory.ports.transfer import (
     KnownSession,
     Origin,
     Piece,
+    Transfer,
     UndoneSummary,
     WholeCompaction,
     WholeEntity,
     WholeRecord,
     WholeReplacement,
 )
+from mcp_memory.services.memory.reindex import Progress
 
 FORMAT = 1
 """Raised whenever a reader of the earlier form would misread a line."""
 MAX_KEPT_CHARS = 4_000_000
 """Four times the limit of a call: the marks that replace secrets may have made a text longer."""
+MAX_PIECE_BYTES: Final = 64 * MB
+"""A record of the largest kind, with a dozen earlier texts as large, stays below it."""
 _FIRST_FIELD = "memory"
 _SHAPES: Mapping[str, type[Piece]] = {
     "task": Task,
@@ -50,6 +59,63 @@ _NAMES: Mapping[type, str] = {shape: name for name, shape in _SHAPES.items()}
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _StoredInt = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
 """SQLite keeps integers of 64 bits."""
+
+
+def write_memory(transfer: Transfer, target: BinaryIO, namespace: str | None, progress: Progress) -> int:
+    """Write a whole memory, or what belongs to one namespace; return the number of pieces. Raises StoreUnavailable."""
+    written = total = 0
+    for piece in transfer.leave(namespace):
+        if isinstance(piece, Origin):
+            total = piece.pieces
+            target.write(origin_line(piece))
+            continue
+        target.write(piece_line(piece))
+        written += 1
+        progress(written, total)
+    return written
+
+
+class MemoryFile:
+    """An exported memory, read once. `name` is what people call it."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        """Read the first line. Raises InvalidRequest where it is not one that this version can read."""
+        self._lines = bounded_lines(file, MAX_PIECE_BYTES)
+        self._name = name
+        self._number = 1
+        with self.located():
+            self.origin = read_origin(_bounded(next(self._lines, b"")))
+
+    def pieces(self, progress: Progress) -> Iterator[Piece]:
+        """All that follows. Raises InvalidRequest at a line that is wrong, and where lines are missing at the end."""
+        for line in self._lines:
+            self._number += 1
+            if self._number - 1 > self.origin.pieces:
+                raise InvalidRequest(f"Only {self.origin.pieces} lines should follow the first.")
+            yield read_piece(_bounded(line))
+            progress(self._number - 1, self.origin.pieces)
+        if self._number - 1 != self.origin.pieces:
+            self._number += 1
+            raise InvalidRequest(f"The file ends here, but {self.origin.pieces} lines should follow the first.")
+
+    @contextmanager
+    def located(self) -> Generator[None]:
+        """Say of whatever is wrong with a piece in which line it stands, and that nothing was kept."""
+        try:
+            yield
+        except InvalidRequest as error:
+            raise InvalidRequest(f"{self._name}, line {self._number}: {error} Nothing was imported.") from error
+        except RecursionError as error:
+            raise InvalidRequest(
+                f"{self._name}, line {self._number}: It is nested too deeply. Nothing was imported."
+            ) from error
+
+
+def _bounded(line: bytes | None) -> bytes:
+    """Raises InvalidRequest for a line that is too long."""
+    if line is None:
+        raise InvalidRequest(f"It is longer than {MAX_PIECE_BYTES // MB} MB, which no line of a memory is.")
+    return line
 
 
 def origin_line(origin: Origin) -> bytes:

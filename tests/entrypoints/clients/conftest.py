@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mcp_memory.entrypoints.cli import app as command_line
-from mcp_memory.entrypoints.clients import Places
+from mcp_memory.entrypoints.clients.catalogue import Places
 
 VARIABLES = ("APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME")
 Computer = Callable[..., Places]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_memory.entrypoints.clients import CLIENTS, Client, client_named
+from mcp_memory.entrypoints.clients.catalogue import CLIENTS, Client, client_named
 from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:

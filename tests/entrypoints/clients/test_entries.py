@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import mcp_memory
-from mcp_memory.entrypoints.clients import Start, running_command
-from mcp_memory.entrypoints.clients.entries import is_ours, merged
+from mcp_memory.entrypoints.clients.entries import Start, is_ours, merged, running_command
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.entrypoints.clients import CLIENTS, Client, Places, Start, Wanted, plan_install, plan_uninstall
+from mcp_memory.entrypoints.clients.catalogue import CLIENTS, Client, Places
+from mcp_memory.entrypoints.clients.entries import Start, Wanted, plan_install, plan_uninstall
 from mcp_memory.errors import Conflict
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import mcp_memory
-from mcp_memory.entrypoints.clients import CLIENTS, Client, Start, Wanted, plan_install, plan_uninstall
+from mcp_memory.entrypoints.clients.catalogue import CLIENTS, Client
+from mcp_memory.entrypoints.clients.entries import Start, Wanted, plan_install, plan_uninstall
 
 if TYPE_CHECKING:
     from tests.entrypoints.clients.conftest import Computer, Run
