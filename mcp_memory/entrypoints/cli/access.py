@@ -154,15 +154,6 @@ def revoke_token(memory: "App", name: TokenName, as_json: AsJson = False) -> Non
 
 def _shown_token(token: "Token", now: float) -> dict[str, Json]:
     state = "valid" if token.is_valid(now) else "revoked" if token.revoked_at is not None else "expired"
-    return {
-        "name": token.name,
-        "id": token.id,
-        "state": state,
-        "right": token.grant.right,
-        "agent": token.grant.agent,
-        "person": token.grant.person,
-        "namespaces": list(token.grant.namespaces),
-        "created_at": iso(token.created_at),
-        "expires_at": None if token.expires_at is None else iso(token.expires_at),
-        "revoked_at": None if token.revoked_at is None else iso(token.revoked_at),
-    }
+    times = ("created_at", "expires_at", "revoked_at")
+    days = {name: None if (at := getattr(token, name)) is None else iso(at) for name in times}
+    return {"name": token.name, "id": token.id, "state": state, **asdict(token.grant), **days}

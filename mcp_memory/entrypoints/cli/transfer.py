@@ -5,10 +5,11 @@ import secrets
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from io import BytesIO
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
@@ -167,10 +168,11 @@ def _import_foreign(path: Path, server: str, project: str | None, settings: "Set
         raise InvalidRequest(f"There is no importer for {server!r}; there are {', '.join(IMPORTERS)}.")
     left_out, became = Counter[str](), Counter[str]()
     items = fitted(IMPORTERS[server](path, project, left_out), server, left_out)
-    first = next(items, None)  # What is no such server's raises before a memory is made.
+    first = list(islice(items, 1))  # What is no such server's raises before a memory is made.
+    items = chain(first, items)
     with opened(settings) as memory, progress_bar("Importing") as progress:
         try:
-            for batch in _batches(first, items):
+            while batch := list(islice(items, IMPORT_BATCH)):
                 became.update(_statuses(memory, batch, left_out))
                 progress(became.total(), became.total())
         except StoreUnavailable as error:
@@ -191,17 +193,6 @@ def _statuses(memory: "App", batch: "list[NewRecord]", left_out: Counter[str]) -
             left_out["records that no memory takes"] += 1
             return []
         return [status for item in batch for status in _statuses(memory, [item], left_out)]
-
-
-def _batches(first: "NewRecord | None", rest: "Iterator[NewRecord]") -> "Iterator[list[NewRecord]]":
-    batch = [] if first is None else [first]
-    for item in rest:
-        if len(batch) == IMPORT_BATCH:
-            yield batch
-            batch = []
-        batch.append(item)
-    if batch:
-        yield batch
 
 
 @contextmanager

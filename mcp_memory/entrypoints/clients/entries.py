@@ -126,7 +126,7 @@ def entry_for(start: Start, variables: Mapping[str, str], *, transport: bool, cw
 
 def merged(former: Table, fresh: Table) -> Table:
     """Return our entry brought up to date: what the person or the client added to it stays."""
-    env = {**(as_table(former.get("env")) or {}), **(as_table(fresh.get("env")) or {})}
+    env = {**_variables(former), **_variables(fresh)}
     return {**former, **fresh, **({"env": env} if env else {})}
 
 
@@ -218,14 +218,16 @@ def _former_texts(client: Client, found: Found, name: str, entry: object) -> Ite
 
 
 def _chooses_memory(entry: object) -> bool:
-    variables = as_table((as_table(entry) or {}).get("env")) or {}
-    return bool({"MCP_MEMORY_NAMESPACE", "MCP_MEMORY_URL"} & variables.keys())
+    return bool({"MCP_MEMORY_NAMESPACE", "MCP_MEMORY_URL"} & _variables(entry).keys())
 
 
 def _holds_secret(entry: object) -> bool:
     """Return True where a variable of it, by its name, is for nobody else to read."""
-    variables = as_table((as_table(entry) or {}).get("env")) or {}
-    return any(_SECRET_VARIABLE.fullmatch(name) for name in variables)
+    return any(_SECRET_VARIABLE.fullmatch(name) for name in _variables(entry))
+
+
+def _variables(entry: object) -> Table:
+    return as_table((as_table(entry) or {}).get("env")) or {}
 
 
 def _not_ours(client: Client, found: Found, name: str) -> Conflict:

@@ -35,7 +35,7 @@ def read_file(path: Path) -> Found:
         place = path.resolve()
         content = read_regular(place, MAX_CONFIGURATION_BYTES) if place.exists() else None
         mode = place.stat().st_mode & 0o777 if content is not None else None
-        text = (content or b"").decode("utf-8").removeprefix(_BYTE_ORDER_MARK)
+        text = _text(content or b"")
     except UnicodeDecodeError as error:
         raise Conflict(f"{path} is not written in UTF-8; save it so, and try again.") from error
     except (OSError, RuntimeError) as error:  # a circle of links is a RuntimeError
@@ -49,11 +49,7 @@ def kept_copies(found: Found) -> Iterator[str]:
     names = sorted((path.name for path in folder.iterdir() if path.name.startswith(prefix)), reverse=True)
     for name in names[:MAX_COPIES]:
         with suppress(OSError, UnicodeDecodeError):
-            yield (
-                read_regular(folder / name, MAX_CONFIGURATION_BYTES, follow_link=False)
-                .decode("utf-8")
-                .removeprefix(_BYTE_ORDER_MARK)
-            )
+            yield _text(read_regular(folder / name, MAX_CONFIGURATION_BYTES, follow_link=False))
 
 
 def replace_file(found: Found, text: str, now: datetime, *, private: bool = False) -> Path | None:
@@ -117,6 +113,10 @@ def _write_new(path: Path, content: bytes, mode: int | None) -> None:
     except OSError:
         path.unlink()
         raise
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8").removeprefix(_BYTE_ORDER_MARK)
 
 
 def _reason(error: Exception) -> str:

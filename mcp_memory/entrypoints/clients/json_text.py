@@ -1,48 +1,58 @@
 """JSON as people write it, edited in place: order, spacing and comments stay. Knows no client.
 
-A scanner keeps the position of each value, so that an edit touches one entry's characters and its comma. No library
-does this: those that keep comments rewrite the whole file. An entry is added only if it can be removed again.
+Python's own decoder reads the text; beside it the positions of an object's members are found, so that an edit touches
+one entry's characters and its comma. No library does this: those that keep comments rewrite the whole file. An entry is
+added only if it can be removed again.
 """
 
 import json
 import re
 from dataclasses import dataclass
+from typing import cast
 
-from mcp_memory.entrypoints.clients.config_format import NotEditable, Table, as_table, check_edit
+from mcp_memory.entrypoints.clients.config_format import NotEditable, Table, as_table, check_edit, servers_in
 
-_JSON_SPACE = re.compile(r"[ \t\r\n]*")
-_JSON_SPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _END_OF_LINE = re.compile(r"[ \t]*\r?\n")
-_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))', re.DOTALL)
-"""Strings match first, so the slashes in "https://example.org" are no comment. An unclosed one ends with the text."""
+_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<gone>//[^\n]*|/\*.*?\*/)', re.DOTALL)
+"""Strings match first, so the slashes in "https://example.org" are no comment."""
+_STRING_OR_LAST_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<gone>,)(?=\s*[\]}])', re.DOTALL)
+"""The comma in `[1, 2, ]`, not the one in `", ]"`."""
+_NAME = re.compile(r'\s*("(?:[^"\\]|\\.)*")\s*:\s*', re.DOTALL)  # `"command" : ` before a value
+_COMMA = re.compile(r"\s*(,?)")
 _FIRST_INDENT = re.compile(r"\n([ \t]+)\S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Value:
-    """A value and the characters it takes, from `start` to before `end`; `members` of an object."""
+class _Member:
+    """A name, which begins at `start`, with its value, from `value` to before `end`; `comma`: the one behind it."""
+
+    name: str
+    start: int
+    value: int
+    end: int
+    comma: int | None
+    plain: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Object:
+    """An object and the characters it takes, from `start` to before `end`."""
 
     start: int
     end: int
-    plain: object
-    members: "tuple[_Member, ...] | None" = None
+    members: tuple[_Member, ...]
 
-    def member(self, name: str) -> "_Member | None":
+    def member(self, name: str) -> _Member | None:
         """The member of that name. Raises NotEditable where there are several: the client may take either."""
-        named = [member for member in self.members or () if member.name == name]
+        named = [member for member in self.members if member.name == name]
         if len(named) > 1:
             raise NotEditable(f"`{name}` stands in it {len(named)} times in the same place; leave one")
         return named[0] if named else None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Member:
-    """A name with its value; `comma`: where the one behind it stands."""
-
-    name: str
-    start: int
-    value: _Value
-    comma: int | None
+    def __getitem__(self, name: str) -> _Member:
+        if (member := self.member(name)) is None:
+            raise NotEditable(f"there is no {name!r} in it")
+        return member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +62,18 @@ class JsonNotation:
     comments: bool = False
 
     def read(self, text: str) -> Table:
-        if self._skip(text, 0) == len(text):
-            return {}
-        return as_table(self._scan(text).plain) or {}
+        plain = self._plain(text)
+        try:
+            document: object = json.loads(plain) if plain.strip(" \t\r\n") else {}
+        except RecursionError as error:
+            raise NotEditable("it is nested too deeply") from error
+        except json.JSONDecodeError as error:
+            raise NotEditable(f"it is no JSON (line {error.lineno}, column {error.colno}: {error.msg})") from error
+        except ValueError as error:  # a number of thousands of digits
+            raise NotEditable("it holds a number that is too long to be read") from error
+        if (table := as_table(document)) is None:
+            raise NotEditable("it holds no JSON object")
+        return table
 
     def put(self, text: str, key: str, name: str, entry: Table) -> str:
         after = check_edit(self.read, text, self._put(text, key, name, entry), key, name, entry)
@@ -62,17 +81,15 @@ class JsonNotation:
         return after
 
     def drop(self, text: str, key: str, name: str) -> str:
-        root = self._scan(text)
-        servers = root.member(key)
-        member = servers.value.member(name) if servers else None
-        if servers is None or member is None:
-            raise NotEditable(f"there is no {name!r} under `{key}`")
-        after = _cut(text, servers.value, member)
-        if _comments(after) != _comments(text[: member.start] + text[member.value.end :]):
+        servers_in(self.read(text), key)
+        servers = self._object(text, key)
+        member = servers[name]
+        after = _cut(text, servers, member)
+        if _comments(after) != _comments(text[: member.start] + text[member.end :]):
             raise NotEditable("it has comments where an edit would lose them")
-        emptied = self._scan(after)
-        left = emptied.member(key)
-        if left is not None and after[left.value.start : left.value.end] == "{}":
+        emptied = self._object(after)
+        left = emptied[key]
+        if after[left.value : left.end] == "{}":
             without = _cut(after, emptied, left)
             if _comments(without) == _comments(after):  # One between the name and its list keeps the list.
                 after = without
@@ -82,120 +99,72 @@ class JsonNotation:
         return json.dumps({key: {name: entry}}, indent=2, ensure_ascii=False)
 
     def _put(self, text: str, key: str, name: str, entry: Table) -> str:
-        if self._skip(text, 0) == len(text):
-            above = text.rstrip()
-            return f"{above}\n{self.snippet(key, name, entry)}\n".lstrip("\n")
-        root = self._scan(text)
-        servers = root.member(key)
-        if servers is None:
+        servers_in(self.read(text), key)
+        if not self._plain(text).strip():
+            return f"{text.rstrip()}\n{self.snippet(key, name, entry)}\n".lstrip("\n")
+        root = self._object(text)
+        if root.member(key) is None:
             return _insert(text, root, key, {name: entry})
-        if servers.value.members is None:
-            raise NotEditable(f"`{key}` holds something else than servers")
-        if servers.value.member(name) is None:
-            return _insert(text, servers.value, name, entry)
+        servers = self._object(text, key)
+        if servers.member(name) is None:
+            return _insert(text, servers, name, entry)
         return self._change(text, (key, name), entry)
 
     def _change(self, text: str, path: tuple[str, ...], wanted: object) -> str:
         """The text with `wanted` at the path, by edits as small as can be: comments between unchanged fields stay."""
-        member = self._at(text, path)
-        fields, table = member.value.members, as_table(wanted)
-        if member.value.plain == wanted:
+        member = self._object(text, *path[:-1])[path[-1]]
+        former, table = as_table(member.plain), as_table(wanted)
+        if member.plain == wanted:
             return text
-        if fields is None or table is None:
-            is_long = "\n" in text[member.value.start : member.value.end]
+        if former is None or table is None:
+            is_long = "\n" in text[member.value : member.end]
             is_long = is_long or (table is not None and _own_line(text, member.start))
             written = _written(text, wanted, _indent(text, member.start)) if is_long else _in_one_line(wanted)
-            return text[: member.value.start] + written + text[member.value.end :]
-        for gone in (field.name for field in fields if field.name not in table):
-            text = _cut(text, self._at(text, path).value, self._at(text, (*path, gone)))
+            return text[: member.value] + written + text[member.end :]
+        for gone in (name for name in former if name not in table):
+            holder = self._object(text, *path)
+            text = _cut(text, holder, holder[gone])
         for name, value in table.items():
-            holder = self._at(text, path).value
-            is_new = holder.member(name) is None
-            text = _insert(text, holder, name, value) if is_new else self._change(text, (*path, name), value)
+            if name in former:
+                text = self._change(text, (*path, name), value)
+            else:
+                text = _insert(text, self._object(text, *path), name, value)
         return text
 
-    def _at(self, text: str, path: tuple[str, ...]) -> _Member:
-        """The member at a path that is there. Raises NotEditable where a name on it stands there twice."""
-        value, member = self._scan(text), None
+    def _plain(self, text: str) -> str:
+        """The text with spaces for its comments, and for commas before closing brackets, where it may have them."""
+        return _blanked(_STRING_OR_LAST_COMMA, _blanked(_STRING_OR_COMMENT, text)) if self.comments else text
+
+    def _object(self, text: str, *path: str) -> _Object:
+        """The object at a path that is there. Raises NotEditable where a name on it stands there twice."""
+        self.read(text)
+        bare, plain = _blanked(_STRING_OR_COMMENT, text) if self.comments else text, self._plain(text)
+        found = _scanned(bare, plain, bare.index("{"))
         for name in path:
-            member = value.member(name)
-            if member is None:
-                raise NotEditable(f"there is no {name!r} in it")
-            value = member.value
-        assert member is not None
-        return member
-
-    def _skip(self, text: str, at: int) -> int:
-        match = (_JSON_SPACE_AND_COMMENTS if self.comments else _JSON_SPACE).match(text, at)
-        return match.end() if match else at
-
-    def _scan(self, text: str) -> _Value:
-        """The document's object. Raises NotEditable."""
-        try:
-            root = self._value(text, self._skip(text, 0))
-        except RecursionError as error:
-            raise NotEditable("it is nested too deeply") from error
-        except json.JSONDecodeError as error:
-            raise NotEditable(f"it is no JSON (line {error.lineno}, column {error.colno}: {error.msg})") from error
-        except ValueError as error:  # a number of thousands of digits
-            raise NotEditable("it holds a number that is too long to be read") from error
-        if (end := self._skip(text, root.end)) != len(text):
-            raise NotEditable(
-                f"it is no JSON (line {text.count(chr(10), 0, end) + 1}: something stands behind its end)"
-            )
-        if root.members is None:
-            raise NotEditable("it holds no JSON object")
-        return root
-
-    def _value(self, text: str, at: int) -> _Value:
-        opening = text[at : at + 1]
-        if opening == "{":
-            return self._object(text, at)
-        if opening == "[":
-            return self._array(text, at)
-        plain, end = json.JSONDecoder().raw_decode(text, at)
-        return _Value(start=at, end=end, plain=plain)
-
-    def _object(self, text: str, start: int) -> _Value:
-        members: list[_Member] = []
-        at = self._skip(text, start + 1)
-        while text[at : at + 1] != "}":
-            if text[at : at + 1] != '"':
-                raise json.JSONDecodeError("Expecting a name in double quotes", text, at)
-            name, end = json.JSONDecoder().raw_decode(text, at)
-            colon = self._skip(text, end)
-            if text[colon : colon + 1] != ":":
-                raise json.JSONDecodeError("Expecting ':'", text, colon)
-            value = self._value(text, self._skip(text, colon + 1))
-            comma, behind = self._comma(text, value.end, "}")
-            members.append(_Member(name=name, start=at, value=value, comma=comma))
-            at = behind
-        plain = {member.name: member.value.plain for member in members}
-        return _Value(start=start, end=at + 1, plain=plain, members=tuple(members))
-
-    def _array(self, text: str, start: int) -> _Value:
-        plain: list[object] = []
-        at = self._skip(text, start + 1)
-        while text[at : at + 1] != "]":
-            value = self._value(text, at)
-            plain.append(value.plain)
-            _, at = self._comma(text, value.end, "]")
-        return _Value(start=start, end=at + 1, plain=plain)
-
-    def _comma(self, text: str, end: int, closing: str) -> tuple[int | None, int]:
-        """Find the comma behind a value, if there is one, and the beginning of the next thing."""
-        at = self._skip(text, end)
-        if text[at : at + 1] == closing:
-            return None, at
-        if text[at : at + 1] != ",":
-            raise json.JSONDecodeError(f"Expecting ',' or '{closing}'", text, at)
-        behind = self._skip(text, at + 1)
-        if text[behind : behind + 1] == closing and not self.comments:
-            raise json.JSONDecodeError("A comma before the closing bracket", text, at)
-        return at, behind
+            found = _scanned(bare, plain, found[name].value)
+        return found
 
 
-def _insert(text: str, holder: _Value, name: str, value: object) -> str:
+def _scanned(bare: str, plain: str, start: int) -> _Object:
+    """The object that begins at a place of a text that was read; `plain` lacks its last commas."""
+    members: list[_Member] = []
+    at = start + 1
+    while named := _NAME.match(bare, at):
+        value, end = json.JSONDecoder().raw_decode(plain, named.end())
+        behind = cast("re.Match[str]", _COMMA.match(bare, end))
+        comma = behind.start(1) if behind[1] else None
+        name = json.loads(named[1])
+        members.append(_Member(name=name, start=named.start(1), value=named.end(), end=end, comma=comma, plain=value))
+        at = behind.end()
+    return _Object(start=start, end=bare.index("}", at) + 1, members=tuple(members))
+
+
+def _blanked(pattern: re.Pattern[str], text: str) -> str:
+    """The text with spaces for what the pattern finds as `gone`; lines and positions stay."""
+    return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]) if found["gone"] else found[0], text)
+
+
+def _insert(text: str, holder: _Object, name: str, value: object) -> str:
     """A new member at the end of an object, written as those before it are."""
     close, newline = holder.end - 1, _newline(text)
     label = f"{json.dumps(name, ensure_ascii=False)}: "
@@ -206,7 +175,7 @@ def _insert(text: str, holder: _Value, name: str, value: object) -> str:
         member = label + _written(text, value, deeper)
         return f"{text[: holder.start + 1]}{inside}{newline}{deeper}{member}{newline}{indent}{text[close:]}"
     last = holder.members[-1]
-    behind = text[last.value.end : close]
+    behind = text[last.end : close]
     kept = behind.rstrip()
     commas = ("", ",") if last.comma is not None else (",", "")
     first = holder.members[0].start
@@ -215,14 +184,14 @@ def _insert(text: str, holder: _Value, name: str, value: object) -> str:
         member = newline + indent + label + _written(text, value, indent)
     else:
         member = (newline if "\n" in behind else " ") + label + _in_one_line(value)
-    return text[: last.value.end] + commas[0] + kept + member + commas[1] + behind[len(kept) :] + text[close:]
+    return text[: last.end] + commas[0] + kept + member + commas[1] + behind[len(kept) :] + text[close:]
 
 
-def _cut(text: str, holder: _Value, member: _Member) -> str:
+def _cut(text: str, holder: _Object, member: _Member) -> str:
     """The text without a member and one comma; of a line of its own nothing stays."""
-    members = holder.members or ()
-    end = member.value.end if member.comma is None else member.comma + 1
-    between = text[member.value.end : end].rstrip(",")
+    members = holder.members
+    end = member.end if member.comma is None else member.comma + 1
+    between = text[member.end : end].rstrip(",")
     kept = between if between.strip() else ""  # a comment before the comma
     start = _widened(text, member.start, end)
     if len(members) == 1 and not (text[holder.start + 1 : start] + kept + text[end : holder.end - 1]).strip():
@@ -276,4 +245,4 @@ def _in_one_line(value: object) -> str:
 
 
 def _comments(text: str) -> list[str]:
-    return [found["comment"].rstrip() for found in _STRING_OR_COMMENT.finditer(text) if found["comment"]]
+    return [found["gone"].rstrip() for found in _STRING_OR_COMMENT.finditer(text) if found["gone"]]

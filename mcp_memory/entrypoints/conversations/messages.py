@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final, NamedTuple, TypeAlias, cast
+from itertools import groupby
+from typing import Final, TypeAlias, cast
 
 from pydantic import JsonValue
 
@@ -45,24 +46,8 @@ _BLOBS: Final = frozenset({"data", "encrypted_content", "encrypted_index", "sign
 ClientMessage: TypeAlias = Mapping[str, JsonValue]
 
 
-class ToolCall(NamedTuple):
-    """A tool called with arguments, which are JSON or what the tool takes instead."""
-
-    tool: str
-    call_id: str | None
-    text: str
-
-
-class ToolResult(NamedTuple):
-    """A tool's output, which may be empty. Not every format names the tool."""
-
-    tool: str | None
-    call_id: str | None
-    text: str
-    failed: bool
-
-
-MessagePart: TypeAlias = str | ToolCall | ToolResult
+MessagePart: TypeAlias = str | NewRecord
+"""A text, or a call of a tool or its result, without what all records of the message have in common."""
 
 
 def read_messages(messages: Sequence[ClientMessage]) -> list[NewRecord]:
@@ -99,7 +84,7 @@ class MessageReader:
         """
         plain, cleaned = details_without_controls(message)
         message = cast("ClientMessage", plain)
-        record = NewRecord(
+        usual = NewRecord(
             text="",
             kind="message",
             role=_role(message, where),
@@ -107,23 +92,18 @@ class MessageReader:
             occurred_at=_occurred_at(message, where),
             pinned=message.get("pinned") is True,
         )
-        records = [self._record(said, record) for said in _parts_of(message, where)]
+        records = [self._record(part, usual) for part in _parts_of(message, where)]
         # What was cleaned is counted once, though a message may be several records.
         records = [replace(each, cleaned=0 if place else cleaned) for place, each in enumerate(records)]
         return _named(records, _message_id(message))
 
-    def _record(self, said: MessagePart, record: NewRecord) -> NewRecord:
-        if isinstance(said, str):
-            return replace(record, text=said)
-        record = replace(record, call_id=said.call_id, speaker=None)
-        if isinstance(said, ToolCall):
-            if said.call_id:
-                self._tools[said.call_id] = said.tool
-            return replace(record, kind="tool_call", role="assistant", text=said.text, tool=said.tool)
-        tool = said.tool or self._tools.get(said.call_id or "")
-        text = said.text if said.text.strip() else NO_OUTPUT
-        outcome = "failure" if said.failed else None
-        return replace(record, kind="tool_result", role="tool", text=text, tool=tool, outcome=outcome)
+    def _record(self, part: MessagePart, usual: NewRecord) -> NewRecord:
+        if isinstance(part, str):
+            return replace(usual, text=part)
+        if part.kind == "tool_call" and part.call_id and part.tool:
+            self._tools[part.call_id] = part.tool
+        tool = part.tool or self._tools.get(part.call_id or "")
+        return replace(part, tool=tool, occurred_at=usual.occurred_at, pinned=usual.pinned)
 
 
 def instant(value: JsonValue) -> Instant | None:
@@ -164,7 +144,7 @@ def _role(message: ClientMessage, where: str) -> Role:
 
 
 def _occurred_at(message: ClientMessage, where: str) -> Instant | None:
-    given = next((message[name] for name in ("timestamp", "created_at") if message.get(name) is not None), None)
+    given = _given(message, "timestamp", "created_at")
     found = instant(given)
     if given is not None and found is None:
         raise InvalidRequest(
@@ -174,7 +154,7 @@ def _occurred_at(message: ClientMessage, where: str) -> Instant | None:
 
 
 def _message_id(message: ClientMessage) -> str | None:
-    given = next((message[name] for name in ("uuid", "id") if message.get(name) is not None), None)
+    given = _given(message, "uuid", "id")
     is_number = isinstance(given, int) and 0 <= given < 1 << 63
     return str(given) if is_number else _string_in(given)
 
@@ -200,17 +180,11 @@ def _parts_of(message: ClientMessage, where: str) -> Iterator[MessagePart]:
     Raises:
         InvalidRequest: a part is in none of the known formats.
     """
-    texts: list[str] = []
-    for part in _parts(message, where):
-        if isinstance(part, str):
-            texts += [part] if part.strip() else []
-            continue
-        if texts:
-            yield "\n".join(texts)
-            texts = []
-        yield part
-    if texts:
-        yield "\n".join(texts)
+    for is_text, parts in groupby(_parts(message, where), lambda part: isinstance(part, str)):
+        if not is_text:
+            yield from parts
+        elif text := "\n".join(part for part in cast("Iterator[str]", parts) if part.strip()):
+            yield text
 
 
 def _parts(message: ClientMessage, where: str) -> Iterator[MessagePart]:
@@ -220,7 +194,7 @@ def _parts(message: ClientMessage, where: str) -> Iterator[MessagePart]:
         return
     content = message.get("content", message.get("text"))
     if role.lower() in ("tool", "function"):
-        yield ToolResult(_tool(message), _answered_id(message), _output(content), _has_failed(message))
+        yield _result(message, _answered_id(message), content)
         return
     if isinstance(content, str):
         yield content
@@ -233,7 +207,7 @@ def _parts(message: ClientMessage, where: str) -> Iterator[MessagePart]:
     yield from _calls_beside(message, where)
 
 
-def _calls_beside(message: ClientMessage, where: str) -> Iterator[ToolCall]:
+def _calls_beside(message: ClientMessage, where: str) -> Iterator[NewRecord]:
     """Yield the calls that OpenAI's chat names beside the text of a message."""
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list):
@@ -242,11 +216,12 @@ def _calls_beside(message: ClientMessage, where: str) -> Iterator[ToolCall]:
         calls = [*calls, {"function": message["function_call"]}]
     for index, call in enumerate(calls):
         function = call.get("function", call.get("custom", call)) if isinstance(call, dict) else None
-        if not isinstance(call, dict) or not isinstance(function, dict) or not _string_in(function.get("name")):
+        name = _string_in(function.get("name")) if isinstance(function, dict) else None
+        if not isinstance(call, dict) or not isinstance(function, dict) or name is None:
             raise InvalidRequest(
                 f"{where}.tool_calls[{index}] must be {{id, function: {{name, arguments}}}}. Correct it."
             )
-        yield ToolCall(_string_in(function.get("name")) or "", _call_id(call), _arguments(function))
+        yield _call(name, call, function)
 
 
 def _part(part: JsonValue | ClientMessage, where: str) -> Iterator[MessagePart]:
@@ -260,15 +235,31 @@ def _part(part: JsonValue | ClientMessage, where: str) -> Iterator[MessagePart]:
         return
     if kind.endswith(("tool_result", "_call_output")):
         output = part.get("output") if kind.endswith("_call_output") else part.get("content")
-        yield ToolResult(_tool(part), _answered_id(part), _output(output), _has_failed(part))
+        yield _result(part, _answered_id(part), output)
     elif kind.endswith(("tool_use", "_call")):
-        yield ToolCall(_tool(part) or kind.removesuffix("_call"), _call_id(part), _arguments(part))
+        yield _call(_tool(part) or kind.removesuffix("_call"), part, part)
         # A call that OpenAI makes by itself holds its answer too.
-        if part.get("output") is not None or part.get("error") is not None:
-            answer = part.get("output") if part.get("error") is None else part.get("error")
-            yield ToolResult(_tool(part), _call_id(part), _output(answer), _has_failed(part))
+        if (answer := _given(part, "error", "output")) is not None:
+            yield _result(part, _call_id(part), answer)
     else:
         yield _shown(part)
+
+
+def _call(tool: str, call: ClientMessage, function: ClientMessage) -> NewRecord:
+    return NewRecord(text=_arguments(function), kind="tool_call", role="assistant", tool=tool, call_id=_call_id(call))
+
+
+def _result(part: ClientMessage, call_id: str | None, content: JsonValue) -> NewRecord:
+    """The record of a tool's output, which may be empty. Not every format names the tool."""
+    text = _output(content)
+    return NewRecord(
+        text=text if text.strip() else NO_OUTPUT,
+        kind="tool_result",
+        role="tool",
+        tool=_tool(part),
+        call_id=call_id,
+        outcome="failure" if _has_failed(part) else None,
+    )
 
 
 def _output(content: JsonValue) -> str:
@@ -288,7 +279,7 @@ def _shown(part: ClientMessage) -> str:
     kind = _kind(part)
     for medium in _MEDIA:
         if medium in kind:
-            name = next((found for key in ("title", "filename") if (found := _string_in(part.get(key)))), "")
+            name = _string_of(part, "title", "filename")
             return f"[{medium}: {name}]" if name else f"[{medium}]"
     return _compact(_without_blobs(part))
 
@@ -304,24 +295,23 @@ def _is_blob(name: str, value: JsonValue) -> bool:
 
 
 def _arguments(call: ClientMessage) -> str:
-    given = next((call[name] for name in ("input", "arguments", "action") if call.get(name) is not None), None)
+    given = _given(call, "input", "arguments", "action")
     text = given if isinstance(given, str) else _compact({} if given is None else given)
     return text if text.strip() else "{}"
 
 
 def _tool(part: ClientMessage) -> str | None:
-    return _string_in(part.get("name")) or _string_in(part.get("tool_name"))
+    return _string_of(part, "name", "tool_name")
 
 
 def _call_id(call: ClientMessage) -> str | None:
     """Return the id of a call. OpenAI's items have one of their own beside it."""
-    return _string_in(call.get("call_id")) or _string_in(call.get("id"))
+    return _string_of(call, "call_id", "id")
 
 
 def _answered_id(result: ClientMessage) -> str | None:
     """Return the id of the call that a result answers."""
-    names = ("tool_use_id", "tool_call_id", "call_id")
-    return next((found for name in names if (found := _string_in(result.get(name)))), None)
+    return _string_of(result, "tool_use_id", "tool_call_id", "call_id")
 
 
 def _has_failed(part: ClientMessage) -> bool:
@@ -337,6 +327,16 @@ def _has_failed(part: ClientMessage) -> bool:
 
 def _kind(part: ClientMessage) -> str:
     return _string_in(part.get("type")) or ""
+
+
+def _given(message: ClientMessage, *names: str) -> JsonValue:
+    """Return the first of these fields that is not null."""
+    return next((message[name] for name in names if message.get(name) is not None), None)
+
+
+def _string_of(message: ClientMessage, *names: str) -> str | None:
+    """Return the first of these fields that is a non-blank text."""
+    return next((found for name in names if (found := _string_in(message.get(name)))), None)
 
 
 def _string_in(value: JsonValue) -> str | None:

@@ -47,7 +47,6 @@ TranscriptLine: TypeAlias = Mapping[str, JsonValue]
 class Transcript:
     """A transcript. `records` reads the file as it goes, once; `skipped_kinds` counts lines passed over."""
 
-    session_id: str
     records: Iterator[NewRecord]
     skipped_kinds: Counter[str]
 
@@ -72,10 +71,7 @@ def read_transcript(path: Path) -> Transcript:
     first = next(records, None)
     if first is None:
         raise InvalidRequest(f"This file holds no message of a session, one JSON object a line. {_INSTEAD}")
-    session_id = reading.session_id or path.stem
-    return Transcript(
-        session_id=_name(session_id) or path.stem, records=chain([first], records), skipped_kinds=reading.skipped
-    )
+    return Transcript(records=chain([first], records), skipped_kinds=reading.skipped)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +101,6 @@ class _Reading:
         self._path = path
         self._messages = MessageReader()
         self._seen: set[int] = set()
-        self.session_id = ""
         self.skipped: Counter[str] = Counter()
 
     def records(self) -> Iterator[NewRecord]:
@@ -161,18 +156,14 @@ class _Reading:
             return self._skip("met before")
         found = [_fit(record, line) for record in self._messages.read(message, "The line")]
         records = [record for record in found if record.text.strip()]
-        if not records:
-            return self._skip("no text")
-        if not self.session_id and isinstance(session_id := line.get("sessionId"), str):
-            self.session_id = session_id
-        return records
+        return records or self._skip("no text")
 
     def _is_met_again(self, uuid: JsonValue) -> bool:
         """True for a line that was copied, as happens when a session is resumed. Digests keep long sessions small."""
         if not isinstance(uuid, str):
             return False
-        digest, count = hash(uuid), len(self._seen)
-        self._seen.add(digest)
+        count = len(self._seen)
+        self._seen.add(hash(uuid))
         return len(self._seen) == count
 
     def _skip(self, kind: str) -> list[NewRecord]:

@@ -8,7 +8,6 @@ import io
 import json
 import logging
 import re
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
@@ -25,15 +24,13 @@ from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput,
 from mcp_memory.entrypoints.server.stdio import (
     GRACE_SECONDS,
     check_standard_streams,
+    end_with_client,
     leave,
     leave_within,
     log_to_stderr,
-    watch_for_absence,
 )
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from mcp_memory.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -86,9 +83,7 @@ def attach(settings: "Settings") -> NoReturn:
     """
     check_standard_streams()
     log_to_stderr(settings.log_level)
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, _on_signal)
-    watch_for_absence()
+    end_with_client()
     output = LineOutput(take_stdout())
     guarded = GuardedInput(
         take_stdin(),
@@ -328,7 +323,3 @@ async def _lines(source: BinaryIO) -> AsyncIterator[bytes]:
 
 async def _nowhere(_text: bytes) -> None:
     """The client has had this answer already."""
-
-
-def _on_signal(_number: int, _frame: "FrameType | None") -> None:
-    leave()

@@ -20,8 +20,6 @@ from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput,
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from mcp.server import MCPServer
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
@@ -71,9 +69,7 @@ def check_standard_streams() -> None:
 
 def serve_stdio(server: "MCPServer") -> None:
     """Serve one client. Returns when it closes our input with nothing in flight; else the process ends in seconds."""
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, _on_signal)
-    watch_for_absence()
+    end_with_client()
     pending = PendingRequests()
     server.middleware.append(pending)
     output = LineOutput(take_stdout())
@@ -155,8 +151,13 @@ def without_words(entry: logging.LogRecord) -> bool:
     return True
 
 
-def watch_for_absence() -> None:
-    """End the process when the client is gone though our input stays open, as when another process has inherited it."""
+def end_with_client() -> None:
+    """End the process at a signal, and when the client is gone though our input stays open.
+
+    Another process may have inherited it.
+    """
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda _number, _frame: leave())
     if sys.platform != "win32":
         threading.Thread(target=_watch, args=(os.getppid(), os.dup(1)), name="watch-client", daemon=True).start()
 
@@ -175,10 +176,6 @@ def _let_end(pending: PendingRequests, output: LineOutput) -> None:
     leave_within(GRACE_SECONDS)
     pending.wait(GRACE_SECONDS)
     output.wait(GRACE_SECONDS)
-
-
-def _on_signal(_number: int, _frame: "FrameType | None") -> None:
-    leave()
 
 
 def leave_within(seconds: float) -> None:

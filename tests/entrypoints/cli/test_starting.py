@@ -158,7 +158,7 @@ def test_a_command_does_not_pass_over_that_the_memory_lies_elsewhere(run: "Run",
     """S7.1, S3.1: one line, whether the variable says so or the option."""
     ran = run("--url", "https://memory.example.org", *command)
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("mcp-memory: The memory lies at https://memory.example.org: run the command where ")
+    assert ran.err.startswith("mcp-memory: The memory is at https://memory.example.org: run the command where ")
     assert len(ran.err.splitlines()) == 1
 
 

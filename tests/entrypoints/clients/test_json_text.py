@@ -105,12 +105,12 @@ def test_comments_beside_the_entry_keep_the_file_readable() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"a": 1,}', "A comma before the closing bracket"),
-        ("{} // no", "something stands behind its end"),
-        ('{"a" 1}', "Expecting ':'"),
-        ("{a: 1}", "Expecting a name in double quotes"),
-        ('{"a": 1', "Expecting ',' or '}'"),
-        ('{"a": [1 2]}', "Expecting ',' or ']'"),
+        ('{"a": 1,}', "it is no JSON (line 1, column "),
+        ("{} // no", "it is no JSON (line 1, column 4: Extra data"),
+        ('{"a" 1}', "Expecting ':' delimiter"),
+        ("{a: 1}", "Expecting property name enclosed in double quotes"),
+        ('{"a": 1', "Expecting ',' delimiter"),
+        ('{"a": [1 2]}', "Expecting ',' delimiter"),
         ('{"a": }', "Expecting value"),
         ('{"a": "', "Unterminated string"),
         ("[1]", "it holds no JSON object"),

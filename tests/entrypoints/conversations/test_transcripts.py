@@ -66,7 +66,6 @@ def test_a_session_becomes_the_records_of_its_log(path: Path) -> None:
             {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}},
         )
     )
-    assert transcript.session_id == SESSION
     records = list(transcript.records)
     assert [(one.kind, one.role, one.text, one.details["message_id"]) for one in records] == [
         ("message", "user", "Which port?", "u1"),
@@ -200,10 +199,6 @@ def test_the_file_is_read_as_its_records_are_asked_for(path: Path) -> None:
     assert transcript.skipped == 0
     assert next(transcript.records).text == "Two"
     assert transcript.skipped == 1
-
-
-def test_a_transcript_without_a_session_is_named_by_its_file(path: Path) -> None:
-    assert read_transcript(write(path, line("user", "Hi", "u1", sessionId=None))).session_id == "named-by-the-file"
 
 
 def test_there_are_only_so_many_kinds_of_skipped_lines(path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
 from pathlib import Path
@@ -45,14 +45,6 @@ class _Note:
     tags: tuple[str, ...]
     occurred_at: float
     file: str
-
-
-@dataclass(slots=True)
-class _Section:
-    """The prose below a heading, while it is read."""
-
-    heading: str = ""
-    lines: list[str] = field(default_factory=list[str])
 
 
 def read_basic_memory(path: Path, project: str | None, left_out: Counter[str]) -> Iterator[NewRecord]:
@@ -144,18 +136,18 @@ def _instant(created: Iterable[str], file: Path) -> float:
 
 
 def _records(body: str, note: _Note) -> Iterator[NewRecord]:
-    section, in_code = _Section(), False
+    section, lines, in_code = "", list[str](), False
     for line in body.splitlines():
         in_code ^= bool(_CODE_FENCE.match(line))
         heading = None if in_code else _HEADING.fullmatch(line.strip())
         if heading:
-            yield from _prose(section, note)
-            section = _Section(heading=heading[1].strip())
+            yield from _prose(section, lines, note)
+            section, lines = heading[1].strip(), []
         elif (item := None if in_code else _LIST_ITEM.fullmatch(line)) and (found := _item(item[1].strip(), note)):
             yield found
         else:
-            section.lines.append(line)
-    yield from _prose(section, note)
+            lines.append(line)
+    yield from _prose(section, lines, note)
 
 
 def _item(text: str, note: _Note) -> NewRecord | None:
@@ -190,10 +182,10 @@ def _without_last_tags(said: str) -> str:
     return "".join(words)
 
 
-def _prose(section: _Section, note: _Note) -> Iterator[NewRecord]:
-    text = "\n".join(section.lines).strip()
-    if text:
-        heading = f" — {section.heading}" if section.heading not in ("", note.title) else ""
+def _prose(section: str, lines: Iterable[str], note: _Note) -> Iterator[NewRecord]:
+    """A record of the prose below a heading, if there is any."""
+    if text := "\n".join(lines).strip():
+        heading = f" — {section}" if section not in ("", note.title) else ""
         yield _record(f"{note.title}{heading}\n{text}", note, [("links_to", name) for name in _WIKI_LINK.findall(text)])
 
 

@@ -2,12 +2,22 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
-from mcp_memory.domain.model.records import MAX_NAME_CHARS, MAX_TAG_CHARS, MAX_TAGS, MAX_TEXT_CHARS, Json, NewRecord
+from mcp_memory.domain.model.records import (
+    MAX_NAME_CHARS,
+    MAX_TAG_CHARS,
+    MAX_TAGS,
+    MAX_TEXT_CHARS,
+    Entity,
+    Json,
+    NewRecord,
+    Relation,
+)
 
+LinkT = TypeVar("LinkT", Entity, Relation)
 MAX_IMPORTED_LINKS: Final = 100
 CUT: Final = "… [cut]"
 SHORTENED: Final = "ends of records that were too long"
@@ -51,21 +61,16 @@ def _fit(item: NewRecord) -> NewRecord:
         item,
         text=text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - len(CUT)] + CUT,
         tags=tuple(dict.fromkeys(tag[:MAX_TAG_CHARS] for tag in item.tags[:MAX_TAGS])),
-        entities=tuple(
-            replace(each, name=each.name[:MAX_NAME_CHARS], type=each.type[:MAX_NAME_CHARS])
-            for each in item.entities[:MAX_IMPORTED_LINKS]
-        ),
-        relations=tuple(
-            replace(
-                each,
-                source=each.source[:MAX_NAME_CHARS],
-                type=each.type[:MAX_NAME_CHARS],
-                target=each.target[:MAX_NAME_CHARS],
-            )
-            for each in item.relations[:MAX_IMPORTED_LINKS]
-        ),
+        entities=tuple(_short_names(each) for each in item.entities[:MAX_IMPORTED_LINKS]),
+        relations=tuple(_short_names(each) for each in item.relations[:MAX_IMPORTED_LINKS]),
         details={name: _short(value) for name, value in item.details.items()},
     )
+
+
+def _short_names(link: LinkT) -> LinkT:
+    """Cut the names of an entity or a relation; other fields stay."""
+    names = {each.name: value for each in fields(link) if isinstance(value := getattr(link, each.name), str)}
+    return replace(link, **{name: value[:MAX_NAME_CHARS] for name, value in names.items()})
 
 
 def _short(value: Json) -> Json:
