@@ -70,8 +70,7 @@ class Scene:
 
 def next_steps(seconds: float) -> Sequence[Text]:
     """Return the last lines: how long the demo took, and what to do next."""
-    start = running_command()
-    program = shlex.join((start.command, *start.arguments))
+    program = shlex.join(running_command())
     heading = Text(f"\nAll of it took {seconds:.1f} s; the demo's memory is deleted again. Next:", "bold")
     return [
         heading,

@@ -61,7 +61,7 @@ def install(
     if project and not ({"namespace", "url"} & chosen.keys() or client.starts_in_project or client.project_cwd):
         chosen["namespace"] = _project_namespace(settings, places, dry_run)
     wanted = entries.Wanted(
-        start=entries.Start(command=command) if command else entries.running_command(),
+        start=(command,) if command else entries.running_command(),
         name=_checked(name),
         variables={
             **{f"MCP_MEMORY_{name.upper()}": str(value) for name, value in chosen.items()},
@@ -142,7 +142,7 @@ def _next_steps(change: "Change", start: "Start", project: bool, has_plugin: boo
             steps.append("Where that server asks for a token, the client's environment needs MCP_MEMORY_TOKEN.")
     elif not project and not client.starts_in_project and f"'MCP_MEMORY_NAMESPACE': '{DEFAULT_NAMESPACE}'" in written:
         steps.append(f"All work in {client.title} shares one memory, `default`; --namespace gives it another.")
-    if project and Path(start.command).is_absolute():
+    if project and Path(start[0]).is_absolute():
         steps.append("The path in it is this computer's; before you share the file, use --command mcp-memory.")
     scope = " --project" if project else ""
     twice = (

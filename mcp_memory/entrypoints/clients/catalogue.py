@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any, Literal, TypeAlias
 
-from mcp_memory.entrypoints.clients.config_format import Notation
 from mcp_memory.entrypoints.clients.json_text import JsonNotation
 from mcp_memory.entrypoints.clients.toml_text import TomlNotation
 from mcp_memory.errors import InvalidRequest, NotFound
 
 Platform: TypeAlias = Literal["linux", "macos", "windows"]
 
+Notation: TypeAlias = JsonNotation | TomlNotation
+"""Reads a notation, and edits it: everything but the entry stays as it was, to the byte."""
 JSON = JsonNotation()
 _NOTATIONS: Mapping[str, Notation] = {
     "json": JSON,

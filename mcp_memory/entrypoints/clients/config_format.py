@@ -1,7 +1,7 @@
 """The seam between what is written and how: a client's file as text. Knows neither JSON nor TOML."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias, cast
+from typing import TypeAlias, cast
 
 Table: TypeAlias = Mapping[str, object]
 """A parsed object: strings, numbers, truths, None, lists and further tables (TOML: also dates)."""
@@ -9,26 +9,6 @@ Table: TypeAlias = Mapping[str, object]
 
 class NotEditable(Exception):
     """The text is not what the notation says, or an edit would change more than one entry. Says why."""
-
-
-class Notation(Protocol):
-    """Reads and edits one notation. Everything but the entry stays as it was, to the byte."""
-
-    def read(self, text: str) -> Table:
-        """The whole file; nothing but space is an empty one. Raises NotEditable."""
-        ...
-
-    def put(self, text: str, key: str, name: str, entry: Table) -> str:
-        """The text with `entry` as `name` under `key`, in the former one's place. Raises NotEditable."""
-        ...
-
-    def drop(self, text: str, key: str, name: str) -> str:
-        """The text without `name` under `key`, which is there. Raises NotEditable."""
-        ...
-
-    def snippet(self, key: str, name: str, entry: Table) -> str:
-        """Return the text that a person may paste into the file."""
-        ...
 
 
 def servers_in(document: Table, key: str) -> Table:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast
 
 from mcp_memory.entrypoints.clients.catalogue import CLIENTS, JSON, Client, Places, places_here
 from mcp_memory.entrypoints.clients.config_format import NotEditable, Table, as_table, servers_in
@@ -32,12 +32,8 @@ _OUR_PACKAGE = re.compile(r"mcp[-_]memory(?:[-_]stack)?(?:\[[\w,-]*\])?(?:[=@<>~
 """`mcp-memory-stack[openai]==0.1.0`, `mcp_memory`; the short name also stands in entries that were written long ago."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """A program by its full path, so that it is found where PATH is another one, and its arguments."""
-
-    command: str
-    arguments: tuple[str, ...] = ()
+Start: TypeAlias = tuple[str, ...]
+"""A program by its full path, so that it is found where PATH is another one, and its arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,16 +105,16 @@ def running_command() -> Start:
     module = (*isolation_flags(), "-m", "mcp_memory")
     uvx = shutil.which("uvx") if "archive-v0" in Path(sys.executable).parts else None
     if uvx is not None:
-        return Start(command=uvx, arguments=("--from", DISTRIBUTION, "python", *module))
-    return Start(command=sys.executable, arguments=module)
+        return (uvx, "--from", DISTRIBUTION, "python", *module)
+    return (sys.executable, *module)
 
 
 def entry_for(start: Start, variables: Mapping[str, str], *, transport: bool, cwd: str | None) -> Table:
     """Return an entry in the form that all clients share."""
     return {
         **({"type": "stdio"} if transport else {}),
-        "command": start.command,
-        "args": list(start.arguments),
+        "command": start[0],
+        "args": list(start[1:]),
         **({"env": dict(variables)} if variables else {}),
         **({"cwd": cwd} if cwd else {}),
     }

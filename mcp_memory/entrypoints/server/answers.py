@@ -33,8 +33,7 @@ def list_goals(tasks: Sequence[Task], caller: Caller) -> list[Json]:
     """The first hundred by id and goal, with their status where they do not just wait or go on, and other agents."""
     return [
         {"id": task.id, "goal": _beginning(task.goal, MAX_LISTED_CHARS)}
-        | ({"status": "blocked"} if task.status == "blocked" else {})
-        | ({"agent": name} if (name := author(task.agent, caller)) else {})
+        | unless_empty(status="blocked" if task.status == "blocked" else "", agent=author(task.agent, caller))
         for task in tasks[:MAX_LISTED]
     ]
 
@@ -61,8 +60,8 @@ def task_tree(tasks: Iterable[Task], caller: Caller) -> list[Json]:
         agent = author(task.agent, caller) or task.agent
         node: dict[str, Json] = {"id": task.id, "goal": task.goal, "status": task.status, "agent": agent}
         node |= {"depth": task.depth} | _optional(task)
-        node |= {"dead_end": True} if task.status in DEAD_ENDS else {}
-        node |= {"result": _beginning(task.result, MAX_SHOWN_CHARS)} if task.result else {}
+        result = _beginning(task.result or "", MAX_SHOWN_CHARS)
+        node |= unless_empty(dead_end=task.status in DEAD_ENDS, result=result)
         below.get(task.parent_id or "", roots).append(node | {"subtasks": subtasks})
     return roots
 
@@ -79,18 +78,17 @@ def show_record(record: Record, caller: Caller) -> dict[str, Json]:
 
 def show_cleaned(*texts: str) -> dict[str, Json]:
     """Count the control characters that were taken out of the given texts, where there were any."""
-    cleaned = sum(without_controls(text)[1] for text in texts)
-    return {"cleaned": cleaned} if cleaned else {}
+    return unless_empty(cleaned=sum(without_controls(text)[1] for text in texts))
 
 
 def _optional(task: Task) -> dict[str, Json]:
     """Return the fields that only some tasks have."""
-    optional: dict[str, Json] = {
-        "success_criteria": task.success_criteria,
-        "artifacts": list(task.artifacts),
-        "branch": task.branch,
-    }
-    return {name: value for name, value in optional.items() if value}
+    return unless_empty(success_criteria=task.success_criteria, artifacts=list(task.artifacts), branch=task.branch)
+
+
+def unless_empty(**fields: Json) -> dict[str, Json]:
+    """Return the fields that say something: neither 0 nor false, and neither empty nor missing."""
+    return {name: value for name, value in fields.items() if value}
 
 
 def _beginning(text: str, max_chars: int) -> str:

@@ -111,7 +111,7 @@ async def _serve(url: str, headers: Mapping[str, str], source: BinaryIO, output:
     async with httpx2.AsyncClient(
         headers=dict(headers), timeout=timeout, verify=is_encrypted, trust_env=not _is_near(url)
     ) as client:
-        bridge = Bridge(url, client, _Wire(output))
+        bridge = Bridge(url, client, partial(anyio.to_thread.run_sync, partial(_put, output)))
         await bridge.run(_lines(source))
 
 
@@ -235,23 +235,12 @@ class Bridge:
                 await self._client.delete(self._url, headers=headers)
 
 
-class _Wire:
-    """Standard output: a message a line, one after the other."""
-
-    def __init__(self, output: LineOutput) -> None:
-        self._output = output
-        self._lock = anyio.Lock()
-
-    async def __call__(self, text: bytes) -> None:
-        async with self._lock:
-            await anyio.to_thread.run_sync(self._put, text)
-
-    def _put(self, text: bytes) -> None:
-        try:
-            self._output.send(text + b"\n")
-        except OSError:
-            logger.info("Output is closed: the client is gone.")
-            leave()
+def _put(output: LineOutput, text: bytes) -> None:
+    try:
+        output.send(text + b"\n")
+    except OSError:
+        logger.info("Output is closed: the client is gone.")
+        leave()
 
 
 def read_message(line: bytes) -> ClientLine:

@@ -9,6 +9,7 @@ from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.session_log import Entry
 from mcp_memory.domain.sessions.pressure import Pressure
 from mcp_memory.domain.text.times import iso
+from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.ports.session_logs import PassRun
 from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.retrieval.results import shown_stand_in, tokens_of
@@ -100,20 +101,16 @@ def _show_outcome(done: Compacted) -> dict[str, Json]:
         "preset": done.preset,
         "compactions": done.compactions,
     }
-    optional: tuple[tuple[str, Json], ...] = (
-        ("compaction", done.number),
-        ("undone", done.undone),
-        ("redacted", done.redacted),
-        ("cleaned", done.cleaned),
-        ("extracted_count", len(done.extracted)),
+    shown |= unless_empty(
+        compaction=done.number,
+        undone=done.undone,
+        redacted=done.redacted,
+        cleaned=done.cleaned,
+        extracted_count=len(done.extracted),
     )
-    if done.written:
-        optional += (
-            ("summarized_by", done.written.by),
-            ("note", done.written.note),
-            ("spent", done.written.spent),
-        )
-    return shown | {name: value for name, value in optional if value}
+    if written := done.written:
+        shown |= unless_empty(summarized_by=written.by, note=written.note, spent=written.spent)
+    return shown
 
 
 def _left_out(replacements: int, session_id: str, omitted: Sequence[str]) -> dict[str, Json]:
@@ -190,8 +187,7 @@ def _show_run(run: PassRun, factor: float) -> dict[str, Json]:
             "replacements": run.replaced,
         }
     shown["ms"] = round(run.milliseconds)
-    optional: tuple[tuple[str, Json], ...] = (("spent", run.spent), ("error", run.error))
-    return shown | {name: value for name, value in optional if value}
+    return shown | unless_empty(spent=run.spent, error=run.error)
 
 
 def _show_made(entry: Entry, done: Compacted) -> dict[str, Json]:

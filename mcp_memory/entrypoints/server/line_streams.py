@@ -7,10 +7,10 @@ the library's own lines, never inside one.
 import io
 import logging
 import os
-import queue
 import sys
 import threading
 from collections.abc import Callable
+from concurrent import futures
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from mcp_memory.entrypoints.server.json_lines import (
@@ -120,9 +120,8 @@ class LineOutput(io.RawIOBase):
         self._target = target
         self._writing = threading.Lock()
         self._begun: list[bytes] = []
-        self._later: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._unsent = 0
-        self._changed = threading.Condition()
+        self._later = futures.ThreadPoolExecutor(1, "refusals")
+        self._last: futures.Future[None] | None = None
 
     def writable(self) -> bool:
         return True
@@ -144,29 +143,18 @@ class LineOutput(io.RawIOBase):
 
     def send_later(self, line: bytes) -> None:
         """Write a line from another thread: a client that sends much before it reads is read on meanwhile."""
-        with self._changed:
-            is_first = self._unsent == 0
-            self._unsent += 1
-        self._later.put(line)
-        if is_first:
-            threading.Thread(target=self._send_all, name="refusals", daemon=True).start()
+        self._last = self._later.submit(self._try_to_send, line)
 
     def wait(self, seconds: float) -> None:
         """Wait until everything that was to be sent later is sent, at most so long."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._unsent == 0, seconds)
+        if self._last is not None:
+            futures.wait([self._last], seconds)
 
-    def _send_all(self) -> None:
-        is_done = False
-        while not is_done:
-            try:
-                self.send(self._later.get())
-            except (OSError, ValueError):
-                logger.debug("Output is closed: nobody is told.")
-            with self._changed:
-                self._unsent -= 1
-                is_done = self._unsent == 0
-                self._changed.notify_all()
+    def _try_to_send(self, line: bytes) -> None:
+        try:
+            self.send(line)
+        except (OSError, ValueError):
+            logger.debug("Output is closed: nobody is told.")
 
 
 def take_stdin() -> BinaryIO:

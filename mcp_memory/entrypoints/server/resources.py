@@ -27,32 +27,32 @@ _OF_FILES: Final[Mapping[str, frozenset[str]]] = {
 def add_to(server: MCPServer, app: "App") -> None:
     """Register the resources over this app. Their functions run in worker threads."""
 
-    def resource(uri: str, title: str, description: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
+    def resource(uri: str, title: str, description: str, read: Callable[..., dict[str, Json]]) -> None:
         name = uri.removeprefix("memory://").partition("/")[0]
-        return server.resource(uri, name=name, title=title, description=description, mime_type=_MIME_TYPE)
 
-    @resource("memory://status", "Status", "What is stored where, and what is configured")
-    def status() -> str:
-        return _answer("status", lambda: _status(app))
+        def whole() -> str:
+            return _answer(name, read)
 
-    @resource("memory://tasks", "Tasks", "The tree of tasks, where you stand in it, and what comes next")
-    def tasks() -> str:
+        def one(id: str) -> str:  # noqa: A002 - the name in the template
+            return _answer(name, lambda: read(_checked(id), asking(app)))
+
+        add = server.resource(uri, name=name, title=title, description=description, mime_type=_MIME_TYPE)
+        add(one if "{id}" in uri else whole)
+
+    def tasks() -> dict[str, Json]:
         from mcp_memory.entrypoints.server.answers import show_tasks  # Slow to load: after the handshake.
 
         caller = asking(app)
-        return _answer("tasks", lambda: show_tasks(app.tasks.tree(caller), app.tasks.stack(caller), caller))
+        return show_tasks(app.tasks.tree(caller), app.tasks.stack(caller), caller)
 
-    @resource("memory://record/{id}", "Record", "All that is known of one record")
-    def record(id: str) -> str:  # noqa: A002 - the name in the template
-        return _answer("record", lambda: dict(app.inspect.record(_checked(id), asking(app))))
-
-    @resource("memory://session/{id}", "Session", "The log of one session")
-    def session(id: str) -> str:  # noqa: A002
-        return _answer("session", lambda: dict(app.session_log(_checked(id), asking(app))))
-
-    @resource("memory://context/{id}", "Context", "What went into an assembled context, what did not, and why")
-    def context(id: str) -> str:  # noqa: A002
-        return _answer("context", lambda: dict(app.inspect.context(_checked(id), asking(app))))
+    resource("memory://status", "Status", "What is stored where, and what is configured", lambda: _status(app))
+    resource("memory://tasks", "Tasks", "The tree of tasks, where you stand in it, and what comes next", tasks)
+    resource(
+        "memory://record/{id}", "Record", "All that is known of one record", lambda *of: dict(app.inspect.record(*of))
+    )
+    resource("memory://session/{id}", "Session", "The log of one session", lambda *of: dict(app.session_log(*of)))
+    account = "What went into an assembled context, what did not, and why"
+    resource("memory://context/{id}", "Context", account, lambda *of: dict(app.inspect.context(*of)))
 
 
 def _checked(some_id: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import mcp_memory
-from mcp_memory.entrypoints.clients.entries import Start, is_ours, merged, running_command
+from mcp_memory.entrypoints.clients.entries import is_ours, merged, running_command
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def program(folder: Path, name: str = "mcp-memory") -> Path:
 
 def test_it_is_started_by_its_own_python_which_looks_nowhere_else_for_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     """S7.1, X1.1: by its full path, since clients have other PATHs; however it was started itself."""
-    isolated = Start(command=sys.executable, arguments=("-I", "-m", "mcp_memory"))
+    isolated = (sys.executable, "-I", "-m", "mcp_memory")
     for argv in (["/opt/x/bin/mcp-memory", "install", "cursor"], ["/src/mcp_memory/__main__.py"]):
         monkeypatch.setattr(sys, "argv", argv)
         assert running_command() == isolated
@@ -90,7 +90,7 @@ def test_a_package_that_was_installed_for_one_user_is_found_again(monkeypatch: p
     """X1.1: `-I` would hide it; what the environment and the folder name stays out."""
     monkeypatch.setattr(site, "ENABLE_USER_SITE", True)
     monkeypatch.setattr(site, "USER_SITE", str(Path(mcp_memory.__file__).parents[1]))
-    assert running_command().arguments == ("-E", "-P", "-m", "mcp_memory")
+    assert running_command()[1:] == ("-E", "-P", "-m", "mcp_memory")
 
 
 def test_from_the_cache_of_uvx_it_is_uvx_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +100,6 @@ def test_from_the_cache_of_uvx_it_is_uvx_that_is_named(tmp_path: Path, monkeypat
     monkeypatch.setattr(sys, "executable", str(python))
     monkeypatch.setenv("PATH", str(uvx.parent))
     expected = ("--from", "mcp-memory-stack", "python", "-I", "-m", "mcp_memory")
-    assert running_command() == Start(command=str(uvx), arguments=expected)
+    assert running_command() == (str(uvx), *expected)
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
-    assert running_command() == Start(command=str(python), arguments=("-I", "-m", "mcp_memory"))
+    assert running_command() == (str(python), "-I", "-m", "mcp_memory")

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.entrypoints.clients.catalogue import CLIENTS, Client, Places
-from mcp_memory.entrypoints.clients.entries import Start, Wanted, plan_install, plan_uninstall
+from mcp_memory.entrypoints.clients.entries import Wanted, plan_install, plan_uninstall
 from mcp_memory.errors import Conflict
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
-WANTED = Wanted(start=Start(command="/opt/bin/mcp-memory"), variables={"MCP_MEMORY_AGENT": "critic"})
+WANTED = Wanted(start=("/opt/bin/mcp-memory",), variables={"MCP_MEMORY_AGENT": "critic"})
 COMMENT = re.compile(r"c\d+c")
 """What each comment of a made file says, so that none is lost unseen."""
 

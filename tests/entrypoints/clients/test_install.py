@@ -13,12 +13,12 @@ import pytest
 
 import mcp_memory
 from mcp_memory.entrypoints.clients.catalogue import CLIENTS, Client
-from mcp_memory.entrypoints.clients.entries import Start, Wanted, plan_install, plan_uninstall
+from mcp_memory.entrypoints.clients.entries import Wanted, plan_install, plan_uninstall
 
 if TYPE_CHECKING:
     from tests.entrypoints.clients.conftest import Computer, Run
 
-PROGRAM = Start(command="/opt/bin/mcp-memory")
+PROGRAM = ("/opt/bin/mcp-memory",)
 
 
 def load(client: Client, text: str) -> Any:
@@ -36,7 +36,7 @@ def test_every_client_gets_an_entry_in_its_own_form(client: Client, of_project: 
     wanted = Wanted(start=PROGRAM, variables={"MCP_MEMORY_AGENT": "a"}, project=of_project)
     change = plan_install(client, wanted, computer())
     entry = load(client, change.text)[client.key]["memory"]
-    assert entry["command"] == PROGRAM.command
+    assert entry["command"] == PROGRAM[0]
     assert entry["args"] == []
     assert entry["env"] == {"MCP_MEMORY_AGENT": "a"}
     assert entry.get("type") == ("stdio" if client.name in ("claude-code", "vscode") else None)

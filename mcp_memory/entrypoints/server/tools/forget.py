@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from mcp.types import CallToolResult
 
 from mcp_memory.domain.model.records import Json
+from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.entrypoints.server.identity import asking, require
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.server.wire import ForgetArguments
@@ -34,11 +35,8 @@ def build(app: "App") -> StrictTool:
             _DONE_BY_MODE[arguments.mode]: list(forgotten.done),
             "not_found": list(forgotten.not_found),
         }
-        if forgotten.extracted:
-            told["extracted_from_them"] = list(forgotten.extracted)
-        if not forgotten.purged:
-            told["note"] = PENDING
-        return structured(told)
+        note = "" if forgotten.purged else PENDING
+        return structured(told | unless_empty(extracted_from_them=list(forgotten.extracted), note=note))
 
     return make_tool(
         "forget", "Forget", DESCRIPTION, ForgetArguments, answer, annotations(destructive=True, idempotent=True)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from mcp.types import CallToolResult
 
 from mcp_memory.domain.model.records import Json
+from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.server.wire import RecallArguments, request_of
@@ -37,6 +38,4 @@ def _show(answer: RecallAnswer) -> dict[str, Json]:
     }
     if answer.next_offset is not None:
         shown["next_offset"] = answer.next_offset
-    if answer.not_found:
-        shown["not_found"] = list(answer.not_found[:NOT_FOUND_SHOWN])
-    return shown
+    return shown | unless_empty(not_found=list(answer.not_found[:NOT_FOUND_SHOWN]))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.types import CallToolResult
 
 from mcp_memory.domain.model.records import Entity, Json, NewRecord, Relation, checked_details
+from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.server.wire import RememberArguments, given, request_of
@@ -27,7 +28,7 @@ def build(app: "App") -> StrictTool:
         items = _new_records(arguments, app)
         remembered = app.remember(items, asking(app, client.name))
         reasons: list[Json] = list(dict.fromkeys(one.degraded for one in remembered if one.degraded))
-        return structured({"records": [_show(one) for one in remembered]} | ({"degraded": reasons} if reasons else {}))
+        return structured({"records": [_show(one) for one in remembered]} | unless_empty(degraded=reasons))
 
     return make_tool("remember", "Remember", DESCRIPTION, RememberArguments, answer, annotations())
 
@@ -68,5 +69,4 @@ def _show(remembered: "Remembered") -> dict[str, Json]:
         "similar": list(remembered.similar),
         "redacted": remembered.redacted,
     }
-    optional: dict[str, Json] = {"cleaned": remembered.cleaned, "superseded_by": remembered.superseded_by}
-    return shown | {name: value for name, value in optional.items() if value}
+    return shown | unless_empty(cleaned=remembered.cleaned, superseded_by=remembered.superseded_by)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from mcp.types import CallToolResult
 
 from mcp_memory.domain.model.records import Json
-from mcp_memory.entrypoints.server.answers import list_goals, show_cleaned, show_place, show_task
+from mcp_memory.entrypoints.server.answers import list_goals, show_cleaned, show_place, show_task, unless_empty
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, structured
 from mcp_memory.entrypoints.server.wire import PopArguments, PushArguments, request_of
@@ -42,8 +42,7 @@ def build(app: "App") -> list[StrictTool]:
             "popped": show_task(popped.popped),
             "current": show_task(current) if current else None,
         }
-        if popped.cascaded:
-            shown["abandoned"] = list_goals(popped.cascaded, caller)
+        shown |= unless_empty(abandoned=list_goals(popped.cascaded, caller))
         cleaned = show_cleaned(arguments.result, *arguments.artifacts)
         return structured(shown | show_place(popped.stack, caller) | cleaned)
 
