@@ -53,19 +53,12 @@ class _Unpadded:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self.encoding = stream.encoding
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         return self._stream.write(_PADDING.sub("", text))
-
-    def flush(self) -> None:
-        self._stream.flush()
-
-    def isatty(self) -> bool:
-        return False
-
-    def fileno(self) -> int:
-        return self._stream.fileno()
 
 
 def print_json(value: object) -> None:

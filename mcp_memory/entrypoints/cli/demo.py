@@ -12,7 +12,7 @@ import tomllib
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias, cast
@@ -88,20 +88,18 @@ async def play(
     """
     with tempfile.TemporaryDirectory(prefix="mcp-memory-demo-", ignore_cleanup_errors=True) as folder:
         try:
-            return await _Play(story, now, count, show).all_scenes(Path(folder))
+            return await _Play(story=story, now=now, count=count, show=show).all_scenes(Path(folder))
         except (DemoFailed, MCPError, OSError, BaseExceptionGroup) as error:
             raise _failure(error, Path(folder) / "server.log") from error
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Play:
-    def __init__(
-        self, story: Mapping[str, Any], now: datetime, count: Callable[[str], int], show: Callable[[Scene], None]
-    ) -> None:
-        self._story = story
-        self._now = now
-        self._count = count
-        self._show = show
-        self._scenes: list[Scene] = []
+    story: Mapping[str, Any]
+    now: datetime
+    count: Callable[[str], int]
+    show: Callable[[Scene], None]
+    scenes: list[Scene] = field(default_factory=list[Scene])
 
     async def all_scenes(self, folder: Path) -> list[Scene]:
         with (folder / "server.log").open("w", encoding="utf-8") as log:
@@ -113,7 +111,7 @@ class _Play:
                 title = "Nine days of a small project are remembered"
                 stored = await self._scene("remember", title, self._remember(client))
                 await self._scene("correct", "Something has changed since", self._correct(client, stored))
-                for question in self._story["questions"]:
+                for question in self.story["questions"]:
                     await self._scene("recall", f"Recall {question['shows']}", _ask(client, question))
                 title = "A goal, its plan, and what came of the first steps"
                 await self._scene("work", title, self._work(client))
@@ -126,24 +124,24 @@ class _Play:
                 await self._scene("restart", "A new server starts on the same memory", _greeting(client), began)
                 title = "Everything is still there, and so is where the work stands"
                 await self._scene("resume", title, self._resume(client, before, context))
-        return self._scenes
+        return self.scenes
 
     async def _scene(self, name: str, title: str, doing: Awaitable[Shown], began: float | None = None) -> Answer:
         began = time.perf_counter() if began is None else began
         result, screen = await doing
         seconds = round(time.perf_counter() - began, 3)
         scene = Scene(name=name, title=title, seconds=seconds, result=result, screen=screen)
-        self._scenes.append(scene)
-        self._show(scene)
+        self.scenes.append(scene)
+        self.show(scene)
         return result
 
     async def _remember(self, client: Client) -> Shown:
         """Store the conversation in one call; look at the message that held a secret."""
-        answer = await _call(client, "remember", items=[self._item(each) for each in self._story["items"]])
+        answer = await _call(client, "remember", items=[self._item(each) for each in self.story["items"]])
         records = answer["records"]
         secrets = [record["id"] for record in records if record["redacted"]]
         [opened] = (await _call(client, "recall", ids=secrets, detail="full"))["results"]
-        kinds = Counter(each["kind"] for each in self._story["items"])
+        kinds = Counter(each["kind"] for each in self.story["items"])
         return {"records": records, "kinds": kinds, "redacted": opened}, [
             Text(f"{len(records)} records in one call, all or none: {listed(kinds)}."),
             Text(f"{len(secrets)} secret was cut out before anything was stored:"),
@@ -151,10 +149,10 @@ class _Play:
         ]
 
     async def _correct(self, client: Client, stored: Answer) -> Shown:
-        texts = [each["text"] for each in self._story["items"]]
-        corrected: str = self._story["corrects"]
+        texts = [each["text"] for each in self.story["items"]]
+        corrected: str = self.story["corrects"]
         old = stored["records"][texts.index(corrected)]["id"]
-        item = self._item(self._story["correction"])
+        item = self._item(self.story["correction"])
         answer = await _call(client, "remember", **item, supersedes=[old])
         return {**answer, "old": {"id": old, "text": corrected}, "text": item["text"]}, [
             Text.assemble(("was  ", "dim"), (_short(corrected), "strike dim")),
@@ -163,8 +161,8 @@ class _Play:
 
     async def _work(self, client: Client) -> Shown:
         """Push the goal with its plan, and go through the plan until the step that is not finished."""
-        plan: Sequence[Answer] = self._story["plan"]
-        goal = {name: self._story[name] for name in ("goal", "success_criteria")}
+        plan: Sequence[Answer] = self.story["plan"]
+        goal = {name: self.story[name] for name in ("goal", "success_criteria")}
         moves = [await _call(client, "push_task", **goal, plan=[subtask["goal"] for subtask in plan])]
         for planned, subtask in zip(moves[0]["planned"], plan, strict=True):
             moves.append(await _call(client, "push_task", task_id=planned["id"]))
@@ -176,10 +174,10 @@ class _Play:
 
     async def _assemble(self, client: Client) -> Shown:
         """Ask for a context for what comes next, and count its tokens here too."""
-        query, budget = self._story["request"], self._story["max_tokens"]
+        query, budget = self.story["request"], self.story["max_tokens"]
         result = await _checked(client, "assemble_context", query=query, max_tokens=budget, explain=True)
         text, account = _text_of(result), (result.meta or {})["context"]
-        counted = self._count(text)
+        counted = self.count(text)
         omitted = Counter(_SUPERSEDED.sub("superseded", each["reason"]) for each in account["omitted"])
         left_out = "; ".join(f"{number} {reason}" for reason, number in omitted.most_common()) or "nothing"
         used = f"{counted} of {budget} tokens, counted again here (the server said {account['token_count']})"
@@ -205,7 +203,7 @@ class _Play:
 
     def _item(self, told: Mapping[str, Any]) -> Answer:
         """Return an item of the story with its time: `days_ago` becomes a date."""
-        day = (self._now - timedelta(days=told["days_ago"])).date()
+        day = (self.now - timedelta(days=told["days_ago"])).date()
         item = {name: value for name, value in told.items() if name not in ("days_ago", "at")}
         return {**item, "occurred_at": f"{day.isoformat()}T{told['at']}:00Z"}
 

@@ -257,7 +257,15 @@ def _files(client: Client, places: Places) -> Iterator[tuple[Path, bool]]:
 
 
 def _looked_at(client: Client, path: Path, places: Places, project: bool) -> Installation:
-    names, command, problem = _ours_in(client, path)
+    problem, servers = "", dict[str, object]()
+    try:
+        servers.update(servers_in(client.notation.read(read_file(path).text), client.key))
+    except NotEditable as error:
+        problem = f"{path} cannot be read: {error}. Correct it; the client cannot read it either."
+    except Conflict as error:
+        problem = str(error)
+    names = tuple(name for name, entry in servers.items() if is_ours(entry))
+    command = command_of(servers[names[0]])[0] if names else None
     if command is not None and shutil.which(command) is None:
         flag = " --project" if project else ""
         problem = f"{command} is not there any more. Run `mcp-memory install {client.name}{flag} --name {names[0]}`."
@@ -271,15 +279,3 @@ def _looked_at(client: Client, path: Path, places: Places, project: bool) -> Ins
         command=command,
         problem=problem,
     )
-
-
-def _ours_in(client: Client, path: Path) -> tuple[tuple[str, ...], str | None, str]:
-    """Return the names of our entries, the command of the first, and why the file cannot be read."""
-    try:
-        servers = servers_in(client.notation.read(read_file(path).text), client.key)
-    except NotEditable as error:
-        return (), None, f"{path} cannot be read: {error}. Correct it; the client cannot read it either."
-    except Conflict as error:
-        return (), None, str(error)
-    names = tuple(name for name, entry in servers.items() if is_ours(entry))
-    return names, next((command_of(servers[name])[0] for name in names), None), ""

@@ -60,14 +60,14 @@ def _text(value: object) -> str:
     return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else ""
 
 
+@dataclass(kw_only=True)
 class HookSession:
     """Gives a hook what it works with. Opening the memory takes most of its time: `app` does it at the first use."""
 
-    def __init__(self, payload: Payload, settings: "Settings", notes: SessionNotes, folder: Path) -> None:
-        self.payload = payload
-        self.folder = folder
-        self.settings = settings
-        self.notes = notes
+    payload: Payload
+    settings: "Settings"
+    notes: SessionNotes
+    folder: Path
 
     @property
     def has_memory(self) -> bool:
@@ -118,4 +118,4 @@ def open_session(payload: Payload, overrides: Mapping[str, object]) -> HookSessi
     folder = Path(notes.folder or payload.cwd).absolute()
     if settings.namespace is None and notes.folder and notes.namespace and not folder_exists(folder):
         settings = load_settings(**{**overrides, "namespace": notes.namespace})
-    return HookSession(payload, settings, notes, folder)
+    return HookSession(payload=payload, settings=settings, notes=notes, folder=folder)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import h11
 import uvicorn
@@ -177,7 +177,7 @@ class ClientConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin to wait for a request."""
-        super().connection_made(_Ending(transport, self._end))
+        super().connection_made(cast("asyncio.Transport", _Ending(transport, self._end)))
         self._crowd.add(self)
         self._head_timer = self.loop.call_later(self._limits.head_seconds, self._close_late)
 
@@ -260,32 +260,22 @@ class ClientConnection(H11Protocol):
                 timer.cancel()
 
 
-class _Ending(asyncio.Transport):
-    """A connection's transport of which the connection decides how it ends.
+class _Ending:
+    """A connection's transport, but for its end, which the connection decides.
 
     A socket that is closed with something unread resets the connection, and its peer may never see what was written.
     """
 
     def __init__(self, inner: asyncio.Transport, end: Callable[[asyncio.Transport], None]) -> None:
-        super().__init__()
         self._inner = inner
         self._end = end
         self._is_ending = False
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._inner.get_extra_info(name, default)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
     def is_closing(self) -> bool:
         return self._is_ending or self._inner.is_closing()
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._inner.write(data)
-
-    def pause_reading(self) -> None:
-        self._inner.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._inner.resume_reading()
 
     def abort(self) -> None:
         self._is_ending = True

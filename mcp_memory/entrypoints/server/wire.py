@@ -59,9 +59,11 @@ ShortId = Annotated[str, StringConstraints(min_length=1, max_length=32), AfterVa
 OptionalShortId = Annotated[str, StringConstraints(max_length=32), AfterValidator(_no_controls)]
 When = Annotated[str, StringConstraints(max_length=100)]
 
+ItemT = TypeVar("ItemT")
+UpTo100 = Annotated[tuple[ItemT, ...], Field(strict=False, max_length=100), Opened]
 TagTexts = Annotated[tuple[Tag, ...], Field(max_length=MAX_TAGS, strict=False), Opened]
 ShortIds = Annotated[tuple[ShortId, ...], Field(max_length=MAX_ITEMS, strict=False), Opened]
-Names = Annotated[tuple[NameText, ...], Field(strict=False, max_length=100), Opened]
+Names = UpTo100[NameText]
 # The eleven kinds are listed where records are made; a filter's error names them.
 KindNames = Annotated[
     tuple[Annotated[Kind, WithJsonSchema({"type": "string"})], ...], Field(strict=False, max_length=20), Opened
@@ -94,8 +96,8 @@ class ItemArgument(Arguments):
     importance: Annotated[float, Field(ge=0, le=10)] = 1.0
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
     tags: TagTexts = ()
-    entities: Annotated[tuple[EntityArgument, ...], Field(strict=False, max_length=100), Opened] = ()
-    relations: Annotated[tuple[RelationArgument, ...], Field(strict=False, max_length=100), Opened] = ()
+    entities: UpTo100[EntityArgument] = ()
+    relations: UpTo100[RelationArgument] = ()
     outcome: Outcome | None = None
     details: Annotated[
         Properties,
@@ -224,9 +226,7 @@ class PushArguments(Arguments):
     goal: Annotated[str, StringConstraints(max_length=2_000)] = ""
     task_id: Annotated[OptionalShortId, Field(description="Enter this planned or blocked task instead")] = ""
     parent_id: Annotated[OptionalShortId, Field(description="Where goal or plan goes, if not here")] = ""
-    plan: Annotated[
-        tuple[Goal, ...], Field(strict=False, max_length=100, description="Goals of the steps ahead"), Opened
-    ] = ()
+    plan: Annotated[UpTo100[Goal], Field(description="Goals of the steps ahead")] = ()
     success_criteria: Words = ""
     inherit: Annotated[ShortIds, Field(description="Records the task should see")] = ()
     branch: Annotated[bool, Field(description="Keep what is stored here out of the trunk until popped")] = False
@@ -238,9 +238,7 @@ class PopArguments(Arguments):
 
     result: Annotated[Text, Field(description="What came of it, in words the parent needs")]
     status: FinalStatus = "complete"
-    artifacts: Annotated[
-        tuple[ShortText, ...], Field(strict=False, max_length=100, description="Paths, links"), Opened
-    ] = ()
+    artifacts: Annotated[UpTo100[ShortText], Field(description="Paths, links")] = ()
     task_id: Annotated[OptionalShortId, Field(description="If not the current; planned too")] = ""
     cascade: Annotated[bool, Field(description="End its open subtasks too")] = False
     session_id: SessionName = ""
