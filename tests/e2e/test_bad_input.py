@@ -61,7 +61,7 @@ def test_a_control_character_in_a_name_is_refused(server: "ServerProcess") -> No
 @pytest.mark.parametrize("half", [r"\ud800", r"\uDFFF", r"\ud83dx\ude00"])
 def test_half_of_a_surrogate_pair_as_an_escape(server: "ServerProcess", half: str) -> None:
     said = refusal(server.call_raw("remember", f'{{"text":"a{half}b"}}'))
-    assert said.startswith("`text` holds half of a surrogate pair, which is no character. Remove it")
+    assert said.startswith("`text` holds half of a surrogate pair, which is not a character. Remove it")
     assert refusal(server.call_raw("recall", f'{{"{half}":1}}')).startswith("`a field name` holds half of")
 
 
@@ -134,9 +134,7 @@ def test_an_unknown_field(server: "ServerProcess") -> None:
 
 
 def test_an_unknown_tool(server: "ServerProcess") -> None:
-    assert refusal(server.call("memorize", text="x")).startswith(
-        "There is no tool of that name. The tools are: remember, "
-    )
+    assert refusal(server.call("memorize", text="x")).startswith("Unknown tool. The tools are: remember, ")
 
 
 def test_a_date_that_is_none(server: "ServerProcess") -> None:
@@ -155,7 +153,7 @@ def test_a_line_that_is_no_message(server: "ServerProcess", line: bytes) -> None
 def test_a_message_that_is_no_line_to_log(server: "ServerProcess") -> None:
     server.send(b"my password is hunter2\n")
     server.request("ping", {})
-    assert "Dropped a line of 23 bytes that is no JSON-RPC message." in server.log
+    assert "Dropped a line of 23 bytes that is not a JSON-RPC message." in server.log
     assert "hunter2" not in server.log
 
 

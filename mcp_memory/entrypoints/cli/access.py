@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 DAY_SECONDS = 86_400.0
 tokens = typer.Typer(name="tokens", no_args_is_help=True, help="Manage access tokens: add, list, revoke.")
-TokenName = Annotated[str, typer.Argument(metavar="NAME", help="What the token is called in lists.")]
+TokenName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the token.")]
 
 
 @over_settings("data_dir")
 def trust(
     settings: "Settings",
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[FOLDER]", help="The folder; by default the one you are in.")
+        Path | None, typer.Argument(metavar="[FOLDER]", help="The folder; by default the current one.")
     ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="Show which folders are trusted.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Trust the folder no more.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Withdraw trust from the folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Let a folder use the memory of the project that it says it is.
@@ -55,17 +55,17 @@ def trust(
 
 def _trust_folder(settings: "Settings", folder: Path | None, as_json: bool) -> None:
     if folder is not None and not folder_exists(folder):
-        raise InvalidRequest(f"{folder} is no folder; name one that is there.")
+        raise InvalidRequest(f"{folder} is not a folder; name an existing one.")
     project = read_project(folder)
     with opened(settings, takes=False) as memory:
         trusted = memory.trust.trust(project)
         others = [each for each in memory.trust.folders() if each.namespace == trusted.namespace]
-    told = [f"{trusted.folder} uses the memory of {trusted.namespace}, from the next start of a server in it on."]
+    told = [f"{trusted.folder} uses the memory of {trusted.namespace} once a server starts in it again."]
     shared = [each.folder for each in others if each.folder != trusted.folder]
     if shared:
-        told.append(f"It shares it with {', '.join(shared)}.")
+        told.append(f"It shares that memory with {', '.join(shared)}.")
     if settings.namespace is not None:
-        told.append(f"For now the settings name another namespace, {settings.namespace}, which wins.")
+        told.append(f"The settings name another namespace, {settings.namespace}, which takes precedence.")
     output(as_json, _shown_folder(trusted), visible(" ".join(told)))
 
 
@@ -79,7 +79,7 @@ def _revoke_folder(settings: "Settings", folder: Path | None, as_json: bool) -> 
         revoked = memory.trust.revoke(path if path in known else read_project(Path(path)).root)
     forget_namespaces(settings.data_dir, {each.namespace for each in revoked})
     names = ", ".join(each.namespace for each in revoked)
-    told = f"{revoked[0].folder} uses the memory of {names} no more, from the next start of a server in it on."
+    told = f"{revoked[0].folder} no longer uses the memory of {names} once a server starts in it again."
     output(as_json, [_shown_folder(each) for each in revoked], visible(told))
 
 
@@ -101,7 +101,7 @@ def _shown_folder(trusted: "TrustedFolder") -> dict[str, Json]:
 def add_token(
     settings: "Settings",
     name: TokenName,
-    agent: Annotated[str, typer.Option(metavar="NAME", help="In whose name it speaks; one that no other agent has.")],
+    agent: Annotated[str, typer.Option(metavar="NAME", help="The agent it stands for; a name no other agent has.")],
     namespace: Annotated[
         list[str], typer.Option(metavar="NAME", help="A project it reads and writes; repeatable, the first is default.")
     ],
@@ -109,18 +109,18 @@ def add_token(
         str, typer.Option(metavar="RIGHT", help="read, write (and change), or admin (also erase, and see figures).")
     ] = "write",
     person: Annotated[
-        str, typer.Option(metavar="NAME", help="Whom the agent works for; whose preferences it keeps. Else the agent.")
+        str, typer.Option(metavar="NAME", help="The person the agent works for; by default the agent itself.")
     ] = "",
     days: Annotated[
-        float | None, typer.Option(metavar="N", min=0, help="How long it is valid; for ever if not given.")
+        float | None, typer.Option(metavar="N", min=0, help="Days it is valid; without a limit if not given.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a token. Its secret is shown this once, and stored nowhere."""
+    """Make a token. Its secret is shown only once, and stored nowhere."""
     if right not in RIGHTS:
-        raise InvalidRequest(f"There is no right {right!r}; the rights are {', '.join(RIGHTS)}.")
+        raise InvalidRequest(f"Unknown right {right!r}; the rights are {', '.join(RIGHTS)}.")
     if agent == settings.agent:
-        raise InvalidRequest(f"{agent!r} is what the agents of this machine are called; choose another for the token.")
+        raise InvalidRequest(f"{agent!r} is the name of this machine's own agents; choose another for the token.")
     grant = Grant(agent=agent, person=person, namespaces=tuple(namespace), right=right)
     expires_at = None if days is None else time.time() + days * DAY_SECONDS
     with opened(settings) as memory:
@@ -130,7 +130,7 @@ def add_token(
     else:
         screen().print(secret, soft_wrap=True)
         screen(on_stderr=True).print(
-            "That is the secret, shown this once: set it as MCP_MEMORY_TOKEN, or send it as `Authorization: Bearer …`."
+            "This secret is shown only once: set it as MCP_MEMORY_TOKEN, or send it as `Authorization: Bearer …`."
         )
 
 

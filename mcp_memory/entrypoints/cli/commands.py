@@ -60,15 +60,16 @@ def serve(
     chosen: Mapping[str, Any],
     context: typer.Context,
     http: Annotated[bool, typer.Option("--http", help="Serve many clients over HTTP, until told to stop.")] = False,
-    host: Annotated[str, typer.Option(metavar="HOST", help="Where to listen; beyond this machine for tokens only.")] = (
+    host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on; other machines need a token.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option(metavar="N", min=0, max=65_535, help="0 for any that is free.")] = 8765,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65_535, help="Port; 0 for any free one.")] = 8765,
     allowed_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Also reached by this name, as behind a proxy; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Another name it is reached by, as behind a proxy; repeatable."),
     ] = None,
     anonymous: Annotated[
-        bool, typer.Option("--anonymous", help="Let this machine in without a token though there are tokens.")
+        bool, typer.Option("--anonymous", help="Let this machine in without a token even if tokens exist.")
     ] = False,
 ) -> None:
     """Serve one client over stdio, which is what a client starts; with --http many."""
@@ -98,7 +99,7 @@ def _check_serving(context: typer.Context, http: bool, url: str | None) -> None:
             raise InvalidRequest(f"{option} needs --http.")
     if http and url:
         raise InvalidRequest(
-            f"--http serves the memory of this machine, but the memory lies at {url}; leave out --http, or unset"
+            f"--http serves the memory of this machine, but the memory is at {url}; leave out --http, or unset"
             " MCP_MEMORY_URL (or leave out --url)."
         )
 

@@ -18,7 +18,7 @@ def completion(
 ) -> None:
     """Print what makes a shell complete commands and options; let it read that at its start."""
     if shell not in SHELLS:
-        raise InvalidRequest(f"There is no completion for {shell!r}; there is for {', '.join(SHELLS)}.")
+        raise InvalidRequest(f"There is no completion for {shell!r}; choose one of {', '.join(SHELLS)}.")
     typer.echo((SCRIPTS / f"mcp-memory.{shell}").read_text("utf-8"), nl=False)
 
 

@@ -36,9 +36,9 @@ from mcp_memory.isolated_python import isolated_command
 _STORY = Path(__file__).with_name("demo.toml").read_text("utf-8").replace("{key}", "AKIA" + "IOSFODNN7QZKWMTR")
 STORY: Mapping[str, Any] = tomllib.loads(_STORY)
 NEXT: Mapping[str, str] = {
-    "Give it to Claude Code": "install claude-code",
+    "Install it in Claude Code": "install claude-code",
     "Any other client": "install --list",
-    "Look into your own": "status",
+    "Look at your own memory": "status",
 }
 """Commands of the program that plays the demo."""
 ANSWER_SECONDS = 60.0
@@ -71,7 +71,7 @@ class Scene:
 def next_steps(seconds: float) -> Sequence[Text]:
     """Return the last lines: how long the demo took, and what to do next."""
     program = shlex.join(running_command())
-    heading = Text(f"\nAll of it took {seconds:.1f} s; the demo's memory is deleted again. Next:", "bold")
+    heading = Text(f"\nAll of it took {seconds:.1f} s; the demo's memory has been deleted. Next:", "bold")
     return [
         heading,
         *(Text.assemble(f"  {what}: ", (f"{program} {command}", "cyan")) for what, command in NEXT.items()),

@@ -88,9 +88,7 @@ def examine_clients() -> Iterator[Finding]:
             yield Finding(part="clients", state="wrong", says=f"{each.title}", remedy=each.problem)
     if not any(each.problem for each in ours):
         titles = ", ".join(dict.fromkeys(each.title for each in ours))
-        says = (
-            f"{titles} can start the server" if titles else "none has the server yet; `mcp-memory install` puts it in"
-        )
+        says = f"{titles} can start the server" if titles else "none has the server yet; `mcp-memory install` adds it"
         yield Finding(part="clients", state="ok", says=says)
 
 
@@ -121,14 +119,14 @@ def _privacy(folder: Path, *, mend: bool) -> Finding:
     names = ", ".join(path.name for path in open_to_others[:3])
     says = f"others may read {len(open_to_others)} in it ({names}{', …' if len(open_to_others) > 3 else ''})"
     if not mend:
-        remedy = "They should be their owner's alone: `mcp-memory doctor --repair` does it."
+        remedy = "Only their owner should read them: run `mcp-memory doctor --repair`."
         return Finding(part="folder", state="wrong", says=says, remedy=remedy)
     try:
         for path in open_to_others:
             path.chmod(stat.S_IMODE(path.stat().st_mode) & ~_OTHERS)
     except PermissionError:
-        return Finding(part="folder", state="wrong", says=says, remedy="They are another's; ask their owner.")
-    return Finding(part="folder", state="mended", says=f"{says}; now their owner's alone")
+        return Finding(part="folder", state="wrong", says=says, remedy="They belong to another user; ask their owner.")
+    return Finding(part="folder", state="mended", says=f"{says}; now readable by their owner alone")
 
 
 def _is_open(path: Path) -> bool:

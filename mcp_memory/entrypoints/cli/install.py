@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from mcp_memory.entrypoints.clients.entries import Change, Installation, Start
     from mcp_memory.settings import Settings
 
-ClientName = Annotated[str, typer.Argument(metavar="CLIENT", help="cursor, say; `install --list` names them.")]
-Project = Annotated[bool, typer.Option("--project", help="The file of the project in this folder, not your own.")]
-EntryName = Annotated[str, typer.Option("--name", metavar="NAME", help="What the entry is called in the client.")]
-Force = Annotated[bool, typer.Option("--force", help="Also where another server has that name.")]
+ClientName = Annotated[
+    str, typer.Argument(metavar="CLIENT", help="For example cursor; `install --list` shows them all.")
+]
+Project = Annotated[bool, typer.Option("--project", help="Use the project's file in this folder, not your own.")]
+EntryName = Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the entry in the client.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace another server of that name.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 
 
@@ -30,14 +32,14 @@ def install(
     client_name: Annotated[
         str | None, typer.Argument(metavar="CLIENT", help="claude-code, claude-desktop, cursor, vscode, and more.")
     ] = None,
-    listing: Annotated[bool, typer.Option("--list", help="Show the clients, and whether we are in them.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="Show the clients, and which have the server.")] = False,
     project: Project = False,
     name: EntryName = "memory",
     command: Annotated[
         str | None, typer.Option("--command", metavar="PROGRAM", help="Start this, not the program that runs now.")
     ] = None,
     env: Annotated[
-        list[str] | None, typer.Option("--env", metavar="KEY=VALUE", help="A variable more; may be repeated.")
+        list[str] | None, typer.Option("--env", metavar="KEY=VALUE", help="Another variable; may be repeated.")
     ] = None,
     force: Force = False,
     dry_run: DryRun = False,
@@ -53,7 +55,7 @@ def install(
         _show_list(entries.installations(), as_json)
         return
     if client_name is None:
-        raise InvalidRequest("Name a client, as in `mcp-memory install cursor`, or ask for the --list.")
+        raise InvalidRequest("Name a client, as in `mcp-memory install cursor`; --list shows them.")
     client, places = catalogue.client_named(client_name), catalogue.places_here()
     settings, chosen = settings_chosen(named), dict(named)
     if project:
@@ -91,7 +93,7 @@ def uninstall(
 
     client, places = catalogue.client_named(client_name), catalogue.places_here()
     change = entries.plan_uninstall(client, name, places, project=project, force=force)
-    _carry_out(change, dry_run, as_json, (f"Restart {client.title}: until then it may keep the server.",))
+    _carry_out(change, dry_run, as_json, (f"Restart {client.title}: until then it may keep using the server.",))
 
 
 def _project_namespace(settings: "Settings", places: "Places", dry_run: bool) -> str:
@@ -122,7 +124,7 @@ def _assignments(given: Sequence[str]) -> dict[str, str]:
     pairs = [assignment.partition("=") for assignment in given]
     for variable, equals, _ in pairs:
         if not variable or not equals:
-            raise InvalidRequest(f"--env {variable!r} is no KEY=VALUE; write it as MCP_MEMORY_AGENT=critic.")
+            raise InvalidRequest(f"--env {variable!r} is not KEY=VALUE; write it as MCP_MEMORY_AGENT=critic.")
     return {variable: value for variable, _, value in pairs}
 
 
@@ -143,11 +145,11 @@ def _next_steps(change: "Change", start: "Start", project: bool, has_plugin: boo
     elif not project and not client.starts_in_project and f"'MCP_MEMORY_NAMESPACE': '{DEFAULT_NAMESPACE}'" in written:
         steps.append(f"All work in {client.title} shares one memory, `default`; --namespace gives it another.")
     if project and Path(start[0]).is_absolute():
-        steps.append("The path in it is this computer's; before you share the file, use --command mcp-memory.")
+        steps.append("Its path is valid on this computer only; before you share the file, use --command mcp-memory.")
     scope = " --project" if project else ""
     twice = (
-        f"{client.title} has the server twice now: its plugin brings it too. One is enough:"
-        f" `mcp-memory uninstall {client.name}{scope}` takes this entry out again."
+        f"{client.title} now has the server twice, as its plugin brings it too. One is enough:"
+        f" `mcp-memory uninstall {client.name}{scope}` removes this entry."
     )
     notes = (client.project_note if project else "", twice if has_plugin else client.note)
     return (*steps, *(note for note in notes if note))
@@ -177,9 +179,9 @@ def _carry_out(change: "Change", dry_run: bool, as_json: bool, steps: Sequence[s
 def _told(change: "Change", kept: Path | None, steps: Sequence[str]) -> list[str]:
     where = f"{change.found.path} ({change.client.title})"
     if not change.changes:
-        state = "is there already, and as it should be" if change.entry else "is not there"
+        state = "is up to date" if change.entry else "is not there"
         return [f"Nothing to change: {change.name!r} {state}: {where}."]
-    done = "is in" if change.entry else "was taken out of"
+    done = "is in" if change.entry else "was removed from"
     former = [f"The former file is {kept}."] if kept else []
     return [f"{change.name!r} {done} {where}.", *former, *steps]
 

@@ -46,7 +46,7 @@ def reindex(memory: "App", as_json: AsJson = False) -> None:
 @over_memory()
 def maintain(
     memory: "App",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is due.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what is due.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Age what is due: old episodes, procedures and guardrails by how they did, session logs near their window.
@@ -95,7 +95,7 @@ def restore(
     kept = restore_backup(settings, file, f"{datetime.now(UTC):%Y%m%d-%H%M%S}")
     former = f" The former database is {kept}." if kept else ""
     shown = {"restored": str(file), "kept": str(kept) if kept else None}
-    output(as_json, shown, f"{file} is the memory now.{former}")
+    output(as_json, shown, f"{file} is now the memory.{former}")
 
 
 def backup_file(target: Path, now: datetime) -> Path:

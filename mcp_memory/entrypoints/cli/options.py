@@ -16,28 +16,26 @@ if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.settings import Settings
 
-DataDir = Annotated[Path | None, typer.Option("--data-dir", metavar="DIR", help="Where the memory lies.")]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", metavar="DIR", help="The folder that holds the memory.")]
 Namespace = Annotated[
-    str | None, typer.Option("--namespace", metavar="NAME", help="The project; by default that of the folder.")
+    str | None, typer.Option("--namespace", metavar="NAME", help="The project; by default that of the current folder.")
 ]
 Agent = Annotated[
-    str | None, typer.Option("--agent", metavar="NAME", help="In whose name; its private records are seen.")
+    str | None, typer.Option("--agent", metavar="NAME", help="The agent to act as; its private records are visible.")
 ]
-Url = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="Pass everything on to this server, and keep no memory here.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+Url = Annotated[str | None, typer.Option("--url", metavar="URL", help="Use the memory of this server; keep none here.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 KindOptions = Annotated[
     list[str] | None, typer.Option("--kind", metavar="KIND", help="Only of this kind; may be repeated.")
 ]
 TagOptions = Annotated[
     list[str] | None, typer.Option("--tag", metavar="TAG", help="Only with this tag; may be repeated.")
 ]
-Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="At most so many.")]
-Offset = Annotated[int, typer.Option("--offset", metavar="N", min=0, help="Skip so many first.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1000, help="Show at most this many.")]
+Offset = Annotated[int, typer.Option("--offset", metavar="N", min=0, help="Skip this many first.")]
 Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help='Date, ISO time or "last week".')]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Likewise.")]
-Inactive = Annotated[bool, typer.Option("--inactive", help="Also what was retired or proven wrong.")]
+Inactive = Annotated[bool, typer.Option("--inactive", help="Include what was retired or proven wrong.")]
 
 
 Decorator: TypeAlias = Callable[[Callable[..., None]], Callable[..., None]]

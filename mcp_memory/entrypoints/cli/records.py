@@ -40,8 +40,8 @@ _MAX_BYTES_OF_A_CHAR = 4
 _LOGGED: frozenset[Kind] = frozenset({"event", "message", "tool_call", "tool_result"})
 """Record kinds that make up a session's log."""
 _WHAT_BECAME: dict[str, str] = {
-    "confirmed": "This is known already, as the record named above.",
-    "superseded": "This was corrected, and is not stored again.",
+    "confirmed": "This was known already, as the record named above.",
+    "superseded": "This was superseded before; it was not stored again.",
 }
 
 
@@ -209,7 +209,9 @@ def add(
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="May be repeated.")] = None,
     importance: Annotated[float, typer.Option("--importance", metavar="N", help="0 to 10.")] = 1.0,
     pin: Annotated[bool, typer.Option("--pin", help="Always part of contexts.")] = False,
-    details: Annotated[str | None, typer.Option("--details", metavar="JSON", help="An object of what else.")] = None,
+    details: Annotated[
+        str | None, typer.Option("--details", metavar="JSON", help="Further fields, as an object.")
+    ] = None,
     visibility: Annotated[
         str, typer.Option("--visibility", metavar="WHO", help="shared: the project; private: the agent; user: you.")
     ] = "shared",
@@ -231,7 +233,7 @@ def add(
             fields["occurred_at"] = memory.searcher.instant(occurred)
         [remembered] = memory.remember([NewRecord(**fields)], memory.caller())
     if remembered.degraded:
-        complain(f"It can be found by its words only, for now: {remembered.degraded}")
+        complain(f"For now it can be found by its words only: {remembered.degraded}")
     if as_json:
         print_json(asdict(remembered))
         return
@@ -249,7 +251,7 @@ def _given_text(text: str) -> str:
     try:
         return given.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
-        raise InvalidRequest("Standard input is no text in UTF-8.") from error
+        raise InvalidRequest("Standard input is not UTF-8 text.") from error
 
 
 def _object(details: str | None) -> Any:
@@ -257,4 +259,4 @@ def _object(details: str | None) -> Any:
     try:
         return json.loads(details) if details is not None else {}
     except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"--details is no JSON ({error}).") from error
+        raise InvalidRequest(f"--details is not JSON ({error}).") from error

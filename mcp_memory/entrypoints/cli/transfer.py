@@ -61,7 +61,7 @@ def export(
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="FILE|-", help="A new file; - writes to standard output.")],
     namespace: Annotated[
-        str | None, typer.Option("--namespace", metavar="NAME", help="Of this project alone; else of all.")
+        str | None, typer.Option("--namespace", metavar="NAME", help="Export this project only; by default all.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -72,7 +72,7 @@ def export(
     from mcp_memory.entrypoints.transfer.pieces import write_memory
 
     if as_json and target == STREAM:
-        raise InvalidRequest("Standard output is taken by the memory itself; leave out --json, or name a file.")
+        raise InvalidRequest("Standard output carries the memory itself; leave out --json, or name a file.")
     with (
         interruptible("Interrupted; no file was made."),
         opened_existing(settings) as memory,
@@ -95,10 +95,11 @@ def import_memory(
     source: Annotated[str, typer.Argument(metavar="FILE|DIR|-", help="What to read; - reads standard input.")],
     server: Annotated[
         str | None,
-        typer.Option("--from", metavar="SERVER", help="Of another: reference, basic-memory or claude-mem."),
+        typer.Option("--from", metavar="SERVER", help="Another memory server: reference, basic-memory or claude-mem."),
     ] = None,
     project: Annotated[
-        str | None, typer.Option("--project", metavar="NAME", help="The one to take, where claude-mem has several.")
+        str | None,
+        typer.Option("--project", metavar="NAME", help="The project to import, where claude-mem has several."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -165,7 +166,7 @@ def _import_foreign(path: Path, server: str, project: str | None, settings: "Set
     from mcp_memory.entrypoints.transfer.importers import IMPORTERS, fitted
 
     if server not in IMPORTERS:
-        raise InvalidRequest(f"There is no importer for {server!r}; there are {', '.join(IMPORTERS)}.")
+        raise InvalidRequest(f"There is no importer for {server!r}; choose one of {', '.join(IMPORTERS)}.")
     left_out, became = Counter[str](), Counter[str]()
     items = fitted(IMPORTERS[server](path, project, left_out), server, left_out)
     first = list(islice(items, 1))  # What is no such server's raises before a memory is made.
@@ -214,7 +215,7 @@ def _new_file(target: str) -> Generator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         if path.exists():
-            raise InvalidRequest(f"{path} was made meanwhile, and stays as it is; name a new file.")
+            raise InvalidRequest(f"{path} was created meanwhile and was not overwritten; name a new file.")
         part.rename(path)
     except OSError as error:
         raise InvalidRequest(f"{path} cannot be written ({error.strerror}); name another file.") from error

@@ -15,7 +15,7 @@ def servers_in(document: Table, key: str) -> Table:
     """The servers of a file, by name; none where the key is not there. Raises NotEditable."""
     servers = as_table(document.get(key, {}))
     if servers is None:
-        raise NotEditable(f"`{key}` holds something else than servers")
+        raise NotEditable(f"`{key}` holds something other than servers")
     return servers
 
 

@@ -173,7 +173,7 @@ def plan_install(client: Client, wanted: Wanted, places: Places) -> Change:
         text = found.text if is_same else client.notation.put(found.text, client.key, wanted.name, entry)
     except NotEditable as error:
         snippet = client.notation.snippet(client.key, wanted.name, fresh)
-        raise Conflict(f"{found.path} was left alone: {error}. Put this into it by hand:\n{snippet}") from error
+        raise Conflict(f"{found.path} was left alone: {error}. Add this by hand:\n{snippet}") from error
     secret = _holds_secret(former) or _holds_secret(entry)
     return Change(client=client, found=found, name=wanted.name, entry=entry, text=text, secret=secret)
 
@@ -193,7 +193,7 @@ def plan_uninstall(client: Client, name: str, places: Places, *, project: bool, 
             text = client.notation.drop(found.text, client.key, name)
             text = next(_former_texts(client, found, name, servers[name]), text)
     except NotEditable as error:
-        raise Conflict(f"{found.path} was left alone: {error}. Take {name!r} out of it by hand.") from error
+        raise Conflict(f"{found.path} was left alone: {error}. Remove {name!r} by hand.") from error
     secret = _holds_secret(servers.get(name))
     return Change(client=client, found=found, name=name, entry=None, text=text, secret=secret)
 
@@ -268,7 +268,7 @@ def _looked_at(client: Client, path: Path, places: Places, project: bool) -> Ins
     command = command_of(servers[names[0]])[0] if names else None
     if command is not None and shutil.which(command) is None:
         flag = " --project" if project else ""
-        problem = f"{command} is not there any more. Run `mcp-memory install {client.name}{flag} --name {names[0]}`."
+        problem = f"{command} no longer exists. Run `mcp-memory install {client.name}{flag} --name {names[0]}`."
     return Installation(
         client=client.name,
         title=client.title,

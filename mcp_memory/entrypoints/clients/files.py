@@ -37,7 +37,7 @@ def read_file(path: Path) -> Found:
         mode = place.stat().st_mode & 0o777 if content is not None else None
         text = _text(content or b"")
     except UnicodeDecodeError as error:
-        raise Conflict(f"{path} is not written in UTF-8; save it so, and try again.") from error
+        raise Conflict(f"{path} is not UTF-8; save it as UTF-8, and try again.") from error
     except (OSError, RuntimeError) as error:  # a circle of links is a RuntimeError
         raise Conflict(f"{path} cannot be read: {_reason(error)}. Make it readable, and try again.") from error
     return Found(path=path, place=place, content=content, mode=mode, text=text)
@@ -81,7 +81,7 @@ def _swap(found: Found, content: bytes, mode: int | None) -> None:
     try:
         _write_new(temporary, content, mode)
         if (read_regular(found.place, MAX_CONFIGURATION_BYTES) if found.place.exists() else None) != found.content:
-            raise Conflict(f"{found.path} was changed meanwhile, by the client perhaps; close it, and try again.")
+            raise Conflict(f"{found.path} was changed meanwhile, perhaps by the client; close it, and try again.")
         temporary.replace(found.place)
     finally:
         temporary.unlink(missing_ok=True)

@@ -46,7 +46,7 @@ class _Object:
         """The member of that name. Raises NotEditable where there are several: the client may take either."""
         named = [member for member in self.members if member.name == name]
         if len(named) > 1:
-            raise NotEditable(f"`{name}` stands in it {len(named)} times in the same place; leave one")
+            raise NotEditable(f"`{name}` occurs {len(named)} times in the same place; leave one")
         return named[0] if named else None
 
     def __getitem__(self, name: str) -> _Member:
@@ -68,7 +68,7 @@ class JsonNotation:
         except RecursionError as error:
             raise NotEditable("it is nested too deeply") from error
         except json.JSONDecodeError as error:
-            raise NotEditable(f"it is no JSON (line {error.lineno}, column {error.colno}: {error.msg})") from error
+            raise NotEditable(f"it is not JSON (line {error.lineno}, column {error.colno}: {error.msg})") from error
         except ValueError as error:  # a number of thousands of digits
             raise NotEditable("it holds a number that is too long to be read") from error
         if (table := as_table(document)) is None:

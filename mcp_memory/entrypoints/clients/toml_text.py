@@ -29,7 +29,7 @@ class TomlNotation:
         try:
             return tomllib.loads(text)
         except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError
-            raise NotEditable(f"it is no TOML ({str(error)[:200]})") from error
+            raise NotEditable(f"it is not TOML ({str(error)[:200]})") from error
 
     def put(self, text: str, key: str, name: str, entry: Table) -> str:
         is_there = name in servers_in(self.read(text), key)

@@ -148,7 +148,7 @@ def _occurred_at(message: ClientMessage, where: str) -> Instant | None:
     found = instant(given)
     if given is not None and found is None:
         raise InvalidRequest(
-            f"{where} has a time that is no ISO 8601 text and no number of seconds. Correct or omit it."
+            f"{where} has a time that is neither an ISO 8601 text nor a number of seconds. Correct or omit it."
         )
     return found
 

@@ -45,9 +45,9 @@ def read_payload(raw: bytes) -> Payload:
     try:
         given: object = json.loads(raw.decode("utf-8", "replace").removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
-        raise InvalidRequest("The hook's input is no JSON; let the client run the hook.") from error
+        raise InvalidRequest("The hook's input is not JSON; let the client run the hook.") from error
     if not isinstance(given, dict):
-        raise InvalidRequest("The hook's input is no JSON object; let the client run the hook.")
+        raise InvalidRequest("The hook's input is not a JSON object; let the client run the hook.")
     named = cast("dict[str, object]", given)
     told = {field.name: _text(named.get(field.name)) for field in fields(Payload)}
     told["session_id"] = told["session_id"].strip()[:MAX_SESSION_CHARACTERS]

@@ -61,11 +61,9 @@ _CLOSING_STATUSES: Final = frozenset({401, 403, 408, 413, 503})
 """Refusals after which the connection is of no further use."""
 _TOO_LARGE: Final = "The request is larger than 4 MiB; send less at once, a long conversation in several calls."
 _TOO_SLOW: Final = "The request did not arrive in {seconds:g} seconds; send it again, or less at once."
-_HOST_REFUSED: Final = "This server does not answer to that Host; who runs it can allow it with --allowed-host."
-_ORIGIN_REFUSED: Final = (
-    "Pages of that Origin may not call this server; who runs it can allow its name with --allowed-host."
-)
-_UNREADABLE: Final = "The memory cannot be read at present; why is in the log of the server, for who runs it."
+_HOST_REFUSED: Final = "This server does not answer to that Host; allow it with --allowed-host."
+_ORIGIN_REFUSED: Final = "Pages of that Origin may not call this server; allow its name with --allowed-host."
+_UNREADABLE: Final = "The memory cannot be read at present; the server's log says why."
 _STOPPING: Final = "The server is stopping; call again in a few seconds."
 
 
@@ -198,7 +196,9 @@ class Authenticator:
             return Admitted(visitor=Visitor(grant=None, namespace=wanted, session=_label(headers, None)), token=None)
         token = self.tokens.recognise(secret)
         if token is None:
-            raise Refused(401, "This token is not known here, was revoked or has expired; ask who runs the server.")
+            raise Refused(
+                401, "This token is unknown, was revoked or has expired; ask the server's operator for a new one."
+            )
         try:
             namespace = token.grant.namespace(wanted)
         except InvalidRequest as error:
@@ -357,7 +357,7 @@ def checked_message(body: bytes) -> bytes:
     """Return the message of a body as the protocol's library can take it. Raises Refused."""
     read = parse_message(body)
     if isinstance(read, Refusal):
-        logger.warning("Turned away a body of %d bytes that is no JSON-RPC message.", len(body))
+        logger.warning("Turned away a body of %d bytes that is not a JSON-RPC message.", len(body))
         raise Refused(400, read.why, read.code, read.id if read.is_owed else None)
     return read.line
 

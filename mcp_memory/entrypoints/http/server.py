@@ -162,9 +162,9 @@ def _check_closed(app: App, listening: Listening, *, is_loopback: bool) -> None:
     if is_loopback or (app.tokens.are_asked_for() and not listening.anonymous):
         return
     if listening.anonymous:
-        raise InvalidRequest("--anonymous lets in this machine alone: it goes with neither another host nor a proxy.")
+        raise InvalidRequest("--anonymous lets in this machine only: it works with neither another host nor a proxy.")
     raise InvalidRequest(
-        f"Without tokens the server listens to its own machine only, not on {listening.host} or behind a proxy;"
+        f"Without tokens the server accepts its own machine only, not on {listening.host} or behind a proxy;"
         " make one first with `mcp-memory tokens add`."
     )
 

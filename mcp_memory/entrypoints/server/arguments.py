@@ -42,7 +42,7 @@ _PROBLEMS: Final = {
     "too_short": "must not be empty",
     "too_long": "has too many items: at most {max_length}; split the call up",
     "value_error": "{error}",
-    "extra_forbidden": "is no known field",
+    "extra_forbidden": "is not a known field",
 }
 """Words for each kind of error; the rest is 'is not valid'. Never the value itself."""
 
@@ -112,7 +112,7 @@ def check_texts(value: object, path: str = "", depth: int = 0) -> None:
 def _why_bad(character: str) -> str:
     if character == UNREADABLE:
         return "is nested too deep, or holds a number of too many digits. Simplify it"
-    return "holds half of a surrogate pair, which is no character. Remove it"
+    return "holds half of a surrogate pair, which is not a character. Remove it"
 
 
 def _open(value: object) -> object:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_UNAVAILABLE: Final = "The memory is not available at present; why is in the log of the server, for who runs it."
+_UNAVAILABLE: Final = "The memory is not available at present; the server's log says why."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,10 +93,10 @@ def parse_message(line: bytes) -> JsonRpcMessage | Refusal:
         try:
             said = from_json(text)
         except ValueError:
-            why = "This is not one JSON value; send each message as one object on a line of its own."
+            why = "This is not one JSON value; send each message as one object on one line."
             return Refusal(code=PARSE_ERROR, why=why, id=_id_in(text))
     if not isinstance(said, dict):
-        why = "A message must be a JSON object; a batch is not served, send each of its messages by itself."
+        why = "A message must be a JSON object; send the messages of a batch one by one."
         return Refusal(code=INVALID_REQUEST, why=why)
     fields = cast("dict[str, object]", said)
     # Only white space between values can hold a bare carriage return here, and a reader of lines would break at it.
@@ -150,7 +150,7 @@ def _fault(said: Mapping[str, object], *, is_response: bool) -> str:
     try:
         jsonrpc_message_adapter.validate_python(said, by_name=False)
     except ValueError:
-        return "This is no request, notification or response."
+        return "This is not a request, notification or response."
     return ""
 
 

@@ -95,7 +95,7 @@ class GuardedInput(io.RawIOBase):
         self._drop(refuse_long_line(head, tail, self._max_line_bytes), size)
 
     def _drop(self, refusal: Refusal, size: int) -> None:
-        logger.warning("Dropped a line of %d bytes that is no JSON-RPC message.", size)
+        logger.warning("Dropped a line of %d bytes that is not a JSON-RPC message.", size)
         if refusal.is_owed:
             self._refuse(refusal)
 

@@ -80,14 +80,14 @@ class MemoryServer(MCPServer):
         """Call a tool. Every failure is a result with `is_error`."""
         known = [tool.name for tool in await self.list_tools()]
         if name not in known:
-            return failure(f"There is no tool of that name. The tools are: {', '.join(known)}.")
+            return failure(f"Unknown tool. The tools are: {', '.join(known)}.")
         return await super().call_tool(name, arguments, context)
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
         """There are none. The library would log the request with its words, and call it an internal error."""
-        raise MCPError(INVALID_PARAMS, "This server has no prompts; its tools are what there is.")
+        raise MCPError(INVALID_PARAMS, "This server has no prompts, only tools and resources.")
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[Any, Any] | None = None

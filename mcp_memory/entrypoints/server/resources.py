@@ -58,7 +58,7 @@ def add_to(server: MCPServer, app: "App") -> None:
 def _checked(some_id: str) -> str:
     """The id as it is. Raises NotFound for one that nothing can have, which no answer repeats."""
     if len(some_id) > MAX_ECHO_CHARS:
-        raise NotFound("Nothing has an id of so many characters; call `recall` to find ids.")
+        raise NotFound("No id is that long; call `recall` to find ids.")
     return some_id
 
 

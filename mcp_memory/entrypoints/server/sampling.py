@@ -32,7 +32,7 @@ class AnswerNeeded(Exception):
     """The call ends here for now: `result` asks the client, which then sends the call again with the answer."""
 
     def __init__(self, result: InputRequiredResult) -> None:
-        super().__init__("The client is to answer first.")
+        super().__init__("The client must answer first.")
         self.result = result
 
 
@@ -95,4 +95,4 @@ def _text(result: object) -> str:
     text = "".join(part.text for part in parts if isinstance(part, TextContent))
     if text.strip():
         return text
-    raise InvalidRequest(f"The client's model answered with no text. {_OTHERWISE}")
+    raise InvalidRequest(f"The client's model answered without text. {_OTHERWISE}")

@@ -54,7 +54,9 @@ def serve(settings: "Settings") -> NoReturn:
     # Long work and calls share one interpreter: a call that is ready to go on gets it sooner than in Python's own 5 ms.
     sys.setswitchinterval(SWITCH_SECONDS)
     if sys.stdin.isatty():
-        sys.stderr.write("Serving MCP for a client to speak to; `mcp-memory demo` shows it, `--help` lists commands.\n")
+        sys.stderr.write(
+            "Serving MCP for a client on standard input; `mcp-memory demo` shows it, `--help` lists commands.\n"
+        )
     serve_stdio(build_server(app, warm_up=True, notice=app.notice))
     upkeep.stop()
     app.close()

@@ -114,7 +114,7 @@ class MemoryFile:
 def _bounded(line: bytes | None) -> bytes:
     """Raises InvalidRequest for a line that is too long."""
     if line is None:
-        raise InvalidRequest(f"It is longer than {MAX_PIECE_BYTES // MB} MB, which no line of a memory is.")
+        raise InvalidRequest(f"It is longer than {MAX_PIECE_BYTES // MB} MB, the most that a line may hold.")
     return line
 
 
@@ -133,7 +133,7 @@ def read_origin(line: bytes) -> Origin:
     """Read the first line. Raises InvalidRequest where this version cannot read the memory that it begins."""
     given = _object(line).get(_FIRST_FIELD)
     if not isinstance(given, dict) or "format" not in given:
-        raise InvalidRequest('This is no exported memory: its first line must begin with `{"memory": {"format": `.')
+        raise InvalidRequest('This is not an exported memory: its first line must begin with `{"memory": {"format": `.')
     told = dict(cast("dict[str, object]", given))
     if (number := told.pop("format")) != FORMAT:
         raise InvalidRequest(f"It is of format {number}, and this version reads format {FORMAT}; update mcp-memory.")
@@ -201,9 +201,9 @@ def _object(line: bytes) -> dict[str, Any]:
         if "\\ud" in text.lower():  # An escape may be half of a surrogate pair, which no store can hold.
             json.dumps(given, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"It is no JSON in UTF-8 ({str(error)[:100]}).") from error
+        raise InvalidRequest(f"It is not JSON in UTF-8 ({str(error)[:100]}).") from error
     if not isinstance(given, dict):
-        raise InvalidRequest("It is no JSON object.")
+        raise InvalidRequest("It is not a JSON object.")
     return cast("dict[str, Any]", given)
 
 
@@ -213,7 +213,7 @@ def _finite(number: str) -> float:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant[:40]} is no number that can be kept")
+    raise ValueError(f"{constant[:40]} is not a number that can be kept")
 
 
 def _check_piece(piece: Piece) -> None:

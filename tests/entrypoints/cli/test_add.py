@@ -50,7 +50,7 @@ def test_what_is_known_is_named_and_not_stored_again(run: "Run") -> None:
     first = run("add", "The cat sleeps.")
     again = run("add", "The cat sleeps.")
     assert again.out == first.out
-    assert again.err == "mcp-memory: This is known already, as the record named above.\n"
+    assert again.err == "mcp-memory: This was known already, as the record named above.\n"
     assert run("add", "The cat sleeps.", "--json").json["status"] == "confirmed"
 
 
@@ -59,7 +59,7 @@ def test_a_dash_reads_standard_input(run: "Run") -> None:
     added = CliRunner().invoke(command_line, ["add", "-"], input="Zoë said:\nyes\n".encode())
     assert run("show", added.stdout.strip(), "--json").json["text"] == "Zoë said:\nyes"
     refused = CliRunner().invoke(command_line, ["add", "-"], input=b"\xff\xfe")
-    assert (refused.exit_code, refused.stderr) == (1, "mcp-memory: Standard input is no text in UTF-8.\n")
+    assert (refused.exit_code, refused.stderr) == (1, "mcp-memory: Standard input is not UTF-8 text.\n")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_dash_reads_standard_input(run: "Run") -> None:
     [
         (("--kind", "rumour"), "`kind` must be one of"),
         (("--importance", "11"), "`importance` must be at most 10"),
-        (("--details", "{"), "--details is no JSON"),
+        (("--details", "{"), "--details is not JSON"),
         (("--details", "[]"), "`details` must be an object"),
         (("--visibility", "all"), "`visibility` must be one of"),
         (("--occurred", "xyzzy"), "xyzzy"),

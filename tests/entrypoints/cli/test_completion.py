@@ -55,7 +55,7 @@ def test_an_unknown_shell_is_one_line(run: "Run") -> None:
     """S7.1."""
     ran = run("completion", "tcsh")
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err == "mcp-memory: There is no completion for 'tcsh'; there is for bash, zsh, fish, powershell.\n"
+    assert ran.err == "mcp-memory: There is no completion for 'tcsh'; choose one of bash, zsh, fish, powershell.\n"
 
 
 @pytest.mark.skipif(shutil.which("bash") is None or sys.platform == "win32", reason="needs bash")

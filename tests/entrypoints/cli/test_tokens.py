@@ -18,7 +18,7 @@ def test_a_secret_is_shown_once_and_opens(run: "Run", open_memory: Callable[...,
     """S4.2, S7.1: alone on standard output, so that a script can take it."""
     ran = run(*ADD, "--right", "read", "--person", "ann", "--days", "30")
     assert ran.code == 0
-    assert "shown this once" in ran.err
+    assert "shown only once" in ran.err
     token = open_memory().tokens.recognise(ran.out.strip())
     assert token is not None
     assert (token.name, token.grant.agent, token.grant.person) == ("laptop", "coder", "ann")

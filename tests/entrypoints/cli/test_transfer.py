@@ -268,7 +268,9 @@ def test_a_second_import_of_the_same_changes_nothing(run: "Run", tmp_path: Path,
 def test_other_servers_are_chosen_by_name(run: "Run", tmp_path: Path) -> None:
     """S7.1: a wrong name, and a wrong file, are one line; no memory is made for them."""
     ran = run("import", str(tmp_path), "--from", "nobody")
-    assert ran.err == "mcp-memory: There is no importer for 'nobody'; there are reference, basic-memory, claude-mem.\n"
+    assert (
+        ran.err == "mcp-memory: There is no importer for 'nobody'; choose one of reference, basic-memory, claude-mem.\n"
+    )
     assert "name its file" in run("import", str(tmp_path), "--from", "claude-mem").err
     (tmp_path / "notes").mkdir()
     assert run("import", str(tmp_path / "notes"), "--from", "basic-memory").out == "Imported: nothing.\n"
@@ -310,7 +312,7 @@ def test_import_reads_standard_input_in_this_process_too(run: "Run", open_memory
     """S7.1: and says of it what is wrong."""
     note(open_memory())
     result = CliRunner().invoke(command_line, ["import", "-", "--data-dir", str(tmp_path / "there")], input=b"{}\n")
-    assert "Standard input, line 1: This is no exported memory" in result.stderr
+    assert "Standard input, line 1: This is not an exported memory" in result.stderr
     assert run("export", "-").out.startswith('{"memory":')
 
 
@@ -324,7 +326,7 @@ def test_what_is_no_memory_is_refused_before_it_is_kept(run: "Run", tmp_path: Pa
         command = [sys.executable, "-m", "mcp_memory", "import", "-", "--data-dir", str(tmp_path / "there")]
         refused = subprocess.run(command, stdin=endless.stdout, capture_output=True, check=False)
         endless.kill()
-    assert b"Standard input, line 1: It is no JSON" in refused.stderr
+    assert b"Standard input, line 1: It is not JSON" in refused.stderr
     assert not (tmp_path / "there").exists()
 
 

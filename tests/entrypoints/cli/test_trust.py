@@ -38,7 +38,7 @@ def test_trust_lets_a_folder_in_and_says_with_whom_it_shares(run: "Run", shop: P
     for _ in range(2):
         ran = run("trust", str(copy))
         assert ran.out.splitlines() == [
-            f"{copy} uses the memory of {NAME}, from the next start of a server in it on. It shares it with {shop}."
+            f"{copy} uses the memory of {NAME} once a server starts in it again. It shares that memory with {shop}."
         ]
     listed = run("trust", "--list").out.splitlines()
     assert listed[0] == NAME
@@ -87,7 +87,7 @@ def test_trust_says_what_it_cannot_do(run: "Run", shop: Path, tmp_path: Path) ->
     (tmp_path / "notes").mkdir()
     for arguments, why in (
         ([str(tmp_path / "notes")], "belongs to no shared project"),
-        ([str(tmp_path / "nowhere")], "is no folder"),
+        ([str(tmp_path / "nowhere")], "is not a folder"),
         (["--list", "--revoke"], "--list shows all folders"),
         (["--list", "."], "--list shows all folders"),
     ):

@@ -71,10 +71,12 @@ def test_the_file_is_merged_and_the_former_one_kept(run: "Run", home: Path) -> N
     files = sorted(path.parent.iterdir())
     assert run("install", "cursor", "--agent", "critic").out.startswith("Nothing to change: 'memory' is there already")
     assert sorted(path.parent.iterdir()) == files
-    assert run("uninstall", "cursor").out.startswith(f"'memory' was taken out of {path} (Cursor).")
+    assert run("uninstall", "cursor").out.startswith(f"'memory' was removed from {path} (Cursor).")
     assert path.read_text("utf-8") == before
     run("install", "cursor")
-    assert run("uninstall", "cursor").out.splitlines()[2:] == ["Restart Cursor: until then it may keep the server."]
+    assert run("uninstall", "cursor").out.splitlines()[2:] == [
+        "Restart Cursor: until then it may keep using the server."
+    ]
     assert run("uninstall", "cursor").out.startswith("Nothing to change: 'memory' is not there")
 
 
@@ -209,8 +211,8 @@ def test_no_variable_of_ours_is_copied_from_the_environment(
         ((), "Name a client, as in `mcp-memory install cursor`"),
         (("emacs",), "No client 'emacs'; name one of claude-code,"),
         (("Curser",), "No client 'Curser'; did you mean cursor? If not, name one of claude-code,"),
-        (("cursor", "--env", "X"), "--env 'X' is no KEY=VALUE"),
-        (("cursor", "--env", "=1"), "--env '' is no KEY=VALUE"),
+        (("cursor", "--env", "X"), "--env 'X' is not KEY=VALUE"),
+        (("cursor", "--env", "=1"), "--env '' is not KEY=VALUE"),
         (("cursor", "--name", "my memory"), "--name 'my memory' must be letters"),
         (("cursor", "--agent", "a/b"), "--agent: must not hold a slash"),
     ],
@@ -290,9 +292,9 @@ def test_the_list_says_where_we_are(run: "Run", home: Path, project: Path) -> No
     assert not found["claude-code", False]["found"]
     assert found["codex", False]["found"]
     assert found["cursor", False]["problem"].endswith(
-        "is not there any more. Run `mcp-memory install cursor --name memory`."
+        "no longer exists. Run `mcp-memory install cursor --name memory`."
     )
-    assert "mcp_config.json cannot be read: it is no JSON" in found["windsurf", False]["problem"]
+    assert "mcp_config.json cannot be read: it is not JSON" in found["windsurf", False]["problem"]
     assert "cline_mcp_settings.json cannot be read: " in found["cline", False]["problem"]
     lines = run("install", "--list").out.splitlines()
     states = {line.split("  ")[0]: line for line in lines}

@@ -105,8 +105,8 @@ def test_comments_beside_the_entry_keep_the_file_readable() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"a": 1,}', "it is no JSON (line 1, column "),
-        ("{} // no", "it is no JSON (line 1, column 4: Extra data"),
+        ('{"a": 1,}', "it is not JSON (line 1, column "),
+        ("{} // no", "it is not JSON (line 1, column 4: Extra data"),
         ('{"a" 1}', "Expecting ':' delimiter"),
         ("{a: 1}", "Expecting property name enclosed in double quotes"),
         ('{"a": 1', "Expecting ',' delimiter"),
@@ -114,8 +114,8 @@ def test_comments_beside_the_entry_keep_the_file_readable() -> None:
         ('{"a": }', "Expecting value"),
         ('{"a": "', "Unterminated string"),
         ("[1]", "it holds no JSON object"),
-        ('{"mcpServers": []}', "`mcpServers` holds something else than servers"),
-        ('{"mcpServers": null}', "`mcpServers` holds something else than servers"),
+        ('{"mcpServers": []}', "`mcpServers` holds something other than servers"),
+        ('{"mcpServers": null}', "`mcpServers` holds something other than servers"),
         ('{"a":' + "[" * 100_000, "nested too deeply"),
     ],
 )
@@ -137,9 +137,9 @@ def test_nothing_is_taken_from_where_it_is_not() -> None:
 )
 def test_where_a_name_stands_twice_nothing_is_edited(text: str) -> None:
     """S7.1: neither in nor out, since the client may take either of the two."""
-    with pytest.raises(NotEditable, match="stands in it 2 times in the same place; leave one"):
+    with pytest.raises(NotEditable, match="occurs 2 times in the same place; leave one"):
         PLAIN.put(text, KEY, "memory", {})
-    with pytest.raises(NotEditable, match="stands in it 2 times in the same place; leave one"):
+    with pytest.raises(NotEditable, match="occurs 2 times in the same place; leave one"):
         PLAIN.drop(text, KEY, "memory")
 
 

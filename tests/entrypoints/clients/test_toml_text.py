@@ -61,11 +61,11 @@ approval = "never"
 @pytest.mark.parametrize(
     ("text", "entry", "why"),
     [
-        ("a = ", ENTRY, "it is no TOML"),
-        ("mcp_servers = 1", ENTRY, "holds something else than servers"),
+        ("a = ", ENTRY, "it is not TOML"),
+        ("mcp_servers = 1", ENTRY, "holds something other than servers"),
         ("mcp_servers = { a = { command = 'x' } }", ENTRY, "cannot be edited safely"),
         ("[mcp_servers]\nmemory = { command = 'mcp-memory' }", ENTRY, "cannot be edited safely"),
-        ("n = " + "1" * 5000, ENTRY, "it is no TOML"),
+        ("n = " + "1" * 5000, ENTRY, "it is not TOML"),
         ("", {"since": tomllib.loads("a = 2026-01-01")["a"]}, "is not rewritten"),
     ],
 )

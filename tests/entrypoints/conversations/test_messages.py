@@ -238,7 +238,10 @@ def test_a_time_is_read_from_a_text_or_from_seconds_or_milliseconds(given_time: 
         ({"role": "assistant", "tool_calls": "secret"}, "messages[1].tool_calls must be a list of {id, function:"),
         ({"role": "assistant", "tool_calls": [{"id": "c"}]}, "messages[1].tool_calls[0] must be {id, function:"),
         ({"role": "assistant", "tool_calls": [5]}, "messages[1].tool_calls[0] must be {id, function:"),
-        ({"role": "user", "content": "x", "timestamp": "secret"}, "messages[1] has a time that is no ISO 8601 text"),
+        (
+            {"role": "user", "content": "x", "timestamp": "secret"},
+            "messages[1] has a time that is neither an ISO 8601 text",
+        ),
         ({"role": "user", "content": "x", "timestamp": True}, "messages[1] has a time"),
         ({"role": "user", "content": "x", "created_at": "0001-01-01T00:00+14:00"}, "messages[1] has a time"),
         ({"role": "user", "content": "x", "created_at": 10**400}, "messages[1] has a time"),

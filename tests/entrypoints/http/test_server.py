@@ -68,7 +68,7 @@ def test_nobody_is_let_in_anonymously_from_elsewhere(tmp_path: Path, monkeypatch
     """S4.2."""
     make_token(tmp_path / "data", "ann")
     told = refusal_to_start(tmp_path / "data", monkeypatch, host="0.0.0.0", anonymous=True)
-    assert "--anonymous lets in this machine alone" in told
+    assert "--anonymous lets in this machine only" in told
 
 
 def test_a_host_that_is_not_this_machines_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

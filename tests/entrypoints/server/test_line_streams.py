@@ -43,14 +43,14 @@ def test_what_is_no_message_is_refused_and_logged_by_its_length(caplog: pytest.L
     """S3.1, X3.2."""
     with caplog.at_level(logging.WARNING):
         assert read_all(b"my password\n" + PING) == (PING, [(-32700, None), "ping", "end"])
-    assert caplog.messages == ["Dropped a line of 12 bytes that is no JSON-RPC message."]
+    assert caplog.messages == ["Dropped a line of 12 bytes that is not a JSON-RPC message."]
 
 
 def test_a_malformed_notification_is_logged_and_not_answered(caplog: pytest.LogCaptureFixture) -> None:
     """X3.2."""
     with caplog.at_level(logging.WARNING):
         assert read_all(b'{"jsonrpc":"2.0","method":"note","params":1}\n' + PING) == (PING, ["ping", "end"])
-    assert caplog.messages == ["Dropped a line of 45 bytes that is no JSON-RPC message."]
+    assert caplog.messages == ["Dropped a line of 45 bytes that is not a JSON-RPC message."]
 
 
 @pytest.mark.parametrize("length", [99, 100, 101, 199, 200, 201, 250])

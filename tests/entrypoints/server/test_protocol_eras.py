@@ -192,7 +192,7 @@ async def test_a_tool_that_is_not_there_is_answered_with_those_that_are(server: 
     async with Client(server, mode=era) as client:
         result = await client.call_tool("memorize", {})
         assert result.is_error
-        assert text_of(result) == f"There is no tool of that name. The tools are: {', '.join(TOOLS)}."
+        assert text_of(result) == f"Unknown tool. The tools are: {', '.join(TOOLS)}."
 
 
 async def test_there_are_no_prompts_and_a_client_is_told(

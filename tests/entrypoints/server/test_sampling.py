@@ -134,7 +134,7 @@ async def test_a_client_that_denies_in_the_newer_era_ends_the_call_itself(server
 )
 async def test_an_answer_without_a_text_is_refused(server: MCPServer, era: str, answer: Answer) -> None:
     assert refusal(await call(server, era, sampler(answer), "x")) == (
-        "The client's model answered with no text. Call again without asking for the client's model."
+        "The client's model answered without text. Call again without asking for the client's model."
     )
 
 

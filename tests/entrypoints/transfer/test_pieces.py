@@ -85,7 +85,7 @@ def test_numbers_without_a_fraction_are_numbers() -> None:
         (b'{"session": 5}\n', "`session` must be an object"),
         (b'{"record": 5}\n', "`record` must be an object"),
         (changed(agent=None), r"`session.agent` is required"),
-        (changed(more=1), "`session.more` is no known field"),
+        (changed(more=1), "`session.more` is not a known field"),
         (changed(agent=5), "`session.agent` must be a string"),
         (changed(last_at="now"), "`session.last_at` must be a number"),
         (changed(last_at=True), "`session.last_at` must be a number"),
@@ -157,9 +157,9 @@ COUNTERS = {"accessed": 0, "confirmed": -1, "activated": 0, "succeeded": 0, "use
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (piece_line(SESSION).replace(b"2.5", b"1e999"), "1e999 is no number"),
+        (piece_line(SESSION).replace(b"2.5", b"1e999"), "1e999 is not a number"),
         (piece_line(SESSION).replace(b"2.5", b"1" + b"0" * 400), "must be a number"),
-        (piece_line(RECORD).replace(b'{"n":1}', b'{"n":1e999}'), "1e999 is no number"),
+        (piece_line(RECORD).replace(b'{"n":1}', b'{"n":1e999}'), "1e999 is not a number"),
         (changed(started_at=-1e11), "`started_at` must be seconds since 1970"),
         (of_record(occurred_at=1e15), "`occurred_at` must be seconds since 1970"),
         (piece_line(RECORD).replace(b'"replaced_at":3.0', b'"replaced_at":1e300'), "`replaced_at` must be"),

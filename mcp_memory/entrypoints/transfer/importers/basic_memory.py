@@ -57,7 +57,7 @@ def read_basic_memory(path: Path, project: str | None, left_out: Counter[str]) -
     root = path.resolve()
     for file in _files(root, left_out):
         if file.suffix.lower() != ".md":
-            left_out["files that are no Markdown"] += 1
+            left_out["files that are not Markdown"] += 1
             continue
         try:
             text = read_regular(file, MAX_NOTE_BYTES, follow_link=False).decode("utf-8-sig")
@@ -83,7 +83,7 @@ def _files(root: Path, left_out: Counter[str]) -> Iterator[Path]:
             continue
         for entry in reversed(_entries(here, left_out)):
             if entry.is_symlink():
-                left_out["links (none is followed)"] += 1
+                left_out["links (never followed)"] += 1
             else:
                 waiting.append((here / entry.name, entry.is_dir(follow_symlinks=False)))
 

@@ -111,7 +111,7 @@ def test_other_files_are_counted_and_hidden_folders_are_not_read(tmp_path: Path)
     (tmp_path / "latin.md").write_bytes("- [fact] Zoë".encode("latin-1"))
     items, left_out = read(tmp_path)
     assert items == []
-    assert left_out == {"files that are no Markdown": 1, "files that cannot be read as text in UTF-8": 1}
+    assert left_out == {"files that are not Markdown": 1, "files that cannot be read as text in UTF-8": 1}
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     for folder in (notes, tmp_path / "alias"):
         items, left_out = read(folder)
         assert [item.text for item in items] == ["note: inside"]
-        assert left_out == {"links (none is followed)": 4}
+        assert left_out == {"links (never followed)": 4}
 
 
 def test_what_is_no_note_is_counted_and_the_next_is_read(tmp_path: Path) -> None:
