@@ -14,8 +14,7 @@ import psutil
 import pytest
 
 from mcp_memory.entrypoints.clients.catalogue import client_named, places_here
-from mcp_memory.entrypoints.clients.entries import Wanted, plan_install, running_command
-from mcp_memory.entrypoints.clients.entries import command_of
+from mcp_memory.entrypoints.clients.entries import Wanted, command_of, plan_install, running_command
 from tests.hostile_folder import HostileFolder
 
 if TYPE_CHECKING:

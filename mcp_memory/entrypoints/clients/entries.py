@@ -235,7 +235,12 @@ def _not_ours(client: Client, found: Found, name: str) -> Conflict:
 def installations(places: Places | None = None) -> list[Installation]:
     """Look at every client's own file, and the present folder's where there is one, in the catalogue's order."""
     here = places or places_here()
-    return [_looked_at(client, path, here, project) for client in CLIENTS for path, project in _files(client, here)]
+    found: list[Installation] = []
+    for client in CLIENTS:
+        found.append(_looked_at(client, client.user_file(here), here, project=False))
+        if client.project is not None and (path := client.project_file(here)).is_file():
+            found.append(_looked_at(client, path, here, project=True))
+    return found
 
 
 def has_plugin(client: Client, places: Places) -> bool:
@@ -248,12 +253,6 @@ def has_plugin(client: Client, places: Places) -> bool:
     except (NotEditable, Conflict):
         return False
     return PLUGIN in (as_table(installed.get("plugins")) or {})
-
-
-def _files(client: Client, places: Places) -> Iterator[tuple[Path, bool]]:
-    yield client.user_file(places), False
-    if client.project is not None and (path := client.project_file(places)).is_file():
-        yield path, True
 
 
 def _looked_at(client: Client, path: Path, places: Places, project: bool) -> Installation:

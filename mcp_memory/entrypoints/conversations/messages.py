@@ -286,12 +286,12 @@ def _shown(part: ClientMessage) -> str:
 
 def _without_blobs(value: JsonValue | ClientMessage) -> JsonValue:
     if isinstance(value, Mapping):
-        return {name: _without_blobs(part) for name, part in value.items() if not _is_blob(name, part)}
+        return {
+            name: _without_blobs(part)
+            for name, part in value.items()
+            if name not in _BLOBS and not (isinstance(part, str) and part.startswith("data:"))
+        }
     return [_without_blobs(part) for part in value] if isinstance(value, list) else value
-
-
-def _is_blob(name: str, value: JsonValue) -> bool:
-    return name in _BLOBS or (isinstance(value, str) and value.startswith("data:"))
 
 
 def _arguments(call: ClientMessage) -> str:

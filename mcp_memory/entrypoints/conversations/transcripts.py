@@ -43,20 +43,7 @@ _NOT_SAID: Final = ("<task-notification>", "<bash-stdout>", "<bash-stderr>", "[R
 TranscriptLine: TypeAlias = Mapping[str, JsonValue]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transcript:
-    """A transcript. `records` reads the file as it goes, once; `skipped_kinds` counts lines passed over."""
-
-    records: Iterator[NewRecord]
-    skipped_kinds: Counter[str]
-
-    @property
-    def skipped(self) -> int:
-        """Lines passed over so far; their final number once `records` is exhausted."""
-        return self.skipped_kinds.total()
-
-
-def read_transcript(path: Path) -> Transcript:
+def read_transcript(path: Path) -> "Transcript":
     """The transcript in this file ("~" is home), which is read up to its first record.
 
     Every line is kept in the file's order, also of branches that were left by going back. Left out and counted are
@@ -66,12 +53,12 @@ def read_transcript(path: Path) -> Transcript:
     Raises:
         InvalidRequest: there is no such file, it cannot be read, or it holds no message. Reading on may raise it too.
     """
-    reading = _Reading(path)
-    records = reading.records()
-    first = next(records, None)
+    transcript = Transcript(path)
+    first = next(transcript.records, None)
     if first is None:
         raise InvalidRequest(f"This file holds no message of a session, one JSON object a line. {_INSTEAD}")
-    return Transcript(records=chain([first], records), skipped_kinds=reading.skipped)
+    transcript.records = chain([first], transcript.records)
+    return transcript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,19 +78,25 @@ def read_part(path: Path, start: int = 0, most_bytes: int = PART_BYTES) -> Trans
     Raises:
         InvalidRequest: there is no such file, or it cannot be read.
     """
-    return _Reading(path).part(start, most_bytes)
+    return Transcript(path).part(start, most_bytes)
 
 
-class _Reading:
-    """One pass over a file."""
+class Transcript:
+    """A transcript. `records` reads the file as it goes, once; `skipped_kinds` counts lines passed over."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._messages = MessageReader()
         self._seen: set[int] = set()
-        self.skipped: Counter[str] = Counter()
+        self.records: Iterator[NewRecord] = self._all_records()
+        self.skipped_kinds: Counter[str] = Counter()
 
-    def records(self) -> Iterator[NewRecord]:
+    @property
+    def skipped(self) -> int:
+        """Lines passed over so far; their final number once `records` is exhausted."""
+        return self.skipped_kinds.total()
+
+    def _all_records(self) -> Iterator[NewRecord]:
         with _opened(self._path) as file:
             for raw in self._lines(file):
                 yield from self._records_of(raw)
@@ -167,7 +160,8 @@ class _Reading:
         return len(self._seen) == count
 
     def _skip(self, kind: str) -> list[NewRecord]:
-        self.skipped[kind if kind in self.skipped or len(self.skipped) < MAX_KINDS else "other"] += 1
+        known = self.skipped_kinds
+        known[kind if kind in known or len(known) < MAX_KINDS else "other"] += 1
         return []
 
 

@@ -69,7 +69,8 @@ def start(hook: HookSession) -> str:
         hook.notes.forget_given()
     if not hook.settings.hook_max_tokens or not hook.has_memory:
         return ""
-    hook.note_fed(hook.notes.fed_until, hook.notes.fed_mark)
+    noted = hook.notes.noted
+    hook.note_fed(noted.fed_until, noted.fed_mark)
     kept = _kept(hook) if source == "compact" else ""
     words = named_for(f"{_START_OPENINGS.get(source, _USUAL_OPENING)} {_DATA}", hook)
     text, report = _block(hook, words, kept, hook.settings.hook_max_tokens)
@@ -140,10 +141,11 @@ def feed(hook: HookSession) -> None:
     """
     if not hook.settings.hook_log:
         return
-    path, start = Path(hook.payload.transcript_path), hook.notes.fed_until
+    path, noted = Path(hook.payload.transcript_path), hook.notes.noted
+    start = noted.fed_until
     if not hook.payload.transcript_path:
         return
-    if mark_before(path, start) != hook.notes.fed_mark:
+    if mark_before(path, start) != noted.fed_mark:
         start = 0  # Another file, or the session's written anew: what the log has already is not added again.
     elif _size(path) == start:
         return

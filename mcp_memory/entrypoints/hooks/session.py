@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from mcp_memory.entrypoints.hooks.session_notes import SessionNotes
+from mcp_memory.entrypoints.hooks.session_notes import Noted, SessionNotes
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ class HookSession:
 
     def note_fed(self, until: int, mark: str) -> None:
         """Record the offset up to which the log has the transcript, and the digest of the text before it."""
-        self.notes.write(str(self.folder), self.app.membership.namespace, until, mark)
+        namespace = self.app.membership.namespace
+        self.notes.write(Noted(folder=str(self.folder), namespace=namespace, fed_until=until, fed_mark=mark))
 
     def close(self) -> None:
         """Close the memory where it was opened."""
@@ -115,7 +116,8 @@ def open_session(payload: Payload, overrides: Mapping[str, object]) -> HookSessi
 
     settings = load_settings(**overrides)
     notes = SessionNotes(settings.data_dir, payload.session_id)
-    folder = Path(notes.folder or payload.cwd).absolute()
-    if settings.namespace is None and notes.folder and notes.namespace and not folder_exists(folder):
-        settings = load_settings(**{**overrides, "namespace": notes.namespace})
+    noted = notes.noted
+    folder = Path(noted.folder or payload.cwd).absolute()
+    if settings.namespace is None and noted.folder and noted.namespace and not folder_exists(folder):
+        settings = load_settings(**{**overrides, "namespace": noted.namespace})
     return HookSession(payload=payload, settings=settings, notes=notes, folder=folder)

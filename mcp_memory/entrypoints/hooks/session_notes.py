@@ -10,14 +10,29 @@ import json
 import os
 import time
 from collections.abc import Collection
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from mcp_memory.settings import NOTES_FOLDER
 
 KEPT_SECONDS = 14 * 86_400
 MAX_NOTES_BYTES = 1_000_000
 """A file of ours is never so long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """The folder that a session began in, wherever it went since, its namespace there, and the log's progress.
+
+    The log has the transcript up to the byte `fed_until`; by the digest `fed_mark` before it the transcript is known
+    again.
+    """
+
+    folder: str = ""
+    namespace: str = ""
+    fed_until: int = 0
+    fed_mark: str = ""
 
 
 class SessionNotes:
@@ -30,25 +45,21 @@ class SessionNotes:
         self._given = self._folder / f"{name}.given"
 
     @property
-    def folder(self) -> str:
-        """The folder that the session began in, wherever it went since; "" where none is known."""
-        return self._text("folder")
-
-    @property
-    def namespace(self) -> str:
-        """The namespace that it had there; "" where none is known."""
-        return self._text("namespace")
-
-    @property
-    def fed_mark(self) -> str:
-        """The digest before `fed_until`, by which the transcript is known again; "" where none is kept."""
-        return self._text("fed_mark")
-
-    @property
-    def fed_until(self) -> int:
-        """The byte of the transcript up to which the log has it."""
-        until = self._read().get("fed_until")
-        return until if isinstance(until, int) and until > 0 else 0
+    def noted(self) -> Noted:
+        """The notes; fields that are missing or damaged are empty."""
+        try:
+            found: object = json.loads(_content(self._standing) or "{}")
+        except (ValueError, RecursionError):
+            return Noted()
+        given = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+        noted = Noted(
+            **{
+                each.name: cast("Any", given[each.name])
+                for each in fields(Noted)
+                if isinstance(given.get(each.name), type(each.default))
+            }
+        )
+        return noted if noted.fed_until >= 0 else Noted()
 
     @property
     def written_at(self) -> float:
@@ -58,14 +69,13 @@ class SessionNotes:
         except OSError:
             return 0.0
 
-    def write(self, folder: str, namespace: str, fed_until: int, fed_mark: str = "") -> None:
+    def write(self, noted: Noted) -> None:
         """Replace all notes. Of two concurrent processes the last one wins, which does no harm."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
             fresh = self._standing.with_suffix(f".{os.getpid()}")
             fresh.touch(mode=0o600)
-            noted = {"folder": folder, "namespace": namespace, "fed_until": fed_until, "fed_mark": fed_mark}
-            fresh.write_text(json.dumps(noted), "utf-8")
+            fresh.write_text(json.dumps(asdict(noted)), "utf-8")
             fresh.replace(self._standing)
 
     def given(self) -> frozenset[str]:
@@ -91,17 +101,6 @@ class SessionNotes:
             for file in self._folder.iterdir():
                 if file.stat().st_mtime < time.time() - KEPT_SECONDS:
                     file.unlink(missing_ok=True)
-
-    def _text(self, name: str) -> str:
-        value = self._read().get(name)
-        return value if isinstance(value, str) else ""
-
-    def _read(self) -> dict[str, object]:
-        try:
-            found: object = json.loads(_content(self._standing) or "{}")
-        except (ValueError, RecursionError):
-            return {}
-        return cast("dict[str, object]", found) if isinstance(found, dict) else {}
 
 
 def forget_namespaces(data_dir: Path, namespaces: Collection[str]) -> None:

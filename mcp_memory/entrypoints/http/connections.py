@@ -11,6 +11,7 @@ import ipaddress
 import logging
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -88,24 +89,21 @@ class Crowd:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._present: dict[str, list[Guest]] = {}
+        self._present: list[Guest] = []
         self._lingering: set[Guest] = set()
         self._warned_at = -WARNING_SECONDS
 
     def __len__(self) -> int:
-        return sum(map(len, self._present.values()))
+        return len(self._present)
 
     def add(self, connection: Guest) -> None:
-        self._present.setdefault(connection.address, []).append(connection)
+        self._present.append(connection)
 
     def discard(self, connection: Guest) -> None:
         """Forget a connection, if it is known."""
         self._lingering.discard(connection)
-        of_address = self._present.get(connection.address, [])
-        if connection in of_address:
-            of_address.remove(connection)
-        if not of_address:
-            self._present.pop(connection.address, None)
+        if connection in self._present:
+            self._present.remove(connection)
 
     def linger(self, connection: Guest) -> bool:
         """Let a connection be read on after its refusal; False where too many are."""
@@ -117,13 +115,13 @@ class Crowd:
     def make_room(self, address: str) -> bool:
         """Close waiting connections until one more may come from the address; False where none waits."""
         limit = self.limits.from_this_machine if address == LOOPBACK else self.limits.from_elsewhere
-        while len(of_address := self._present.get(address, [])) >= limit:
-            if not self._evict(of_address):
+        while len(theirs := self._from(address)) >= limit:
+            if not self._evict(theirs):
                 return False
         while len(self) >= self.limits.connections:
             # Whoever holds most of the places gives one up first.
-            crowds = sorted(self._present.values(), key=len, reverse=True)
-            if not any(self._evict(each) for each in crowds):
+            crowds = Counter(each.address for each in self._present).most_common()
+            if not any(self._evict(self._from(each)) for each, _ in crowds):
                 return False
         return True
 
@@ -132,6 +130,9 @@ class Crowd:
         if time.monotonic() - self._warned_at >= WARNING_SECONDS:
             self._warned_at = time.monotonic()
             logger.warning("Turned away a connection from %s: %d are open, none of them idle.", address, len(self))
+
+    def _from(self, address: str) -> list[Guest]:
+        return [each for each in self._present if each.address == address]
 
     def _evict(self, among: list[Guest]) -> bool:
         """Close the one that has waited longest, those without a request before those that still send one."""
@@ -153,9 +154,7 @@ class ClientConnection(H11Protocol):
         self.since = self.loop.time()
         self._crowd = crowd
         self._limits = crowd.limits
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._taking_timer: asyncio.TimerHandle | None = None
-        self._end_timer: asyncio.TimerHandle | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._has_begun = False
         self._unheard = 0
 
@@ -164,7 +163,7 @@ class ClientConnection(H11Protocol):
         if not self._is_in_request:
             return 0
         # Who takes no answer, or has sent further requests before this one was answered, is waited for as well.
-        waits = self.is_unread or self._taking_timer is not None or bool(self.conn.trailing_data[0])
+        waits = self.is_unread or "take" in self._timers or bool(self.conn.trailing_data[0])
         return 1 if waits else None
 
     def evict(self) -> None:
@@ -179,12 +178,13 @@ class ClientConnection(H11Protocol):
         """Begin to wait for a request."""
         super().connection_made(cast("asyncio.Transport", _Ending(transport, self._end)))
         self._crowd.add(self)
-        self._head_timer = self.loop.call_later(self._limits.head_seconds, self._close_late)
+        self._limit("head", self._limits.head_seconds, self._close_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
         self._crowd.discard(self)
-        self._cancel_timers()
+        for stage in list(self._timers):
+            self._unlimit(stage)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -197,9 +197,9 @@ class ClientConnection(H11Protocol):
         if self.is_unread and not self.transport.is_closing():
             self.flow.pause_reading()  # until somebody asks for the body, whose sender may not be let in
         if self._is_in_request or self.transport.is_closing():
-            self._cancel_head_timer()
-        elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(self._limits.head_seconds, self._close_late)
+            self._unlimit("head")
+        else:
+            self._limit("head", self._limits.head_seconds, self._close_late)
         return None
 
     def on_response_complete(self) -> None:
@@ -210,15 +210,12 @@ class ClientConnection(H11Protocol):
     def pause_writing(self) -> None:
         """Wait for the client to take what was written, for a while."""
         super().pause_writing()
-        if self._taking_timer is None:
-            self._taking_timer = self.loop.call_later(self._limits.transfer_seconds, self.transport.abort)
+        self._limit("take", self._limits.transfer_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Write on."""
         super().resume_writing()
-        if self._taking_timer is not None:
-            self._taking_timer.cancel()
-            self._taking_timer = None
+        self._unlimit("take")
 
     @property
     def _is_in_request(self) -> bool:
@@ -247,17 +244,16 @@ class ClientConnection(H11Protocol):
             inner.resume_reading()
         else:
             inner.close()
-        self._end_timer = self.loop.call_later(seconds, inner.abort)
+        self._limit("end", seconds, inner.abort)
 
-    def _cancel_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _limit(self, stage: str, seconds: float, act: Callable[[], None]) -> None:
+        """Act after this time, unless the stage ends before; a limit that is set already stays."""
+        if stage not in self._timers:
+            self._timers[stage] = self.loop.call_later(seconds, act)
 
-    def _cancel_timers(self) -> None:
-        for timer in (self._head_timer, self._taking_timer, self._end_timer):
-            if timer is not None:
-                timer.cancel()
+    def _unlimit(self, stage: str) -> None:
+        if timer := self._timers.pop(stage, None):
+            timer.cancel()
 
 
 class _Ending:

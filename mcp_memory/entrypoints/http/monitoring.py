@@ -56,7 +56,7 @@ class Metrics:
         try:
             with self._in_flight.track_inprogress():
                 result = await call_next(ctx)
-            outcome = "error" if _is_error(result) else "ok"
+            outcome = "error" if _part(result, "isError") else "ok"
         finally:
             self._calls.labels(what, outcome).inc()
             self._seconds.labels(what).observe(time.perf_counter() - started)
@@ -76,10 +76,6 @@ class Metrics:
             return None
         name = (ctx.params or {}).get("name")
         return name if isinstance(name, str) and name in self._tools else _OTHER
-
-
-def _is_error(result: HandlerResult) -> bool:
-    return bool(_part(result, "isError"))
 
 
 def _context_tokens(result: HandlerResult) -> int:

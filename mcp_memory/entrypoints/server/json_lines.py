@@ -101,7 +101,8 @@ def parse_message(line: bytes) -> JsonRpcMessage | Refusal:
     fields = cast("dict[str, object]", said)
     # Only white space between values can hold a bare carriage return here, and a reader of lines would break at it.
     mended = text.replace("\r", " ").encode("utf-8", "replace") + b"\n"
-    return _refusal(fields) or JsonRpcMessage(line=mended, method=_method_of_request(fields))
+    method = str(fields["method"]) if "id" in fields and "method" in fields else ""
+    return _refusal(fields) or JsonRpcMessage(line=mended, method=method)
 
 
 def refuse_long_line(head: bytes, tail: bytes, max_bytes: int) -> Refusal:
@@ -116,10 +117,6 @@ def refuse_long_line(head: bytes, tail: bytes, max_bytes: int) -> Refusal:
 def shorten(text: str) -> str:
     """Cut what a caller sent to half of MAX_ECHO_CHARS: an error may repeat it twice, in its message and its data."""
     return text if len(text) <= MAX_ECHO_CHARS // 2 else f"{text[: MAX_ECHO_CHARS // 2 - 1]}…"
-
-
-def _method_of_request(said: Mapping[str, object]) -> str:
-    return str(said["method"]) if "id" in said and "method" in said else ""
 
 
 def _refusal(said: Mapping[str, object]) -> Refusal | None:

@@ -90,16 +90,21 @@ def make_tool(
     title: str,
     description: str,
     arguments: type[ArgumentsT],
-    answer: Callable[[ArgumentsT, ClientSide], CallToolResult],
+    answer: Callable[[ArgumentsT, ClientSide], CallToolResult | Mapping[str, Json]],
     annotations: ToolAnnotations,
 ) -> StrictTool:
     """Make a tool of `answer(arguments, client)`, which may block, tell its progress, and ask the client."""
+
+    def run(given: ArgumentsT, client: ClientSide) -> CallToolResult:
+        answered = answer(given, client)
+        return answered if isinstance(answered, CallToolResult) else _structured(answered)
+
     return StrictTool(
         name=name,
         title=title,
         description=description,
         arguments=arguments,
-        fn=answer,
+        fn=run,
         annotations=annotations,
         parameters=slim_schema(arguments.model_json_schema()),
         fn_metadata=FuncMetadata(arg_model=ArgModelBase),
@@ -115,7 +120,7 @@ def annotations(*, read_only: bool = False, destructive: bool = False, idempoten
     )
 
 
-def structured(content: Mapping[str, Json]) -> CallToolResult:
+def _structured(content: Mapping[str, Json]) -> CallToolResult:
     """A result for programs and models; its text is the same, as short as JSON gets."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=dict(content))

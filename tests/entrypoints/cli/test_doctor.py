@@ -132,7 +132,9 @@ def test_what_others_may_read_is_said_and_made_private(run: "Run", settings: Set
     (settings.data_dir / "memory.db.before-x").touch(0o644)
     settings.data_dir.chmod(0o755)
     [line] = [line for line in run("doctor").out.splitlines() if not line.startswith("ok")]
-    assert line.startswith("wrong  folder: others may read 2 in it (data, memory.db.before-x). They should")
+    assert line.startswith(
+        "wrong  folder: others may read 2 in it (data, memory.db.before-x). Only their owner should read them"
+    )
     ran = run("doctor", "--mend")
     assert (ran.code, ran.out.splitlines()[0][:15]) == (0, "mended folder: ")
     assert stat.S_IMODE(settings.data_dir.stat().st_mode) == 0o700

@@ -61,7 +61,7 @@ def test_a_token_expires_at_a_time_that_can_be_shown(run: "Run", days: str) -> N
 def test_what_cannot_be_done_is_said_with_the_next_move(run: "Run") -> None:
     assert "No memory at" in run("tokens", "list").err
     assert "the rights are read, write, admin" in run(*ADD, "--right", "all").err
-    assert "agents of this machine" in run("tokens", "add", "a", "--agent", "default", "--namespace", "shop").err
+    assert "this machine's own agents" in run("tokens", "add", "a", "--agent", "default", "--namespace", "shop").err
     assert run(*ADD[:-4]).code == 2
     run(*ADD)
     assert "There is a token 'laptop' already" in run(*ADD).err

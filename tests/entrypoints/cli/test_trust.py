@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_memory.entrypoints.hooks.session_notes import SessionNotes
+from mcp_memory.entrypoints.hooks.session_notes import Noted, SessionNotes
 
 if TYPE_CHECKING:
     from mcp_memory.settings import Settings
@@ -56,7 +56,7 @@ def test_revoke_takes_a_folder_by_its_path_though_it_is_gone(run: "Run", shop: P
     [finding] = [each for each in run("doctor", "--json").json if each["part"] == "trust"]
     assert finding["state"] == "ok"
     assert str(copy) in finding["says"]
-    assert run("trust", "--revoke", str(copy)).out.startswith(f"{copy} uses the memory of {NAME} no more")
+    assert run("trust", "--revoke", str(copy)).out.startswith(f"{copy} no longer uses the memory of {NAME}")
     ran = run("trust", "--revoke", str(copy))
     assert (ran.code, ran.out) == (1, "")
     assert "is not trusted with any namespace" in ran.err
@@ -75,11 +75,11 @@ def test_revoking_a_folder_forgets_what_hooks_noted_in_its_namespace(
     copy = clone(tmp_path / "copy")
     run("trust", str(copy))
     ours, others = (SessionNotes(settings.data_dir, name) for name in ("ours", "others"))
-    ours.write(str(copy), NAME, 10)
-    others.write(str(tmp_path), "elsewhere", 20)
+    ours.write(Noted(folder=str(copy), namespace=NAME, fed_until=10))
+    others.write(Noted(folder=str(tmp_path), namespace="elsewhere", fed_until=20))
     assert run("trust", "--revoke", str(copy)).code == 0
-    assert (ours.namespace, ours.folder, ours.fed_until) == ("", "", 0)
-    assert (others.namespace, others.fed_until) == ("elsewhere", 20)
+    assert ours.noted == Noted()
+    assert (others.noted.namespace, others.noted.fed_until) == ("elsewhere", 20)
 
 
 def test_trust_says_what_it_cannot_do(run: "Run", shop: Path, tmp_path: Path) -> None:
@@ -99,7 +99,10 @@ def test_trust_says_what_it_cannot_do(run: "Run", shop: Path, tmp_path: Path) ->
 def test_a_namespace_that_settings_name_wins(run: "Run", shop: Path, tmp_path: Path) -> None:
     """X2.1: and the command says so."""
     copy = clone(tmp_path / "copy")
-    assert "the settings name another namespace, mine, which wins" in run("--namespace", "mine", "trust", str(copy)).out
+    assert (
+        "The settings name another namespace, mine, which takes precedence"
+        in run("--namespace", "mine", "trust", str(copy)).out
+    )
 
 
 def test_status_says_whose_memory_it_is(

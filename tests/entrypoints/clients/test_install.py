@@ -69,7 +69,7 @@ def test_the_file_is_merged_and_the_former_one_kept(run: "Run", home: Path) -> N
     env = after["mcpServers"]["memory"]["env"]
     assert env == {"MCP_MEMORY_AGENT": "critic", "MCP_MEMORY_NAMESPACE": "default"}
     files = sorted(path.parent.iterdir())
-    assert run("install", "cursor", "--agent", "critic").out.startswith("Nothing to change: 'memory' is there already")
+    assert run("install", "cursor", "--agent", "critic").out.startswith("Nothing to change: 'memory' is up to date")
     assert sorted(path.parent.iterdir()) == files
     assert run("uninstall", "cursor").out.startswith(f"'memory' was removed from {path} (Cursor).")
     assert path.read_text("utf-8") == before

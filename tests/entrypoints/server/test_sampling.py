@@ -16,7 +16,7 @@ from mcp.types import (
 
 from mcp_memory.entrypoints.server.arguments import Arguments
 from mcp_memory.entrypoints.server.sampling import MAX_ASKED
-from mcp_memory.entrypoints.server.strict_tool import ClientSide, annotations, make_tool, structured
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, annotations, make_tool
 
 Answer = CreateMessageResult | CreateMessageResultWithTools | ErrorData
 IMAGE = ImageContent(type="image", data="AAAA", mime_type="image/png")
@@ -29,8 +29,8 @@ class Prompts(Arguments):
     prompts: list[str]
 
 
-def ask(arguments: Prompts, side: ClientSide) -> CallToolResult:
-    return structured({"answers": [side.sample(prompt, max_tokens=50) for prompt in arguments.prompts]})
+def ask(arguments: Prompts, side: ClientSide) -> dict[str, Any]:
+    return {"answers": [side.sample(prompt, max_tokens=50) for prompt in arguments.prompts]}
 
 
 @pytest.fixture

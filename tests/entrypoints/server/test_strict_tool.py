@@ -15,7 +15,7 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import Field, JsonValue
 
 from mcp_memory.entrypoints.server.arguments import MAX_ERROR_CHARS, Arguments, Opened
-from mcp_memory.entrypoints.server.strict_tool import ClientSide, annotations, make_tool, structured
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, annotations, make_tool
 from mcp_memory.errors import Conflict
 
 Call = Callable[..., Awaitable[CallToolResult]]
@@ -38,14 +38,12 @@ class Everything(Arguments):
     details: Annotated[dict[str, JsonValue], Opened] = Field(default_factory=dict)
 
 
-def echo(arguments: Everything, client: ClientSide) -> CallToolResult:
+def echo(arguments: Everything, client: ClientSide) -> dict[str, Any]:
     if arguments.text == "conflict":
         raise Conflict("That is taken; choose another.")
     if arguments.text == "crash":
         raise RuntimeError("the remembered secret")
-    return structured(
-        {"given": sorted(arguments.model_fields_set), **arguments.model_dump(mode="json"), "client": client.name}
-    )
+    return {"given": sorted(arguments.model_fields_set), **arguments.model_dump(mode="json"), "client": client.name}
 
 
 @pytest.fixture
@@ -206,16 +204,16 @@ class Listener:
         self.told.append((progress, total, message))
 
 
-def long_server(answer: Callable[[Everything, ClientSide], CallToolResult]) -> MCPServer:
+def long_server(answer: Callable[[Everything, ClientSide], dict[str, Any]]) -> MCPServer:
     return MCPServer("test", tools=[make_tool("work", "Work", "Use to test.", Everything, answer, annotations())])
 
 
-def work(arguments: Everything, side: ClientSide) -> CallToolResult:
+def work(arguments: Everything, side: ClientSide) -> dict[str, Any]:
     """Takes as many steps as it is asked to."""
     for step in range(arguments.count):
         side.progress(step, arguments.count, f"step {step}")
     side.progress(arguments.count)
-    return structured({"client": side.name})
+    return {"client": side.name}
 
 
 async def test_progress_arrives_in_order_and_before_the_result(era: str) -> None:
@@ -244,13 +242,13 @@ async def test_progress_that_cannot_be_told_fails_nothing() -> None:
 async def test_a_call_given_up_ends_its_work_and_leaves_the_server_answering(era: str) -> None:
     began, ended, gone = threading.Event(), threading.Event(), threading.Event()
 
-    def slow(arguments: Everything, side: ClientSide) -> CallToolResult:
+    def slow(arguments: Everything, side: ClientSide) -> dict[str, Any]:
         if arguments.count == 1:
             began.set()
             gone.wait(10)
             work(arguments, side)
             ended.set()
-        return structured({"count": arguments.count})
+        return {"count": arguments.count}
 
     async with Client(long_server(slow), mode=era) as client:
         async with anyio.create_task_group() as group:

@@ -73,12 +73,12 @@ def test_numbers_without_a_fraction_are_numbers() -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b"{\n", "no JSON in UTF-8"),
-        (b'{"session": "\xff"}\n', "no JSON in UTF-8"),
-        (b'{"session": "\\ud800"}\n', "no JSON in UTF-8"),
-        (b'{"session": NaN}\n', "no number"),
-        (b"[" * 100_000 + b"\n", "no JSON in UTF-8"),
-        (b"[]\n", "no JSON object"),
+        (b"{\n", "not JSON in UTF-8"),
+        (b'{"session": "\xff"}\n', "not JSON in UTF-8"),
+        (b'{"session": "\\ud800"}\n', "not JSON in UTF-8"),
+        (b'{"session": NaN}\n', "not a number"),
+        (b"[" * 100_000 + b"\n", "not JSON in UTF-8"),
+        (b"[]\n", "not a JSON object"),
         (b"{}\n", "one of task, session"),
         (b'{"sessions": {}}\n', "one of task, session"),
         (b'{"session": {}, "task": {}}\n', "one field"),
@@ -115,9 +115,9 @@ def test_a_file_of_another_length_than_it_says_is_refused(pieces: int) -> None:
 @pytest.mark.parametrize(
     ("first", "why"),
     [
-        (b"", "no JSON in UTF-8"),
-        (piece_line(SESSION), "no exported memory"),
-        (b'{"memory": {"schema": 1}}', "no exported memory"),
+        (b"", "not JSON in UTF-8"),
+        (piece_line(SESSION), "not an exported memory"),
+        (b'{"memory": {"schema": 1}}', "not an exported memory"),
         (b'{"memory": {"format": 2, "new": 1}}', "format 2, and this version reads format 1; update"),
         (b'{"memory": {"format": 1}}', "`memory.schema` is required"),
     ],

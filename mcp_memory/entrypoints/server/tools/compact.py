@@ -5,14 +5,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp.types import CallToolResult
-
 from mcp_memory.domain.model.records import Json
 from mcp_memory.entrypoints.conversations.messages import read_messages
 from mcp_memory.entrypoints.conversations.transcripts import read_transcript
 from mcp_memory.entrypoints.server.compaction_answers import show_compacted, show_step
 from mcp_memory.entrypoints.server.identity import asking, require_local
-from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
 from mcp_memory.entrypoints.server.wire import CompactArguments, request_of
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest
@@ -32,7 +30,7 @@ Put each replacement where what it `covers` was (messages, calls, results, as to
 def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
-    def answer(arguments: CompactArguments, client: ClientSide) -> CallToolResult:
+    def answer(arguments: CompactArguments, client: ClientSide) -> dict[str, Json]:
         caller = asking(app, client.name, arguments.session_id)
         factor = app.factor(caller).factor
         request = _request(arguments)
@@ -53,7 +51,7 @@ def build(app: "App") -> StrictTool:
             beside |= {"sampling": error} if error else {}
             # In the newer era the call was sent twice, and what the first one replaced was never answered.
             done = replace(done, made=tuple(each.entry for each in app.logs.stand_ins(caller)))
-        return structured(show_compacted(done, beside, int(arguments.max_tokens / done.factor), app.counter))
+        return show_compacted(done, beside, int(arguments.max_tokens / done.factor), app.counter)
 
     return make_tool("compact", "Compact", DESCRIPTION, CompactArguments, answer, annotations())
 
@@ -94,13 +92,8 @@ def _summarised(
     """The compaction with the summary by the client's model; or as it was, where none is to be had, and why."""
     try:
         summary = client.sample(f"{asked.prompt}\n\n<span>\n{asked.text}\n</span>", SAMPLED_TOKENS)
-        return _together(done, compact(replace(request, summary=summary, span=asked.span))), ""
+        second = compact(replace(request, summary=summary, span=asked.span))
+        runs, extracted = done.runs + second.runs, done.extracted + second.extracted
+        return replace(second, before=done.before, runs=runs, extracted=extracted), ""
     except (InvalidRequest, Conflict) as error:
         return done, str(error)
-
-
-def _together(first: Compacted, second: Compacted) -> Compacted:
-    """Both halves of a compaction that the client's model summarised in between."""
-    return replace(
-        second, before=first.before, runs=first.runs + second.runs, extracted=first.extracted + second.extracted
-    )

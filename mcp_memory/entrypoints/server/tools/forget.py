@@ -2,12 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from mcp.types import CallToolResult
-
 from mcp_memory.domain.model.records import Json
 from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.entrypoints.server.identity import asking, require
-from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
 from mcp_memory.entrypoints.server.wire import ForgetArguments
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ PENDING = (
 def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
-    def answer(arguments: ForgetArguments, client: ClientSide) -> CallToolResult:
+    def answer(arguments: ForgetArguments, client: ClientSide) -> dict[str, Json]:
         if arguments.mode == "erase":
             require("admin")
         forgotten = app.forget(arguments.ids, arguments.mode, asking(app, client.name))
@@ -36,7 +34,7 @@ def build(app: "App") -> StrictTool:
             "not_found": list(forgotten.not_found),
         }
         note = "" if forgotten.purged else PENDING
-        return structured(told | unless_empty(extracted_from_them=list(forgotten.extracted), note=note))
+        return told | unless_empty(extracted_from_them=list(forgotten.extracted), note=note)
 
     return make_tool(
         "forget", "Forget", DESCRIPTION, ForgetArguments, answer, annotations(destructive=True, idempotent=True)

@@ -2,12 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mcp.types import CallToolResult
-
 from mcp_memory.domain.model.records import Entity, Json, NewRecord, Relation, checked_details
 from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.entrypoints.server.identity import asking
-from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
 from mcp_memory.entrypoints.server.wire import RememberArguments, given, request_of
 from mcp_memory.errors import InvalidRequest
 
@@ -24,11 +22,11 @@ mistake to avoid (censor), who someone is. One idea each, in words that stand al
 def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
-    def answer(arguments: RememberArguments, client: ClientSide) -> CallToolResult:
+    def answer(arguments: RememberArguments, client: ClientSide) -> dict[str, Json]:
         items = _new_records(arguments, app)
         remembered = app.remember(items, asking(app, client.name))
         reasons: list[Json] = list(dict.fromkeys(one.degraded for one in remembered if one.degraded))
-        return structured({"records": [_show(one) for one in remembered]} | unless_empty(degraded=reasons))
+        return {"records": [_show(one) for one in remembered]} | unless_empty(degraded=reasons)
 
     return make_tool("remember", "Remember", DESCRIPTION, RememberArguments, answer, annotations())
 

@@ -2,12 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from mcp.types import CallToolResult
-
 from mcp_memory.domain.model.records import Json
 from mcp_memory.entrypoints.server.answers import list_goals, show_cleaned, show_place, show_task, unless_empty
 from mcp_memory.entrypoints.server.identity import asking
-from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, structured
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
 from mcp_memory.entrypoints.server.wire import PopArguments, PushArguments, request_of
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 
@@ -24,7 +22,7 @@ Use on leaving the current task, done or not: its result goes to the parent, in 
 def build(app: "App") -> list[StrictTool]:
     """Both tools over this app."""
 
-    def push(arguments: PushArguments, client: ClientSide) -> CallToolResult:
+    def push(arguments: PushArguments, client: ClientSide) -> dict[str, Json]:
         caller = asking(app, client.name, arguments.session_id)
         stack = app.tasks.push(request_of(PushRequest, arguments), caller)
         shown: dict[str, Json] = {"task": show_task(stack.current) if stack.current else None} | show_place(
@@ -32,9 +30,9 @@ def build(app: "App") -> list[StrictTool]:
         )
         if not (arguments.goal.strip() or arguments.task_id):  # A plan, maybe elsewhere: nobody has moved.
             shown["path"] = list_goals(app.tasks.stack(caller).path, caller)
-        return structured(shown | show_cleaned(arguments.goal, arguments.success_criteria, *arguments.plan))
+        return shown | show_cleaned(arguments.goal, arguments.success_criteria, *arguments.plan)
 
-    def pop(arguments: PopArguments, client: ClientSide) -> CallToolResult:
+    def pop(arguments: PopArguments, client: ClientSide) -> dict[str, Json]:
         caller = asking(app, client.name, arguments.session_id)
         popped = app.tasks.pop(request_of(PopRequest, arguments), caller)
         current = popped.stack.current
@@ -44,7 +42,7 @@ def build(app: "App") -> list[StrictTool]:
         }
         shown |= unless_empty(abandoned=list_goals(popped.cascaded, caller))
         cleaned = show_cleaned(arguments.result, *arguments.artifacts)
-        return structured(shown | show_place(popped.stack, caller) | cleaned)
+        return shown | show_place(popped.stack, caller) | cleaned
 
     return [
         make_tool("push_task", "Push task", PUSH_DESCRIPTION, PushArguments, push, annotations()),

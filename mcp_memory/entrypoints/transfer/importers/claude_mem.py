@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -89,14 +90,10 @@ def _opened(path: Path, budget: _Budget) -> sqlite3.Connection:
     has_log = any(file.name.endswith("-wal") for file in beside)
     connection = sqlite3.connect(f"{path.as_uri()}?mode=ro{'' if has_log else '&immutable=1'}", uri=True)
     connection.row_factory = sqlite3.Row
-    connection.text_factory = _decoded
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES)
     connection.set_progress_handler(budget.is_spent, _STEPS_A_LOOK)
     return connection
-
-
-def _decoded(text: bytes) -> str:
-    return text.decode("utf-8", "replace")
 
 
 def _project(connection: sqlite3.Connection, project: str | None) -> str:
