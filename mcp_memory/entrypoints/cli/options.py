@@ -109,7 +109,7 @@ def opened_existing(settings: "Settings") -> Generator["App"]:
 
 
 def _command(first: Callable[[Mapping[str, Any]], AbstractContextManager[Any]], *names: str) -> Decorator:
-    """Make a function a command with the options of these names; `first` makes its first argument of those given.
+    """Turn a function into a command with the options of these names; `first` makes its first argument of them.
 
     Options behind the command win over those before it. A last parameter `as_json` or `version` stays the last one. The
     function gets the `context` where it has such a parameter.
@@ -129,11 +129,11 @@ def _command(first: Callable[[Mapping[str, Any]], AbstractContextManager[Any]], 
             with first(chosen) as argument:
                 act(argument, **given, **({"context": context} if wants_context else {}))
 
-        parameters = [inspect.Parameter(name, _BY_NAME, default=None, annotation=_SETTINGS[name]) for name in names]
+        added = [inspect.Parameter(name, _BY_NAME, default=None, annotation=_SETTINGS[name]) for name in names]
         mine = [each.replace(kind=_BY_NAME) for each in own if each.name != "context"]
         at = len(mine) - sum(each.name in ("as_json", "version") for each in mine)
         context = inspect.Parameter("context", _BY_NAME, annotation=typer.Context)
-        parameters = [context, *mine[:at], *parameters, *mine[at:]]
+        parameters = [context, *mine[:at], *added, *mine[at:]]
         setattr(run, "__signature__", inspect.Signature(parameters))  # noqa: B010 - typer reads options from it
         run.__annotations__ = {each.name: each.annotation for each in parameters}
         return run
@@ -142,15 +142,15 @@ def _command(first: Callable[[Mapping[str, Any]], AbstractContextManager[Any]], 
 
 
 def with_options(*names: str) -> Decorator:
-    """Make a function of the settings that the command line names a command."""
+    """Turn a function into a command; its first argument is the settings that the command line names."""
     return _command(nullcontext, *names)
 
 
 def over_settings(*names: str) -> Decorator:
-    """Make a function of the settings of a memory on this machine a command."""
+    """Turn a function into a command; its first argument is the settings of a memory on this machine."""
     return _command(lambda chosen: nullcontext(local_settings(chosen)), *names)
 
 
 def over_memory(*names: str) -> Decorator:
-    """Make a function of an existing memory a command."""
+    """Turn a function into a command; its first argument is an existing memory."""
     return _command(lambda chosen: opened_existing(local_settings(chosen)), "data_dir", *names)
