@@ -93,7 +93,7 @@ def test_what_is_no_utf_8_or_no_file_is_named(tmp_path: Path) -> None:
     """S7.1."""
     path = tmp_path / "mcp.json"
     path.write_bytes("{}".encode("utf-16"))
-    with pytest.raises(Conflict, match="is not written in UTF-8; save it so"):
+    with pytest.raises(Conflict, match="is not UTF-8; save it as UTF-8"):
         read_file(path)
     with pytest.raises(Conflict, match=r"cannot be read: .* Make it readable"):
         read_file(tmp_path)

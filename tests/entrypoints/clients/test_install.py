@@ -345,7 +345,7 @@ def test_a_file_that_holds_a_token_is_its_owners_alone(run: "Run", home: Path) -
 
 def test_whoever_has_the_plugin_is_told_that_one_server_is_enough(run: "Run", home: Path) -> None:
     """S7.1: in the place of being told of the plugin; a list that cannot be read counts for nothing."""
-    warning = "Claude Code has the server twice now"
+    warning = "Claude Code now has the server twice"
     listed = home / ".claude" / "plugins" / "installed_plugins.json"
     listed.parent.mkdir(parents=True)
     for text in ("{", '{"version": 2, "plugins": {"other@market": []}}'):

@@ -137,7 +137,7 @@ async def test_a_server_that_is_away_is_named_and_found_again(
 async def test_a_token_that_is_wrong_is_told_to_the_client(server: HttpServer, tmp_path: Path) -> None:
     """S4.2."""
     async with attached(server.url, "mcpm_wrong", tmp_path, "2026-07-28") as client:
-        with pytest.raises(MCPError, match="not known here, was revoked or has expired"):
+        with pytest.raises(MCPError, match="is unknown, was revoked or has expired"):
             await client.call_tool("recall", {"query": "lamp"})
 
 

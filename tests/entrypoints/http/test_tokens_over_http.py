@@ -164,7 +164,7 @@ async def test_a_revoked_token_ends_also_in_an_open_session(team: Team, era: str
     async with connected(team.url, secret, era) as client:
         assert not (await client.call_tool("recall", {"query": "anything"})).is_error
         revoke_token(team.server.data_dir, f"guest-{era}")
-        with pytest.raises(MCPError, match="not known here, was revoked or has expired"):
+        with pytest.raises(MCPError, match="is unknown, was revoked or has expired"):
             await client.call_tool("recall", {"query": "anything"})
 
 
