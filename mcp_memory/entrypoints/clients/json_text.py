@@ -13,8 +13,8 @@ from typing import cast
 from mcp_memory.entrypoints.clients.config_format import NotEditable, Table, as_table, check_edit, servers_in
 
 _END_OF_LINE = re.compile(r"[ \t]*\r?\n")
-_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<gone>//[^\n]*|/\*.*?\*/)', re.DOTALL)
-"""Strings match first, so the slashes in "https://example.org" are no comment."""
+_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<gone>//[^\n]*|/\*.*?\*/)|/\*.*', re.DOTALL)
+"""Strings match first, so the slashes in "https://example.org" are no comment. An unclosed one ends with the text."""
 _STRING_OR_LAST_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<gone>,)(?=\s*[\]}])', re.DOTALL)
 """The comma in `[1, 2, ]`, not the one in `", ]"`."""
 _NAME = re.compile(r'\s*("(?:[^"\\]|\\.)*")\s*:\s*', re.DOTALL)  # `"command" : ` before a value
@@ -133,12 +133,12 @@ class JsonNotation:
 
     def _plain(self, text: str) -> str:
         """The text with spaces for its comments, and for commas before closing brackets, where it may have them."""
-        return _blanked(_STRING_OR_LAST_COMMA, _blanked(_STRING_OR_COMMENT, text)) if self.comments else text
+        return _STRING_OR_LAST_COMMA.sub(_blank, _STRING_OR_COMMENT.sub(_blank, text)) if self.comments else text
 
     def _object(self, text: str, *path: str) -> _Object:
         """The object at a path that is there. Raises NotEditable where a name on it stands there twice."""
         self.read(text)
-        bare, plain = _blanked(_STRING_OR_COMMENT, text) if self.comments else text, self._plain(text)
+        bare, plain = _STRING_OR_COMMENT.sub(_blank, text) if self.comments else text, self._plain(text)
         found = _scanned(bare, plain, bare.index("{"))
         for name in path:
             found = _scanned(bare, plain, found[name].value)
@@ -159,9 +159,9 @@ def _scanned(bare: str, plain: str, start: int) -> _Object:
     return _Object(start=start, end=bare.index("}", at) + 1, members=tuple(members))
 
 
-def _blanked(pattern: re.Pattern[str], text: str) -> str:
-    """The text with spaces for what the pattern finds as `gone`; lines and positions stay."""
-    return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]) if found["gone"] else found[0], text)
+def _blank(found: re.Match[str]) -> str:
+    """Spaces for what is found as `gone`; lines and positions stay."""
+    return re.sub(r"[^\n]", " ", found[0]) if found["gone"] else found[0]
 
 
 def _insert(text: str, holder: _Object, name: str, value: object) -> str:
