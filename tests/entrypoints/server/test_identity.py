@@ -45,7 +45,7 @@ def test_who_comes_with_a_token_is_told_of_no_file_of_the_server(caplog: pytest.
         assert told(lost) == str(lost)
     assert not caplog.messages
     with visited_by(Visitor(grant=GRANT, namespace="shop")):
-        assert told(lost).startswith("The memory is not available at present; why is in the log of the server")
+        assert told(lost).startswith("The memory is not available at present; the server's log says why")
         assert (told(busy), told(InvalidRequest("No."))) == ("Call again.", "No.")
     assert caplog.messages == [str(lost)]
 
