@@ -126,13 +126,8 @@ def _outcome_in_words(outcome: "Mapping[str, Json]") -> str:
 
 def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
     """Import all of it or nothing; then embed it."""
-<<<<<<< HEAD
-    from mcp_memory.entrypoints.transfer import MemoryFile
-    from mcp_memory.services.memory.merge import Merger
-=======
     from mcp_memory.entrypoints.transfer.pieces import MemoryFile
-    from mcp_memory.services.memory.merge import Merging
->>>>>>> d8f0d2f (Give every command its settings by one decorator, and its errors by one group)
+    from mcp_memory.services.memory.merge import Merger
 
     with _lines(source) as lines:
         file = MemoryFile(lines, _STREAM_NAME if source == STREAM else source)
