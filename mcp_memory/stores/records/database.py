@@ -7,10 +7,11 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 from mcp_memory.errors import SchemaTooNew, StoreBusy, StoreUnavailable
 from mcp_memory.stores.records.data_folder import FILE_NAME, create_private, refuse_network_file_system
@@ -135,6 +136,11 @@ class Database:
             else:  # Its end looks at the files.
                 with self._explained_errors(), snapshot.turn:
                     yield snapshot.connection
+
+    def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+        """Return all rows of a query. Raises StoreUnavailable."""
+        with self.read() as connection:
+            return connection.execute(sql, parameters).fetchall()
 
     def pin(self) -> DatabaseSnapshot:
         """Return the database as it is now, readable until you close it. Raises StoreUnavailable."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.domain.text.entity_extraction import entity_key
+from mcp_memory.stores.records.statements import statement
 
 Parameter = str | int | float | None
 
@@ -58,7 +59,13 @@ _CLAUSES: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
 """For each field of the filter, by name: its condition and its parameter."""
 
 
-def where_clause(where: RecordFilter) -> tuple[str, dict[str, Parameter]]:
+def filtered(name: str, where: RecordFilter, **more: Parameter) -> tuple[str, dict[str, Parameter]]:
+    """Return the statement of that name with the filter as its `{where}`, and the parameters of both."""
+    clause, parameters = _where_clause(where)
+    return statement(name).replace("{where}", clause), {**parameters, **more}
+
+
+def _where_clause(where: RecordFilter) -> tuple[str, dict[str, Parameter]]:
     """Return the clause and its parameters. An empty `only` passes nothing; any other empty field passes everything."""
     asked = {name: parts for name, parts in _CLAUSES.items() if _is_asked(name, getattr(where, name))}
     clauses = [clause for clause, _ in asked.values()]

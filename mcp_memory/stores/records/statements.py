@@ -1,6 +1,7 @@
 """Named SQL: reads `sql/*.sql`, where a line `-- name: x` begins each statement."""
 
 import re
+import sqlite3
 from functools import cache
 from importlib.resources import files
 
@@ -13,6 +14,17 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)  # e.g. "-- name: get_meta
 def statement(name: str) -> str:
     """Return the statement of that name, its columns filled in. Raises KeyError, a defect, where there is none."""
     return _all_statements()[name].replace("{columns}", RECORD_COLUMNS)
+
+
+def meta(connection: sqlite3.Connection, name: str) -> str | None:
+    """Return the value of that name in `meta`."""
+    row = connection.execute(statement("get_meta"), (name,)).fetchone()
+    return row["value"] if row else None
+
+
+def newest_change(connection: sqlite3.Connection) -> int:
+    """Return the number of the newest change, which is the revision."""
+    return connection.execute("SELECT value FROM sequence").fetchone()[0]
 
 
 @cache

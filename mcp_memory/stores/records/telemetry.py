@@ -1,0 +1,82 @@
+"""Keeps accesses and reports of contexts, and counts them: implements `Telemetry`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Collection
+
+from mcp_memory.domain.model.contexts import ContextReport
+from mcp_memory.domain.model.health import Assembled, Tally
+from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.errors import StoreBusy, StoreUnavailable
+from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.filters import filtered
+from mcp_memory.stores.records.rows import report_from_json, report_to_json
+from mcp_memory.stores.records.statements import statement
+
+CONTEXT_PATIENCE_SECONDS = 2.0
+"""Seconds to keep a report: it is worth a short wait, never a late context."""
+CONTEXTS_KEPT_SECONDS = 14 * 86_400
+_log = logging.getLogger(__name__)
+
+
+class SqliteTelemetry:
+    """Implements `Telemetry` on the database of a record store; the port documents each method."""
+
+    _database: Database
+
+    def __init__(self) -> None:
+        self._untold: dict[str, Instant] = {}
+        self._untold_lock = threading.Lock()
+
+    def touch(self, record_ids: Collection[str], at: Instant) -> None:
+        """Try once without waiting; accesses that could not be noted now are noted with the next touch."""
+        with self._untold_lock:
+            self._untold.update(dict.fromkeys(record_ids, at))
+            untold, self._untold = self._untold, {}
+        by_time: dict[Instant, list[str]] = {}
+        for record_id, instant in untold.items():
+            by_time.setdefault(instant, []).append(record_id)
+        try:
+            with self._database.write(patience=0, durable=False) as connection:
+                for instant, ids in by_time.items():
+                    connection.execute(statement("touch"), {"ids": json.dumps(ids), "at": instant})
+        except StoreBusy:
+            with self._untold_lock:
+                self._untold = {**untold, **self._untold}
+        except StoreUnavailable as error:
+            _log.warning("could not note %d accesses: %s", len(untold), type(error).__name__)
+
+    def keep_context(self, report: ContextReport, caller: Caller, at: Instant, *, anew: bool = True) -> None:
+        """Delete reports past their age limit too."""
+        row = {"namespace": caller.namespace, "agent": caller.agent, "id": report.id, "at": at}
+        row |= {"report": report_to_json(report)}
+        try:
+            with self._database.write(patience=CONTEXT_PATIENCE_SECONDS, durable=False) as connection:
+                for name in ("put_context", "add_assembly") if anew else ("add_assembly",):
+                    connection.execute(statement(name), row)
+                for name in ("prune_contexts", "prune_assemblies"):
+                    connection.execute(statement(name), (at - CONTEXTS_KEPT_SECONDS,))
+        except StoreUnavailable as error:
+            _log.warning("could not keep context %s: %s", report.id, type(error).__name__)
+
+    def context(self, context_id: str, caller: Caller) -> ContextReport | None:
+        rows = self._database.rows(statement("get_context"), (caller.namespace, caller.agent, context_id))
+        return report_from_json(rows[0]["report"]) if rows else None
+
+    def assembled(self, caller: Caller, since: Instant) -> Assembled:
+        whose = {"namespace": caller.namespace, "agent": caller.agent, "since": since}
+        with self._database.read() as connection:
+            figures, median, strategies, picked = (
+                connection.execute(statement(name), whose).fetchall()
+                for name in ("assembly_figures", "median_cold_build", "count_strategies", "count_picked")
+            )
+        return Assembled(
+            **dict(figures[0]), cold_build_ms=median[0][0], strategies=dict(strategies), picked=dict(picked)
+        )
+
+    def tally(self, where: RecordFilter, since: Instant) -> Tally:
+        return Tally(**dict(self._database.rows(*filtered("tally", where, stored_since=since))[0]))
