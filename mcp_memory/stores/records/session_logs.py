@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -23,6 +22,7 @@ PASS_RUN_PATIENCE_SECONDS = 2.0
 PASS_RUNS_KEPT_SECONDS = 14 * 86_400
 REASONS_SHOWN = 10  # the commonest reasons why a pass did not run
 _STORED = tuple(f.name for f in fields(Entry) if f.name not in ("covers", "failed", "pinned", "summary", "micro"))
+_MAKING = ("compaction", "pass_name", "made_at", "record_id")
 _log = logging.getLogger(__name__)
 
 
@@ -33,33 +33,27 @@ class SqliteSessionLogs:
         self._database = database
 
     def log(self, caller: Caller) -> SessionLog:
-        with self._snapshot() as connection:
-            originals = connection.execute(statement("live_originals"), of_session(caller)).fetchall()
-            replacements = connection.execute(statement("live_replacements"), of_session(caller)).fetchall()
-            covers = _covers(connection, replacements)
-        return in_order([*map(_original, originals), *(_replacement(row, covers) for row in replacements)])
+        with self._database.snapshot():
+            originals = self._rows("live_originals", of_session(caller))
+            replacements = self._entries("live_replacements", of_session(caller))
+        return in_order([*map(_original, originals), *(entry for _, entry in replacements)])
 
     def size(self, caller: Caller) -> LogSize:
-        with self._database.read() as connection:
-            return _size(connection, caller.namespace, caller.agent, caller.session_id)
+        return self._size(of_session(caller))
 
     def sizes(self, since: Instant) -> Sequence[LogSize]:
-        with self._snapshot() as connection:
-            found = connection.execute(statement("agents_at_work"), {"since": since}).fetchall()
-            return [_size(connection, *row) for row in found]
+        with self._database.snapshot():
+            return [self._size(dict(row)) for row in self._rows("agents_at_work", {"since": since})]
 
     def entries(self, entry_ids: Collection[str], caller: Caller) -> Mapping[str, Entry]:
-        with self._snapshot() as connection:
-            wanted = {**of_session(caller), "ids": json.dumps(list(entry_ids))}
-            rows = connection.execute(statement("replacements_of"), wanted).fetchall()
-            covers = _covers(connection, rows)
-        return {row["id"]: _replacement(row, covers) for row in rows}
+        wanted = {**of_session(caller), "ids": json.dumps(list(entry_ids))}
+        return {entry.id: entry for _, entry in self._entries("replacements_of", wanted)}
 
     def stand_ins(self, caller: Caller) -> Sequence[StandIn]:
-        with self._snapshot() as connection:
-            rows = connection.execute(statement("live_replacements"), of_session(caller)).fetchall()
-            covers = _covers(connection, rows)
-        found = {row["id"]: _stand_in(row, covers) for row in rows}
+        found = {
+            entry.id: StandIn(entry=entry, **{name: row[name] for name in _MAKING})
+            for row, entry in self._entries("live_replacements", of_session(caller))
+        }
         return [found[entry.id] for entry in in_order(one.entry for one in found.values()).entries]
 
     def said(self, caller: Caller) -> Sequence[SaidEntry]:
@@ -67,12 +61,7 @@ class SqliteSessionLogs:
             return said(connection, caller, None)
 
     def compactions(self, caller: Caller) -> Sequence[Compaction]:
-        with self._database.read() as connection:
-            rows = connection.execute(statement("list_compactions"), of_session(caller)).fetchall()
-        return [
-            Compaction(number=number, at=at, trigger=asked_by, before=before, after=after, undone_at=undone_at)
-            for number, at, asked_by, before, after, undone_at in rows
-        ]
+        return [Compaction(**dict(row)) for row in self._rows("list_compactions", of_session(caller))]
 
     def keep_pass_runs(self, runs: Sequence[PassRun], caller: Caller, at: Instant, compaction: int | None) -> None:
         kept = [{**asdict(run), **of_session(caller), "at": at, "compaction": compaction} for run in runs]
@@ -86,24 +75,32 @@ class SqliteSessionLogs:
     def pass_runs(self, caller: Caller, since: Instant) -> Sequence[PassTally]:
         whose = {**of_session(caller), "since": since}
         skipped: dict[str, dict[str, int]] = {}
-        with self._snapshot() as connection:
-            rows = connection.execute(statement("tally_passes"), whose).fetchall()
-            for name, reason, times in connection.execute(statement("skipped_passes"), whose):
+        with self._database.snapshot():
+            rows = self._rows("tally_passes", whose)
+            for name, reason, times in self._rows("skipped_passes", whose):
                 reasons = skipped.setdefault(name, {})
                 if len(reasons) < REASONS_SHOWN:
                     reasons[reason] = times
         return [PassTally(**dict(row), skipped=skipped.get(row["name"], {})) for row in rows]
 
     def fruitless(self, caller: Caller, revision: str) -> frozenset[PassName]:
-        with self._database.read() as connection:
-            rows = connection.execute(statement("fruitless_passes"), {**of_session(caller), "revision": revision})
-            return frozenset(row["name"] for row in rows)
+        rows = self._rows("fruitless_passes", {**of_session(caller), "revision": revision})
+        return frozenset(row["name"] for row in rows)
 
-    @contextmanager
-    def _snapshot(self) -> Generator[sqlite3.Connection]:
-        """Let several statements see the same state."""
-        with self._database.snapshot(), self._database.read() as connection:
-            yield connection
+    def _size(self, whose: Mapping[str, Any]) -> LogSize:
+        return LogSize(**whose, **dict(self._rows("log_size", whose)[0]))
+
+    def _entries(self, name: str, parameters: Mapping[str, object]) -> Sequence[tuple[sqlite3.Row, Entry]]:
+        """Return replacements, each with its row; their originals are read in the same snapshot, in their order."""
+        covers: dict[int, list[str]] = {}
+        with self._database.snapshot():
+            rows = self._rows(name, parameters)
+            for replacement, record_id in self._rows("covers", (json.dumps([row["row"] for row in rows]),)):
+                covers.setdefault(replacement, []).append(record_id)
+        return [(row, _replacement(row, covers[row["row"]])) for row in rows]
+
+    def _rows(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> list[Any]:
+        return self._database.rows(statement(name), parameters)
 
 
 def said(connection: sqlite3.Connection, caller: Caller, after: str | None) -> Sequence[SaidEntry]:
@@ -120,15 +117,6 @@ def said(connection: sqlite3.Connection, caller: Caller, after: str | None) -> S
         )
         for record_id, kind, role, digest, call_id, message_id in rows
     ]
-
-
-def _covers(connection: sqlite3.Connection, replacements: Sequence[sqlite3.Row]) -> dict[int, list[str]]:
-    """Return the ids of each replacement's originals, by its row, in their order."""
-    rows = json.dumps([row["row"] for row in replacements])
-    found: dict[int, list[str]] = {}
-    for replacement, record_id in connection.execute(statement("covers"), (rows,)):
-        found.setdefault(replacement, []).append(record_id)
-    return found
 
 
 def _original(row: Iterable[Any]) -> Entry:
@@ -153,25 +141,10 @@ def _original(row: Iterable[Any]) -> Entry:
     )
 
 
-def _replacement(row: sqlite3.Row, covers: Mapping[int, Sequence[str]]) -> Entry:
+def _replacement(row: sqlite3.Row, covers: Sequence[str]) -> Entry:
     return Entry(
         **{name: row[name] for name in _STORED},
-        covers=tuple(covers[row["row"]]),
+        covers=tuple(covers),
         failed=bool(row["failed"]),
         pinned=bool(row["pinned"]),
     )
-
-
-def _stand_in(row: sqlite3.Row, covers: Mapping[int, Sequence[str]]) -> StandIn:
-    return StandIn(
-        entry=_replacement(row, covers),
-        compaction=row["compaction"],
-        pass_name=row["pass_name"],
-        made_at=row["made_at"],
-        record_id=row["record_id"],
-    )
-
-
-def _size(connection: sqlite3.Connection, namespace: str, agent: str, session_id: str) -> LogSize:
-    whose = {"namespace": namespace, "agent": agent, "session_id": session_id}
-    return LogSize(**whose, **dict(connection.execute(statement("log_size"), whose).fetchone()))

@@ -56,7 +56,7 @@ WHERE s.last_at >= :since AND r.kind IN ('message', 'tool_call', 'tool_result')
 GROUP BY r.namespace, r.session_id, r.agent HAVING max(r.created_at) >= :since;
 
 -- name: list_compactions
-SELECT number, at, asked_by, tokens_before, tokens_after, undone_at FROM compactions
+SELECT number, at, asked_by AS trigger, tokens_before AS before, tokens_after AS after, undone_at FROM compactions
 WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id ORDER BY number;
 
 -- name: add_compaction
