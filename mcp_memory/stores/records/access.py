@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from mcp_memory.domain.model.projects import TrustedFolder
 from mcp_memory.domain.model.records import Instant
@@ -34,57 +35,40 @@ class SqliteTokens:
             connection.execute(statement("add_token"), _token_to_row(token))
 
     def get(self, token_id: str) -> Token | None:
-        rows = self._all("get_token", token_id)
+        rows = self._database.rows(statement("get_token"), (token_id,))
         return _token_from_row(rows[0]) if rows else None
 
     def tokens(self) -> Sequence[Token]:
-        return [_token_from_row(row) for row in self._all("list_tokens")]
+        return [_token_from_row(row) for row in self._database.rows(statement("list_tokens"))]
 
     def has_any(self) -> bool:
-        return bool(self._all("has_tokens")[0][0])
+        return bool(self._database.rows(statement("has_tokens"))[0][0])
 
     def person_of(self, agent: str) -> str:
-        rows = self._all("person_of_agent", agent)
+        rows = self._database.rows(statement("person_of_agent"), (agent,))
         return rows[0]["person"] if rows else ""
 
     def revoke(self, name: str, at: Instant) -> bool:
         with self._database.write() as connection:
             return connection.execute(statement("revoke_token"), {"name": name, "at": at}).rowcount > 0
 
-    def _all(self, name: str, *parameters: str) -> Sequence[sqlite3.Row]:
-        with self._database.read() as connection:
-            return connection.execute(statement(name), parameters).fetchall()
 
-
-def _token_to_row(token: Token) -> dict[str, str | float | None]:
+def _token_to_row(token: Token) -> dict[str, Any]:
+    grant = token.grant
     return {
-        "id": token.id,
-        "digest": token.digest,
-        "name": token.name,
-        "agent": token.grant.agent,
-        "person": token.grant.person,
-        "namespaces": json.dumps(token.grant.namespaces),
-        "right_held": token.grant.right,
-        "created_at": token.created_at,
-        "expires_at": token.expires_at,
+        **asdict(token),
+        "agent": grant.agent,
+        "person": grant.person,
+        "namespaces": json.dumps(grant.namespaces),
+        "right_held": grant.right,
     }
 
 
 def _token_from_row(row: sqlite3.Row) -> Token:
-    return Token(
-        id=row["id"],
-        digest=row["digest"],
-        name=row["name"],
-        grant=Grant(
-            agent=row["agent"],
-            person=row["person"],
-            namespaces=tuple(json.loads(row["namespaces"])),
-            right=row["right_held"],
-        ),
-        created_at=row["created_at"],
-        expires_at=row["expires_at"],
-        revoked_at=row["revoked_at"],
-    )
+    columns = dict(row)
+    agent, person, right = (columns.pop(name) for name in ("agent", "person", "right_held"))
+    namespaces = tuple(json.loads(columns.pop("namespaces")))
+    return Token(**columns, grant=Grant(agent=agent, person=person, namespaces=namespaces, right=right))
 
 
 class SqliteFolders:
@@ -94,13 +78,11 @@ class SqliteFolders:
         self._database = database
 
     def folders(self) -> Sequence[TrustedFolder]:
-        with self._database.read() as connection:
-            return [_folder_from_row(row) for row in connection.execute(statement("list_folders"))]
+        return [_folder_from_row(row) for row in self._database.rows(statement("list_folders"))]
 
     def is_trusted(self, namespace: str, folder: str, repository: str) -> bool:
         asked = {"namespace": namespace, "folder": folder, "repository": repository}
-        with self._database.read() as connection:
-            return bool(connection.execute(statement("is_trusted"), asked).fetchone()[0])
+        return bool(self._database.rows(statement("is_trusted"), asked)[0][0])
 
     def is_taken(self, namespace: str) -> bool:
         with self._database.read() as connection:
@@ -128,10 +110,5 @@ def _is_taken(connection: sqlite3.Connection, namespace: str) -> bool:
 
 
 def _folder_from_row(row: sqlite3.Row) -> TrustedFolder:
-    return TrustedFolder(
-        namespace=row["namespace"],
-        folder=row["folder"],
-        repository=row["repository"],
-        since=row["since"],
-        is_first=bool(row["is_first"]),
-    )
+    columns = {name: row[name] for name in ("namespace", "folder", "repository", "since")}
+    return TrustedFolder(**columns, is_first=bool(row["is_first"]))

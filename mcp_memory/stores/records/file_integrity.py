@@ -102,7 +102,7 @@ class Witness:
     def holds(self, side_files: Iterable[tuple[int, int] | None]) -> bool:
         """Return True where none of these was replaced before `begin`: SQLite may have opened the former one."""
         held = (file.identity for file in self._files[1:])
-        return all(was in (None, now) for was, now in zip(side_files, held, strict=True))
+        return self.is_watching and all(was in (None, now) for was, now in zip(side_files, held, strict=True))
 
     def index_bytes(self) -> bytes:
         """Return the index's header; every commit of this process changes it."""
@@ -137,10 +137,10 @@ class Witness:
         # SQLite deletes the log beside a database of no bytes when it opens the two, and the log is all that is left.
         return self._side_fault() or (None if _size_at(self._path) else "overwritten")
 
-    def fault(self, *, is_settled: bool) -> Fault | None:
+    def fault(self, *, is_settled: bool = True) -> Fault | None:
         """Return the fault of a file that changed unexpectedly; None where all are sound.
 
-        Set `is_settled` while you hold the write lock: nobody else commits, checkpoints or restarts the log meanwhile.
+        With `is_settled` you hold the write lock: nobody else commits, checkpoints or restarts the log meanwhile.
 
         Raises:
             Unsettled: it cannot be told without the write lock.
@@ -211,7 +211,7 @@ class Witness:
     def note_checkpoint(self) -> None:
         """Accept the database as it is: this process has just changed it, with the write lock held."""
         self._sound = None
-        self.fault(is_settled=True)
+        self.fault()
 
     def has_own_log(self) -> bool:
         """Return True where the log at the path belongs to the database that this process has opened."""

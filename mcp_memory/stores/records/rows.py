@@ -19,6 +19,7 @@ _COUNTERS = tuple(f.name for f in fields(Counters))
 _RECORD_FIELDS = tuple(f.name for f in fields(Record) if f.name not in ("counters", "tags", "details", "pinned"))
 _TASK_FIELDS = tuple(f.name for f in fields(Task) if f.name not in ("artifacts", "inherit", "branch"))
 _COMPONENT_FIELDS = tuple(f.name for f in fields(Component) if f.name != "text")
+_CHANGE_FIELDS = tuple(f.name for f in fields(RecordChange))
 _PLAIN = len(_RECORD_FIELDS)
 _UNTOUCHED = Counters()
 
@@ -75,32 +76,16 @@ def task_to_columns(task: Task, change: int) -> dict[str, Column]:
 
 
 def change_from_row(row: Iterable[Any]) -> RecordChange:
-    """Make a change from a row of the statement `changes`."""
-    (
-        change, record_id, scope, is_live, is_erased, kind, occurred_at, task_id, session_id, branch_id, pinned, tags,
-        superseded_by, is_turn, terms, windows, vectors, mentions, aliases, relations,
-    ) = row  # fmt: skip
-    return RecordChange(
-        change=change,
-        id=record_id,
-        scope=scope,
-        is_live=bool(is_live),
-        is_erased=bool(is_erased),
-        kind=kind,
-        occurred_at=occurred_at,
-        task_id=task_id,
-        session_id=session_id,
-        branch_id=branch_id,
-        pinned=bool(pinned),
-        tags=_pairs(tags),
-        superseded_by=superseded_by,
-        is_turn=bool(is_turn),
-        terms=terms,
-        vectors=None if vectors is None else _unpacked(vectors, windows),
-        mentions=_pairs(mentions),
-        aliases=_pairs(aliases),
-        relations=_pairs(relations),
-    )
+    """Make a change from a row of the statement `changes`, whose columns are those of RecordChange, then `windows`."""
+    *values, windows = row
+    columns = dict(zip(_CHANGE_FIELDS, values, strict=True))
+    for name in ("is_live", "is_erased", "pinned", "is_turn"):
+        columns[name] = bool(columns[name])
+    for name in ("tags", "mentions", "aliases", "relations"):
+        columns[name] = _pairs(columns[name])
+    if columns["vectors"] is not None:
+        columns["vectors"] = _unpacked(columns["vectors"], windows)
+    return RecordChange(**columns)
 
 
 def _unpacked(vectors: bytes, windows: int) -> Vectors:

@@ -15,13 +15,14 @@ from mcp_memory.domain.model.session_log import Entry, PassName, SessionLog, in_
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.session_logs import Compaction, LogSize, PassRun, PassTally, SaidEntry, StandIn
 from mcp_memory.stores.records.database import Database
-from mcp_memory.stores.records.replacements import of_session
+from mcp_memory.stores.records.replacements import of_session, said
 from mcp_memory.stores.records.statements import statement
 
 PASS_RUN_PATIENCE_SECONDS = 2.0
 PASS_RUNS_KEPT_SECONDS = 14 * 86_400
 REASONS_SHOWN = 10  # the commonest reasons why a pass did not run
 _STORED = tuple(f.name for f in fields(Entry) if f.name not in ("covers", "failed", "pinned", "summary", "micro"))
+_ORIGINAL = "id kind role text tokens at summary micro tool call_id failed pinned importance".split()
 _MAKING = ("compaction", "pass_name", "made_at", "record_id")
 _log = logging.getLogger(__name__)
 
@@ -103,42 +104,13 @@ class SqliteSessionLogs:
         return self._database.rows(statement(name), parameters)
 
 
-def said(connection: sqlite3.Connection, caller: Caller, after: str | None) -> Sequence[SaidEntry]:
-    """Return the log's originals stored after that one, see `Transaction.said_since`; all where it is None."""
-    rows = connection.execute(statement("originals"), {**of_session(caller), "after": after}).fetchall()
-    return [
-        SaidEntry(
-            id=record_id,
-            kind=kind,
-            role=role_of(kind, role),
-            content_hash=digest,
-            call_id=call_id,
-            message_id=message_id,
-        )
-        for record_id, kind, role, digest, call_id, message_id in rows
-    ]
-
-
 def _original(row: Iterable[Any]) -> Entry:
     """Make an entry from a row of `live_originals`, by position: a log has thousands."""
-    record_id, kind, role, text, tokens, at, summary, micro, tool, call_id, failed, pinned, importance = row
-    return Entry(
-        id=record_id,
-        kind=kind,
-        role=role_of(kind, role),
-        text=text,
-        tokens=tokens,
-        at=at,
-        covers=(record_id,),
-        original_tokens=tokens,
-        summary=summary,
-        micro=micro,
-        tool=tool,
-        call_id=call_id,
-        failed=bool(failed),
-        pinned=bool(pinned),
-        importance=importance,
-    )
+    columns = dict(zip(_ORIGINAL, row, strict=True))
+    for name in ("failed", "pinned"):
+        columns[name] = bool(columns[name])
+    columns["role"] = role_of(columns["kind"], columns["role"])
+    return Entry(**columns, covers=(columns["id"],), original_tokens=columns["tokens"])
 
 
 def _replacement(row: sqlite3.Row, covers: Sequence[str]) -> Entry:

@@ -70,8 +70,8 @@ class SqliteRecordStore(SqliteStatementReader, SqliteTelemetry, SqliteEmbeddingQ
         return self._database.snapshot()
 
     def revision(self) -> int:
-        pinned = self._database.pinned_revision()
-        return self._database.rows("SELECT value FROM sequence")[0][0] if pinned is None else pinned
+        pinned = self._database.pinned()
+        return pinned.revision if pinned else self._database.rows("SELECT value FROM sequence")[0][0]
 
     def get(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Record]:
         parameters = {"ids": json.dumps(list(record_ids)), "scopes": json.dumps(list(scopes))}

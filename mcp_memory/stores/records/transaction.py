@@ -7,19 +7,16 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mcp_memory.domain.model.ids import make_id
-from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
+from mcp_memory.domain.model.records import Entity, Record, Relation, Visibility
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import PassName, Replacement
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.entity_extraction import aliases_of, entity_key
 from mcp_memory.domain.text.words import packed_terms
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.ports.session_logs import SaidEntry, Trigger, Undone
 from mcp_memory.ports.text import Clock, Vectors
-from mcp_memory.stores.records import replacements as replacement_rows
-from mcp_memory.stores.records import session_logs
+from mcp_memory.stores.records.replacements import SqliteLogWriter
 from mcp_memory.stores.records.rows import record_from_row, record_to_columns, task_from_row, task_to_columns
-from mcp_memory.stores.records.statements import statement
+from mcp_memory.stores.records.statements import meta, newest_change, statement
 
 UNEMBEDDED = "unembedded"
 """Name in `meta` of the newest change that stored a record without vectors."""
@@ -27,15 +24,13 @@ UNPURGED = "unpurged"
 """Name in `meta` of the newest change that erased something whose bytes may still be in the file."""
 
 
-class SqliteTransaction:
+class SqliteTransaction(SqliteLogWriter):
     """Implements `Transaction` on a connection whose transaction has begun; call `finish` before it commits."""
 
     def __init__(self, connection: sqlite3.Connection, embedder: str, clock: Clock) -> None:
-        self._db = connection
+        super().__init__(connection)
         self._embedder = embedder
         self._clock = clock
-        self._change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
-        self._start = self._change
         self._tasks: dict[str, list[Task]] = {}
 
     def finish(self) -> None:
@@ -69,7 +64,7 @@ class SqliteTransaction:
 
     def extracted_from(self, record_ids: Sequence[str]) -> Sequence[str]:
         extracted = [row["id"] for row in self._run("extracted_from", {"ids": json.dumps(record_ids)})]
-        return [*extracted, *replacement_rows.summaries_of(self._db, record_ids)]
+        return [*extracted, *self._summaries_of(record_ids)]
 
     def insert(
         self,
@@ -119,37 +114,13 @@ class SqliteTransaction:
             return
         mentioned = self._mentioned(record_ids)
         self._run("empty_extracted_texts", {"ids": json.dumps(record_ids)})
-        replacement_rows.drop_saying(self._db, record_ids)
+        self._drop_saying(record_ids)
         for record_id in record_ids:
             self._run("add_tombstone", {"id": record_id, "change": self._next_change()})
             self._run("unlink_successor", {"id": record_id, "change": self._next_change()})
             self._run("delete_record", (record_id,))
         self._run("drop_unmentioned_entities", (json.dumps(mentioned),))
         self._run("put_meta", (UNPURGED, str(self._change)))
-
-    def said_since(self, entry_id: str | None, caller: Caller) -> Sequence[SaidEntry]:
-        return session_logs.said(self._db, caller, entry_id)
-
-    def begin_compaction(self, caller: Caller, trigger: Trigger, at: Instant, before: int) -> int:
-        return replacement_rows.begin(self._db, caller, trigger, at, before)
-
-    def replace_entries(
-        self,
-        replacements: Sequence[Replacement],
-        compaction: int,
-        pass_name: PassName,
-        caller: Caller,
-        at: Instant,
-        record_ids: Mapping[str, str],
-    ) -> None:
-        replacement_rows.require_latest(self._db, caller, compaction)
-        making = replacement_rows.Making(caller=caller, compaction=compaction, pass_name=pass_name, at=at)
-        for one in replacements:
-            replacement_rows.put(self._db, one, making, self._next_change(), record_ids.get(one.entry.id))
-
-    def undo_compaction(self, caller: Caller, at: Instant) -> Undone:
-        self._next_change()
-        return replacement_rows.undo(self._db, caller, at)
 
     def add_task(self, task: Task) -> None:
         self._tasks.clear()
@@ -186,11 +157,11 @@ class SqliteTransaction:
             self._run("put_meta", (UNEMBEDDED, str(self._change)))
             return
         self._run("delete_vectors", (record_id,))
-        known = self._run("get_meta", ("embedder",)).fetchone()
+        known = meta(self._db, "embedder")
         if known is None:
             self._run("put_meta", ("embedder", self._embedder))
-        elif known["value"] != self._embedder:
-            raise EmbedderMismatch(embedder_mismatch(known["value"], self._embedder))
+        elif known != self._embedder:
+            raise EmbedderMismatch(embedder_mismatch(known, self._embedder))
         refuse_other_dimensions(self._db, self._embedder, vectors)
         blob = {"id": record_id, "embedder": self._embedder, "windows": len(vectors), "vector": vectors.tobytes()}
         self._run("put_vectors", blob)
@@ -257,13 +228,6 @@ class SqliteTransaction:
         row = self._run(name, parameters).fetchone()
         return record_from_row(row) if row else None
 
-    def _run(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> sqlite3.Cursor:
-        return self._db.execute(statement(name), parameters)
-
-    def _next_change(self) -> int:
-        self._change += 1
-        return self._change
-
 
 def place_name(caller: Caller) -> str:
     """Return the name of the caller's place: a named session has its own; all others share their agent's."""
@@ -282,11 +246,9 @@ def learnt(
 
 def advance(connection: sqlite3.Connection, record_ids: Sequence[str]) -> None:
     """Give each of the records the next change number, so that every index reads it again."""
-    change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
-    for record_id in record_ids:
-        change += 1
-        connection.execute(statement("touch_change"), (change, record_id))
-    connection.execute("UPDATE sequence SET value = ?", (change,))
+    first = newest_change(connection) + 1
+    connection.executemany(statement("touch_change"), list(enumerate(record_ids, first)))
+    connection.execute("UPDATE sequence SET value = ?", (first + len(record_ids) - 1,))
 
 
 def refuse_other_dimensions(connection: sqlite3.Connection, embedder: str, vectors: Vectors) -> None:

@@ -32,7 +32,7 @@ from mcp_memory.ports.transfer import (
 )
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.rows import record_from_row, record_to_columns, task_from_row, task_to_columns
-from mcp_memory.stores.records.statements import statement
+from mcp_memory.stores.records.statements import newest_change, statement
 from mcp_memory.stores.records.transaction import UNEMBEDDED
 
 _REPLACEMENT_FIELDS = tuple(
@@ -42,27 +42,6 @@ _REPLACEMENT_FIELDS = tuple(
 )
 _COMPACTION_FIELDS = tuple(each.name for each in fields(WholeCompaction))
 _SESSION_FIELDS = tuple(each.name for each in fields(KnownSession))
-
-
-def leave(database: Database, namespace: str | None) -> Iterator[Origin | Piece]:
-    """See `Transfer.leave`."""
-    chosen = {"namespace": namespace}
-    with database.read() as connection:
-        connection.execute("BEGIN")  # One snapshot for all that follows.
-        try:
-            pieces = sum(_count(connection, name, chosen) for name in _PIECES)
-            yield Origin(schema=database.schema_version, namespace=namespace, pieces=pieces)
-            for name, made in _PIECES.items():
-                with closing(connection.execute(statement(name), chosen)) as rows:
-                    for row in rows:
-                        yield made(connection, row, namespace)
-        finally:
-            connection.execute("ROLLBACK")
-
-
-def _count(connection: sqlite3.Connection, name: str, chosen: Mapping[str, str | None]) -> int:
-    sql = statement(name).rstrip(";")
-    return connection.execute(f"SELECT count(*) FROM ({sql})", chosen).fetchone()[0]  # noqa: S608 - a file of ours
 
 
 def _leaving(connection: sqlite3.Connection, record_id: str | None, namespace: str | None) -> str | None:
@@ -140,36 +119,18 @@ _PLAIN: Mapping[type, str] = {
 """Pieces that are stored as one unchanged row, and the statement that inserts it."""
 
 
-def is_empty(connection: sqlite3.Connection) -> bool:
-    """See `Transfer.is_empty`."""
-    return not connection.execute(statement("anything_stored")).fetchone()[0]
-
-
-def enter(connection: sqlite3.Connection, pieces: Iterable[Piece]) -> None:
-    """See `Transfer.enter`; runs in a write transaction that is rolled back where this raises."""
-    if not is_empty(connection):
-        raise Conflict("This memory is not empty; import into an empty data directory.")
-    entering = _Entering(connection)
-    for piece in pieces:
-        try:
-            entering.put(piece)
-        except sqlite3.IntegrityError as error:
-            raise InvalidRequest("It is there twice, or refers to what did not come before it.") from error
-    entering.finish()
-
-
 class _Entering:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
-        self._change: int = connection.execute("SELECT value FROM sequence").fetchone()[0]
+        self._change = newest_change(connection)
         self._newest_id = 0
         self._namespaces: dict[str, str] = {}
         """Namespaces of the tasks so far: a place or parent must be an earlier task of the same project."""
         self._has_records = False
 
     def put(self, piece: Piece) -> None:
-        if isinstance(piece, KnownPlace) and self._namespaces.get(piece.task_id) != piece.namespace:
-            raise InvalidRequest(f"It refers to a task {piece.task_id!r} of its project that did not come before it.")
+        if isinstance(piece, KnownPlace):
+            self._require_task(piece.task_id, piece.namespace)
         if name := _PLAIN.get(type(piece)):
             self._run(name, asdict(piece))
         elif isinstance(piece, WholeRecord):
@@ -191,8 +152,8 @@ class _Entering:
 
     def _task(self, task: Task) -> None:
         self._known_id(task.id)
-        if task.parent_id and self._namespaces.get(task.parent_id) != task.namespace:
-            raise InvalidRequest(f"It refers to a task {task.parent_id!r} of its project that did not come before it.")
+        if task.parent_id:
+            self._require_task(task.parent_id, task.namespace)
         self._namespaces[task.id] = task.namespace
         self._run("add_task", task_to_columns(task, self._next_change()))
 
@@ -247,6 +208,10 @@ class _Entering:
         for earlier in piece.replaces:
             self._run("enter_successor", {**columns, "id": earlier, "replacement": added["row"]})
 
+    def _require_task(self, task_id: str, namespace: str) -> None:
+        if self._namespaces.get(task_id) != namespace:
+            raise InvalidRequest(f"It refers to a task {task_id!r} of its project that did not come before it.")
+
     def _known_id(self, made_id: str) -> None:
         """Accept only numbers that changes can plausibly have had: see `MADE_AT_MOST`."""
         number = number_of(made_id)
@@ -269,12 +234,31 @@ class SqliteTransfer:
         self._database = database
 
     def leave(self, namespace: str | None = None) -> Iterator[Origin | Piece]:
-        return leave(self._database, namespace)
+        chosen = {"namespace": namespace}
+        with self._database.read() as connection:
+            connection.execute("BEGIN")  # One snapshot for all that follows.
+            try:
+                counts = (f"SELECT count(*) FROM ({statement(name).rstrip(';')})" for name in _PIECES)  # noqa: S608
+                pieces = sum(connection.execute(sql, chosen).fetchone()[0] for sql in counts)
+                yield Origin(schema=self._database.schema_version, namespace=namespace, pieces=pieces)
+                for name, made in _PIECES.items():
+                    with closing(connection.execute(statement(name), chosen)) as rows:
+                        for row in rows:
+                            yield made(connection, row, namespace)
+            finally:
+                connection.execute("ROLLBACK")
 
     def is_empty(self) -> bool:
-        with self._database.read() as connection:
-            return is_empty(connection)
+        return not self._database.rows(statement("anything_stored"))[0][0]
 
     def enter(self, pieces: Iterable[Piece]) -> None:
         with self._database.write() as connection:
-            enter(connection, pieces)
+            if connection.execute(statement("anything_stored")).fetchone()[0]:
+                raise Conflict("This memory is not empty; import into an empty data directory.")
+            entering = _Entering(connection)
+            for piece in pieces:
+                try:
+                    entering.put(piece)
+                except sqlite3.IntegrityError as error:
+                    raise InvalidRequest("It is there twice, or refers to what did not come before it.") from error
+            entering.finish()

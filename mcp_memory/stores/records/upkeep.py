@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from mcp_memory.domain.text.words import packed_terms
 from mcp_memory.errors import StoreBusy
 from mcp_memory.stores.records.backups import back_up
 from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.file_errors import wait_out
 from mcp_memory.stores.records.rows import record_from_row
 from mcp_memory.stores.records.statements import meta, statement
 from mcp_memory.stores.records.transaction import UNPURGED, advance
@@ -19,6 +20,7 @@ from mcp_memory.stores.records.transaction import UNPURGED, advance
 PURGE_PATIENCE_SECONDS = 10.0
 REWRITTEN = "rewritten"
 """Name in `meta` of the erasure since which the file was rewritten."""
+_IN_USE = "Other processes keep the files in use; what was erased is in them until they pause."
 _WAL_RESET_BUG = "its WAL-reset bug cannot happen to mcp-memory's own writes; let no other program write the file"
 
 
@@ -38,10 +40,14 @@ class SqliteUpkeep:
         if pending is None:
             return
         deadline = time.monotonic() + (PURGE_PATIENCE_SECONDS if patiently else 0)
-        with self._database.outside_transaction() as connection:
-            if self._noted(REWRITTEN) != pending:
-                _retry(lambda: _rewrite(connection, pending), deadline)
-        _retry(lambda: self._empty_log(deadline), deadline)
+        try:
+            with self._database.outside_transaction() as connection:
+                if self._noted(REWRITTEN) != pending:
+                    wait_out(lambda: connection.execute("VACUUM"), deadline)
+                    wait_out(lambda: connection.execute(statement("put_meta"), (REWRITTEN, pending)), deadline)
+            wait_out(lambda: self._empty_log(deadline), deadline)
+        except StoreBusy as error:
+            raise StoreBusy(_IN_USE) from error
         with self._database.write() as connection:
             connection.executemany(statement("drop_meta"), [(UNPURGED, pending), (REWRITTEN, pending)])
 
@@ -87,12 +93,9 @@ class SqliteUpkeep:
         with self._database.read() as connection:
             return meta(connection, name)
 
-    def _empty_log(self, deadline: float) -> bool:
-        """Empty the log; return False where another process is writing, or reads the log."""
-        try:
-            return self._database.empty_log(max(deadline - time.monotonic(), 0.0))
-        except StoreBusy:
-            return False
+    def _empty_log(self, deadline: float) -> None:
+        if not self._database.empty_log(max(deadline - time.monotonic(), 0.0)):
+            raise StoreBusy(_IN_USE)  # A reader needs some of it.
 
 
 def engine(version: tuple[int, int, int]) -> str:
@@ -106,23 +109,3 @@ def _has_wal_reset_bug(version: tuple[int, int, int]) -> bool:
     repaired = {(3, 44): 6, (3, 50): 7}  # Older lines, and the first release of each that has it.
     is_repaired = version >= (3, 51, 3) or version[2] >= repaired.get(version[:2], version[2] + 1)
     return version >= (3, 7, 0) and not is_repaired
-
-
-def _retry(attempt: Callable[[], bool], deadline: float) -> None:
-    """Attempt until it succeeds. Raises StoreBusy at the deadline."""
-    while not attempt():
-        if time.monotonic() >= deadline:
-            raise StoreBusy("Other processes keep the files in use; what was erased is in them until they pause.")
-        time.sleep(0.01)
-
-
-def _rewrite(connection: sqlite3.Connection, pending: str) -> bool:
-    """Rewrite the file and note it; return False where another process is writing."""
-    try:
-        connection.execute("VACUUM")
-        connection.execute(statement("put_meta"), (REWRITTEN, pending))
-    except sqlite3.OperationalError as error:
-        if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise
-        return False
-    return True

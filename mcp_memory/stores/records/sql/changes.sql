@@ -4,7 +4,7 @@
 SELECT
     r.change, r.id, r.scope, r.status NOT IN ('inactive', 'retired') AS is_live, 0 AS is_erased, r.kind, r.occurred_at,
     r.task_id, r.session_id, r.branch_id, r.pinned, r.tags, r.superseded_by,
-    r.speaker IS NOT NULL OR r.role IS NOT NULL AS is_turn, t.terms, v.windows, v.vector,
+    r.speaker IS NOT NULL OR r.role IS NOT NULL AS is_turn, t.terms, v.vector,
     (
         SELECT json_group_array(DISTINCT e.name_key) FROM mentions AS m JOIN entities AS e ON e.id = m.entity
         WHERE m.record_id = r.id
@@ -16,13 +16,14 @@ SELECT
     (
         SELECT json_group_array(json_array(s.name_key, l.type, t.name_key, l.weight)) FROM relations AS l
         JOIN entities AS s ON s.id = l.source JOIN entities AS t ON t.id = l.target WHERE l.record_id = r.id
-    ) AS relations
+    ) AS relations,
+    v.windows
 FROM records AS r
 LEFT JOIN terms AS t ON t.row = r.row
 LEFT JOIN vectors AS v ON v.row = r.row AND v.embedder = :embedder AND v.windows > 0
 WHERE r.change > :since
 UNION ALL
 SELECT
-    change, id, scope, 0, 1, NULL, 0.0, NULL, NULL, NULL, 0, '[]', NULL, 0, NULL, NULL, NULL, '[]', '[]', '[]'
+    change, id, scope, 0, 1, NULL, 0.0, NULL, NULL, NULL, 0, '[]', NULL, 0, NULL, NULL, '[]', '[]', '[]', NULL
 FROM tombstones WHERE change > :since
 ORDER BY 1;

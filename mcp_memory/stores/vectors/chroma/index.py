@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 from mcp_memory.stores.vectors.chroma.open_index import Standing
-from mcp_memory.stores.vectors.chroma.worker_client import Fields, Link
+from mcp_memory.stores.vectors.chroma.worker_client import Link
 
 if TYPE_CHECKING:
     from mcp_memory.domain.retrieval.queries import Vector
@@ -29,51 +29,49 @@ class IndexClient:
 
     def open(self, place: IndexPlace, *, fresh: bool, erased: int = 0) -> Standing:
         """Open the index. A new or `fresh` one holds nothing that was erased up to the change `erased`."""
-        fields = {"do": "open", "place": asdict(place), "fresh": fresh, "erased": erased}
-        return Standing(**self._call(fields, seconds=OPEN_SECONDS))
+        return Standing(**self._ask("open", seconds=OPEN_SECONDS, place=asdict(place), fresh=fresh, erased=erased))
 
     def standing(self) -> Standing:
-        return Standing(**self._call({"do": "stand"}))
+        return Standing(**self._ask("stand"))
 
     def names(self) -> Sequence[str]:
         """Return the names of the collections."""
-        return self._call({"do": "names"})["names"]
+        return self._ask("names")
 
     def keys(self, name: str) -> Sequence[str]:
-        return self._call({"do": "keys", "name": name})["keys"]
+        return self._ask("keys", name=name)
 
-    def put(self, name: str, vectors: dict[str, Vector]) -> None:
-        body = np.stack(list(vectors.values())).tobytes()
-        self._call({"do": "put", "name": name, "keys": list(vectors)}, body)
+    def put(self, name: str, vectors: Mapping[str, Vector]) -> None:
+        self._ask("put", np.stack(list(vectors.values())).tobytes(), name=name, keys=list(vectors))
 
     def delete(self, name: str, keys: Collection[str]) -> None:
-        self._call({"do": "delete", "name": name, "keys": list(keys)})
+        self._ask("delete", name=name, keys=list(keys))
 
     def drop(self, names: Collection[str]) -> None:
-        self._call({"do": "drop", "names": list(names)})
+        self._ask("drop", names=list(names))
 
     def erase(self, record_ids: Collection[str]) -> None:
         """Delete everything that belongs to the records; for servers, whose collections know their records."""
-        self._call({"do": "erase", "records": list(record_ids)})
+        self._ask("erase", records=list(record_ids))
 
     def rest(self, applied: int, touched: Collection[str]) -> None:
         """Wait until everything up to the change `applied` is on disk, and record that."""
-        self._call({"do": "rest", "applied": applied, "names": list(touched)})
+        self._ask("rest", applied=applied, names=list(touched))
 
     def clear(self) -> None:
         """Empty an index on a server; a directory is rebuilt by a new process instead."""
-        self._call({"do": "clear"})
+        self._ask("clear")
 
     def query(self, names: Sequence[str], vector: Vector, limit: int, seconds: float) -> list[list[str]]:
         """Return per collection the keys of about the `limit` nearest vectors, best first. May raise TimeoutError."""
-        fields = {"do": "query", "names": list(names), "limit": limit}
-        return self._link.call(fields, vector.tobytes(), seconds=seconds)["keys"]
+        asked = {"do": "query", "names": list(names), "limit": limit}
+        return self._link.call(asked, vector.tobytes(), seconds=seconds)["result"]
 
     def close(self) -> None:
         self._link.close()
 
-    def _call(self, fields: Fields, body: bytes = b"", *, seconds: float = CALL_SECONDS) -> Fields:
+    def _ask(self, do: str, body: bytes = b"", *, seconds: float = CALL_SECONDS, **given: Any) -> Any:
         try:
-            return self._link.call(fields, body, seconds=seconds)
+            return self._link.call({"do": do, **given}, body, seconds=seconds)["result"]
         except TimeoutError:
             raise IndexFailure(f"The index did not answer for {seconds:g} s.", keep=True) from None

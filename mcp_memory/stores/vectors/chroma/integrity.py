@@ -14,7 +14,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from mcp_memory.ports.indexes import Finding, IndexDifference, IndexDirectory
+from mcp_memory.ports.indexes import Finding, IndexDirectory
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.stores.vectors.chroma.index import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import (
@@ -27,8 +27,9 @@ from mcp_memory.stores.vectors.chroma.index_folder import (
     translated_system_errors,
     try_lock,
 )
-from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace, key_of, record_of
+from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 from mcp_memory.stores.vectors.chroma.store import unneeded
+from mcp_memory.stores.vectors.chroma.sync import differences
 from mcp_memory.stores.vectors.chroma.worker_client import Link, process_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
@@ -130,7 +131,7 @@ class ChromaExaminer:
                 place = replace(self._place, mode="embedded", root=str(root))
                 if index.open(place, fresh=False).applied != state.applied:
                     return _DAMAGED  # It was emptied on opening, so it was damaged.
-                return _told(self._difference(index, place, state.applied))
+                return self._difference(index, place, state.applied)
         except IndexFailure as failure:
             if failure.keep:
                 raise
@@ -164,7 +165,7 @@ class ChromaExaminer:
         try:
             with closing(IndexClient(self._connect())) as index:
                 standing = index.open(place, fresh=False)
-                wrong = _told(self._difference(index, place, standing.applied))
+                wrong = self._difference(index, place, standing.applied)
                 if not wrong:
                     return Finding(part=part, state="ok", says=f"reachable, {self._reach(standing.applied)}")
                 if not standing.writes:
@@ -178,29 +179,19 @@ class ChromaExaminer:
             return Finding(part=part, state="wrong", says=str(failure), remedy=remedy)
         return Finding(part=part, state="mended", says=f"{wrong}; emptied, and the next server fills it anew")
 
-    def _difference(self, index: IndexClient, place: IndexPlace, applied: int) -> IndexDifference:
-        """Compare the index with the truth as of the change `applied`; records that changed later are left out."""
-        everything = [(name, key) for name in index.names() for key in index.keys(name)]
+    def _difference(self, index: IndexClient, place: IndexPlace, applied: int) -> str:
+        """Describe how the index differs from the truth as of the change `applied`; "" where it does not.
+
+        Records that changed later are left out.
+        """
+        held = {name: index.keys(name) for name in index.names()}
         self._exact.catch_up()  # A server may have stored and indexed more in the meantime.
         changed = set(self._exact.changed_since(applied, sys.maxsize) or ())
-        held = {(name, key) for name, key in everything if record_of(key) not in changed}
-        wanted = {
-            (place.collection(scope), key_of(record_id, vector))
-            for scope, record_ids in self._exact.live_ids().items()
-            for record_id, vectors in self._exact.live_vectors(scope, record_ids).items()
-            if record_id not in changed
-            for vector in vectors
-        }
-        return IndexDifference(missing=len(wanted - held), extra=len(held - wanted))
+        found = differences(self._exact, place, held, changed).values()
+        missing, extra = sum(each.missing for each in found), sum(each.extra for each in found)
+        return f"of its vectors {missing} are missing, {extra} too many" if found else ""
 
     def _reach(self, applied: int) -> str:
         pending = len(self._exact.changed_since(applied, sys.maxsize) or ())
         behind = f", {pending} changed since" if pending else ""
         return f"whole up to change {applied}{behind}"
-
-
-def _told(difference: IndexDifference) -> str:
-    """Put the difference in words; "" where there is none."""
-    if not (difference.missing or difference.extra):
-        return ""
-    return f"of its vectors {difference.missing} are missing, {difference.extra} too many"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from mcp_memory.stores.vectors.chroma.collections import ChromaCollections, chroma_version
 from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, Lease, Stamp
@@ -23,40 +22,8 @@ class Standing:
     directory: str | None
 
 
-class Holding(Protocol):
-    """An open index. Every method may raise IndexFailure."""
-
-    @property
-    def collections(self) -> ChromaCollections: ...
-
-    def standing(self) -> Standing: ...
-
-    def check(self) -> None:
-        """Raise IndexFailure where the opened index is gone."""
-        ...
-
-    def begin(self) -> None:
-        """Prepare for a change to the collections."""
-        ...
-
-    def rest(self, applied: int, touched: Sequence[str]) -> None:
-        """Record that these collections hold everything up to the change `applied`, and that no write follows soon."""
-        ...
-
-    def clear(self) -> None:
-        """Empty the index of everything."""
-        ...
-
-    def close(self) -> None: ...
-
-
-def hold(place: IndexPlace, *, fresh: bool, erased: int) -> Holding:
-    """Open the place, emptied where it is `fresh`. Raises IndexFailure."""
-    return ServerPart(place) if place.is_shared else OwnDirectory(place, fresh=fresh, erased=erased)
-
-
 class OwnDirectory:
-    """Chroma embedded, in the first free directory."""
+    """Chroma embedded, in the first free directory. Any method may raise IndexFailure."""
 
     def __init__(self, place: IndexPlace, *, fresh: bool, erased: int) -> None:
         folder = IndexFolder(Path(place.root))
@@ -77,12 +44,15 @@ class OwnDirectory:
         return Standing(writes=True, applied=state.applied, erased=state.erased, directory=str(self._slot.path))
 
     def check(self) -> None:
+        """Raise IndexFailure where the opened directory is gone."""
         self._slot.check()
 
     def begin(self) -> None:
+        """Prepare for a change to the collections."""
         self._slot.mark_dirty()
 
     def rest(self, applied: int, touched: Sequence[str]) -> None:
+        """Record that these collections hold everything up to the change `applied`, and that no write follows soon."""
         self.collections.settle(touched)
         self._slot.mark_clean(applied)
 
@@ -116,7 +86,7 @@ def _undone_by(undo: Callable[[], None]) -> Generator[None]:
 
 
 class ServerPart:
-    """A Chroma server, which one process of each memory writes and all of them query."""
+    """A Chroma server, which one process of each memory writes and all of them query. See `OwnDirectory`."""
 
     def __init__(self, place: IndexPlace) -> None:
         self._lease = Lease(place)
@@ -136,6 +106,7 @@ class ServerPart:
         self._lease.publish(applied)
 
     def clear(self) -> None:
+        """Empty the index of everything."""
         self._lease.publish(0)
         self.collections.drop(self.collections.names())
 
@@ -144,3 +115,11 @@ class ServerPart:
             self.collections.close()
         finally:
             self._lease.release()
+
+
+Holding = OwnDirectory | ServerPart
+
+
+def hold(place: IndexPlace, *, fresh: bool, erased: int) -> Holding:
+    """Open the place, emptied where it is `fresh`. Raises IndexFailure."""
+    return ServerPart(place) if place.is_shared else OwnDirectory(place, fresh=fresh, erased=erased)

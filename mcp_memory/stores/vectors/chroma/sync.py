@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mcp_memory.ports.indexes import IndexDifference
 from mcp_memory.stores.vectors.chroma.index import IndexClient
-from mcp_memory.stores.vectors.chroma.location import IndexPlace, key_of
+from mcp_memory.stores.vectors.chroma.location import IndexPlace, key_of, record_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 if TYPE_CHECKING:
     from mcp_memory.domain.retrieval.queries import Vector
     from mcp_memory.ports.text import Vectors
     from mcp_memory.stores.vectors.exact import LastChange
-
-
-@dataclass(slots=True)
-class KeyChanges:
-    """Changes to collections, by name. Additions are applied first, so that a moving record never disappears."""
-
-    put: dict[str, dict[str, Vector]] = field(default_factory=dict[str, "dict[str, Vector]"])
-    delete: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-
-    @property
-    def touched(self) -> set[str]:
-        return self.put.keys() | self.delete.keys()
 
 
 class HeldKeys:
@@ -46,22 +33,22 @@ class HeldKeys:
         self._held[record_id] = (name, tuple(keyed))
         return keyed
 
-    def step(self, changes: Iterable[LastChange]) -> KeyChanges:
-        """Return the changes that bring the index up to date with these records, and count them as held."""
-        step = KeyChanges()
+    def step(self, changes: Iterable[LastChange]) -> tuple[dict[str, dict[str, Vector]], dict[str, list[str]]]:
+        """Count these changes as applied; return the vectors to put and the keys to delete, by collection."""
+        put: dict[str, dict[str, Vector]] = {}
+        delete: dict[str, list[str]] = {}
         for change in changes:
             old_name, old_keys = self._held.pop(change.id, ("", ()))
-            new: Mapping[str, Vector] = {}
-            name = ""
+            name, new = "", dict[str, Vector]()
             if change.scope is not None and change.vectors is not None:
                 name = self._collection(change.scope)
                 new = self.note(name, change.id, change.vectors)
-            known = old_keys if name == old_name else ()
-            if added := {key: vector for key, vector in new.items() if key not in known}:
-                step.put.setdefault(name, {}).update(added)
-            if gone := [key for key in old_keys if name != old_name or key not in new]:
-                step.delete.setdefault(old_name, []).extend(gone)
-        return step
+            kept = new.keys() & old_keys if name == old_name else set[str]()
+            if added := {key: vector for key, vector in new.items() if key not in kept}:
+                put.setdefault(name, {}).update(added)
+            if gone := [key for key in old_keys if key not in kept]:
+                delete.setdefault(old_name, []).extend(gone)
+        return put, delete
 
 
 BATCH = 300
@@ -123,14 +110,10 @@ class Filler:
 
     def differences(self) -> Mapping[str, IndexDifference]:
         """By scope, how the index differs from the truth; scopes without a difference are left out."""
-        found: dict[str, IndexDifference] = {}
-        for scope, record_ids in self._exact.live_ids().items():
-            held = set(self._index.keys(self._place.collection(scope)))
-            vectors = self._exact.live_vectors(scope, record_ids)
-            wanted = {key_of(record_id, vector) for record_id, rows in vectors.items() for vector in rows}
-            if held != wanted:
-                found[scope] = IndexDifference(missing=len(wanted - held), extra=len(held - wanted))
-        return found
+        names = {scope: self._place.collection(scope) for scope in self._exact.live_ids()}
+        held = {name: set(self._index.keys(name)) for name in names.values()}
+        found = differences(self._exact, self._place, held)
+        return {scope: found[name] for scope, name in names.items() if name in found}
 
     def _compare(self, revision: int) -> bool:
         """Compare every key: an index that was written at another time is not trusted."""
@@ -166,12 +149,12 @@ class Filler:
         """Apply what changed, oldest first. False where interrupted."""
         touched: set[str] = set()
         while changes := self._exact.changes(self._applied, BATCH):
-            step = ledger.step(changes)
-            for name, vectors in step.put.items():
+            put, delete = ledger.step(changes)
+            for name, vectors in put.items():  # First, so that a record that moves never disappears.
                 self._index.put(name, vectors)
-            for name, keys in step.delete.items():
+            for name, keys in delete.items():
                 self._index.delete(name, keys)
-            touched |= step.touched
+            touched |= put.keys() | delete.keys()
             self._applied = changes[-1].change
             if self._must_stop():
                 return False
@@ -194,3 +177,27 @@ class Filler:
     def _must_stop(self) -> bool:
         self._exact.catch_up()
         return self.must_clear or self._is_interrupted()
+
+
+def differences(
+    exact: ExactVectorStore, place: IndexPlace, held: Mapping[str, Collection[str]], ignored: Collection[str] = ()
+) -> Mapping[str, IndexDifference]:
+    """Compare the keys that collections hold with the truth, without those of the records `ignored`.
+
+    Collections without a difference are left out.
+    """
+    wanted = {
+        place.collection(scope): {
+            key_of(record_id, vector)
+            for record_id, vectors in exact.live_vectors(scope, set(record_ids).difference(ignored)).items()
+            for vector in vectors
+        }
+        for scope, record_ids in exact.live_ids().items()
+    }
+    found: dict[str, IndexDifference] = {}
+    for name in held.keys() | wanted.keys():
+        there = {key for key in held.get(name, ()) if record_of(key) not in ignored}
+        needed = wanted.get(name, set[str]())
+        if there != needed:
+            found[name] = IndexDifference(missing=len(needed - there), extra=len(there - needed))
+    return found

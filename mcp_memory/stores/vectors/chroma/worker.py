@@ -11,13 +11,14 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import IO, Any, NoReturn
 
 import numpy as np
 import psutil
 
+from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 from mcp_memory.stores.vectors.chroma.open_index import Holding, hold
 from mcp_memory.stores.vectors.chroma.worker_client import Fields, read_frame, write_frame
@@ -44,49 +45,42 @@ class Worker:
         if self._held is None:
             raise IndexFailure("The index is not open.")
         self._held.check()
-        return self._answer(self._held, fields, body)
+        operation = _OPERATIONS.get(fields["do"])
+        if operation is None:
+            raise IndexFailure(f"There is no operation {fields['do']!r}.")
+        if fields["do"] in _CHANGES:
+            self._held.begin()
+        return {"result": operation(self._held, fields, body)}
 
     def close(self) -> None:
         if self._held is not None:
             held, self._held = self._held, None
             held.close()
 
-    def _answer(self, held: Holding, fields: Mapping[str, Any], body: bytes) -> Fields:
-        collections = held.collections
-        match fields["do"]:
-            case "open" | "stand":
-                return asdict(held.standing())
-            case "query":
-                vector = np.frombuffer(body, np.float32).reshape(1, -1)
-                return {"keys": [collections.query(name, vector, fields["limit"]) for name in fields["names"]]}
-            case "names":
-                return {"names": collections.names()}
-            case "keys":
-                return {"keys": collections.keys(fields["name"])}
-            case "rest":
-                held.rest(fields["applied"], fields["names"])
-            case "clear":
-                held.clear()
-            case _:
-                held.begin()
-                _change(held, fields, body)
-        return {}
+
+def _vectors(body: bytes, count: int) -> Vectors:
+    return np.frombuffer(body, np.float32).reshape(count, -1)
 
 
-def _change(held: Holding, fields: Mapping[str, Any], body: bytes) -> None:
-    collections = held.collections
-    match fields["do"]:
-        case "put":
-            vectors = np.frombuffer(body, np.float32).reshape(len(fields["keys"]), -1)
-            collections.put(fields["name"], fields["keys"], vectors)
-        case "delete":
-            collections.delete(fields["name"], fields["keys"])
-        case "drop":
-            collections.drop(fields["names"])
-        case "erase":
-            collections.erase(fields["records"])
-        case unknown:
-            raise IndexFailure(f"There is no operation {unknown!r}.")
+_OPERATIONS: Mapping[str, Callable[[Holding, Fields, bytes], object]] = {
+    "open": lambda held, _, __: asdict(held.standing()),
+    "stand": lambda held, _, __: asdict(held.standing()),
+    "rest": lambda held, given, _: held.rest(given["applied"], given["names"]),
+    "clear": lambda held, _, __: held.clear(),
+    "names": lambda held, _, __: held.collections.names(),
+    "keys": lambda held, given, _: held.collections.keys(given["name"]),
+    "query": lambda held, given, body: [
+        held.collections.query(name, _vectors(body, 1), given["limit"]) for name in given["names"]
+    ],
+    "put": lambda held, given, body: held.collections.put(
+        given["name"], given["keys"], _vectors(body, len(given["keys"]))
+    ),
+    "delete": lambda held, given, _: held.collections.delete(given["name"], given["keys"]),
+    "drop": lambda held, given, _: held.collections.drop(given["names"]),
+    "erase": lambda held, given, _: held.collections.erase(given["records"]),
+}
+_CHANGES = ("put", "delete", "drop", "erase")
+"""Operations that change collections."""
 
 
 def main() -> NoReturn:
