@@ -13,11 +13,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
-from mcp_memory.domain.model.records import Instant, Kind, Record, Status
+from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.ports.changes import RecordChange, TaskLink
-from mcp_memory.ports.records import Outline, RecordOrder, StoreSummary
+from mcp_memory.ports.records import Mention, Outline, RecordOrder, StatedRelation, StoreSummary
 from mcp_memory.ports.text import Clock
 from mcp_memory.stores.records.access import SqliteFolders, SqliteTokens
 from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot
@@ -25,13 +25,13 @@ from mcp_memory.stores.records.embedding_queue import SqliteEmbeddingQueue
 from mcp_memory.stores.records.filters import filtered
 from mcp_memory.stores.records.rows import change_from_row, record_from_row, task_from_row
 from mcp_memory.stores.records.session_logs import SqliteSessionLogs
-from mcp_memory.stores.records.statement_reader import SqliteStatementReader
 from mcp_memory.stores.records.statements import statement
 from mcp_memory.stores.records.telemetry import SqliteTelemetry
-from mcp_memory.stores.records.transaction import SqliteTransaction
+from mcp_memory.stores.records.transaction import SqliteTransaction, learnt
 from mcp_memory.stores.records.transfer import SqliteTransfer
 from mcp_memory.stores.records.upkeep import SqliteUpkeep
 
+DECISIONS_JUDGED = 1000
 LOOK_BACK = 500
 """Newest records among which the latest sessions are found."""
 IDENTITY = "identity"
@@ -46,7 +46,7 @@ _ORDERS: Mapping[str, Sequence[str]] = {
 """The orders by their columns, all of them descending. `rank` is computed, by `list_balanced` alone."""
 
 
-class SqliteRecordStore(SqliteStatementReader, SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
+class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
     """Implements `RecordStore`; the port documents each method."""
 
     def __init__(self, folder: Path, embedder: str, clock: Clock = time.time) -> None:
@@ -139,6 +139,35 @@ class SqliteRecordStore(SqliteStatementReader, SqliteTelemetry, SqliteEmbeddingQ
     def changes(self, since: int, embedder: str = "") -> Iterator[RecordChange]:
         return map(change_from_row, self._stream("changes", {"since": since, "embedder": embedder}))
 
+    def find_texts(self, texts: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        rows = self._rows("find_texts", {"pairs": json.dumps(list(texts))})
+        return {(scope, digest) for scope, digest in rows}
+
+    def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
+        with self._database.read() as connection:
+            return learnt(connection, said)
+
+    def old_texts(self, record_id: str) -> Sequence[tuple[Instant, str]]:
+        return [(at, text) for at, text in self._rows("old_texts", (record_id,))]
+
+    def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
+        mentioned = self._rows("entities_of", (record_id,))
+        related = self._rows("relations_of", (record_id,))
+        return [_entity(*row) for row in mentioned], [_relation(*row) for row in related]
+
+    def mentions(self, keys: Collection[str], where: RecordFilter, found_by: Collection[str] = ()) -> Sequence[Mention]:
+        named = {"keys": json.dumps(list(keys)), "found_by": json.dumps(list(found_by))}
+        rows = self._database.rows(*filtered("mentions_of", where, **named))
+        return [Mention(key=key, entity=_entity(*entity), record_id=said_by) for key, *entity, said_by in rows]
+
+    def statements(self, keys: Collection[str], where: RecordFilter, limit: int) -> Sequence[StatedRelation]:
+        rows = self._database.rows(*filtered("statements_about", where, keys=json.dumps(list(keys)), limit=limit))
+        return [StatedRelation(relation=_relation(*relation), record_id=said_by) for *relation, said_by in rows]
+
+    def judged_confidences(self, where: RecordFilter) -> Sequence[tuple[float, Outcome]]:
+        rows = self._database.rows(*filtered("judged_confidences", where, limit=DECISIONS_JUDGED))
+        return [(confidence, outcome) for confidence, outcome in rows]
+
     def task_links(self, since: int) -> Sequence[TaskLink]:
         return [
             TaskLink(id=row[0], scope=scope_key("shared", row[1], ""), parent_id=row[2])
@@ -212,3 +241,11 @@ class SqliteRecordStore(SqliteStatementReader, SqliteTelemetry, SqliteEmbeddingQ
         # A cursor left half-read would hold its snapshot open.
         with self._database.read() as connection, closing(connection.execute(statement(name), parameters)) as rows:
             yield from rows
+
+
+def _entity(name: str, kind: str, properties: str, found: int) -> Entity:
+    return Entity(name=name, type=kind, properties=json.loads(properties), found=bool(found))
+
+
+def _relation(source: str, kind: str, target: str, weight: float) -> Relation:
+    return Relation(source=source, type=kind, target=target, weight=weight)
