@@ -7,6 +7,7 @@ arrays. Entities and authors are read from the truth: few filters name them, and
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ _FEW = 16
 """Up to this many values, one comparison each is faster than a look-up for every record."""
 
 Flags = NDArray[np.bool_]
+_Value = TypeVar("_Value", bound=np.generic)
 
 
 class BitmapFilterIndex:
@@ -56,6 +58,11 @@ class BitmapFilterIndex:
 def held_against(records: RecordSet, numbers: NDArray[np.int64]) -> Flags:
     """Return for each of the numbers whether it is in the set."""
     return np.frombuffer(records.flags, np.bool_).take(numbers, mode="clip")
+
+
+def grown(column: NDArray[_Value], more: int) -> NDArray[_Value]:
+    """Return the column with so many zeros after it."""
+    return np.concatenate([column, np.zeros((more, *column.shape[1:]), column.dtype)])
 
 
 class _Columns:
@@ -165,9 +172,7 @@ class _Columns:
     def _make_room(self, number: int) -> None:
         """Double the capacity as often as needed for that number and the one after it."""
         self._size = max(self._size, number + 2)
-        while self._size > len(self._live):
-            more = len(self._live)
-            self._texts = {name: np.append(column, np.zeros(more, np.int32)) for name, column in self._texts.items()}
-            self._occurred = np.append(self._occurred, np.zeros(more))
-            self._live = np.append(self._live, np.zeros(more, np.bool_))
-            self._pinned = np.append(self._pinned, np.zeros(more, np.bool_))
+        while (more := len(self._live)) < self._size:
+            self._texts = {name: grown(column, more) for name, column in self._texts.items()}
+            self._occurred, self._live = grown(self._occurred, more), grown(self._live, more)
+            self._pinned = grown(self._pinned, more)

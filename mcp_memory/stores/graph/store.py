@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import fsum
 from typing import TYPE_CHECKING
 
@@ -29,8 +30,7 @@ class NetworkxGraphStore:
         self._graph = _Graph()
 
     def mentioned(self, text: str, scopes: Sequence[str], hidden: Collection[str] = ()) -> Mapping[str, float]:
-        with self._follower.reading(self):
-            view = self._view(scopes, hidden)
+        with self._view(scopes, hidden) as view:
             return view.weights(view.named_in(text))
 
     def activate(
@@ -46,9 +46,8 @@ class NetworkxGraphStore:
             return {}
         total = fsum(seeds.values())
         start: dict[GraphNode, float] = {("entity", key): weight / total for key, weight in seeds.items()}
-        with self._follower.reading(self):
-            reached = spread(start, self._view(scopes, hidden).neighbours)
-        found = {record_id: hit.activation for record_id, hit in _records(reached)}
+        with self._view(scopes, hidden) as view:
+            found = {record_id: hit.activation for record_id, hit in _records(spread(start, view.neighbours))}
         wanted = set(found) if only is None else found.keys() & only
         best = sorted(((found[i], i) for i in wanted.difference(exclude)), reverse=True)[:limit]
         return {record_id: activation for activation, record_id in best}
@@ -62,9 +61,8 @@ class NetworkxGraphStore:
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Sequence[EntityFacts]:
-        with self._follower.reading(self):
-            view = self._view(scopes, hidden).narrowed(only, exclude)
-            things = known_things(view, keys, more)
+        with self._view(scopes, hidden) as view:
+            things = known_things(view.narrowed(only, exclude), keys, more)
             return described(things, self._records, _truth_of(scopes, hidden, exclude), only)
 
     def relations(
@@ -77,16 +75,15 @@ class NetworkxGraphStore:
         only: RecordSet | None = None,
         exclude: Collection[str] = (),
     ) -> Sequence[RelationFacts]:
-        with self._follower.reading(self):
-            view = self._view(scopes, hidden).narrowed(only, exclude)
-            return related(view, self._records, _truth_of(scopes, hidden, exclude), keys, depth, limit)
+        truth = _truth_of(scopes, hidden, exclude)
+        with self._view(scopes, hidden) as view:
+            return related(view.narrowed(only, exclude), self._records, truth, keys, depth, limit)
 
     def neighbourhood(
         self, record_id: str, scopes: Sequence[str], limit: int, hidden: Collection[str] = ()
     ) -> Sequence[GraphNeighbour]:
         start: GraphNode = ("record", record_id)
-        with self._follower.reading(self):
-            view = self._view(scopes, hidden)
+        with self._view(scopes, hidden) as view:
             reached = spread({start: 1.0}, view.neighbours) if view.sees(start) else {}
         others = ((near, hit) for near, hit in _records(reached) if near != record_id)
         return [
@@ -95,8 +92,8 @@ class NetworkxGraphStore:
         ]
 
     def summarize(self, scopes: Sequence[str], hidden: Collection[str] = ()) -> GraphSummary:
-        with self._follower.reading(self):
-            return self._view(scopes, hidden).summary()
+        with self._view(scopes, hidden) as view:
+            return view.summary()
 
     def check(self) -> Sequence[str]:
         with self._follower.reading(self):
@@ -114,8 +111,10 @@ class NetworkxGraphStore:
         graph.apply(self._records.changes(0), self._records.task_links(0))
         return graph
 
-    def _view(self, scopes: Sequence[str], hidden: Collection[str]) -> GraphView:
-        return self._graph.seen_from(frozenset(scopes), frozenset(hidden))
+    @contextmanager
+    def _view(self, scopes: Sequence[str], hidden: Collection[str]) -> Generator[GraphView]:
+        with self._follower.reading(self):
+            yield self._graph.seen_from(frozenset(scopes), frozenset(hidden))
 
 
 class _Graph:

@@ -52,6 +52,10 @@ class LogIndex:
     def log_bytes(self) -> int:
         return _LOG_HEADER + self.frames * (_FRAME_HEADER + self.page_size) if self.frames else 0
 
+    @property
+    def last_frame_at(self) -> int:
+        return max(self.log_bytes - self.page_size - _FRAME_HEADER, 0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sound:
@@ -62,7 +66,6 @@ class _Sound:
     index: LogIndex
     raw_index: bytes
     frame: bytes
-    frame_at: int
 
 
 class Unsettled(Exception):
@@ -119,7 +122,7 @@ class Witness:
 
     def index(self) -> LogIndex | None:
         """Return the index as it is; None while it is being written, where it is broken, and before `begin`."""
-        return _index_from(_read(self._index, _INDEX_READ, 0)) if self.is_watching else None
+        return _index_from(self.index_bytes()) if self.is_watching else None
 
     def index_fault(self) -> Fault | None:
         """Return `index` where touching the index would be fatal, or would create another; call it before SQLite."""
@@ -157,7 +160,7 @@ class Witness:
         # Where the log is not deleted, its path and the index's are worth looking up only before a commit.
         if (is_settled or not log.st_nlink) and (side_fault := self._side_fault()):
             return side_fault
-        header, raw_index = _read(self._database, _HEADER, 0), _read(self._index, _INDEX_READ, 0)
+        header, raw_index = _read(self._database, _HEADER, 0), self.index_bytes()
         if self._is_known(header, status.st_size, raw_index, log.st_size):
             return None
         return self._compare(header, status.st_size, raw_index, is_settled=is_settled)
@@ -170,7 +173,7 @@ class Witness:
             and header == sound.header
             and size == sound.size
             and log_size >= sound.index.log_bytes
-            and _read(self._log, len(sound.frame), sound.frame_at) == sound.frame
+            and _read(self._log, len(sound.frame), sound.index.last_frame_at) == sound.frame
         )
 
     def _compare(self, header: bytes, size: int, raw_index: bytes, *, is_settled: bool) -> Fault | None:
@@ -186,14 +189,7 @@ class Witness:
             is_counted = index.checkpoint != sound.index.checkpoint and _is_newer(header, sound)
             if _is_cut(header, size, sound) or not (is_counted or self._is_from_log(header, index)):
                 return "overwritten"
-        self._sound = _Sound(
-            header=header,
-            size=size,
-            index=index,
-            raw_index=raw_index,
-            frame=frame,
-            frame_at=index.log_bytes - index.page_size - _FRAME_HEADER if index.frames else 0,
-        )
+        self._sound = _Sound(header=header, size=size, index=index, raw_index=raw_index, frame=frame)
         return None
 
     def _side_fault(self) -> Fault | None:
@@ -248,7 +244,7 @@ class Witness:
             return b""
         if self.log_size() < index.log_bytes:
             return None
-        frame = _read(self._log, _FRAME_HEADER, index.log_bytes - index.page_size - _FRAME_HEADER)
+        frame = _read(self._log, _FRAME_HEADER, index.last_frame_at)
         is_own = frame[8:16] == index.salts and struct.unpack(">II", frame[16:]) == index.checksum
         return frame if is_own else None
 
@@ -271,7 +267,7 @@ def _index_from(raw: bytes) -> LogIndex | None:
     return LogIndex(
         frames=frames,
         applied=struct.unpack_from("=I", raw, 96)[0],
-        page_size=65536 if page_size == 1 else page_size,
+        page_size=_page_bytes(page_size),
         salts=raw[32:40],
         checksum=(checksum[0], checksum[1]),
     )
@@ -285,7 +281,12 @@ def _is_cut(header: bytes, size: int, sound: _Sound) -> bool:
     if len(header) < _HEADER or not header.startswith(_MAGIC):
         return True
     page_size, pages = struct.unpack_from(">H", header, 16)[0], struct.unpack_from(">I", header, 28)[0]
-    return size < min(sound.size, pages * (65536 if page_size == 1 else page_size))
+    return size < min(sound.size, pages * _page_bytes(page_size))
+
+
+def _page_bytes(stored: int) -> int:
+    """Return the size of a page; 65,536 does not fit into two bytes, and is stored as 1."""
+    return 65_536 if stored == 1 else stored
 
 
 def _is_newer(header: bytes, sound: _Sound) -> bool:

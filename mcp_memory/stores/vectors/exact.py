@@ -18,7 +18,7 @@ from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.ports.retrieval import UsualCosine
 from mcp_memory.ports.text import Vectors
-from mcp_memory.stores.filters import held_against
+from mcp_memory.stores.filters import grown, held_against
 from mcp_memory.stores.follower import Follower
 
 _FIRST_CAPACITY = 256
@@ -332,20 +332,15 @@ class _Shelf:
         """Double the capacity as often as needed for that many more rows."""
         grow = max(len(self._matrix), self._size + count - len(self._matrix))
         if self._size + count > len(self._matrix):
-            self._matrix = np.vstack([self._matrix, np.zeros((grow, self._matrix.shape[1]), np.float32)])
-            self._owner = np.concatenate([self._owner, np.zeros(grow, np.int64)])
-            self._marks = np.concatenate([self._marks, np.zeros(grow, np.uint32)])
-            self._numbers = np.concatenate([self._numbers, np.zeros(grow, np.int64)])
-            self._present = np.concatenate([self._present, np.zeros(grow, np.bool_)])
-            self._live = np.concatenate([self._live, np.zeros(grow, np.bool_)])
+            self._matrix, self._marks = grown(self._matrix, grow), grown(self._marks, grow)
+            self._owner, self._numbers = grown(self._owner, grow), grown(self._numbers, grow)
+            self._present, self._live = grown(self._present, grow), grown(self._live, grow)
 
     def _squeeze(self) -> None:
         """Rewrite the shelf without its removed rows."""
         keep = np.flatnonzero(self._present[: self._size])
-        self._matrix[: len(keep)] = self._matrix[keep]
-        self._live[: len(keep)] = self._live[keep]
-        self._marks[: len(keep)] = self._marks[keep]
-        self._numbers[: len(keep)] = self._numbers[keep]
+        for column in (self._matrix, self._live, self._marks, self._numbers):
+            column[: len(keep)] = column[keep]
         self._present[:] = False
         self._present[: len(keep)] = True
         ordered = sorted(self._rows.items(), key=lambda item: item[1][0])

@@ -39,7 +39,8 @@ class HeldKeys:
         delete: dict[str, list[str]] = {}
         for change in changes:
             old_name, old_keys = self._held.pop(change.id, ("", ()))
-            name, new = "", dict[str, Vector]()
+            name = ""
+            new: Mapping[str, Vector] = {}
             if change.scope is not None and change.vectors is not None:
                 name = self._collection(change.scope)
                 new = self.note(name, change.id, change.vectors)
