@@ -1,6 +1,8 @@
 """What every test may ask for: a clock it can set, a real memory in its own folder, one loaded encoder per process."""
 
 import itertools
+import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -18,6 +20,10 @@ from mcp_memory.settings import load_settings
 
 if TYPE_CHECKING:
     from mcp_memory.ports.text import Embedder, Vectors
+
+# Containers often set it, and each of the hundred processes that tests start would compile its libraries again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The same examples on every machine and in every run; `--hypothesis-profile=search` looks for new ones.
 settings.register_profile(

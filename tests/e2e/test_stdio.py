@@ -16,7 +16,7 @@ from mcp.types import TextContent
 
 from tests.chroma import until
 from tests.e2e.conftest import ServerProcess
-from tests.forked import PROGRAM
+from tests.forked import PROGRAM, ForkedProcess
 
 LEAVING_SECONDS = 20.0  # It takes about one; a test tells ending from staying, not fast from slow.
 LONG_CALL = {"items": [{"text": f"{number} is a number. " + "It goes on and on. " * 400} for number in range(500)]}
@@ -26,8 +26,8 @@ posix_only = pytest.mark.skipif(sys.platform == "win32", reason="Windows tells a
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> "Iterator[ServerProcess]":
-    """A server with an empty memory, really started: these tests are about its start and its end."""
+def fresh_server(tmp_path: Path) -> "Iterator[ServerProcess]":
+    """A server with an empty memory, really started and not forked, for tests of the start itself."""
     started = ServerProcess(tmp_path / "data", command=PROGRAM)
     yield started
     started.stop()
@@ -67,19 +67,19 @@ def test_the_handshake_says_who_serves(server: "ServerProcess") -> None:
     assert "assemble_context" in server.hello["instructions"]
 
 
-def test_it_ends_at_once_when_its_input_closes(server: "ServerProcess") -> None:
+def test_it_ends_at_once_when_its_input_closes(fresh_server: "ServerProcess") -> None:
     """S5.1."""
-    server.close_input()
-    assert server.process.wait(timeout=LEAVING_SECONDS) == 0
-    assert server.log == ""
+    fresh_server.close_input()
+    assert fresh_server.process.wait(timeout=LEAVING_SECONDS) == 0
+    assert fresh_server.log == ""
 
 
-def test_it_ends_when_its_input_closes_while_models_are_loading(server: "ServerProcess") -> None:
+def test_it_ends_when_its_input_closes_while_models_are_loading(fresh_server: "ServerProcess") -> None:
     """S5.1."""
-    server.request("tools/list", {})
-    server.close_input()
-    assert server.process.wait(timeout=LEAVING_SECONDS) == 0
-    assert server.log == ""
+    fresh_server.request("tools/list", {})
+    fresh_server.close_input()
+    assert fresh_server.process.wait(timeout=LEAVING_SECONDS) == 0
+    assert fresh_server.log == ""
 
 
 def test_it_ends_when_its_input_closes_with_a_call_in_flight(server: "ServerProcess") -> None:
@@ -152,9 +152,7 @@ def test_it_ends_when_nobody_reads_its_output(tmp_path: Path, environment: dict[
     read_end, write_end = os.pipe()
     with (
         (tmp_path / "log").open("wb") as log,
-        subprocess.Popen(
-            [sys.executable, "-m", "mcp_memory"], stdin=subprocess.PIPE, stdout=write_end, stderr=log, env=environment
-        ) as process,
+        ForkedProcess(stdin=subprocess.PIPE, stdout=write_end, stderr=log, env=environment) as process,
     ):
         os.close(write_end)
         assert process.stdin is not None
