@@ -3,20 +3,25 @@
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from mcp_memory import wiring
 from mcp_memory.app import App, open_app
-from mcp_memory.encoders import embed_minilm
+from mcp_memory.domain.sessions import ledger, unsupported_values
+from mcp_memory.domain.text import entity_extraction, exact_values, micro_and_summary, words
+from mcp_memory.encoders import embed_minilm, tokens_tiktoken
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.language import secrets_re2
+from mcp_memory.services.memory import prepare_record
 from mcp_memory.settings import load_settings
+from mcp_memory.stores.records import transaction
 
 if TYPE_CHECKING:
     from mcp_memory.ports.text import Embedder, Vectors
@@ -83,15 +88,48 @@ def clock() -> Clock:
 
 _load_model = cache(embed_minilm._load)  # pyright: ignore[reportPrivateUsage] - loaded once for all embedders
 _read_rules = cache(secrets_re2.read_rules)
-_Finder = cache(secrets_re2._Finder)  # pyright: ignore[reportPrivateUsage] - compiled once for all redactors
+_Finder = secrets_re2._Finder  # pyright: ignore[reportPrivateUsage]
+_token_counter = cache(wiring.token_counter)
+_find_mentions = entity_extraction._mentions  # pyright: ignore[reportPrivateUsage]
+_find_exact = exact_values.exact_in
+_measured = lru_cache(maxsize=20_000)(micro_and_summary.measured)
+_packed_terms = lru_cache(maxsize=20_000)(words.packed_terms)
+
+
+@cache
+def _finder(rules: Sequence[secrets_re2.SecretRule]) -> _Finder:
+    """Compiled once for all redactors; a text is searched once."""
+    finder = _Finder(rules)
+    finder.cut = lru_cache(maxsize=20_000)(finder.cut)
+    return finder
+
+
+@lru_cache(maxsize=20_000)
+def _mentions(text: str, *, with_words: bool = True) -> tuple[Any, ...]:
+    return tuple(_find_mentions(text, with_words=with_words))
+
+
+@lru_cache(maxsize=20_000)
+def _exact(text: str, *, names: bool = True) -> tuple[exact_values.Exact, ...]:
+    return tuple(_find_exact(text, names=names))
 
 
 @pytest.fixture(autouse=True)
 def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hundreds of memories of one test process share the model and the compiled rules, as do the calls of a server."""
+    """Hundreds of memories of one test process share the model and the compiled rules, as do the calls of a server.
+
+    They are told the same texts, too. The functions that read a text and know nothing else read it once.
+    """
     monkeypatch.setattr(embed_minilm, "_load", _load_model)
     monkeypatch.setattr(secrets_re2, "read_rules", _read_rules)
-    monkeypatch.setattr(secrets_re2, "_Finder", _Finder)
+    monkeypatch.setattr(secrets_re2, "_Finder", _finder)
+    monkeypatch.setattr(wiring, "token_counter", _token_counter)
+    monkeypatch.setattr(tokens_tiktoken, "SHORT", 2_000)
+    monkeypatch.setattr(entity_extraction, "_mentions", _mentions)
+    monkeypatch.setattr(ledger, "exact_in", _exact)
+    monkeypatch.setattr(unsupported_values, "exact_in", _exact)
+    monkeypatch.setattr(prepare_record, "measured", _measured)
+    monkeypatch.setattr(transaction, "packed_terms", _packed_terms)
 
 
 class RepeatingEmbedder(MiniLMEmbedder):

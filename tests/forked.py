@@ -29,6 +29,8 @@ def preload() -> None:
     """Import what servers and commands import, whatever the modules are called; Chroma is in processes of its own."""
     import mcp_memory
     from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
+    from mcp_memory.entrypoints.server.arguments import Arguments
+    from mcp_memory.entrypoints.server.strict_tool import schema_of
 
     for module in pkgutil.walk_packages(mcp_memory.__path__, "mcp_memory."):
         if "chroma" not in module.name:
@@ -36,6 +38,8 @@ def preload() -> None:
     for library in _LIBRARIES:
         import_module(library)
     TiktokenCounter().load()
+    for arguments in Arguments.__subclasses__():
+        schema_of(arguments)
 
 
 class _Stream:

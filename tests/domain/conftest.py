@@ -11,6 +11,11 @@ from mcp_memory.domain.model.tasks import Task
 NOON = 1_795_176_000.0
 
 
+@pytest.fixture(autouse=True)
+def loaded_once() -> None:
+    """Every call reads its text: these tests are about the reading, and the time that it takes."""
+
+
 @pytest.fixture
 def make_record() -> Callable[..., Record]:
     def make(text: str = "The port is 5432.", **fields: Any) -> Record:

@@ -8,6 +8,7 @@ import json
 import logging
 import traceback
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -106,11 +107,17 @@ def make_tool(
         arguments=arguments,
         fn=run,
         annotations=annotations,
-        parameters=slim_schema(arguments.model_json_schema()),
+        parameters=schema_of(arguments),
         fn_metadata=FuncMetadata(arg_model=ArgModelBase),
         is_async=False,
         context_kwarg=None,
     )
+
+
+@cache
+def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
+    """Return the schema of a tool's arguments; made once a process, since it takes longer than most calls."""
+    return slim_schema(arguments.model_json_schema())
 
 
 def annotations(*, read_only: bool = False, destructive: bool = False, idempotent: bool = False) -> ToolAnnotations:
