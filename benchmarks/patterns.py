@@ -40,9 +40,9 @@ def written_patterns() -> tuple[Sequence[Written], Sequence[str]]:
     unknown: list[str] = []
     modules = list(_modules())
     used = _uses(modules)
-    for module, tree in modules:
-        names = _assigned(tree)
-        for call in _calls(tree):
+    for module, nodes in modules:
+        names = _assigned(nodes)
+        for call in _calls(nodes):
             try:
                 pattern = _evaluated(call, module)
             except NameError:
@@ -53,16 +53,17 @@ def written_patterns() -> tuple[Sequence[Written], Sequence[str]]:
     return known, unknown
 
 
-def _modules() -> Iterator[tuple[ModuleType, ast.Module]]:
+def _modules() -> Iterator[tuple[ModuleType, Sequence[ast.AST]]]:
+    """Each module with all nodes of its source, the tree itself first."""
     for found in pkgutil.walk_packages(mcp_memory.__path__, "mcp_memory."):
         # Importing it would start the program.
         if not found.name.endswith("__main__"):
             module = importlib.import_module(found.name)
-            yield module, ast.parse(Path(cast("str", module.__file__)).read_text("utf-8"))
+            yield module, list(ast.walk(ast.parse(Path(cast("str", module.__file__)).read_text("utf-8"))))
 
 
-def _calls(tree: ast.Module) -> Iterator[ast.Call]:
-    for node in ast.walk(tree):
+def _calls(nodes: Sequence[ast.AST]) -> Iterator[ast.Call]:
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             owner = node.func.value
             if isinstance(owner, ast.Name) and owner.id == "re" and node.func.attr in (*_METHODS, "compile"):
@@ -84,20 +85,20 @@ def _evaluated(call: ast.Call, module: ModuleType) -> re.Pattern[str]:
     return re.compile(str(value(call.args[0])), flags)
 
 
-def _assigned(tree: ast.Module) -> Mapping[ast.expr, str]:
+def _assigned(nodes: Sequence[ast.AST]) -> Mapping[ast.expr, str]:
     """The name that an expression is bound to at the module's top."""
     return {
         node.value: node.targets[0].id
-        for node in tree.body
+        for node in cast("ast.Module", nodes[0]).body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }
 
 
-def _uses(modules: Sequence[tuple[ModuleType, ast.Module]]) -> Mapping[tuple[str, str], set[Method]]:
+def _uses(modules: Sequence[tuple[ModuleType, Sequence[ast.AST]]]) -> Mapping[tuple[str, str], set[Method]]:
     """The methods called on each name, by module; by "" those called through an attribute, as in `forms.FILE.sub`."""
     found: dict[tuple[str, str], set[Method]] = defaultdict(set)
-    for module, tree in modules:
-        for node in ast.walk(tree):
+    for module, nodes in modules:
+        for node in nodes:
             if isinstance(node, ast.Attribute) and node.attr in _METHODS:
                 for inner in ast.walk(node.value):
                     if isinstance(inner, ast.Name):

@@ -26,15 +26,16 @@ _context: Any = multiprocessing.get_context("forkserver") if sys.platform != "wi
 
 
 def preload() -> None:
-    """Import what servers and commands import, whatever the modules are called; Chroma is in processes of its own."""
+    """Import what servers, commands and index processes import, whatever the modules are called."""
     import mcp_memory
     from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
     from mcp_memory.entrypoints.server.arguments import Arguments
     from mcp_memory.entrypoints.server.strict_tool import schema_of
+    from mcp_memory.shielded_chroma import import_chromadb
 
     for module in pkgutil.walk_packages(mcp_memory.__path__, "mcp_memory."):
-        if "chroma" not in module.name:
-            import_module(module.name)
+        import_module(module.name)
+    import_chromadb()
     for library in _LIBRARIES:
         import_module(library)
     TiktokenCounter().load()

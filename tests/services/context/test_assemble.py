@@ -28,8 +28,7 @@ from tests.embedders import HashingEmbedder
 from tests.services.sessions.conversations import fed
 
 if TYPE_CHECKING:
-    from tests.embedders import HashingEmbedder
-from tests.conftest import Clock
+    from tests.conftest import Clock
 
 RememberOne = Callable[..., Remembered]
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
@@ -167,13 +166,13 @@ def check_fates(report: ContextReport) -> None:
 @pytest.fixture(params=["no task", "in a task"])
 def full(request: pytest.FixtureRequest, open_memory: Callable[..., App]) -> Sequence[tuple[App, float]]:
     """The same full store read by clients whose tokens are ours, and by one whose tokens are more."""
-    plain = open_memory(token_factor=1.0)
+    plain = open_memory(token_factor=1.0, embedder=HashingEmbedder())
     fill(plain, with_tasks=request.param == "in a task")
-    return [(plain, 1.0), (open_memory(token_factor=1.53), 1.53)]
+    return [(plain, 1.0), (open_memory(token_factor=1.53, embedder=HashingEmbedder()), 1.53)]
 
 
 @given(wanted=REQUESTS, which=st.integers(0, 1))
-@settings(max_examples=40)
+@settings(max_examples=30)
 def test_the_whole_block_never_exceeds_the_budget(
     full: Sequence[tuple[App, float]], wanted: ContextRequest, which: int
 ) -> None:
@@ -213,7 +212,7 @@ def test_any_store_stays_within_any_budget(
     open_memory: Callable[..., App], records: list[NewRecord], wanted: ContextRequest, goal: str
 ) -> None:
     """A3.1, B1.3, B11.1: mixed kinds, languages, lengths, line breaks and look-alikes."""
-    app = open_memory(folder=None, token_factor=1.53)
+    app = open_memory(folder=None, token_factor=1.53, embedder=HashingEmbedder())
     try:
         kept = [
             record
@@ -249,10 +248,9 @@ def test_every_budget_down_to_the_least_works_and_ends(app: App) -> None:
         assert "Deploy the service to production" in context.text
 
 
-def test_no_budget_means_the_configured_one_and_64_and_128000_are_honoured(
-    app: App, open_memory: Callable[..., App]
-) -> None:
+def test_no_budget_means_the_configured_one_and_64_and_128000_are_honoured(open_memory: Callable[..., App]) -> None:
     """A3.2: 8,000 by default."""
+    app = open_memory(embedder=HashingEmbedder())
     items = [
         NewRecord(text=f"Fact {n}: " + f"the service {n} listens on port {n}, " * 8, importance=5) for n in range(300)
     ]
@@ -262,7 +260,7 @@ def test_no_budget_means_the_configured_one_and_64_and_128000_are_honoured(
     large = assemble(app, max_tokens=128_000).report
     assert large.token_count <= 128_000
     assert len(large.components) > len(assemble(app).report.components)
-    small = open_memory(max_tokens=500)
+    small = open_memory(max_tokens=500, embedder=HashingEmbedder())
     assert 400 < assemble(small).report.token_count <= 500
 
 

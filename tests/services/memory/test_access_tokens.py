@@ -20,6 +20,7 @@ from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.sessions.compact import CompactRequest
 from tests.conftest import Clock
+from tests.embedders import HashingEmbedder
 
 RememberOne = Callable[..., Remembered]
 GRANT = Grant(agent="ann", person="", namespaces=("test", "base", "test"), right="write")
@@ -181,7 +182,7 @@ def test_a_summary_is_seen_by_nobody_who_did_not_see_what_it_covers(
 
 def test_logs_are_compacted_for_the_person_whose_they_are(open_memory: Callable[..., App], clock: Clock) -> None:
     """S4.1, E2.4: without being asked; what was said for one person alone is learnt for that person."""
-    app = open_memory(compaction_window=4_000)
+    app = open_memory(compaction_window=4_000, embedder=HashingEmbedder())
     app.tokens.add("ann", Grant(agent="ann", person="ann", namespaces=("test",), right="write"))
     told = [
         NewRecord(

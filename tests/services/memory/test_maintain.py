@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.app import App
@@ -23,6 +23,7 @@ from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from tests.embedders import HashingEmbedder
 
 if TYPE_CHECKING:
     from tests.conftest import Clock
@@ -250,13 +251,14 @@ def test_what_was_extracted_and_erased_is_not_extracted_again(
     assert list(everything(app)) == [episode.id]
 
 
-def test_old_sessions_are_not_the_latest_for_being_maintained(app: App, remember: RememberOne, clock: "Clock") -> None:
+def test_old_sessions_are_not_the_latest_for_being_maintained(open_memory: Callable[..., App], clock: "Clock") -> None:
     """A2.1, C9.1: nor is what was extracted growth; not even where it is all that the store got lately."""
+    app = open_memory(embedder=HashingEmbedder())
     for number in range(60):
         text = "It was long.\n" + "\n".join(f"The port {number}-{port} is open." for port in range(10))
-        remember(text, caller=app.caller(f"old{number}"), kind="episode")
+        app.remember([NewRecord(text=text, kind="episode")], app.caller(f"old{number}"))
     clock.advance(days=91)
-    remember("Today it rains.", caller=app.caller("new"))
+    app.remember([NewRecord(text="Today it rains.")], app.caller("new"))
     where = RecordFilter(scopes=app.caller().scopes)
     latest, grown = app.records.recent_sessions(where, 6), app.records.tally(where, clock.now - 1).stored
     before = app.status(app.caller())["sessions"]
@@ -405,6 +407,7 @@ def test_what_is_logged_is_ids_and_counts(
     ages=st.lists(st.integers(0, 120), max_size=6),
     counts=st.lists(st.tuples(st.sampled_from(["procedure", "censor"]), *[st.integers(0, 8)] * 3), max_size=6),
 )
+@settings(max_examples=30)
 def test_run_twice_equals_run_once(
     open_memory: Callable[..., App],
     clock: "Clock",
@@ -412,7 +415,7 @@ def test_run_twice_equals_run_once(
     counts: list[tuple[str, int, int, int]],
 ) -> None:
     """C8.7: whatever is there."""
-    app = open_memory(folder=None)
+    app = open_memory(folder=None, embedder=HashingEmbedder())
     items = [
         NewRecord(text=f"Port {number} is open.\nDay {number}.", kind="episode", occurred_at=clock.now - age * 86_400)
         for number, age in enumerate(ages)

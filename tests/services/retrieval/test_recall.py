@@ -16,6 +16,7 @@ from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
+from tests.embedders import HashingEmbedder
 
 if TYPE_CHECKING:
     from tests.conftest import Clock
@@ -454,8 +455,9 @@ def test_a_score_says_how_well_a_record_matches_not_only_that_it_is_the_best(app
     assert all(score < 0.5 for score in stray)
 
 
-def test_a_rare_word_of_a_very_long_record_is_found(app: App) -> None:
+def test_a_rare_word_of_a_very_long_record_is_found(open_memory: Callable[..., App]) -> None:
     """E7: a file of thousands of lines, read once, is found by a name that only it holds."""
+    app = open_memory(embedder=HashingEmbedder())
     words = "split join currency account ledger total invoice export cursor batch".split()
     short = [NewRecord(text=f"We fixed the {words[n % 10]} of {words[n % 7]} {n}: it was slow.") for n in range(300)]
     lines = [f"def {words[line % 6]}_{words[line % 5]}_{line}(): return {line}" for line in range(6_000)]

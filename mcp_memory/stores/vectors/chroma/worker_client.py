@@ -74,17 +74,8 @@ class ChromaProcess:
 
     def __init__(self, folder: Path) -> None:
         """Start it in this folder, the memory's own. Raises IndexFailure where no process can be started."""
-        flags = subprocess.CREATE_NO_WINDOW if sys.platform == "win32" else 0
         try:
-            self._process = subprocess.Popen(
-                isolated_command(_WORKER),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd=folder,
-                env=environment_for_child(),
-                creationflags=flags,
-            )
+            self._process = self._started(folder)
         except OSError as error:
             raise IndexFailure(f"No index process can be started: {error}.", keep=True) from error
         self._input, self._output = _pipe(self._process.stdin), _pipe(self._process.stdout)
@@ -95,6 +86,17 @@ class ChromaProcess:
         self._is_over = False
         self._reader = threading.Thread(target=self._read, name="index-answers", daemon=True)
         self._reader.start()
+
+    def _started(self, folder: Path) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            isolated_command(_WORKER),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            env=environment_for_child(),
+            creationflags=subprocess.CREATE_NO_WINDOW if sys.platform == "win32" else 0,
+        )
 
     @property
     def pid(self) -> int:
