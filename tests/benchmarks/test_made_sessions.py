@@ -44,7 +44,7 @@ def test_a_session_is_the_same_for_the_same_seed(counter: TiktokenCounter) -> No
     assert made_session(20_000, 5, counter.count).records != made_session(20_000, 6, counter.count).records
 
 
-@pytest.mark.parametrize("tokens", [50_000, 100_000, 200_000])
+@pytest.mark.parametrize("tokens", [20_000, 50_000, 100_000])
 @pytest.mark.parametrize("seed", [5, 6])
 def test_a_session_has_the_size_that_was_asked_for(tokens: int, seed: int, counter: TiktokenCounter) -> None:
     made = made_session(tokens, seed, counter.count)

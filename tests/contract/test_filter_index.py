@@ -91,7 +91,7 @@ def apply(store: RecordStore, known: list[str], step: tuple[str, int, Record]) -
             transaction.erase([known.pop(which % len(known))])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(history=steps, data=st.data())
 def test_what_passes_is_what_the_truth_lets_pass(
     make: Make, history: Sequence[tuple[str, int, Record]], data: st.DataObject

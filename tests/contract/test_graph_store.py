@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.domain.model.graph import EntityFacts, entity_salience
@@ -734,6 +734,7 @@ def answers(graph: GraphStore, scopes: Sequence[str], hidden: Sequence[str], ids
     scopes=st.lists(st.sampled_from(SCOPES), unique=True, min_size=1),
     hidden=st.sampled_from([(), ("b1",)]),
 )
+@settings(max_examples=30)
 @pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
 def test_after_any_history_only_what_is_visible_counts(
     make: Make, steps: Sequence[tuple[str, int]], scopes: list[str], hidden: Sequence[str]

@@ -5,13 +5,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from tests.entrypoints.cli.conftest import INTERRUPTIBLE
+from tests.forked import ForkedProcess
 from tests.services.sessions.conversations import fed
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ def test_a_person_who_interrupts_maintain_is_told_how_to_go_on(open_memory: Open
     for start in range(0, 500, 250):
         remember(memory, *(f"Day {number} went by." for number in range(start, start + 250)), days=40)
     stored = memory.records.revision()
-    command = [sys.executable, "-c", INTERRUPTIBLE, "maintain"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with ForkedProcess("maintain", code=INTERRUPTIBLE, **pipes) as process:
         while memory.records.revision() == stored:
             assert process.poll() is None
         process.send_signal(signal.SIGINT)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,6 +26,7 @@ from mcp_memory.settings import NOTES_FOLDER, Settings, load_settings
 from mcp_memory.wiring import restore_backup
 from tests.embedders import HashingEmbedder
 from tests.entrypoints.cli.conftest import INTERRUPTIBLE
+from tests.forked import ForkedProcess
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run
@@ -136,8 +137,8 @@ def test_a_person_who_interrupts_reindex_is_told_how_to_go_on(run: "Run", open_m
         remember(old, *(f"Note {number}" for number in range(start, start + 500)))
     embedder = MiniLMEmbedder().id
     [(first, _, _)] = old.records.unembedded(embedder, 1)
-    command = [sys.executable, "-c", INTERRUPTIBLE, "reindex"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with ForkedProcess("reindex", code=INTERRUPTIBLE, **pipes) as process:
         while old.records.unembedded(embedder, 1)[0][0] == first:
             assert process.poll() is None
         process.send_signal(signal.SIGINT)

@@ -36,6 +36,7 @@ from tests.entrypoints.http.conftest import (
     text_of,
     wait_until,
 )
+from tests.forked import ForkedProcess, run_forked
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -144,8 +145,9 @@ async def test_a_token_that_is_wrong_is_told_to_the_client(server: HttpServer, t
 @pytest.fixture
 def by_hand(server: HttpServer, secret: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The process, spoken to line by line."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "mcp_memory", "--url", server.url],
+    with ForkedProcess(
+        "--url",
+        server.url,
         env=environment_of(tmp_path / "unused", MCP_MEMORY_TOKEN=secret, MCP_MEMORY_NAMESPACE=""),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -219,12 +221,11 @@ def test_no_proxy_stands_between_it_and_its_own_machine(server: HttpServer, secr
     """S4.2: it would be told the token, and does not lead here."""
     ours = {"MCP_MEMORY_TOKEN": f" {secret} ", "MCP_MEMORY_NAMESPACE": "", "HTTP_PROXY": "http://127.0.0.1:9"}
     environment = environment_of(tmp_path / "unused", **ours, http_proxy="http://127.0.0.1:9")
-    done = subprocess.run(
-        [sys.executable, "-m", "mcp_memory", "--url", server.url],
-        check=False,
+    done = run_forked(
+        "--url",
+        server.url,
         env={name: value for name, value in environment.items() if name.lower() != "no_proxy"},
         input=json.dumps(HELLO).encode() + b"\n",
-        capture_output=True,
         timeout=PATIENCE_SECONDS,
     )
     assert b'"serverInfo"' in done.stdout, done.stderr
