@@ -104,7 +104,7 @@ def test_writers_killed_at_random_moments_lose_nothing(tmp_path: Path, seed: int
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-@pytest.mark.parametrize(("processes", "stores"), [(2, 1), pytest.param(3, 4, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("processes", "stores"), [(2, 2), pytest.param(3, 4, marks=pytest.mark.long)])
 def test_servers_killed_while_they_write_lose_nothing(tmp_path: Path, processes: int, stores: int) -> None:
     """S1.1, S2.1, X6.2: the benchmark's rounds, small: real servers, wrong clocks, SIGSTOP, SIGKILL, a fresh server."""
     command = f"-m benchmarks.durability --processes {processes} --stores {stores} --rounds 1 --seed 3 --data-dir"
