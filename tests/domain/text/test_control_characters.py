@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mcp_memory.domain.memory.redaction import clean_record
 from mcp_memory.domain.model.records import Entity, NewRecord
-from mcp_memory.domain.text.control_characters import details_without_controls, without_controls
+from mcp_memory.domain.text.control_characters import details_without_controls, visible, without_controls
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 PIECES = [
@@ -88,3 +88,8 @@ def test_every_field_of_an_item_is_cleaned_before_secrets_are_looked_for() -> No
 
 def test_details_are_counted_names_included() -> None:
     assert details_without_controls({"a\x00": {"b": ["\x1b[0mc", 1]}}) == ({"a": {"b": ["c", 1]}}, 2)
+
+
+def test_what_a_terminal_is_shown_has_no_control_characters_and_no_half_characters() -> None:
+    """S7.1."""
+    assert visible("\x1b[31mred\x1b[0m \ud83c end") == "red \N{REPLACEMENT CHARACTER} end"
