@@ -27,8 +27,9 @@ logger = logging.getLogger(__name__)
 LINGER_SECONDS: Final = 5.0
 """Seconds for which the rest of a refused request is read, so that its sender does not miss the answer."""
 LINGER_BYTES: Final = 8 * 1024 * 1024
+LINGER_STEP: Final = 256 * 1024
 LINGER_PAUSE_SECONDS: Final = 0.02
-"""Pause between two reads of at most 256 KiB."""
+"""Pause after so many bytes: a pause after each small read would outlast the time for the rest."""
 MAX_LINGERING: Final = 16
 """The most lingering connections; beyond, a sender may miss the answer."""
 RETRY_SECONDS: Final = 0.1
@@ -228,10 +229,10 @@ class ClientConnection(H11Protocol):
 
     def _pass_over(self, data: bytes) -> None:
         """Drop what comes after a refusal."""
-        self._unheard += len(data)
+        before, self._unheard = self._unheard, self._unheard + len(data)
         if self._unheard > LINGER_BYTES:
             self.transport.abort()
-        else:  # A flood is to cost its sender's time, not ours.
+        elif before // LINGER_STEP != self._unheard // LINGER_STEP:  # A flood is to cost its sender's time, not ours.
             self.transport.pause_reading()
             self.loop.call_later(LINGER_PAUSE_SECONDS, self.transport.resume_reading)
 
