@@ -22,6 +22,7 @@ from mcp_memory.services.retrieval import recall, search
 from mcp_memory.stores.graph.store import NetworkxGraphStore
 from mcp_memory.stores.keywords.index import InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
+from mcp_memory.stores.records.embedding_queue import SqliteEmbeddingQueue
 from mcp_memory.stores.vectors.chroma import ChromaVectorStore
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
@@ -43,7 +44,7 @@ STAGES = _stages(
     ("what the caller sees", recall, "visible_to"),
     ("gather: everything up to fusion", search.Searcher, "gather"),
     ("  embed the query", MiniLMEmbedder, "embed_query"),
-    ("  count what is not embedded", SqliteRecordStore, "count_unembedded"),
+    ("  count what is not embedded", SqliteEmbeddingQueue, "count_unembedded"),
     ("  ids that pass a filter", SqliteRecordStore, "matching_ids"),
     ("  source keyword, search", KeywordSource, "search"),
     ("  source vector, search", VectorSource, "search"),

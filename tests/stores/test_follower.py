@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Barrier, Event
+from threading import Barrier, Event, Semaphore
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
+from mcp_memory.stores.records.database import DatabaseSnapshot
 from tests.contract.conftest import BLANK
 
 SECONDS = 60.0
@@ -92,11 +93,19 @@ def test_nothing_is_written_inside_a_snapshot(store: SqliteRecordStore) -> None:
     add(store)
 
 
-def test_requests_that_wait_for_an_earlier_one_share_what_comes_next(store: SqliteRecordStore) -> None:
+def test_requests_that_wait_for_an_earlier_one_share_what_comes_next(
+    store: SqliteRecordStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """R9: the indexes stay until it has ended, and then go on once for all who wait, whatever is written meanwhile."""
     follower, index = Follower(store), Ids()
     join(follower, index)
     first, may_end, all_there = add(store), Event(), Barrier(3)
+
+    looked, pin = Semaphore(0), store.pin
+
+    def counted() -> DatabaseSnapshot:
+        looked.release()
+        return pin()
 
     def ask() -> tuple[int, list[str]]:
         with follower.snapshot():
@@ -106,7 +115,10 @@ def test_requests_that_wait_for_an_earlier_one_share_what_comes_next(store: Sqli
     with ThreadPoolExecutor(4) as pool, ThreadPoolExecutor(1) as elsewhere:
         earlier = held(follower, pool, may_end)
         second = add(store)
+        monkeypatch.setattr(store, "pin", counted)
         waiting = [pool.submit(ask) for _ in range(3)]
+        for _ in waiting:  # Each has looked, and waits before another may.
+            assert looked.acquire(timeout=SECONDS)
         assert not any(each.done() for each in waiting)
         assert index.ids == [first]
         index.then = lambda: elsewhere.submit(add, store).result()
