@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from mcp_memory.domain.model.records import Detail, Instant
+from mcp_memory.domain.model.records import Instant, ShownDetail
 
 ALWAYS: Mapping[str, Fraction] = {
     "identity": Fraction(500, 8000),
@@ -33,7 +33,7 @@ FAIR_PART = 4
 class Form:
     """One way to show an item: its detail, text and estimated client tokens; `short` is its text in a group."""
 
-    detail: Detail
+    detail: ShownDetail
     text: str
     tokens: int
     short: str = ""
@@ -45,7 +45,7 @@ class Item:
 
     `position` orders the items of a section that is not ordered by score. `required` ones never drop out. `parts`
     gives what each signal adds to the score. Items of one `group` share a title, in the order of `time`. `author` is
-    the name of another agent that stored it.
+    the name of another agent that stored it. `content` changes with whatever a record can show, 0 for other items.
     """
 
     id: str
@@ -60,6 +60,7 @@ class Item:
     group: str = ""
     time: Instant = 0.0
     author: str = ""
+    content: int = 0
     parts: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
@@ -138,11 +139,12 @@ class _Ledger:
         """Place the items that fit, spending at most `limit` of the rest; placed ones may take a fuller form."""
         allowance = min(limit, self._left)
         most = 0 if cheapest_first else allowance // part
-        for item in items:
+        for place, item in enumerate(items):
             standing = self.placed.get(item.id)
             if standing is not None and standing.form is item.forms[0]:
                 continue
-            fair = min(most, allowance)
+            # Depth before breadth: the best item may take twice the room of the others.
+            fair = min(most if place else min(2, part) * most, allowance)
             shortest = item.forms[-1:] if self._cost(item, item.forms[-1]) <= allowance else ()
             fuller = [form for form in item.forms[:-1] if self._cost(item, form) <= fair]
             form = next(iter((*fuller, *shortest)), None)

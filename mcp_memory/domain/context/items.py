@@ -1,6 +1,6 @@
 """Turns records and the task stack into items that compete for the budget, each in its possible forms."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,14 +18,19 @@ from mcp_memory.domain.context.rendering import (
 from mcp_memory.domain.context.scoring import Scored
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.lifecycle import deepest_detail
-from mcp_memory.domain.model.records import Detail
+from mcp_memory.domain.model.records import Detail, Record, ShownDetail
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack, Task
 from mcp_memory.domain.model.tokens import EXACT, ClientTokens, CountedTokens, ModelFactor
+from mcp_memory.domain.text.passages import Passages
 from mcp_memory.domain.text.prompt_safety import by
 
 GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20  # of one task
 FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5  # most tasks of each sort
+PASSAGE_TOKENS = (400, 200, 100)
+"""The sizes at which a long text's passages compete, in counted tokens."""
+MAX_WHOLE_TOKENS = 8_000
+"""A longer text is never shown whole."""
 TITLE_PART = 2
 """Tokens that each item of a group pays for the shared title."""
 ENDING = (".", "!", "?", ":", ")")
@@ -65,6 +70,8 @@ def record_item(
 ) -> Item:
     """Turn a record into an item: its text where that is no longer than a summary, else the summary; then the micro.
 
+    A long text whose passages were weighed is shown whole, or by the passages that bear on the query, not by a summary.
+
     In one of the `groups` it is shown with others under their title, and costs less. `author` is another agent.
     """
     record = each.candidate.record
@@ -77,18 +84,24 @@ def record_item(
     whole = record.summary.removesuffix(told) == record.text
     is_counted = shows_text_alone(record)
 
-    def form(text: str, tokens: int, *, micro: bool = False) -> Form:
-        detail = "micro" if micro else "full" if whole else "summary"
+    def form(text: str, tokens: int, detail: ShownDetail) -> Form:
         body = record_body(record, text.removesuffix(told), detail)
         # Line breaks inside a text gain an indent each.
-        raw = frame_tokens + (tokens + 2 * body.count("\n") if is_counted else measure.count_raw(body))
+        raw = frame_tokens + (tokens + 2 * body.count("\n") if is_counted and tokens else measure.count_raw(body))
         raw += not body.endswith(ENDING)
         short = f"{among}{body}{after}" if has_company else ""
         return Form(detail=detail, text=f"{before}{body}{after}", tokens=measure.scaled(raw), short=short)
 
-    forms = [form(record.summary, record.summary_tokens)] if deepest_detail(record) != "micro" else []
+    forms: list[Form] = []
+    passages = each.candidate.passages if deepest_detail(record) == "full" else None
+    if passages:
+        if record.text_tokens <= MAX_WHOLE_TOKENS:
+            forms.append(form(record.text, record.text_tokens, "full"))
+        forms += [form(text, 0, "passage") for text in _excerpts(record, passages, measure)]
+    elif deepest_detail(record) != "micro":
+        forms.append(form(record.summary, record.summary_tokens, "full" if whole else "summary"))
     if not forms or record.micro_tokens < record.summary_tokens:
-        forms.append(form(record.micro, record.micro_tokens, micro=True))
+        forms.append(form(record.micro, record.micro_tokens, "micro"))
     return Item(
         id=record.id,
         kind=record.kind,
@@ -101,7 +114,16 @@ def record_item(
         time=record.occurred_at,
         parts=each.parts,
         author=author,
+        content=hash((before, after, record.text, repr(record.details))),
     )
+
+
+def _excerpts(record: Record, passages: Passages, measure: Measure) -> Iterator[str]:
+    """Yield the passages that bear on the query, at each size below the whole text's."""
+    for tokens in PASSAGE_TOKENS:
+        excerpt = passages.shown(tokens, measure.count_raw, record.text_tokens) if tokens < record.text_tokens else ""
+        if excerpt:
+            yield excerpt
 
 
 Author = Callable[[str], str]

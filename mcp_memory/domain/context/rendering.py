@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mcp_memory.domain.model.graph import EntityFacts
-from mcp_memory.domain.model.records import LOG_KINDS, Detail, Instant, Json, Kind, Record, Relation
+from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json, Kind, Record, Relation, ShownDetail
 from mcp_memory.domain.text.lexicon import STOP_WORDS
 from mcp_memory.domain.text.prompt_safety import CONTEXT_TITLES, LINE_CHARACTERS, bold_name, by, neutralise, one_line
 from mcp_memory.domain.text.times import iso_day, iso_minute
@@ -16,7 +16,7 @@ from mcp_memory.domain.text.words import split_words
 
 OUTPUT_LINES, OUTPUT_CHARACTERS = 4, 100
 """The number of a command's last output lines to show, and the length of each."""
-JSON_CHARACTERS: Mapping[Detail, int] = {"micro": 80, "summary": 400, "full": 400}
+JSON_CHARACTERS: Mapping[ShownDetail, int] = {"micro": 80, "summary": 400, "passage": 400, "full": 400}
 _TAIL = 1_000
 """Characters read from the end of a command's output, which can be megabytes."""
 _READ_FROM = 5_000
@@ -31,7 +31,7 @@ _ERROR_WORDS = frozenset("error exception failure failed crash crashed traceback
 _SAYS_NOTHING = STOP_WORDS.union(_READ_WORDS, _WRITE_WORDS, _RUN_WORDS, _ERROR_WORDS, ("file", "path", "event"))
 
 
-def event_body(record: Record, text: str, detail: Detail) -> str:
+def event_body(record: Record, text: str, detail: ShownDetail) -> str:
     """Return `Read: path`, `Wrote: path [outcome]`, ``Executed: `command` [outcome]`` with output, or `Error: message`.
 
     Any other event: its details as JSON. The text follows where it adds to the details; without details it is the
@@ -55,7 +55,7 @@ def says_more(text: str, told: str) -> bool:
     return any(word not in _SAYS_NOTHING and word not in known for word in words)
 
 
-def _headline(record: Record, detail: Detail) -> tuple[str, bool]:
+def _headline(record: Record, detail: ShownDetail) -> tuple[str, bool]:
     """Return the headline of an event, and whether its outcome belongs behind it; empty without details."""
     words = _type_words(_detail(record, "type"))
     path, command = one_line(_detail(record, "path")), one_line(_detail(record, "command"))
@@ -166,7 +166,7 @@ def frame_in_group(record: Record, author: str = "") -> str:
     return f"- [{record.id}{by(author)}] {_opening(record)}"
 
 
-def record_body(record: Record, text: str, detail: Detail = "summary") -> str:
+def record_body(record: Record, text: str, detail: ShownDetail = "summary") -> str:
     """Return a record's body in one of its forms: the text, or text made from its details, safe to show."""
     if shows_text_alone(record):
         # A procedure without a name has none: bold text at its beginning does not become a title.
@@ -178,7 +178,7 @@ def record_body(record: Record, text: str, detail: Detail = "summary") -> str:
     return _constraint(record, text, LINE_CHARACTERS // 2 if detail == "micro" else LINE_CHARACTERS)
 
 
-def record_line(record: Record, text: str, detail: Detail = "summary", author: str = "") -> str:
+def record_line(record: Record, text: str, detail: ShownDetail = "summary", author: str = "") -> str:
     """Return the whole item of a record in one of its forms."""
     before, after = record_frame(record, author=author)
     return f"{before}{record_body(record, text, detail)}{after}"
@@ -275,7 +275,7 @@ def _constraint(record: Record, text: str, most: int) -> str:
     return " — ".join([*parts, neutralise(text)] if adds else parts)
 
 
-def _decision(record: Record, text: str, detail: Detail) -> str:
+def _decision(record: Record, text: str, detail: ShownDetail) -> str:
     """Return the decision and, where there is room, its reasons, unless the text contains them."""
     given = record.details.get("reasons")
     reasons = given if isinstance(given, str) else "; ".join(map(str, given)) if isinstance(given, Sequence) else ""

@@ -7,6 +7,7 @@ from math import log, log10
 from mcp_memory.domain.model.lifecycle import MAX_LEARNED, learned_importance, lifecycle_weight, success_rate
 from mcp_memory.domain.model.records import Instant, Outcome, Record
 from mcp_memory.domain.model.strategy import DEFAULT_PRIORITY, Signal, Strategy
+from mcp_memory.domain.text.passages import Passages
 
 OUTCOME_VALUES: Mapping[Outcome, float] = {"success": 1.2, "partial": 1.0, "pending": 0.9, "failure": 0.8}
 EVENT_SALIENCE = 0.5  # events have no learned importance
@@ -22,7 +23,8 @@ class Candidate:
 
     `relevance` in [0, 1] is 0 without a query. `cosine` is None where it was not compared. `hits` is the share of
     the query's words that it has, out of `asked` words. `mentions` is True where it mentions an entity that the
-    query names. `source` is the source that found it first.
+    query names. `source` is the source that found it first. `passages` are
+    those of a long text, weighed for the query.
     """
 
     record: Record
@@ -32,6 +34,7 @@ class Candidate:
     hits: float = 0.0
     asked: int = 0
     mentions: bool = False
+    passages: Passages | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mcp_memory.domain.model.records import Detail, Json
+from mcp_memory.domain.model.records import Json, ShownDetail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class Component:
     id: str
     tokens: int
     score: float
-    detail: Detail
+    detail: ShownDetail
     agent: str = ""
     text: str = ""
     parts: Mapping[str, float] = field(default_factory=dict[str, float])

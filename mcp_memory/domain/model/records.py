@@ -22,6 +22,8 @@ Status = Literal[
 ]  # fmt: skip
 Outcome = Literal["success", "partial", "pending", "failure"]
 Detail = Literal["micro", "summary", "full"]
+ShownDetail = Literal["micro", "summary", "passage", "full"]
+"""The form in which a context shows a record; a passage is chosen by the query."""
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 Details: TypeAlias = Mapping[str, Json]

@@ -35,7 +35,7 @@ MIN_COUNTED = 5
 
 EMOJI = "\u23e9-\u23ff\u2600-\u27bf\ufe0f\U0001f300-\U0001faff"
 # "It works. | It is fast.", "完成。|下一步", "Done 🎉 | Next"
-_SENTENCE_END = re.compile(
+SENTENCE_END = re.compile(
     rf"(?<=[.!?…])(?=[\"'”’)\]\s])[\"'”’)\]]*\s+|(?<=[。！？])(?![。！？」』）”])|(?<=[{EMOJI}])\s+(?=[A-Z])"
 )
 # "It works.", "as follows:"
@@ -195,8 +195,7 @@ def _blocks(text: str) -> Iterator[tuple[str, list[_Line]]]:
     block: list[_Line] = []
     now, fence = "prose", ""
     for line in text.splitlines():
-        match = _LINE.match(line[:MAX_SEGMENT])
-        look = (match and match.lastgroup) or "prose"
+        look = line_look(line)
         before, fence = fence, _fence_after(line, fence) if look == "fence" else fence
         belongs = _family("prose" if look == "fence" else look, line, now, bool(fence)) if fence == before else ""
         if belongs != now and block:
@@ -207,6 +206,12 @@ def _blocks(text: str) -> Iterator[tuple[str, list[_Line]]]:
             block.append(_Line(line, look))
     if block:
         yield now, block
+
+
+def line_look(line: str) -> str:
+    """Return the look of a line: "prose", "blank", "heading", "item", "row", "log", "code" and so on."""
+    match = _LINE.match(line[:MAX_SEGMENT])
+    return (match and match.lastgroup) or "prose"
 
 
 def _fence_after(line: str, fence: str) -> str:
@@ -277,7 +282,7 @@ def _sentences(text: str, role: SegmentRole) -> Iterator[Segment]:
         yield Segment(text=" · ".join(cell for cell in cells if cell), role=role)
         return
     begin = 0
-    for end in _SENTENCE_END.finditer(unquoted(text)):  # A quotation belongs to its surrounding sentence.
+    for end in SENTENCE_END.finditer(unquoted(text)):  # A quotation belongs to its surrounding sentence.
         part = text[begin : end.start()]
         is_counted = _ENUMERATED.search(part[-12:]) and (len(part) < MIN_COUNTED or _GOES_ON.match(text, end.end()))
         if not (is_counted or _ABBREVIATION.search(part[-12:])):

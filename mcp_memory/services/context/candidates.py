@@ -16,6 +16,7 @@ from mcp_memory.domain.model.strategy import Formula, Strategy
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.retrieval.queries import coverage, is_above_floor, is_active
+from mcp_memory.domain.text.passages import Passages, passages
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
@@ -42,6 +43,8 @@ LAST_EXCHANGE = 2
 """The latest message and its answer."""
 EXCHANGE_SECONDS = 12 * 3_600
 """Seconds, 12 hours: earlier messages belong to another conversation."""
+WEIGHED = 16
+"""Long texts of which the passages are weighed; those below are mentioned at most."""
 ENOUGH = 3
 """With fewer of a kind among the candidates, search looks for that kind separately."""
 _ORDER_OF_FORMULA: Mapping[Formula, Sequence[ListOrder]] = {
@@ -199,7 +202,11 @@ class CandidateFinder:
         records = self._records.get([hit.id for hit in kept], question.where.scopes)
         best = ordered[0].score if ordered else 0.0
         there = [hit for hit in kept if hit.id in records]  # Not what was erased meanwhile.
-        candidates = [_candidate(hit, records[hit.id], question, best or 1.0, recent) for hit in there]
+        long = [hit.id for hit in there if records[hit.id].text_tokens > records[hit.id].summary_tokens][:WEIGHED]
+        weighed = {i: passages(records[i].text, question.text) for i in long}
+        candidates = [
+            _candidate(hit, records[hit.id], question, best or 1.0, recent, weighed.get(hit.id)) for hit in there
+        ]
         found = {"recent": len(recent), **rankings[0].found}
         degraded = tuple(dict.fromkeys(each for ranking in rankings for each in ranking.degraded))
         return FoundCandidates(candidates=candidates, omitted=omitted, found=found, degraded=degraded)
@@ -345,7 +352,12 @@ def _at_the_door(
 
 
 def _candidate(
-    hit: Fused, record: Record, question: ContextQuestion, best: float, recent: Mapping[str, str]
+    hit: Fused,
+    record: Record,
+    question: ContextQuestion,
+    best: float,
+    recent: Mapping[str, str],
+    weighed: Passages | None,
 ) -> Candidate:
     return Candidate(
         record=record,
@@ -355,6 +367,7 @@ def _candidate(
         hits=coverage(question.terms, record.searchable_text) if "boost" in question.strategy.weights else 0.0,
         asked=len(question.terms),
         mentions="graph" in hit.raw,
+        passages=weighed,
     )
 
 

@@ -170,7 +170,7 @@ class FollowUps:
         for item in earlier.items.values():
             if item.id not in now:
                 gone.append(item)
-            elif item.kind not in MOVING and not set(_texts(item)) <= set(_texts(now[item.id])):
+            elif item.kind not in MOVING and not _is_same(item, now[item.id]):
                 return True
         return bool(self._false(gone, built.where, caller, measure))
 
@@ -233,7 +233,12 @@ def _still(record: Record, item: Item, where: RecordFilter, caller: Caller, meas
     each = Scored(candidate=Candidate(record=record, source=item.source), score=0.0, parts={})
     name = author(record.agent, caller)
     now = record_item(each, measure, section=item.section, share=item.share, author=name)
-    return set(_texts(item)) <= set(_texts(now))
+    return _is_same(item, now)
+
+
+def _is_same(shown: Item, now: Item) -> bool:
+    """Return True where an item shows nothing but what it can show now; passages of one text vary with the query."""
+    return shown.content == now.content and (bool(now.content) or set(_texts(shown)) <= set(_texts(now)))
 
 
 def _texts(item: Item) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tokens import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
+from mcp_memory.domain.text.micro_and_summary import SUMMARY_TOKENS
+from mcp_memory.domain.text.passages import passages
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
@@ -122,13 +124,27 @@ class Recall:
         shown = hits[request.offset : request.offset + request.limit]
         records = self._records.get([hit.id for hit in shown], caller.scopes)
         budget -= sum(self._counter.count(name) for name in ranking.degraded)
-        found = (_result(hit, records[hit.id], request, caller) for hit in shown if hit.id in records)
+        there = [(hit, records[hit.id]) for hit in shown if hit.id in records]
+        # Depth before breadth: what answers best may take a quarter of the room, the next one an eighth, and so on.
+        found = (
+            _result(hit, record, self._excerpt(record, read, request, budget >> place + 2), request, caller)
+            for place, (hit, record) in enumerate(there)
+        )
         results = fit(found, budget, self._counter)
         end = request.offset + len(results)
         more = end < len(hits) or max(ranking.found.values(), default=0) >= wanted
         return RecallAnswer(
             results=results, truncated=more, degraded=ranking.degraded, next_offset=end if more and results else None
         )
+
+    def _excerpt(self, record: Record, read: Read, request: RecallRequest, room: int) -> str:
+        """Return the passages of a long text that bear on the query; "" where its own form says it."""
+        if request.detail != "summary" or record.text_tokens <= record.summary_tokens:
+            return ""
+        room = max(room, SUMMARY_TOKENS)
+        if record.text_tokens <= room:
+            return record.text
+        return passages(record.text, read.query.text).shown(room, self._counter.count, record.text_tokens)
 
     def _list(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         where = self._filter(request, caller)
@@ -232,8 +248,10 @@ def is_relevant(hit: Fused) -> bool:
     return is_near or any(name in hit.raw for name in ("keyword", "time", "graph"))
 
 
-def _result(hit: Fused, record: Record, request: RecallRequest, caller: Caller) -> dict[str, Json]:
+def _result(hit: Fused, record: Record, excerpt: str, request: RecallRequest, caller: Caller) -> dict[str, Json]:
     result = shown_record(record, request.detail, caller)
+    if excerpt:
+        result["text"] = excerpt
     result["score"] = round(hit.score, 4)
     if request.explain:
         result["signals"] = {name: round(part, 2) for name, part in hit.parts.items() if part}
