@@ -25,6 +25,8 @@ LEARNT, REST = "learnt", "rest"
 """The shares of learnt records, which the log competes with, and of items without a share of their own."""
 DISPENSABLE: frozenset[str] = frozenset({"approach"})
 """Shares that a small context drops: one more record is worth more than advice."""
+DEEP_TOKENS = 160
+"""The best item may take as much however small the block: one passage in place of three hints."""
 FAIR_PART = 4
 """The largest part of the room for an item with a shorter form, as a divisor: a long item never starves the rest."""
 
@@ -144,7 +146,7 @@ class _Ledger:
             if standing is not None and standing.form is item.forms[0]:
                 continue
             # Depth before breadth: the best item may take twice the room of the others.
-            fair = min(most if place else min(2, part) * most, allowance)
+            fair = min(most if place else max(min(2, part) * most, DEEP_TOKENS), allowance)
             shortest = item.forms[-1:] if self._cost(item, item.forms[-1]) <= allowance else ()
             fuller = [form for form in item.forms[:-1] if self._cost(item, form) <= fair]
             form = next(iter((*fuller, *shortest)), None)

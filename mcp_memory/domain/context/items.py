@@ -1,7 +1,7 @@
 """Turns records and the task stack into items that compete for the budget, each in its possible forms."""
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mcp_memory.domain.context.budget import REST, Form, Item
@@ -31,6 +31,8 @@ PASSAGE_TOKENS = (400, 200, 100)
 """The sizes at which a long text's passages compete, in counted tokens."""
 MAX_WHOLE_TOKENS = 8_000
 """A longer text is never shown whole."""
+OTHER_CENSORS_POSITION = 1_000_000
+"""Behind every constraint."""
 TITLE_PART = 2
 """Tokens that each item of a group pays for the shared title."""
 ENDING = (".", "!", "?", ":", ")")
@@ -199,6 +201,13 @@ def relation_item(known: RelationFacts, measure: Measure) -> Item:
 def note_item(note: str, measure: Measure) -> Item:
     """Make an item of the calibration of confidence; it uses the episodes' share."""
     return _line_item("note", "note", "Note", f"- {note}", measure, "episodes", 0.0)
+
+
+def other_censors_item(number: int, measure: Measure) -> Item:
+    """Make an item of the number of constraints that bear on something else."""
+    line = f'- {number} more for other work: `recall` with kinds=["censor"].'
+    item = _line_item("censors", "note", "Active Constraints", line, measure, "censor", 0.0)
+    return replace(item, position=OTHER_CENSORS_POSITION)
 
 
 def notice_item(notice: str, short: str, measure: Measure) -> Item:

@@ -123,6 +123,7 @@ PROPERTIES_SHOWN = 8
 """Most properties shown of an entity."""
 SHORT_CHARACTERS = 80
 """Characters shown of a name or a property's value."""
+_CLOSED = (".", "!", "?", "…", "。")
 # e.g. "- [r000017 procedure 2026-03-03] **Release:** "
 _NAMED_PROCEDURE = re.compile(r"^(- \[[^\]\n]*\] )\*\*(.+?):\*\* ")
 """The opening of a named procedure's line."""
@@ -267,12 +268,18 @@ def _opening(record: Record) -> str:
 
 
 def _constraint(record: Record, text: str, most: int) -> str:
-    """Return `trigger — reason`, and the text where it adds to them; the text replaces a reason that it contains."""
+    """Return `when trigger — text. Because: reason`, without what another part says already.
+
+    "when push to main — Use a branch. Because: it broke production"
+    """
     trigger, reason = (str(record.details.get(name) or "").strip() for name in ("trigger", "reason"))
     adds = says_more(text, f"{trigger}\n{reason}")
-    given = (trigger, "" if adds and not says_more(reason, text) else reason)
-    parts = [one_line(value, most) for value in given if value]
-    return " — ".join([*parts, neutralise(text)] if adds else parts)
+    when = f"when {one_line(trigger, most)}" if trigger else ""
+    said = " — ".join(part for part in (when, neutralise(text) if adds else "") if part)
+    why = "" if adds and not says_more(reason, text) else one_line(reason, most)
+    if not said or not why:
+        return said or why
+    return f"{said}{'' if said.endswith(_CLOSED) else '.'} Because: {why}"
 
 
 def _decision(record: Record, text: str, detail: ShownDetail) -> str:

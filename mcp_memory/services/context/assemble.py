@@ -13,6 +13,7 @@ from mcp_memory.domain.context.items import (
     approach_item,
     entity_item,
     note_item,
+    other_censors_item,
     notice_item,
     record_item,
     relation_item,
@@ -42,7 +43,7 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore, VectorStore
 from mcp_memory.ports.text import Clock, TokenCounter
-from mcp_memory.services.context.candidates import CandidateFinder, ContextQuestion, FoundCandidates
+from mcp_memory.services.context.candidates import NOT_HERE, CandidateFinder, ContextQuestion, FoundCandidates
 from mcp_memory.services.context.choose_strategy import StrategyChooser
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, BlockDraft, Order, compose
 from mcp_memory.services.context.follow_up import Built, FollowUps
@@ -311,6 +312,8 @@ class AssembleContext:
         if request.notice:
             items.insert(0, notice_item(request.notice, request.short_notice, measure))
         items += _guidance(gathered.always, caller, measure)
+        if elsewhere := sum(omission.reason == NOT_HERE for omission in gathered.omitted):
+            items.append(other_censors_item(elsewhere, measure))
         for place, candidate in enumerate(gathered.focus):
             name = author(candidate.record.agent, caller)
             each = scored(strategy, candidate, now)

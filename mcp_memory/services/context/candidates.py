@@ -29,10 +29,14 @@ ListOrder: TypeAlias = "RecordOrder | Literal['balanced']"
 CANDIDATE_TOKENS = 80
 """Budget tokens per candidate: 8,000 give 100 of each source, together more than fit."""
 ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})
+CENSORS: frozenset[Kind] = frozenset({"censor"})
+FEW_CENSORS = 3
+"""So many constraints are all shown, whatever is asked."""
 ALWAYS_LIMIT, LOOKED_AT = 100, 1_000
 """At most 100 identity records and 100 censors compete, chosen from 1,000 each; of pinned records 1,000 are read."""
 OTHERS_LEFT_OUT = "another agent's, which the settings leave out"
 TOO_MANY = "more of its kind than are looked at"
+NOT_HERE = "does not apply here"
 SALIENT, RELATIONS = 10, 20  # entities beyond the named ones, and relations
 DECIDED: frozenset[Kind] = frozenset({"decision"})
 LEARNT_IN_TASKS: frozenset[Kind] = frozenset({"decision", "fact", "procedure"})
@@ -248,18 +252,33 @@ class CandidateFinder:
         """Return identity and the applicable constraints; the caller's own before others', blocks before warnings."""
         identity, censors = (self._holding(question, kind) for kind in ("identity", "censor"))
         active = [record for record in censors if is_active(record, question.terms, question.strategy.domains)]
-        for records in (identity, active):
-            records.sort(key=lambda record: not is_own(record, question.caller))
-        active[:ALWAYS_LIMIT] = sorted(active[:ALWAYS_LIMIT], key=lambda each: each.details.get("action") != "block")
+        identity.sort(key=lambda record: not is_own(record, question.caller))
+        evidence = self._evidence(question, active)
+        active = [each for each in active if not evidence or evidence[each.id] or not each.details.get("trigger")]
+        active.sort(key=lambda record: (-evidence.get(record.id, 0.0), not is_own(record, question.caller)))
+        if not evidence:
+            nearest = active[:ALWAYS_LIMIT]
+            active[:ALWAYS_LIMIT] = sorted(nearest, key=lambda each: each.details.get("action") != "block")
         here = [*identity[:ALWAYS_LIMIT], *active[:ALWAYS_LIMIT]]
         shown = {record.id for record in here}
         applying = {record.id for record in (*identity, *active)}
         omitted = [
-            Omission(id=record.id, reason=TOO_MANY if record.id in applying else "does not apply here")
+            Omission(id=record.id, reason=TOO_MANY if record.id in applying else NOT_HERE)
             for record in (*identity, *censors)
             if record.id not in shown
         ]
-        return [Candidate(record=record, source=record.kind) for record in here], omitted
+        return [
+            Candidate(record=record, source=record.kind, relevance=evidence.get(record.id, 0.0)) for record in here
+        ], omitted
+
+    def _evidence(self, question: ContextQuestion, censors: Sequence[Record]) -> Mapping[str, float]:
+        """Return the score of each constraint for the query; 0 for one below the floor, empty where nothing is asked."""
+        if question.read is None or len(censors) <= FEW_CENSORS:
+            return {}
+        where = replace(question.where, kinds=CENSORS, passing=None)
+        ranking = self._searcher.rank(question.read, where, len(censors))
+        found = {hit.id: hit.score for hit in ranking.hits if is_above_floor(hit, ranking.information)}
+        return {censor.id: found.get(censor.id, 0.0) for censor in censors}
 
     def _holding(self, question: ContextQuestion, kind: Kind) -> list[Record]:
         """Return the most important valid records of an always-included kind, without replaced ones.

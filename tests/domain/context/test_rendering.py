@@ -133,17 +133,29 @@ def test_the_log_may_be_dated_by_the_day(make_record: Callable[..., Record]) -> 
     [
         ("Use a branch.", {}, "**WARN:** Use a branch."),
         ("Use a branch.", {"action": "warn", "trigger": ""}, "**WARN:** Use a branch."),
-        ("It broke prod.", {"trigger": "push to main"}, "**WARN:** push to main — It broke prod."),
-        ("Push to main.", {"trigger": "push to main", "reason": "it broke"}, "**BLOCK:** push to main — it broke"),
-        ("Use a branch.", {"trigger": "push", "reason": "it\nbroke"}, "**BLOCK:** push — it broke — Use a branch."),
-        ("It broke prod twice.", {"trigger": "push", "reason": "it broke"}, "**BLOCK:** push — It broke prod twice."),
+        ("It broke prod.", {"trigger": "push to main"}, "**WARN:** when push to main — It broke prod."),
+        (
+            "Push to main.",
+            {"trigger": "push to main", "reason": "it broke"},
+            "**BLOCK:** when push to main. Because: it broke",
+        ),
+        (
+            "Use a branch.",
+            {"trigger": "push", "reason": "it\nbroke"},
+            "**BLOCK:** when push — Use a branch. Because: it broke",
+        ),
+        (
+            "It broke prod twice.",
+            {"trigger": "push", "reason": "it broke"},
+            "**BLOCK:** when push — It broke prod twice.",
+        ),
         ("it broke", {"reason": "it broke"}, "**BLOCK:** it broke"),
     ],
 )
 def test_a_censor_says_what_sets_it_off_and_why(
     make_record: Callable[..., Record], text: str, details: dict[str, str], line: str
 ) -> None:
-    """C6.1: `**BLOCK:** trigger — reason`; the text where it says more, or where those are missing."""
+    """F3.1: `when trigger — text. Because: reason`; nothing twice."""
     action = "block" if line.startswith("**BLOCK") else "warn"
     record = make_record(text, kind="censor", details={"action": action, **details})
     assert record_line(record, text) == f"- [r000001 censor 2026-11-20] {line}"
