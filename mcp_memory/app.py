@@ -250,6 +250,8 @@ class App(Wiring):
         pick_strategy("warm")
         self.dates.read("yesterday", self._clock())
         _ = self._remember, self._recall, self._assemble
+        with contextlib.suppress(McpMemoryError):
+            self.task_results.catch_up(self.caller())
         with contextlib.suppress(StoreUnavailable):
             self.index.erase(())  # Erasures by a process that was killed before it could purge.
             self.records.purge()

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.memory.reindex import Reindex
     from mcp_memory.services.memory.remember import Remember
     from mcp_memory.services.memory.revise import Revise
+    from mcp_memory.services.memory.task_results import TaskResults
     from mcp_memory.services.memory.task_stack import Tasks
     from mcp_memory.services.memory.trust import Trust
     from mcp_memory.services.retrieval.recall import Recall
@@ -171,7 +172,14 @@ class Wiring:
         """The task tree."""
         from mcp_memory.services.memory.task_stack import Tasks
 
-        return Tasks(self.records, self.redactor, self._clock)
+        return Tasks(self.records, self.redactor, self._clock, self.task_results)
+
+    @made_once
+    def task_results(self) -> TaskResults:
+        """Keeps what tasks came to as records."""
+        from mcp_memory.services.memory.task_results import TaskResults
+
+        return TaskResults(self.records, self._drafting, self._clock, self.reindex.catch_up)
 
     @made_once
     def reindex(self) -> Reindex:

@@ -113,6 +113,7 @@ SECTION_OF_KIND: dict[Kind, str] = {
     "fact": "Known Information",
     "procedure": "Procedure",
     "episode": "Past Experience",
+    "result": "Earlier Tasks",
     "summary": "Past Experience",
     "event": "Recent Activity",
     "message": "Recent Activity",

@@ -65,6 +65,7 @@ _STAGES: Mapping[Kind, Moves] = {
         "reviewed": {},
     },
     "identity": {"active": {}},
+    "result": {"active": {}},
     **{kind: {"active": {}} for kind in sorted(LOG_KINDS)},
 }
 """The stages of each kind, in order."""

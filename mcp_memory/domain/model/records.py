@@ -6,10 +6,12 @@ from typing import Literal, TypeAlias, get_args
 
 from mcp_memory.errors import InvalidRequest
 
-Kind = Literal[
+GivenKind = Literal[
     "fact", "decision", "procedure", "episode", "censor", "identity",
     "event", "message", "tool_call", "tool_result", "summary",
 ]  # fmt: skip
+"""Kinds that a caller stores; a `result` is stored where a task ends."""
+Kind = Literal[GivenKind, "result"]
 Visibility = Literal["private", "shared", "user"]
 Status = Literal[
     "new", "confirmed", "core",  # facts
@@ -96,7 +98,7 @@ class NewRecord:
     cleaned: int = 0
 
 
-SEARCHED_DETAILS = ("name", "description", "trigger", "reason", "reasons", "alternatives", "message")
+SEARCHED_DETAILS = ("name", "description", "trigger", "reason", "reasons", "alternatives", "message", "artifacts")
 """Details with meaning that the text may lack: the reason for a decision, the trigger of a constraint."""
 
 

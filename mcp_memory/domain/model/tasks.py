@@ -13,6 +13,8 @@ MAX_DEPTH = 100
 """Deeper than any real work; it stops a loop that only ever pushes."""
 WAITING: frozenset[TaskStatus] = frozenset({"planned", "blocked"})
 DEAD_ENDS: frozenset[TaskStatus] = frozenset({"failed", "abandoned"})
+ERASED = "(erased)"
+"""The result of a task whose record was erased."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,11 @@ class Stack:
     buried: tuple[Task, ...] = ()
     hidden_branches: frozenset[str] = frozenset()
     isolated: frozenset[str] = frozenset()
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Every task that the stack shows, or might."""
+        return frozenset(task.id for task in (*self.path, *self._around, *self.ahead, *self.buried))
 
     @property
     def current(self) -> Task | None:

@@ -14,6 +14,7 @@ from mcp_memory.domain.model.records import (
     MAX_TAGS,
     MAX_TEXT_CHARS,
     Detail,
+    GivenKind,
     Kind,
     Outcome,
     Status,
@@ -92,7 +93,7 @@ class ItemArgument(Arguments):
     """One of several records."""
 
     text: Text
-    kind: Kind = "fact"
+    kind: GivenKind = "fact"
     importance: Annotated[float, Field(ge=0, le=10)] = 1.0
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
     tags: TagTexts = ()

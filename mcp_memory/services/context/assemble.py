@@ -13,8 +13,8 @@ from mcp_memory.domain.context.items import (
     approach_item,
     entity_item,
     note_item,
-    other_censors_item,
     notice_item,
+    other_censors_item,
     record_item,
     relation_item,
     stack_items,
@@ -59,6 +59,7 @@ COMPARED = 400
 """The best candidates, of which every pair is compared to put similar items together."""
 SHARE_OF_KIND: Mapping[Kind, Share] = {
     "decision": "decisions", "fact": "facts", "procedure": "procedures", "episode": "episodes", "summary": "episodes",
+    "result": "episodes",
 }  # fmt: skip
 OF_WHAT_IS_NAMED: Mapping[str, float] = {"entities": 0.05, "relations": 0.05}
 """Shares where a strategy sets none: a few lines on the entities that the query names."""
@@ -331,7 +332,10 @@ class AssembleContext:
             section = SECTION_OF_KIND[kind] if strategy.layout == "by_kind" else FLAT_SECTION
             share = LEARNT if has_part and kind not in LOG_KINDS else _share(each, strategy)
             name = author(each.candidate.record.agent, caller)
-            items.append(record_item(each, measure, section=section, share=share, author=name, groups=groups))
+            item = record_item(each, measure, section=section, share=share, author=name, groups=groups)
+            # Dead ends first: they are what a new attempt must not repeat.
+            is_done = kind == "result" and each.candidate.record.details.get("status") == "complete"
+            items.append(replace(item, position=int(is_done)))
         items += [entity_item(entity, measure) for entity in gathered.entities]
         items += [relation_item(each, measure) for each in gathered.relations]
         return items

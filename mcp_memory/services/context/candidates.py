@@ -136,7 +136,9 @@ class CandidateFinder:
         kept: dict[str, Candidate] = {}
         for candidate in (*self._inherited(stack, where), *pinned, *gathered.candidates):
             record = candidate.record
-            if reason := self._foreign(record, question) or _refused(record, question.strategy):
+            if record.kind == "result" and record.details.get("task") in stack.ids:
+                omitted[record.id] = Omission(id=record.id, reason="shown as a task")
+            elif reason := self._foreign(record, question) or _refused(record, question.strategy):
                 omitted[record.id] = Omission(id=record.id, reason=reason)
             elif record.id not in apart and record.id not in elsewhere:
                 kept.setdefault(record.id, candidate)

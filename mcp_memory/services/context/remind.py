@@ -21,7 +21,7 @@ from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.memory.branch_visibility import stack_of, visible_to
 from mcp_memory.services.retrieval.search import Read, Searcher
 
-REMINDED_OF: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "episode", "summary"})
+REMINDED_OF: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "episode", "summary", "result"})
 """Kinds of records in reminders. Messages stay in the log for recall: a few lines have no room for them."""
 LOOKED_AT = 12
 """Records looked at: more than a few lines hold, and still worth reading unrequested."""

@@ -7,6 +7,7 @@ from typing import Literal
 from mcp_memory.domain.model.lifecycle import moved_to, restored
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.tasks import ERASED
 from mcp_memory.errors import NotFound, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock
@@ -92,6 +93,8 @@ class Forget:
             record = transaction.get(record_id)
             if record and record.kind == "summary":  # The log shows the one before again, so that has to hold as well.
                 reinstate(record_id, self._clock(), transaction)
+            if record and record.kind == "result":
+                _erase_result(record, transaction)
         transaction.erase(record_ids)
 
     def _move(self, record: Record, mode: ForgetMode, transaction: Transaction) -> None:
@@ -101,6 +104,13 @@ class Forget:
         elif mode == "restore" and not record.is_live:
             back = moved_to(record, "superseded") if record.superseded_by else restored(record)
             transaction.update(replace(back, updated_at=now))
+
+
+def _erase_result(record: Record, transaction: Transaction) -> None:
+    """Take the goal and the result out of the task that the record tells about."""
+    for task in transaction.tasks(record.namespace):
+        if task.id == record.details.get("task"):
+            transaction.update_task(replace(task, goal=ERASED, result=ERASED, success_criteria=None, artifacts=()))
 
 
 def _own(record_id: str, caller: Caller, transaction: Transaction) -> Record | None:

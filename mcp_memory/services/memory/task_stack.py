@@ -1,6 +1,7 @@
 """The task stack: enters tasks, ends them with a result, shows the tree."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.memory.redaction import clean_text
@@ -20,7 +21,7 @@ from mcp_memory.domain.model.tasks import (
 )
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.prompt_safety import one_line
-from mcp_memory.errors import Conflict, InvalidRequest, NotFound
+from mcp_memory.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, Redactor
 from mcp_memory.ports.transaction import Transaction
@@ -74,7 +75,15 @@ class Popped:
 class Tasks:
     """Moves callers through the tree of their namespace. Thread-safe; every move is one atomic write."""
 
-    def __init__(self, records: RecordStore, redactor: Redactor, clock: Clock) -> None:
+    def __init__(
+        self,
+        records: RecordStore,
+        redactor: Redactor,
+        clock: Clock,
+        keep_results: Callable[[Sequence[Task], Caller], object] = lambda tasks, caller: None,
+    ) -> None:
+        """`keep_results` stores what tasks came to as records."""
+        self._keep_results = keep_results
         self._records = records
         self._redactor = redactor
         self._clock = clock
@@ -123,6 +132,8 @@ class Tasks:
                 transaction.update_task(each)
             tasks = with_changes(tasks, [*cascaded, popped])
             place = self._leave(popped, request, caller, tasks, transaction)
+        with suppress(StoreUnavailable):  # The task has ended; upkeep stores its record later.
+            self._keep_results([popped], caller)
         return Popped(popped=popped, stack=stack_at(place, tasks), cascaded=tuple(cascaded))
 
     def tree(self, caller: Caller) -> Sequence[Task]:

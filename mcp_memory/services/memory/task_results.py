@@ -1,0 +1,70 @@
+"""Keeps what tasks came to as records of kind `result`, which search finds like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+
+from mcp_memory.domain.model.records import Kind, NewRecord
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.tasks import DEAD_ENDS, ERASED, Task
+from mcp_memory.domain.text.words import content_hash
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Clock
+from mcp_memory.services.memory.prepare_record import RecordPreparer, record_of
+
+RESULTS: frozenset[Kind] = frozenset({"result"})
+MOST_LOOKED_AT = 100_000
+"""Results of one namespace that are compared with its tasks."""
+
+
+class TaskResults:
+    """Stores a record for each finished task. Thread-safe; twice the same gives one record."""
+
+    def __init__(
+        self, records: RecordStore, preparer: RecordPreparer, clock: Clock, embed: Callable[[], object]
+    ) -> None:
+        """`embed` gives vectors to what was stored without; the words are searchable at once."""
+        self._records = records
+        self._preparer = preparer
+        self._clock = clock
+        self._embed = embed
+
+    def __call__(self, tasks: Iterable[Task], caller: Caller) -> int:
+        """Store the results of these tasks that have one; return their number. Raises StoreUnavailable."""
+        items = [_item(task) for task in tasks if task.is_finished and task.result not in (None, "", ERASED)]
+        drafts = [self._preparer.clean(item, caller) for item in items]
+        made = self._preparer.make([draft.item for draft in drafts], embedded=False)
+        with self._records.write() as transaction:
+            for draft, one in zip(drafts, made, strict=True):
+                if transaction.find_text(draft.scope, content_hash(draft.item.text)) is None:
+                    record = record_of(draft, one.text, caller, self._clock(), transaction)
+                    record = replace(record, task_id=draft.item.task_id)
+                    transaction.insert(record, None, draft.item.entities, draft.item.relations)
+        with suppress(StoreUnavailable):  # They wait for their vectors like any other record.
+            self._embed()
+        return len(items)
+
+    def catch_up(self, caller: Caller) -> int:
+        """Store the results that an earlier version, or a process that was killed, left out; return their number."""
+        finished = [task for task in self._records.tasks(caller.namespace) if task.is_finished and task.result]
+        if not finished:
+            return 0
+        where = RecordFilter(scopes=(caller.scope("shared"),), kinds=RESULTS, include_inactive=True)
+        known = {record.details.get("task") for record in self._records.list(where, "created", MOST_LOOKED_AT)}
+        missing = [task for task in finished if task.id not in known]
+        return self(missing, caller) if missing else 0
+
+
+def _item(task: Task) -> NewRecord:
+    """Make the record of a finished task: "Speed up search → dead end (failed): ten times slower"."""
+    dead_end = f"dead end ({task.status}): " if task.status in DEAD_ENDS else ""
+    return NewRecord(
+        text=f"{task.goal} → {dead_end}{task.result}",
+        kind="result",
+        details={"task": task.id, "status": task.status, "artifacts": list(task.artifacts)},
+        task_id=task.parent_id,
+        occurred_at=task.updated_at,
+    )
