@@ -37,11 +37,12 @@ class StoreSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """The fields of a record that ranking needs: its kind, its speaker and its successor."""
+    """The fields of a record that ranking needs: its kind, its speaker, its successor and its task."""
 
     kind: Kind
     role: str | None
     superseded_by: str | None
+    task_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,12 +97,14 @@ def fuse(
     *,
     neighbours: Mapping[str, Sequence[str]],
     assistants: Collection[str] = (),
+    stack: Mapping[str, float] | None = None,
     weights: Weights = WEIGHTS,
 ) -> list[Fused]:
     """Return all candidates of all rankings, best first; equal ones newest first.
 
     `rankings` holds, by source, each candidate's own score: cosines for `vector`, nats for all others. `neighbours`
-    names the dialogue turns beside a turn; a turn that is no candidate itself counts nothing.
+    names the dialogue turns beside a turn; a turn that is no candidate itself counts nothing. `stack` has the nats that
+    a record gains or loses by its place in the task tree; they order what is found, and make nothing relevant.
     """
     nats = {name: _in_nats(name, scores, background, weights) for name, scores in rankings.items()}
     parts, raw = _by_record(nats), _by_record(rankings)
@@ -113,6 +115,9 @@ def fuse(
     for record_id in assistants:
         if shares := parts.get(record_id):
             shares["assistant"] = -weights.assistant * sum(shares.values())
+    for record_id, nats_here in (stack or {}).items():
+        if (shares := parts.get(record_id)) and (found := sum(shares.values())) > 0:
+            shares["stack"] = max(min(nats_here, found), -found / 2)
     usual = log(1 + background.records + PRIOR_RECORDS)
     fused = [
         Fused(

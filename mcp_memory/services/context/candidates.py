@@ -197,10 +197,12 @@ class CandidateFinder:
     def _ranked(self, question: ContextQuestion, recent: Mapping[str, str]) -> FoundCandidates:
         assert question.read is not None
         limit = max(CANDIDATES_PER_SOURCE, question.budget // CANDIDATE_TOKENS)
-        rankings = [self._searcher.rank(question.read, question.where, limit, also=recent)]
+        rankings = [self._searcher.rank(question.read, question.where, limit, also=recent, stack=question.stack)]
         if missing := self._missing_kinds(question, rankings[0]):
             most = max(question.strategy.limits[kind] for kind in missing)
-            rankings.append(self._searcher.rank(question.read, replace(question.where, kinds=missing), most))
+            rankings.append(
+                self._searcher.rank(question.read, replace(question.where, kinds=missing), most, stack=question.stack)
+            )
         hits = {hit.id: hit for ranking in reversed(rankings) for hit in ranking.hits}
         kinds: dict[str, Kind] = {i: kind for ranking in rankings for i, kind in ranking.kinds.items()}
         ordered = sorted(hits.values(), key=lambda hit: (hit.score, hit.id), reverse=True)
@@ -274,7 +276,7 @@ class CandidateFinder:
         ], omitted
 
     def _evidence(self, question: ContextQuestion, censors: Sequence[Record]) -> Mapping[str, float]:
-        """Return the score of each constraint for the query; 0 for one below the floor, empty where nothing is asked."""
+        """Return each constraint's score for the query, 0 below the floor; empty where nothing is asked."""
         if question.read is None or len(censors) <= FEW_CENSORS:
             return {}
         where = replace(question.where, kinds=CENSORS, passing=None)

@@ -9,6 +9,7 @@ from mcp_memory.domain.model.ids import CONTEXT, TASK
 from mcp_memory.domain.model.records import Detail, Json, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
+from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.tokens import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.text.micro_and_summary import SUMMARY_TOKENS
@@ -18,7 +19,7 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock, TokenCounter
-from mcp_memory.services.memory.branch_visibility import hidden_branches, readable, visible_to
+from mcp_memory.services.memory.branch_visibility import hidden_branches, readable, stack_of, visible_to
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.retrieval.results import cut, fit, shown_record, shown_stand_in, shown_task
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Read, Searcher
@@ -118,7 +119,8 @@ class Recall:
 
     def _search(self, read: Read, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         wanted = max(CANDIDATES_PER_SOURCE, request.offset + request.limit + 1)
-        ranking = self._searcher.rank(read, self._filter(request, caller), wanted)
+        stack = stack_of(self._records, caller) if self._records.places(caller) else Stack()
+        ranking = self._searcher.rank(read, self._filter(request, caller), wanted, stack=stack)
         # One more than is shown tells whether there are more.
         hits = list(islice(filter(is_relevant, ranking.hits), request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]

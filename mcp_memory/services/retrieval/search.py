@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from mcp_memory.domain.model.records import Instant, Kind
 from mcp_memory.domain.model.scopes import RecordFilter, narrowed
+from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Background, Fused, below_successors, fuse
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.domain.text.control_characters import without_controls
@@ -24,6 +25,11 @@ from mcp_memory.ports.text import Clock, DateReader, Embedder
 
 CANDIDATES_PER_SOURCE = 60
 """R@20 and evidence in 1,000 tokens equal those of 100 and 400 (benchmarks/retrieval.py), at less work."""
+
+
+PATH_NATS = (4.0, 3.5, 3.0)
+"""Nats for a record of the current task, of its parent, and of one further up: they decide among near equals."""
+DEAD_END_NATS = -3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +53,7 @@ class Evidence:
     neighbours: Mapping[str, Sequence[str]]
     assistants: frozenset[str]
     superseded: frozenset[str]
+    tasks: Mapping[str, str]
     kinds: Mapping[str, Kind]
     found: Mapping[str, int]
     degraded: tuple[str, ...]
@@ -92,11 +99,17 @@ class Searcher:
         self._clock = clock
 
     def rank(
-        self, read: Read, where: RecordFilter, limit: int = CANDIDATES_PER_SOURCE, also: Collection[str] = ()
+        self,
+        read: Read,
+        where: RecordFilter,
+        limit: int = CANDIDATES_PER_SOURCE,
+        also: Collection[str] = (),
+        stack: Stack | None = None,
     ) -> Ranking:
         """Rank all candidates of the query within the filter, superseded ones below their successors.
 
-        `also` names further candidates, which pass the filter.
+        `also` names further candidates, which pass the filter. What belongs to the path of the `stack` ranks before
+        equal evidence from elsewhere, and dead ends behind it.
         """
         evidence = self.weigh(read, where, limit, also)
         hits = fuse(
@@ -104,6 +117,7 @@ class Searcher:
             evidence.background,
             neighbours=evidence.neighbours,
             assistants=evidence.assistants,
+            stack=_by_task(evidence.tasks, stack),
         )
         hits = self._rank_successors(hits, evidence, where)
         return Ranking(
@@ -151,6 +165,7 @@ class Searcher:
             neighbours=neighbours,
             assistants=frozenset(i for i, outline in outlines.items() if outline.role == "assistant"),
             kinds={i: outline.kind for i, outline in outlines.items()},
+            tasks={i: outline.task_id for i, outline in outlines.items() if outline.task_id},
             superseded=frozenset(i for i, outline in outlines.items() if outline.superseded_by),
             found=found,
             degraded=tuple(degraded),
@@ -265,6 +280,15 @@ class Searcher:
         if not record_ids:
             return frozenset()
         return frozenset(filter(self._filters.passing(where).__contains__, record_ids))
+
+
+def _by_task(tasks: Mapping[str, str], stack: Stack | None) -> Mapping[str, float]:
+    """Return the nats of each record of a task on the stack's path, or of a dead end beside it."""
+    if stack is None or not stack.path:
+        return {}
+    nats = {task.id: DEAD_END_NATS for task in stack.dead_ends}
+    nats |= {task.id: PATH_NATS[min(above, len(PATH_NATS) - 1)] for above, task in enumerate(reversed(stack.path))}
+    return {record_id: nats[task] for record_id, task in tasks.items() if task in nats}
 
 
 def _waiting(records: int) -> str:
