@@ -41,6 +41,11 @@ class ClientSide:
         client = self._context.session.client_params
         return client.client_info.name if client else ""
 
+    @property
+    def hides_text(self) -> bool:
+        """True for a client that shows its model the structured content of a result alone, as Claude Code does."""
+        return self.name.startswith("claude-code")
+
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell how far the call is, where its client asked to be told. `done` must grow. Never fails the call."""
         try:
@@ -131,6 +136,17 @@ def _structured(content: Mapping[str, Json]) -> CallToolResult:
     """A result for programs and models; its text is the same, as short as JSON gets."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=dict(content))
+
+
+def with_text(text: str, name: str, content: Mapping[str, Json], *, shows_text: bool) -> CallToolResult:
+    """A result with a text for the model, and the same as data for programs.
+
+    The data are structured content where the client shows its model the text, else under `_meta[name]`.
+    """
+    shown = [TextContent(type="text", text=text)]
+    if shows_text:
+        return CallToolResult(content=shown, structured_content=dict(content))
+    return CallToolResult(content=shown, _meta={name: dict(content)})
 
 
 def failure(message: str) -> CallToolResult:

@@ -15,7 +15,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import Formula, Strategy
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.queries import coverage, is_above_floor, is_active
+from mcp_memory.domain.retrieval.queries import coverage, is_above_floor, is_active, is_known
 from mcp_memory.domain.text.passages import Passages, passages
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
@@ -36,6 +36,7 @@ ALWAYS_LIMIT, LOOKED_AT = 100, 1_000
 """At most 100 identity records and 100 censors compete, chosen from 1,000 each; of pinned records 1,000 are read."""
 OTHERS_LEFT_OUT = "another agent's, which the settings leave out"
 TOO_MANY = "more of its kind than are looked at"
+BELOW = "below the relevance floor"
 NOT_HERE = "does not apply here"
 SALIENT, RELATIONS = 10, 20  # entities beyond the named ones, and relations
 DECIDED: frozenset[Kind] = frozenset({"decision"})
@@ -206,7 +207,11 @@ class CandidateFinder:
         hits = {hit.id: hit for ranking in reversed(rankings) for hit in ranking.hits}
         kinds: dict[str, Kind] = {i: kind for ranking in rankings for i, kind in ranking.kinds.items()}
         ordered = sorted(hits.values(), key=lambda hit: (hit.score, hit.id), reverse=True)
-        kept, omitted = _at_the_door(ordered, kinds, question.strategy, rankings[0].information)
+        information = rankings[0].information
+        if is_known(ordered, information):
+            kept, omitted = _at_the_door(ordered, kinds, question.strategy, information)
+        else:
+            kept, omitted = [], [Omission(id=hit.id, reason=BELOW) for hit in ordered]
         records = self._records.get([hit.id for hit in kept], question.where.scopes)
         best = ordered[0].score if ordered else 0.0
         there = [hit for hit in kept if hit.id in records]  # Not what was erased meanwhile.
@@ -365,7 +370,7 @@ def _at_the_door(
         so_far = taken.get(kind, 0)
         most, least = (strategy.limits.get(kind, len(hits)), strategy.least.get(kind, 0)) if kind else (len(hits), 0)
         if so_far >= least and not is_above_floor(hit, information):
-            omitted.append(Omission(id=hit.id, reason="below the relevance floor"))
+            omitted.append(Omission(id=hit.id, reason=BELOW))
         elif so_far >= most:
             omitted.append(Omission(id=hit.id, reason=f"more {kind}s than the strategy takes"))
         else:

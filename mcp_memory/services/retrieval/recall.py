@@ -12,6 +12,7 @@ from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.tokens import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
+from mcp_memory.domain.retrieval.queries import is_known
 from mcp_memory.domain.text.micro_and_summary import SUMMARY_TOKENS
 from mcp_memory.domain.text.passages import passages
 from mcp_memory.errors import InvalidRequest
@@ -122,7 +123,8 @@ class Recall:
         stack = stack_of(self._records, caller) if self._records.places(caller) else Stack()
         ranking = self._searcher.rank(read, self._filter(request, caller), wanted, stack=stack)
         # One more than is shown tells whether there are more.
-        hits = list(islice(filter(is_relevant, ranking.hits), request.offset + request.limit + 1))
+        known = ranking.hits if is_known(ranking.hits, ranking.information) else ()
+        hits = list(islice(filter(is_relevant, known), request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]
         records = self._records.get([hit.id for hit in shown], caller.scopes)
         budget -= sum(self._counter.count(name) for name in ranking.degraded)
@@ -134,7 +136,7 @@ class Recall:
         )
         results = fit(found, budget, self._counter)
         end = request.offset + len(results)
-        more = end < len(hits) or max(ranking.found.values(), default=0) >= wanted
+        more = end < len(hits) or (bool(known) and max(ranking.found.values(), default=0) >= wanted)
         return RecallAnswer(
             results=results, truncated=more, degraded=ranking.degraded, next_offset=end if more and results else None
         )
