@@ -104,6 +104,7 @@ def ranked(asked: Asked, weights: Weights = WEIGHTS) -> Ranked:
         evidence.rankings,
         evidence.background,
         neighbours=evidence.neighbours,
+        sessions=evidence.sessions,
         assistants=evidence.assistants,
         weights=weights,
     )

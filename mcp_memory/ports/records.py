@@ -37,12 +37,13 @@ class StoreSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """The fields of a record that ranking needs: its kind, its speaker, its successor and its task."""
+    """The fields of a record that ranking needs: its kind, its speaker, its successor, its task and its session."""
 
     kind: Kind
     role: str | None
     superseded_by: str | None
     task_id: str | None = None
+    session_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
@@ -29,10 +29,14 @@ class FilterIndex(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rarity:
-    """The number of live records, and the information of a query's words together, in nats."""
+    """The number of live records, and the information of a query's words together, in nats.
+
+    `holders` are the records that hold a word of the query that hardly any other has, with that word's information.
+    """
 
     records: int
     information: float
+    holders: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 class KeywordStore(Protocol):

@@ -51,6 +51,7 @@ class Evidence:
     rankings: Mapping[str, Mapping[str, float]]
     background: Background
     neighbours: Mapping[str, Sequence[str]]
+    sessions: Mapping[str, str]
     assistants: frozenset[str]
     superseded: frozenset[str]
     tasks: Mapping[str, str]
@@ -116,6 +117,7 @@ class Searcher:
             evidence.rankings,
             evidence.background,
             neighbours=evidence.neighbours,
+            sessions=evidence.sessions,
             assistants=evidence.assistants,
             stack=_by_task(evidence.tasks, stack),
         )
@@ -163,6 +165,7 @@ class Searcher:
             rankings={name: {i: s for i, s in scores.items() if i in outlines} for name, scores in rankings.items()},
             background=background,
             neighbours=neighbours,
+            sessions={i: outlines[i].session_id for i in neighbours if i in outlines},
             assistants=frozenset(i for i, outline in outlines.items() if outline.role == "assistant"),
             kinds={i: outline.kind for i, outline in outlines.items()},
             tasks={i: outline.task_id for i, outline in outlines.items() if outline.task_id},
@@ -255,7 +258,7 @@ class Searcher:
     def _background(self, query: Query, where: RecordFilter, rankings: Mapping[str, Mapping[str, float]]) -> Background:
         """Return the usual scores here. Cosines are left out where the vector search failed."""
         rarity = self._keywords.rarity(query.terms, where.scopes)
-        background = Background(records=rarity.records, information=rarity.information)
+        background = Background(records=rarity.records, information=rarity.information, holders=rarity.holders)
         if query.vector is None or not rankings.get("vector"):
             return background
         usual = self._vectors.usual_cosine(query.vector, where.scopes)

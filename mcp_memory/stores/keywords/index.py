@@ -21,6 +21,10 @@ from mcp_memory.ports.retrieval import Rarity
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.postings import Scores, Shelf
 
+FEW_IN = 2_000
+"""A word is rare where at most one record in so many has it: none is in a smaller store, where most words are."""
+RARE_IDENTIFIER, LEAST_IDENTIFIER = 3, 3
+"""A word of letters and digits, at least so long, is rare up to so many records, in a store of any size."""
 READ_ON = 0.75
 """Weight of a word in the turns directly before and after a dialogue turn, relative to the turn's own words."""
 MOST_RELATIVE = 4.0
@@ -125,8 +129,12 @@ def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:
     return dict(sorted(found, key=lambda hit: (hit[1], hit[0]), reverse=True)[:limit])
 
 
-def _score(numbers: Sequence[int], shelves: Sequence[Shelf], unread: Collection[str]) -> _Scored:
-    """Count the terms over all shelves together, and sum each row's information in the order of the terms."""
+def _score(terms: Mapping[int, bool], shelves: Sequence[Shelf], unread: Collection[str]) -> _Scored:
+    """Count the terms over all shelves together, and sum each row's information in the order of the terms.
+
+    `terms` maps the number of each to True for an identifier.
+    """
+    numbers, identifiers = list(terms), list(terms.values())
     matches = [[shelf.find(number) for number in numbers] for shelf in shelves]
     pairs = list(zip(shelves, matches, strict=True))
     records = sum(shelf.live_records for shelf in shelves)
@@ -141,7 +149,14 @@ def _score(numbers: Sequence[int], shelves: Sequence[Shelf], unread: Collection[
         for rows, chance in zip(found, chances, strict=True):
             scored += shelf.read_on(rows, _information(chance, relative[rows]), READ_ON, heard)
         scores.append((shelf, scored))
-    return _Scored(rarity=Rarity(records=records, information=sum(-log(chance) for chance in chances)), scores=scores)
+    holders: dict[str, float] = {}
+    for column, (chance, count) in enumerate(zip(chances, having, strict=True)):
+        if 0 < count <= max(records // FEW_IN, RARE_IDENTIFIER * identifiers[column]):
+            for shelf, found in pairs:
+                for record_id in shelf.live_ids(found[column]):
+                    holders[record_id] = holders.get(record_id, 0.0) - log(chance)
+    information = sum(-log(chance) for chance in chances)
+    return _Scored(rarity=Rarity(records=records, information=information, holders=holders), scores=scores)
 
 
 def _information(chance: float, relative: Scores) -> Scores:
@@ -149,6 +164,12 @@ def _information(chance: float, relative: Scores) -> Scores:
     return -np.log(-np.expm1(relative * np.log1p(-chance)))
 
 
-def _numbers(terms: Sequence[str]) -> list[int]:
-    """Return the numbers of the terms' stems, each once."""
-    return list(dict.fromkeys(term_number(stem) for stem in stems(terms)))
+def _numbers(terms: Sequence[str]) -> dict[int, bool]:
+    """Return the numbers of the terms' stems, each once, with True for an identifier: "err_4021", "v2", "7e3f"."""
+    found: dict[int, bool] = {}
+    for stem, term in zip(stems(terms), terms, strict=True):
+        number = term_number(stem)
+        found[number] = found.get(number, False) or (
+            len(term) >= LEAST_IDENTIFIER and any(map(str.isdigit, term)) and not term.isdigit()
+        )
+    return found

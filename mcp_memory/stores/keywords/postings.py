@@ -84,6 +84,10 @@ class Shelf:
     def count_live(self, rows: Rows) -> int:
         return int(np.count_nonzero(self._live[rows]))
 
+    def live_ids(self, rows: Rows) -> list[str]:
+        """Return the ids of the live records in these rows."""
+        return [self._ids[row] for row in _plain(rows[self._live[rows]])]
+
     def heard(self, unread: Collection[str]) -> NDArray[np.bool_]:
         """Return for each row True where neighbours may borrow its words: it is live, and not `unread`."""
         if not unread:

@@ -112,8 +112,9 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
 
     def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
         parameters = {"ids": json.dumps(list(record_ids)), "scopes": json.dumps(list(scopes))}
+        columns = ("kind", "role", "superseded_by", "task_id", "session_id")
         rows = self._rows("outlines", parameters)
-        return {row[0]: Outline(kind=row[1], role=row[2], superseded_by=row[3], task_id=row[4]) for row in rows}
+        return {row["id"]: Outline(**{name: row[name] for name in columns}) for row in rows}
 
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
         rows = self._database.rows(*filtered("recent_sessions", where, look_back=LOOK_BACK))

@@ -192,7 +192,7 @@ SELECT r.id, r.row, r.occurred_at, r.importance / (1.0 + max(:at - r.occurred_at
 FROM records AS r WHERE {where} ORDER BY rank DESC, r.occurred_at DESC, r.row DESC LIMIT :limit;
 
 -- name: outlines
-SELECT id, kind, role, superseded_by, task_id FROM records
+SELECT id, kind, role, superseded_by, task_id, session_id FROM records
 WHERE id IN (SELECT value FROM json_each(:ids)) AND scope IN (SELECT value FROM json_each(:scopes));
 
 -- name: touch
