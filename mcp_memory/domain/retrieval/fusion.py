@@ -111,8 +111,9 @@ def fuse(
     """Return all candidates of all rankings, best first; equal ones newest first.
 
     `rankings` holds, by source, each candidate's own score: cosines for `vector`, nats for all others. `neighbours`
-    names the dialogue turns beside a turn; a turn that is no candidate itself counts nothing. `sessions` names the session of each turn. `stack` has the nats that
-    a record gains or loses by its place in the task tree; they order what is found, and make nothing relevant.
+    names the dialogue turns beside a turn; a turn that is no candidate itself counts nothing. `sessions` names the
+    session of each turn. `stack` has the nats that a record gains or loses by its place in the task tree; they order
+    what is found, and make nothing relevant.
     """
     nats = {name: _in_nats(name, scores, background, weights) for name, scores in rankings.items()}
     parts, raw = _by_record(nats), _by_record(rankings)
