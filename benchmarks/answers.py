@@ -10,7 +10,7 @@ import argparse
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,7 +137,9 @@ def abstention(part: Part) -> Tally:
         ids = {row["id"]: _store(app, row["text"], row["kind"]) for row in _rows("memory")}
         for row in _rows(f"known_{part}"):
             found = app.recall(RecallRequest(query=row["query"]), app.caller()).results
-            tally.add("known, answered", bool({each["id"] for each in found} & {ids[gold] for gold in row["gold"]}))
+            tally.add(
+                "known, answered", bool({str(each["id"]) for each in found} & {ids[gold] for gold in row["gold"]})
+            )
         for row in _rows(f"foreign_{part}"):
             tally.add("foreign, nothing said", not _recalled(app, row["query"]))
     return tally
@@ -183,7 +185,7 @@ _embedder = MiniLMEmbedder()
 
 
 @contextmanager
-def _memory() -> Iterator[App]:
+def _memory() -> Generator[App]:
     """A fresh memory, with the built-in model, loaded once."""
     with tempfile.TemporaryDirectory() as folder:
         settings = load_settings(data_dir=Path(folder), namespace="answers")

@@ -16,7 +16,7 @@ from anyio import from_thread, to_thread
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
-from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+from mcp.types import CallToolResult, ContentBlock, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from mcp_memory.domain.model.records import Json
@@ -143,7 +143,7 @@ def with_text(text: str, name: str, content: Mapping[str, Json], *, shows_text: 
 
     The data are structured content where the client shows its model the text, else under `_meta[name]`.
     """
-    shown = [TextContent(type="text", text=text)]
+    shown: list[ContentBlock] = [TextContent(type="text", text=text)]
     if shows_text:
         return CallToolResult(content=shown, structured_content=dict(content))
     return CallToolResult(content=shown, _meta={name: dict(content)})

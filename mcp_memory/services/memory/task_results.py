@@ -53,7 +53,7 @@ class TaskResults:
         if not finished:
             return 0
         where = RecordFilter(scopes=(caller.scope("shared"),), kinds=RESULTS, include_inactive=True)
-        known = {record.details.get("task") for record in self._records.list(where, "created", MOST_LOOKED_AT)}
+        known = {str(record.details.get("task")) for record in self._records.list(where, "created", MOST_LOOKED_AT)}
         missing = [task for task in finished if task.id not in known]
         return self(missing, caller) if missing else 0
 
