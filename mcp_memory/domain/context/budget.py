@@ -145,8 +145,9 @@ class _Ledger:
             standing = self.placed.get(item.id)
             if standing is not None and standing.form is item.forms[0]:
                 continue
-            # Depth before breadth: the best item may take twice the room of the others.
-            fair = min(most if place else max(min(2, part) * most, DEEP_TOKENS), allowance)
+            # Depth before breadth: the passages that answer best may take twice the room of another item.
+            is_deep = place == 0 and any(form.detail == "passage" for form in item.forms)
+            fair = min(max(min(2, part) * most, DEEP_TOKENS) if is_deep else most, allowance)
             shortest = item.forms[-1:] if self._cost(item, item.forms[-1]) <= allowance else ()
             fuller = [form for form in item.forms[:-1] if self._cost(item, form) <= fair]
             form = next(iter((*fuller, *shortest)), None)

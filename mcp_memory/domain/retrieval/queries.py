@@ -56,26 +56,30 @@ def is_above_floor(hit: Fused, information: float) -> bool:
 _CHANCE_OFFSET, _CHANCE_COSINE, _CHANCE_SHARE = -3.56, 6.92, 1.43
 """A logistic regression over 120 questions of a memory of 240 records, half of which it could answer
 (docs/decisions/0033): the cosine of the best hit, and its share of the query's information."""
-LEAST_CHANCE = 0.2
-"""Below it a query is taken for one that nothing stored bears on: 96 % of answerable questions are above."""
+LEAST_CHANCE = 0.22
+"""Below it a query is taken for one that nothing stored bears on: 97 % of answerable questions are above."""
+FEW_WORDS = 3
+"""A query of fewer words, e.g. "postgres port", looks for what mentions them, and its cosines say little."""
 BEST_HITS = 5
 
 
 def chance(hit: Fused, information: float) -> float:
     """Return the chance in [0, 1] that a query has an answer here if this is its best hit.
 
-    `information` is that of all query words, in nats. A hit without a cosine, or found by its time or by a name, is
-    certain.
+    `information` is that of all query words, in nats. A hit without a cosine, one found by its time or by a name,
+    and one that holds most of the query's words are certain.
     """
     if "vector" not in hit.raw or "time" in hit.raw or "graph" in hit.raw:
         return 1.0
     share = min(hit.raw.get("keyword", 0.0) / information, 1.0) if information > 0 else 0.0
+    if share >= FLOOR_SHARE:
+        return 1.0
     return 1 / (1 + exp(-(_CHANCE_OFFSET + _CHANCE_COSINE * hit.raw["vector"] + _CHANCE_SHARE * share)))
 
 
-def is_known(hits: Sequence[Fused], information: float) -> bool:
-    """Return True where anything stored may bear on the query, judged by its best hits."""
-    return any(chance(hit, information) >= LEAST_CHANCE for hit in hits[:BEST_HITS])
+def is_known(hits: Sequence[Fused], information: float, terms: Sequence[str]) -> bool:
+    """Return True where anything stored may bear on the query of these words, judged by its best hits."""
+    return len(terms) < FEW_WORDS or any(chance(hit, information) >= LEAST_CHANCE for hit in hits[:BEST_HITS])
 
 
 def coverage(terms: Sequence[str], text: str) -> float:

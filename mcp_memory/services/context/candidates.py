@@ -30,6 +30,8 @@ CANDIDATE_TOKENS = 80
 """Budget tokens per candidate: 8,000 give 100 of each source, together more than fit."""
 ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})
 CENSORS: frozenset[Kind] = frozenset({"censor"})
+BEARING_SHOWN, GENERAL_SHOWN = 10, 5
+"""Most constraints that bear on a query, and beside those, that name no trigger; the rest is a count."""
 FEW_CENSORS = 3
 """So many constraints are all shown, whatever is asked."""
 ALWAYS_LIMIT, LOOKED_AT = 100, 1_000
@@ -208,7 +210,7 @@ class CandidateFinder:
         kinds: dict[str, Kind] = {i: kind for ranking in rankings for i, kind in ranking.kinds.items()}
         ordered = sorted(hits.values(), key=lambda hit: (hit.score, hit.id), reverse=True)
         information = rankings[0].information
-        if is_known(ordered, information):
+        if is_known(ordered, information, question.terms):
             kept, omitted = _at_the_door(ordered, kinds, question.strategy, information)
         else:
             kept, omitted = [], [Omission(id=hit.id, reason=BELOW) for hit in ordered]
@@ -263,11 +265,7 @@ class CandidateFinder:
         active = [record for record in censors if is_active(record, question.terms, question.strategy.domains)]
         identity.sort(key=lambda record: not is_own(record, question.caller))
         evidence = self._evidence(question, active)
-        active = [each for each in active if not evidence or evidence[each.id] or not each.details.get("trigger")]
-        active.sort(key=lambda record: (-evidence.get(record.id, 0.0), not is_own(record, question.caller)))
-        if not evidence:
-            nearest = active[:ALWAYS_LIMIT]
-            active[:ALWAYS_LIMIT] = sorted(nearest, key=lambda each: each.details.get("action") != "block")
+        active = _in_order(active, evidence, question.caller)
         here = [*identity[:ALWAYS_LIMIT], *active[:ALWAYS_LIMIT]]
         shown = {record.id for record in here}
         applying = {record.id for record in (*identity, *active)}
@@ -356,6 +354,24 @@ class CandidateFinder:
         """Return records chosen by hand, which are relevant to any query."""
         records = self._records.list(where, "occurred", limit)
         return [Candidate(record=record, source=source, relevance=1.0) for record in records]
+
+
+def _in_order(censors: Sequence[Record], evidence: Mapping[str, float], caller: Caller) -> list[Record]:
+    """Return the constraints to show: those that bear on the query, best first, then a few that name no trigger.
+
+    Without evidence all are, blocks before warnings; the caller's own are never crowded out by others'.
+    """
+    own_first = sorted(censors, key=lambda each: not is_own(each, caller))
+    if not evidence:
+        return [*sorted(own_first[:ALWAYS_LIMIT], key=_only_warns), *own_first[ALWAYS_LIMIT:]]
+    bearing = [each for each in own_first if evidence[each.id]]
+    general = [each for each in own_first if not evidence[each.id] and not each.details.get("trigger")]
+    bearing.sort(key=lambda each: (-round(evidence[each.id], 1), _only_warns(each), -evidence[each.id]))
+    return [*bearing[:BEARING_SHOWN], *sorted(general, key=_only_warns)[:GENERAL_SHOWN]]
+
+
+def _only_warns(censor: Record) -> bool:
+    return censor.details.get("action") != "block"
 
 
 def _at_the_door(

@@ -113,7 +113,8 @@ class _Merge:
     def _store(self, whole: WholeRecord) -> None:
         old = whole.record
         record_id = self._transaction.next_id(RECORD)
-        details = {name: value for name, value in old.details.items() if name != _SOURCE}
+        foreign = {_SOURCE, "task"} if old.kind == "result" else {_SOURCE}
+        details = {name: value for name, value in old.details.items() if name not in foreign}
         bare = replace(old, id=record_id, task_id=None, branch_id=None, superseded_by=None, details=details)
         mentioned = [
             Entity(name=each.name, type=each.type, properties=each.properties, found=each.found)

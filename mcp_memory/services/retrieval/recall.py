@@ -123,7 +123,7 @@ class Recall:
         stack = stack_of(self._records, caller) if self._records.places(caller) else Stack()
         ranking = self._searcher.rank(read, self._filter(request, caller), wanted, stack=stack)
         # One more than is shown tells whether there are more.
-        known = ranking.hits if is_known(ranking.hits, ranking.information) else ()
+        known = ranking.hits if is_known(ranking.hits, ranking.information, read.query.terms) else ()
         hits = list(islice(filter(is_relevant, known), request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]
         records = self._records.get([hit.id for hit in shown], caller.scopes)

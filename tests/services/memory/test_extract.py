@@ -12,6 +12,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import Kind, NewRecord, Record
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.model.tasks import FinalStatus
+from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.services.memory.extract import Extractor
@@ -286,7 +287,7 @@ def test_extracting_twice_is_extracting_once(
     app = open_memory(folder=None)
     extracting = Extractor(app.records, embedder, TiktokenCounter())
     texts = [" \n".join(lines) for lines in said]
-    items = [NewRecord(text=text, kind="message", role="user") for text in texts if text.strip() and "\0" not in text]
+    items = [NewRecord(text=text, kind="message", role="user") for text in texts if without_controls(text)[0].strip()]
     if items:
         app.remember(items, app.caller())
     messages = everything(app)

@@ -106,8 +106,9 @@ def test_logs_tasks_and_open_branches_stay_behind(app: App, other: App) -> None:
     assert merge(app, other) == Merged(stored=1, known=0, logged=1, hidden=1, tasks=3)
     for _ in range(2):
         other.tasks.pop(PopRequest(result="Done."), me)
-    assert merge(app, other).stored == 1
-    assert texts(app).keys() == {"Learnt at the root.", "Seen in the branch."}
+    assert merge(app, other).stored == 3
+    results = {"Deeper → Done.", "Try it → Done."}
+    assert texts(app).keys() == {"Learnt at the root.", "Seen in the branch.", *results}
     assert not app.tasks.tree(app.caller())
 
 

@@ -18,15 +18,16 @@ from tests.services.memory.moves import goals, pop, push
 
 
 def texts(app: App, query: str, caller: Caller | None = None) -> set[str]:
-    """What a recall finds."""
-    return {str(result["text"]) for result in app.recall(RecallRequest(query=query), caller or app.caller()).results}
+    """What a recall finds, but for what tasks came to."""
+    found = app.recall(RecallRequest(query=query), caller or app.caller()).results
+    return {str(result["text"]) for result in found if result["kind"] != "result"}
 
 
 def candidates(app: App, caller: Caller | None = None) -> set[str]:
     """What may enter a context where the caller stands."""
     caller = caller or app.caller()
     where = replace(visible_to(app.records, caller), isolated_tasks=app.tasks.stack(caller).isolated)
-    return {record.text for record in app.records.list(where, "created", 100)}
+    return {record.text for record in app.records.list(where, "created", 100) if record.kind != "result"}
 
 
 def test_a_branch_keeps_its_records_from_the_trunk_until_it_is_popped(app: App) -> None:
@@ -118,7 +119,7 @@ def test_what_happened_in_a_finished_task_stays_out_beside_it_and_what_was_learn
     assert candidates(app) == kept
     assert texts(app, "gcc") == {*everything, "gcc again"}
     asked = app.recall(RecallRequest(task_id=task.id), app.caller())
-    assert [result["text"] for result in asked.results] == ["gcc again"]
+    assert [result["text"] for result in asked.results] == ["gcc again", "compile → compiled"]
     push(app, task_id=task.parent_id)
     pop(app, "shipped", cascade=True)
     assert candidates(app) == {*everything, "gcc again"}

@@ -73,7 +73,8 @@ def test_a_dead_end_is_shown_as_one_and_never_as_a_fact(app: App) -> None:
     assert "- dead end (abandoned) [t" in text
     assert "]: try uv → result of try uv" in text
     assert text.index("dead end") < text.index("- done")
-    assert app.recall(RecallRequest(query="result of try pip"), app.caller()).results == ()
+    found = app.recall(RecallRequest(query="result of try pip"), app.caller()).results[0]
+    assert (found["kind"], found["text"]) == ("result", "try pip → dead end (failed): result of try pip")
 
 
 def test_popping_above_unfinished_children_is_refused_with_their_names(app: App) -> None:
