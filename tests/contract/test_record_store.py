@@ -282,8 +282,8 @@ def test_an_outline_tells_the_kind_who_spoke_and_what_replaced_a_record(store: R
     foreign = add("three", scope="shared/there")
     ids = [said.id, old.id, foreign.id, "r-unknown"]
     assert store.outlines(ids, HERE.scopes) == {
-        said.id: Outline(kind="fact", role="assistant", superseded_by=None),
-        old.id: Outline(kind="decision", role=None, superseded_by=said.id),
+        said.id: Outline(kind="fact", role="assistant", superseded_by=None, session_id=said.session_id),
+        old.id: Outline(kind="decision", role=None, superseded_by=said.id, session_id=old.session_id),
     }
 
 

@@ -26,7 +26,7 @@ class Place:
     caller: Caller
     visibility: Visibility
     has_tasks: bool = True
-    """False in the asker's own namespace, whose tree of tasks is everybody's."""
+    """False in the asker's own namespace and the inherited one, where everybody reads what tasks came to."""
 
 
 def _caller(namespace: str, agent: str, session: str = "day") -> Caller:
@@ -43,8 +43,8 @@ _PLACES = (
     Place(word="walrus", caller=_caller("Here", "ann"), visibility="shared"),
     Place(word="vicuna", caller=_caller("her_", "ann"), visibility="shared"),
     Place(word="urchin", caller=_caller("here/library", "ann"), visibility="private"),
-    Place(word="tapir", caller=LIBRARIAN, visibility="private"),
-    Place(word="serval", caller=_caller("library", "ann"), visibility="private"),
+    Place(word="tapir", caller=LIBRARIAN, visibility="private", has_tasks=False),
+    Place(word="serval", caller=_caller("library", "ann"), visibility="private", has_tasks=False),
     Place(word="raccoon", caller=BOB, visibility="private", has_tasks=False),
     Place(word="quagga", caller=_caller("here", "carol", "carols"), visibility="private", has_tasks=False),
 )
