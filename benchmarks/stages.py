@@ -22,7 +22,6 @@ from mcp_memory.services.retrieval import recall, search
 from mcp_memory.stores.graph.store import NetworkxGraphStore
 from mcp_memory.stores.keywords.index import InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
-from mcp_memory.stores.records.embedding_queue import SqliteEmbeddingQueue
 from mcp_memory.stores.vectors.chroma import ChromaVectorStore
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
@@ -37,14 +36,19 @@ class Stage:
 
 
 def _stages(*rows: tuple[str, Any, str]) -> Sequence[Stage]:
-    return tuple(Stage(label=label, owner=owner, name=name) for label, owner, name in rows)
+    return tuple(Stage(label=label, owner=_definer(owner, name), name=name) for label, owner, name in rows)
+
+
+def _definer(owner: Any, name: str) -> Any:
+    """Return the class of an owner's that defines the name: a store inherits one class for each facet."""
+    return next((each for each in getattr(owner, "__mro__", ()) if name in vars(each)), owner)
 
 
 STAGES = _stages(
     ("what the caller sees", recall, "visible_to"),
     ("gather: everything up to fusion", search.Searcher, "gather"),
     ("  embed the query", MiniLMEmbedder, "embed_query"),
-    ("  count what is not embedded", SqliteEmbeddingQueue, "count_unembedded"),
+    ("  count what is not embedded", SqliteRecordStore, "count_unembedded"),
     ("  ids that pass a filter", SqliteRecordStore, "matching_ids"),
     ("  source keyword, search", KeywordSource, "search"),
     ("  source vector, search", VectorSource, "search"),

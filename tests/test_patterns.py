@@ -11,6 +11,7 @@ from mcp_memory.domain.text.intent import (
     INTENT_RULES,
     _patterns,  # pyright: ignore[reportPrivateUsage] - patterns made from cues
 )
+from mcp_memory.domain.text.passages import inflections_of
 
 PERIODS, LONGER = (4, 8, 12), (20, 40, 60)
 """How often a text repeats, in equal steps."""
@@ -24,6 +25,10 @@ BOUNDED = {
 MADE_AT_RUN_TIME: dict[str, list[tuple[re.Pattern[str], Method]]] = {
     "mcp_memory.domain.text.intent": [
         (pattern, "search") for rule in INTENT_RULES for _, pattern, cue in _patterns(rule.cues) if "*" in cue
+    ],
+    "mcp_memory.domain.text.passages": [
+        (inflections_of(terms), "finditer")
+        for terms in (["deploy"], ["cat", "dog"], ["a", "aa", "aaaaaa"], ["水泵"], ["v1.2", "x_y", "(a+)+"])
     ],
 }
 """Patterns that a call makes, by their module."""

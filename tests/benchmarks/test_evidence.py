@@ -79,10 +79,10 @@ def test_a_ranking_is_packed_until_the_first_that_does_not_fit() -> None:
     assert list(packed(["a", "b", "c"], {"a": 5, "b": 5, "c": 1}, 10)) == ["a", "b"]
 
 
-def test_a_text_shown_by_its_summary_is_named_but_not_whole(group: Group) -> None:
+def test_a_text_shown_by_its_passages_is_named_and_whole_where_there_is_room(group: Group) -> None:
     held = _by_way(assembled(group, group.questions[0]))
     for budget in BUDGETS:
-        assert held[WHOLE, budget].found == 0.5
+        assert held[WHOLE, budget].found == (0.5 if budget == BUDGETS[0] else 1.0)
         assert held[NAMED, budget].found == 1.0
         assert 0.0 < held[WHOLE, budget].used <= 1.0
 

@@ -47,7 +47,7 @@ _ENDING = 2
 
 def is_above_floor(hit: Fused, information: float) -> bool:
     """Return True where meaning or words are near enough. `information` is that of all query words, in nats."""
-    if hit.score >= FLOOR_SCORE and hit.raw.get("vector", 0.0) >= FLOOR_COSINE:
+    if _score_alone(hit) >= FLOOR_SCORE and hit.raw.get("vector", 0.0) >= FLOOR_COSINE:
         return True
     words = hit.raw.get("keyword", 0.0)
     return words > 0 and words >= FLOOR_SHARE * information
@@ -56,11 +56,13 @@ def is_above_floor(hit: Fused, information: float) -> bool:
 _CHANCE_OFFSET, _CHANCE_COSINE, _CHANCE_SHARE = -3.56, 6.92, 1.43
 """A logistic regression over 120 questions of a memory of 240 records, half of which it could answer
 (docs/decisions/0033): the cosine of the best hit, and its share of the query's information."""
-LEAST_CHANCE = 0.22
+LEAST_CHANCE = 0.2
 """Below it a query is taken for one that nothing stored bears on: 97 % of answerable questions are above."""
 FEW_WORDS = 3
 """A query of fewer words, e.g. "postgres port", looks for what mentions them, and its cosines say little."""
 BEST_HITS = 5
+OUTSTANDING, AHEAD = 0.25, 0.1
+"""A hit of this cosine that is so far ahead of the next one is an answer, however few words it shares."""
 
 
 def chance(hit: Fused, information: float) -> float:
@@ -79,7 +81,20 @@ def chance(hit: Fused, information: float) -> float:
 
 def is_known(hits: Sequence[Fused], information: float, terms: Sequence[str]) -> bool:
     """Return True where anything stored may bear on the query of these words, judged by its best hits."""
-    return len(terms) < FEW_WORDS or any(chance(hit, information) >= LEAST_CHANCE for hit in hits[:BEST_HITS])
+    best = hits[:BEST_HITS]
+    cosines = sorted((hit.raw.get("vector", 0.0) for hit in best), reverse=True)
+    stands_out = len(cosines) > 1 and cosines[0] >= OUTSTANDING and cosines[0] - cosines[1] >= AHEAD
+    return len(terms) < FEW_WORDS or stands_out or any(chance(hit, information) >= LEAST_CHANCE for hit in best)
+
+
+def _score_alone(hit: Fused) -> float:
+    """Return the score without what the task stack adds: a place in it makes nothing relevant."""
+    added = max(hit.parts.get("stack", 0.0), 0.0)
+    nats = sum(hit.parts.values())
+    if not added or nats <= 0:
+        return hit.score
+    usual = nats * (1 - hit.score) / hit.score
+    return (nats - added) / (nats - added + usual)
 
 
 def coverage(terms: Sequence[str], text: str) -> float:

@@ -100,8 +100,10 @@ class Passages:
         clear = [place for place in order if self.evidence[place] > best * LEAST_SHARE] or order[:1]
         near = [at for place in clear for at in (place + 1, place - 1, place + 2, place - 2) if 0 <= at < len(order)]
         chosen: set[int] = set()
-        left = room - 2
+        left = room
         for place in dict.fromkeys((*clear, *near)):
+            if place not in clear and not chosen:
+                break  # Neighbours alone say nothing.
             # A gap costs a token or two on either side, unless it closes another.
             cost = count(self.text[self.units[place].start : self.units[place].end]) + 2
             if cost <= left:
@@ -170,7 +172,7 @@ def _words(text: str, units: Sequence[Unit], terms: Sequence[str]) -> tuple[Sequ
     """Return the numbers of the terms in each unit, and each term's information within this text, in nats."""
     within: list[set[int]] = [set() for _ in units]
     starts = [unit.start for unit in units]
-    for match in _any_of(terms).finditer(text) if terms and units else ():
+    for match in inflections_of(terms).finditer(text) if terms and units else ():
         within[max(bisect_right(starts, match.start()) - 1, 0)].add(match.lastindex or 0)
     having = Counter(term for found in within for term in found)
     return within, {term: log1p(len(units) / number) for term, number in having.items()}
@@ -186,7 +188,7 @@ def _shares(place: int, units: Sequence[Unit], words: Sequence[Collection[int]])
     return shares
 
 
-def _any_of(terms: Sequence[str]) -> re.Pattern[str]:
+def inflections_of(terms: Sequence[str]) -> re.Pattern[str]:
     """Match any inflection of each term: "deploy" finds "deployed"; the number of the group is the term's."""
     return re.compile("|".join(f"({_inflected(term)})" for term in terms), re.IGNORECASE)
 

@@ -65,7 +65,7 @@ UpTo100 = Annotated[tuple[ItemT, ...], Field(strict=False, max_length=100), Open
 TagTexts = Annotated[tuple[Tag, ...], Field(max_length=MAX_TAGS, strict=False), Opened]
 ShortIds = Annotated[tuple[ShortId, ...], Field(max_length=MAX_ITEMS, strict=False), Opened]
 Names = UpTo100[NameText]
-# The eleven kinds are listed where records are made; a filter's error names them.
+# The kinds are listed where records are made; a filter's error names them.
 KindNames = Annotated[
     tuple[Annotated[Kind, WithJsonSchema({"type": "string"})], ...], Field(strict=False, max_length=20), Opened
 ]

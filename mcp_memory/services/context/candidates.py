@@ -279,7 +279,7 @@ class CandidateFinder:
         ], omitted
 
     def _evidence(self, question: ContextQuestion, censors: Sequence[Record]) -> Mapping[str, float]:
-        """Return each constraint's score for the query, 0 below the floor; empty where nothing is asked."""
+        """Return each constraint's score for the query, 0 below the floor; empty without a query."""
         if question.read is None or len(censors) <= FEW_CENSORS:
             return {}
         where = replace(question.where, kinds=CENSORS, passing=None)

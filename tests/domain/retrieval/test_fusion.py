@@ -1,6 +1,7 @@
 """From the evidence of several sources to one ranking."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import log
 
 import pytest
@@ -165,3 +166,34 @@ def test_a_score_of_a_half_is_what_chance_produces_once() -> None:
     hit = fused({"other": {"a": log(1051)}})[0]
     assert hit.score == pytest.approx(0.5)
     assert fuse({"other": {"a": 0.0}}, Background(), neighbours={})[0].score == 0.0
+
+
+@given(RANKINGS, BACKGROUNDS, st.dictionaries(st.sampled_from(IDS), st.floats(0.1, 12), max_size=3))
+def test_the_holders_of_a_rare_word_come_first(
+    rankings: Mapping[str, Mapping[str, float]], background: Background, holders: Mapping[str, float]
+) -> None:
+    """F6.1: however near the others are in meaning."""
+    ranked = fuse(rankings, replace(background, holders=holders), neighbours={})
+    held = [hit.id in holders for hit in ranked if sum(hit.parts.values()) > 0]
+    assert held == sorted(held, reverse=True)
+
+
+def test_the_best_turns_of_a_session_speak_for_its_others() -> None:
+    """F1: by three tenths of their mean; one session alone orders nothing."""
+    nats = {"r1": 9.0, "r2": 9.0, "r3": 9.0, "r4": 2.0, "r5": 2.5}
+    sessions = {"r1": "a", "r2": "a", "r3": "a", "r4": "a", "r5": "b", "r9": "b"}
+    told = {hit.id: hit.parts for hit in fuse({"time": nats}, USUAL, neighbours={}, sessions=sessions)}
+    assert told["r4"]["session"] == pytest.approx(0.3 * 0.5 * 9.0)
+    assert told["r5"]["session"] == pytest.approx(0.3 * 0.5 * 2.5 / 3)
+    alone = fuse({"time": nats}, USUAL, neighbours={}, sessions=dict.fromkeys(nats, "a"))
+    assert all("session" not in hit.parts for hit in alone)
+
+
+def test_the_place_in_the_task_tree_decides_among_near_equals_and_makes_nothing_relevant() -> None:
+    """F7.1: at most what was found itself is gained, and half of it lost."""
+    nats = {"r1": 20.0, "r2": 18.0, "r3": 2.0, "r4": 18.0}
+    stack = {"r2": 4.0, "r3": 4.0, "r4": -30.0, "r9": 4.0}
+    told = {hit.id: hit.parts for hit in fuse({"time": nats}, USUAL, neighbours={}, stack=stack)}
+    assert list(told) == ["r2", "r1", "r4", "r3"]
+    assert (told["r3"]["stack"], told["r4"]["stack"]) == (1.0, -4.5)
+    assert "r9" not in told

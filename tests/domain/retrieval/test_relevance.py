@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_memory.domain.retrieval.fusion import Fused, below_successors
-from mcp_memory.domain.retrieval.queries import FLOOR_COSINE, FLOOR_SCORE, coverage, is_above_floor
+from mcp_memory.domain.retrieval.queries import FLOOR_COSINE, FLOOR_SCORE, chance, coverage, is_above_floor, is_known
 
 
 def hit(score: float = 1.0, **raw: float) -> Fused:
@@ -52,3 +52,32 @@ def test_what_replaced_a_record_is_as_relevant_as_that_and_no_more() -> None:
 def test_inflections_count_as_the_same_word(terms: list[str], text: str, share: float) -> None:
     """A1.6: without a dictionary."""
     assert coverage(terms, text) == share
+
+
+def test_a_place_in_the_task_tree_makes_nothing_relevant() -> None:
+    """F7.1: a score of 0.2 that is half its place is one of 0.11."""
+    parts = {"vector": 1.0, "stack": 1.0}
+    assert not is_above_floor(Fused(id="r0", score=0.2, parts=parts, raw={"vector": 0.5}), 9.0)
+    assert is_above_floor(Fused(id="r0", score=0.2, parts={"vector": 2.0}, raw={"vector": 0.5}), 9.0)
+    assert is_above_floor(Fused(id="r0", score=0.2, parts={**parts, "stack": -1.0}, raw={"vector": 0.5}), 9.0)
+
+
+def known(cosines: list[float], query: str, **raw: float) -> bool:
+    """Whether hits of these cosines, the first with more evidence, answer a query of 20 nats."""
+    hits = [Fused(id=f"r{n}", score=0.5, raw={"vector": cosine}) for n, cosine in enumerate(cosines)]
+    hits[0] = Fused(id="r0", score=0.5, raw={"vector": cosines[0], **raw})
+    return is_known(hits, 20.0, query.split())
+
+
+def test_nothing_known_is_told_from_something() -> None:
+    """F4.1: by cosine, by the share of the words, by a hit that stands out, by a time or a name."""
+    assert not known([0.2, 0.19], "how tall is the tower")
+    assert known([0.4, 0.39], "how tall is the tower")
+    assert known([0.2, 0.19], "how tall is the tower", keyword=11.0)
+    assert known([0.28, 0.1], "how tall is the tower")
+    assert not known([0.28], "how tall is the tower")
+    assert known([0.2, 0.19], "how tall is the tower", time=1.0)
+    assert known([0.2, 0.19], "tower height")
+    assert chance(Fused(id="r0", score=0.5, raw={"keyword": 1.0}), 20.0) == 1.0
+    assert 0 < chance(Fused(id="r0", score=0.5, raw={"vector": 0.1}), 0.0) < 0.1
+    assert not is_known([], 20.0, ["how", "tall", "tower"])

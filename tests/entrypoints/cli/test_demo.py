@@ -74,7 +74,7 @@ def test_the_demo_is_readable(tmp_path: Path, tmp_path_factory: pytest.TempPathF
     assert "dead end" in ran.stdout
     assert " superseded" in ran.stdout
     assert f"of {STORY['max_tokens']} tokens" in ran.stdout
-    assert "28 of 28 records" in ran.stdout
+    assert "30 of 30 records" in ran.stdout
     program = r"\S+( --from mcp-memory-stack python)? -I -m mcp_memory"
     assert re.search(rf"Install it in Claude Code: {program} install claude-code$", ran.stdout, re.MULTILINE)
     assert re.search(r"^(Process \d+ is|Processes \d+(, \d+)+ are) gone\.$", ran.stdout, re.MULTILINE)

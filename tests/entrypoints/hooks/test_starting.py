@@ -68,7 +68,7 @@ def test_whatever_starts_it_the_block_says_where_the_work_stands(
         ": Try it with 50,000 invoices",
         "dead end (failed)",
         "2 GB of it",
-        "**BLOCK:** export",
+        "**BLOCK:** when export",
     ):
         assert line in text, (line, text)
 

@@ -10,7 +10,7 @@ INSERT INTO tasks (
 );
 
 -- name: update_task
-UPDATE tasks SET change = :change, status = :status, result = :result, artifacts = :artifacts, agent = :agent,
+UPDATE tasks SET change = :change, goal = :goal, status = :status, result = :result, artifacts = :artifacts, agent = :agent,
     session_id = :session_id, success_criteria = :success_criteria, inherit = :inherit, branch = :branch,
     updated_at = :updated_at
 WHERE id = :id;

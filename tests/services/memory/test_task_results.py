@@ -1,0 +1,84 @@
+"""What tasks came to, as records."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.tasks import ERASED
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.memory.task_stack import PopRequest, PushRequest, Tasks
+from mcp_memory.services.retrieval.recall import RecallRequest
+
+
+def ended(app: App, goal: str, result: str, *, root: str = "Speed up search", **ending: object) -> None:
+    """A task that ended below a root that ended as well."""
+    app.tasks.push(PushRequest(goal=root), app.caller())
+    app.tasks.push(PushRequest(goal=goal), app.caller())
+    app.tasks.pop(PopRequest(result=result, **ending), app.caller())  # pyright: ignore[reportArgumentType]
+    app.tasks.pop(PopRequest(result="Over."), app.caller())
+
+
+def texts(app: App, query: str) -> list[str]:
+    return [str(each["text"]) for each in app.recall(RecallRequest(query=query), app.caller()).results]
+
+
+def test_a_result_is_found_after_its_root_has_ended_by_every_agent(app: App, open_memory: Callable[..., App]) -> None:
+    """F2.1: by goal, result and artifact; a dead end is marked as one."""
+    ended(app, "Drop the index", "Ten times slower; rolled back.", status="failed", artifacts=("plan.sql",))
+    dead_end = "Drop the index → dead end (failed): Ten times slower; rolled back."
+    for memory in (app, open_memory(agent="bob")):
+        assert texts(memory, "what happened when the index was dropped")[0] == dead_end
+        assert dead_end in texts(memory, "plan.sql")
+
+
+def test_a_task_with_a_similar_goal_is_shown_what_the_earlier_one_came_to(app: App) -> None:
+    """F2.2: dead ends first; what the stack shows is not said twice."""
+    ended(app, "Drop the index on orders", "Ten times slower; rolled back.", status="failed")
+    ended(app, "Add an index on orders", "Twice as fast.")
+    app.tasks.push(PushRequest(goal="Drop the index on orders by the end of the month"), app.caller())
+    text = app.assemble_context(ContextRequest(max_tokens=1_000), app.caller()).text
+    assert "## Earlier Tasks\n" in text
+    assert text.index("dead end (failed): Ten times slower") < text.index("Twice as fast.")
+    app.tasks.push(PushRequest(goal="Measure it"), app.caller())
+    app.tasks.pop(PopRequest(result="It takes 3 s."), app.caller())
+    assert app.assemble_context(ContextRequest(max_tokens=1_000), app.caller()).text.count("It takes 3 s.") == 1
+
+
+def test_an_erased_result_leaves_the_task_too_and_does_not_come_back(app: App) -> None:
+    """F2.1, R9."""
+    ended(app, "Call Ines", "Her number is 555-0199.")
+    [record] = app.recall(RecallRequest(kinds=("result",), query="number of Ines"), app.caller()).results[:1]
+    app.forget([str(record["id"])], "erase", app.caller())
+    assert [task.result for task in app.tasks.tree(app.caller()) if task.goal == ERASED] == [ERASED]
+    assert app.task_results.catch_up(app.caller()) == 0
+    assert not [text for text in texts(app, "number of Ines") if "555" in text]
+
+
+def test_results_of_an_earlier_version_are_stored_later_and_once(app: App) -> None:
+    """F2.1: also those that a killed process left out."""
+    assert app.task_results.catch_up(app.caller()) == 0
+    bare = Tasks(app.records, app.redactor, lambda: 1.0)
+    bare.push(PushRequest(goal="Sort the seeds"), app.caller())
+    bare.pop(PopRequest(result="Forty bags."), app.caller())
+    assert texts(app, "seeds") == []
+    assert [app.task_results.catch_up(app.caller()) for _ in range(2)] == [1, 0]
+    assert texts(app, "seeds") == ["Sort the seeds → Forty bags."]
+    [task] = app.tasks.tree(app.caller())
+    assert app.task_results([task, replace(task, status="active"), replace(task, result="")], app.caller()) == 1
+    assert len(texts(app, "seeds")) == 1
+
+
+def test_a_task_ends_even_where_its_record_cannot_be_stored(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R9: it is stored later."""
+
+    def refuse(*given: object) -> None:
+        raise StoreUnavailable("busy")
+
+    tasks = Tasks(app.records, app.redactor, lambda: 1.0, refuse)
+    tasks.push(PushRequest(goal="Sort the seeds"), app.caller())
+    assert tasks.pop(PopRequest(result="Forty bags."), app.caller()).popped.status == "complete"
+    monkeypatch.setattr(app.reindex, "catch_up", refuse)
+    assert app.task_results.catch_up(app.caller()) == 1
