@@ -27,7 +27,7 @@ MADE_AT_RUN_TIME: dict[str, list[tuple[re.Pattern[str], Method]]] = {
         (pattern, "search") for rule in INTENT_RULES for _, pattern, cue in _patterns(rule.cues) if "*" in cue
     ],
     "mcp_memory.domain.text.passages": [
-        (inflections_of(terms), "finditer")
+        (inflections_of(terms), "search")
         for terms in (["deploy"], ["cat", "dog"], ["a", "aa", "aaaaaa"], ["水泵"], ["v1.2", "x_y", "(a+)+"])
     ],
 }
