@@ -1,6 +1,7 @@
 """Derives a query's intent from its words alone, and the strategy that `auto` picks for it.
 
-Uses rules of English words (`IntentRule`): no model, nothing learnt. Independent of the strategies' content.
+Uses rules of words as data (`IntentRule`), of English and of a dozen other languages: no model, nothing learnt.
+Independent of the strategies' content.
 """
 
 import re
@@ -11,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from mcp_memory.domain.text.lexicon import STOP_WORDS, word_set
+from mcp_memory.domain.text.lexicon import STOP_WORDS, UNSPACED, word_set
 from mcp_memory.domain.text.words import index_terms, query_terms, split_words, stems
 
 ASKING = word_set("asking")
@@ -28,6 +29,7 @@ class IntentRule:
     """A rule for a strategy: one of the cues, or a word of `beside` in the same query as one of `words`.
 
     told: the rule applies only to requests, not to questions: "Write a post" against "Who wrote the post?"
+    elsewhere: beginnings of words in other languages.
     """
 
     strategy: str
@@ -36,6 +38,7 @@ class IntentRule:
     words: frozenset[str] = frozenset()
     beside: frozenset[str] = frozenset()
     told: bool = False
+    elsewhere: tuple[str, ...] = ()
 
 
 _TABLES = tomllib.loads(Path(__file__).with_name("intent_rules.toml").read_text("utf-8"))
@@ -54,6 +57,7 @@ INTENT_RULES = tuple(
         words=frozenset(_listed(table.get("words", ""))),
         beside=frozenset(_listed(table.get("beside", ""))),
         told=table.get("told", False),
+        elsewhere=_listed(table.get("elsewhere", "")),
     )
     for table in _TABLES["rule"]
 )
@@ -72,6 +76,8 @@ _LONG = 7
 """A word with this many letters is recognised even when misspelt."""
 _QUESTION_MARK = re.compile(r"[?？؟](?!\w)")
 """A question mark, but not one inside an address: "Which port?", not "/search?q=1"."""
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+"""A sign of a script that writes no words apart: "计划"."""
 _CODE_NAME = re.compile(
     r"\w_\w|\w\(\)|(?<!\w)--\w|\b[a-z]+[A-Z]|\w\.(?:c|cpp|cs|go|java|js|kt|php|py|rb|rs|sh|sql|swift|ts)\b"
 )
@@ -124,7 +130,10 @@ def pick_strategy(query: str) -> tuple[str, str]:
     for rule in INTENT_RULES:
         if (tells or not rule.told) and (reason := _reason(rule, for_rules)):
             return rule.strategy, reason
-    if asks and words[0] not in ASKING and "or" in words and len(words) <= _SHORT:
+    for rule in INTENT_RULES:
+        if found := _elsewhere(rule.elsewhere).search(query):
+            return rule.strategy, f'{rule.reason} ("{found[0]}")'
+    if words[0] not in ASKING and "or" in words and len(words) <= _SHORT:
         return "decision", "it asks for one of several"
     if asks or _cue(words, INFORMING):
         return "question", "it asks something"
@@ -180,6 +189,15 @@ def _patterns(cues: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str], str], 
         pattern = re.compile(f" {f' (?:[^ ]+ ){{0,{_GAP}}}'.join(parts)} ")
         found.append((parts[0].partition(" ")[0], pattern, cue))
     return tuple(found)
+
+
+@cache
+def _elsewhere(beginnings: tuple[str, ...]) -> re.Pattern[str]:
+    """Match the beginning of a word in another language; anywhere in a script that writes no words apart."""
+    parts = [f" (?:[^ ]+ ){{0,{_GAP}}}".join(map(re.escape, each.split(" * "))) for each in beginnings]
+    spaced = [part for part, each in zip(parts, beginnings, strict=True) if not _UNSPACED.match(each)]
+    unspaced = [part for part, each in zip(parts, beginnings, strict=True) if _UNSPACED.match(each)]
+    return re.compile("|".join([*(rf"(?<!\w){part}" for part in spaced), *unspaced]) or r"(?!)", re.IGNORECASE)
 
 
 @cache

@@ -10,8 +10,6 @@ from mcp_memory.domain.text.intent import pick_strategy
 
 USUAL_BUDGET = 8_000
 """The budget, in tokens, that a strategy's limits are meant for."""
-PLAIN = frozenset({"question", "conversation"})
-"""Strategies without guiding questions under `auto`: their caller wants the answer, not advice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +49,8 @@ class StrategyChooser:
         told: dict[str, Json] = {}
         if strategy.name == AUTO:
             strategy = blended(strategy, named_strategy(self._strategies, picked))
-            strategy = replace(strategy, questions=()) if picked in PLAIN else strategy
+            # `auto` weighs: it leaves nothing out, and gives no advice that nobody asked for.
+            strategy = replace(strategy, questions=(), failures=True)
             told = {"picked": picked, "why": why}
         strategy = self._overridden(strategy, overrides) if overrides else strategy
         is_about_all = strategy.formula != "weighted"
