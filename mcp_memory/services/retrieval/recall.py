@@ -1,6 +1,6 @@
 """Recall: searches records by word and meaning, or opens them by id, within a token budget."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -9,12 +9,13 @@ from mcp_memory.domain.model.ids import CONTEXT, TASK
 from mcp_memory.domain.model.records import Detail, Json, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
-from mcp_memory.domain.model.tasks import Stack
+from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack
 from mcp_memory.domain.model.tokens import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.retrieval.queries import is_known
 from mcp_memory.domain.text.micro_and_summary import SUMMARY_TOKENS
 from mcp_memory.domain.text.passages import passages
+from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
@@ -27,6 +28,8 @@ from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Read, Se
 
 UNRELATED_COSINE = 0.1
 """Below it, and without a shared word, a record is unrelated to the query (unrelated texts: 0 to 0.1)."""
+TASK_CHARACTERS = 60
+"""Characters of the goal of another task, beside what was noted in it."""
 ENVELOPE_TOKENS = 30
 """Tokens reserved for the names around the results."""
 
@@ -130,8 +133,10 @@ class Recall:
         budget -= sum(self._counter.count(name) for name in ranking.degraded)
         there = [(hit, records[hit.id]) for hit in shown if hit.id in records]
         # Depth before breadth: what answers best may take a quarter of the room, the next one an eighth, and so on.
+        elsewhere = self._elsewhere([record for _, record in there], stack, caller)
         found = (
             _result(hit, record, self._excerpt(record, read, request, budget >> place + 2), request, caller)
+            | ({"task": elsewhere[record.task_id]} if record.task_id in elsewhere else {})
             for place, (hit, record) in enumerate(there)
         )
         results = fit(found, budget, self._counter)
@@ -140,6 +145,20 @@ class Recall:
         return RecallAnswer(
             results=results, truncated=more, degraded=ranking.degraded, next_offset=end if more and results else None
         )
+
+    def _elsewhere(self, records: Sequence[Record], stack: Stack, caller: Caller) -> Mapping[str | None, str]:
+        """Say of tasks off the caller's path what they were for, and that they failed; all but dead ends need a path.
+
+        What a task came to says it itself.
+        """
+        path = {task.id for task in stack.path}
+        if not {record.task_id for record in records if record.kind != "result"} - path - {None}:
+            return {}
+        return {
+            task.id: f"{one_line(task.goal, TASK_CHARACTERS)}{f' ({task.status})' if task.status in DEAD_ENDS else ''}"
+            for task in self._records.tasks(caller.namespace)
+            if task.id not in path and (path or task.status in DEAD_ENDS)
+        }
 
     def _excerpt(self, record: Record, read: Read, request: RecallRequest, room: int) -> str:
         """Return the passages of a long text that bear on the query; "" where its own form says it."""

@@ -75,8 +75,18 @@ def test_what_the_current_task_noted_comes_before_what_another_did(app: App, rem
     assert found(app, query)[0].endswith("30 seconds.")
     app.tasks.pop(PopRequest(result="It hung.", status="failed"), caller)
     assert found(app, query)[0].endswith(" 5 seconds.")
+    told = {str(each["text"]): each.get("task") for each in app.recall(RecallRequest(query=query), caller).results}
+    failed = "Call the geocoder at night (failed)"
+    assert told["The geocoder timeout is 30 seconds."] == failed
+    assert told["The geocoder timeout is 5 seconds."] is None
+    assert [task for text, task in told.items() if "It hung." in text] == [None]
     app.tasks.pop(PopRequest(result="Done."), caller)
-    assert len(found(app, query)) >= 2
+    told = {str(each["text"]): each.get("task") for each in app.recall(RecallRequest(query=query), caller).results}
+    assert told["The geocoder timeout is 30 seconds."] == failed
+    assert told["The geocoder timeout is 5 seconds."] is None
+    app.tasks.push(PushRequest(goal="Something else"), caller)
+    told = {str(each["text"]): each.get("task") for each in app.recall(RecallRequest(query=query), caller).results}
+    assert told["The geocoder timeout is 5 seconds."] == "Call the geocoder from the form"
 
 
 def test_the_holder_of_an_identifier_is_first_among_look_alikes(app: App) -> None:
