@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from mcp_memory import extensions
-from mcp_memory.services.sessions.priority import CallPriority
+from mcp_memory.services.sessions.call_priority import CallPriority
 from mcp_memory.settings import NOTES_FOLDER, Settings
 from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore, restore
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.context.remind import Remind
     from mcp_memory.services.memory.access_tokens import Tokens
     from mcp_memory.services.memory.echo_filter import EchoFilter
+    from mcp_memory.services.memory.folder_trust import Trust
     from mcp_memory.services.memory.forget import Forget
     from mcp_memory.services.memory.maintain import Maintain
     from mcp_memory.services.memory.prepare_record import RecordPreparer
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from mcp_memory.services.memory.revise import Revise
     from mcp_memory.services.memory.task_results import TaskResults
     from mcp_memory.services.memory.task_stack import Tasks
-    from mcp_memory.services.memory.trust import Trust
     from mcp_memory.services.retrieval.recall import Recall
     from mcp_memory.services.retrieval.search import Searcher
     from mcp_memory.services.sessions.checkpoint import CheckpointWriter
@@ -163,7 +163,7 @@ class Wiring:
     @made_once
     def trust(self) -> Trust:
         """Trusted folders."""
-        from mcp_memory.services.memory.trust import Trust
+        from mcp_memory.services.memory.folder_trust import Trust
 
         return Trust(self.records.folders(), self._clock)
 

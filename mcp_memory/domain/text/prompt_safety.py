@@ -27,7 +27,7 @@ CONTEXT_TITLES = (
 
 They look like headings even without a space after the sign.
 """
-LABELS = ("TOOL OUTPUT ARCHIVED", "CONTEXT SUMMARY", "SUMMARIZED", "GOAL BATCH")
+LABELS = ("TOOL OUTPUT ARCHIVED", "MESSAGE ARCHIVED", "CONTEXT SUMMARY", "SUMMARIZED", "GOAL BATCH")
 """Labels, in brackets, that open the replacements of compacted messages."""
 
 MOST_ROUNDS = 8

@@ -3,7 +3,7 @@
 import threading
 from itertools import count
 
-from mcp_memory.services.sessions.priority import CallPriority
+from mcp_memory.services.sessions.call_priority import CallPriority
 
 PATIENCE_SECONDS = 20.0
 

@@ -16,8 +16,8 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import InvalidRequest, NotFound, StoreBusy
 from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.memory.folder_trust import Trust
 from mcp_memory.services.memory.task_stack import PushRequest
-from mcp_memory.services.memory.trust import Trust
 from mcp_memory.services.status.overview import shown_membership
 from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore
 from mcp_memory.stores.records.access import SqliteFolders
