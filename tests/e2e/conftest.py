@@ -8,6 +8,7 @@ import queue
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -45,8 +46,9 @@ class Lines:
         return self._lines.get(timeout=timeout)
 
     def _read(self, stream: IO[bytes]) -> None:
-        for line in stream:
-            self._lines.put(line)
+        with suppress(ValueError):  # A test that closes the pipe meanwhile takes the buffer away.
+            for line in stream:
+                self._lines.put(line)
         self._lines.put(b"")
 
 

@@ -25,6 +25,8 @@ LEARNT, REST = "learnt", "rest"
 """The shares of learnt records, which the log competes with, and of items without a share of their own."""
 DISPENSABLE: frozenset[str] = frozenset({"approach"})
 """Shares that a small context drops: one more record is worth more than advice."""
+FOUND = "recall"
+"""The source of what the query found."""
 DEEP_TOKENS = 160
 """The best item may take as much however small the block: one passage in place of three hints."""
 FAIR_PART = 4
@@ -145,8 +147,8 @@ class _Ledger:
             standing = self.placed.get(item.id)
             if standing is not None and standing.form is item.forms[0]:
                 continue
-            # Depth before breadth: the passages that answer best may take twice the room of another item.
-            is_deep = place == 0 and any(form.detail == "passage" for form in item.forms)
+            # Depth before breadth: the record that answers best may take twice the room of another item.
+            is_deep = place == 0 and item.source == FOUND
             fair = min(max(min(2, part) * most, DEEP_TOKENS) if is_deep else most, allowance)
             shortest = item.forms[-1:] if self._cost(item, item.forms[-1]) <= allowance else ()
             fuller = [form for form in item.forms[:-1] if self._cost(item, form) <= fair]

@@ -1,5 +1,6 @@
 """Fitting items into a budget."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 from hypothesis import given
@@ -17,7 +18,14 @@ def item(
     details = ("full", "summary", "micro")
     forms = tuple(Form(detail=details[i], text=f"{name}{i}", tokens=cost) for i, cost in enumerate(tokens))
     return Item(
-        id=name, kind="fact", source="recall", section=section, share=share, score=1.0, forms=forms, required=required
+        id=name,
+        kind="fact",
+        source="important",
+        section=section,
+        share=share,
+        score=1.0,
+        forms=forms,
+        required=required,
     )
 
 
@@ -141,6 +149,16 @@ def test_one_long_item_never_starves_the_rest() -> None:
     assert placed[0].form.tokens == 20
     placed, _ = place([long, *short], 220, TITLES)
     assert placed[0].form.tokens == 100
+
+
+def test_what_answers_best_is_shown_deeper_than_the_next() -> None:
+    """F5.1: twice the part of another, and in a small block at least a passage; one that was not asked for is not."""
+    long, short = replace(item("long", 100, 20), source="recall"), [item(f"s{i}", 25) for i in range(4)]
+    placed, left_out = place([long, *short], 130, TITLES)
+    assert placed[0].form.tokens == 100
+    assert names(left_out) == ["s1", "s2", "s3"]
+    second, _ = place([item("s", 25), long], 130, TITLES)
+    assert [each.form.tokens for each in second] == [25, 20]
 
 
 def test_a_share_too_small_for_one_line_still_holds_its_first_item_at_its_shortest() -> None:
