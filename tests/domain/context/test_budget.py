@@ -157,8 +157,8 @@ def test_what_answers_best_is_shown_deeper_than_the_next() -> None:
     placed, left_out = place([long, *short], 130, TITLES)
     assert placed[0].form.tokens == 100
     assert names(left_out) == ["s1", "s2", "s3"]
-    second, _ = place([item("s", 25), long], 130, TITLES)
-    assert [each.form.tokens for each in second] == [25, 20]
+    second, _ = place([*short[1:], long, item("s", 25)], 130, TITLES)
+    assert [each.form.tokens for each in second] == [25, 25, 25, 20, 25]
 
 
 def test_a_share_too_small_for_one_line_still_holds_its_first_item_at_its_shortest() -> None:
