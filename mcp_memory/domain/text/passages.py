@@ -102,8 +102,8 @@ class Passages:
         chosen: set[int] = set()
         left = room
         for place in dict.fromkeys((*clear, *near)):
-            if place not in clear and not chosen:
-                break  # Neighbours alone say nothing.
+            if place != order[0] and not chosen:
+                break  # Without the best one, the others mislead.
             # A gap costs a token or two on either side, unless it closes another.
             cost = count(self.text[self.units[place].start : self.units[place].end]) + 2
             if cost <= left:
@@ -207,7 +207,7 @@ def _units(text: str) -> Iterator[Unit]:
         header = (number if header < 0 else header) if look == "row" else -1
         heading = number if look == "heading" else heading
         for a, b in _divided(text, start, end, look):
-            if text[a:b].strip():
+            if text[a:b].strip():  # Code that nobody closed may end in blank lines.
                 above = heading if heading != number else -1
                 yield Unit(start=a, end=b, heading=above, header=header if header != number else -1)
                 number += 1
@@ -222,7 +222,8 @@ def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
         if fence:
             if now == "fence" or position - start > MAX_UNIT:
                 yield start, position, "code"
-                start, look, fence = position, "", "" if now == "fence" else fence
+                start, fence = position, "" if now == "fence" else fence
+                look = "code" if fence else ""
             continue
         joins = look in ("prose", "item", "quote") and now == "prose"
         if look and not joins:

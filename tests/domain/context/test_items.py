@@ -24,6 +24,7 @@ from mcp_memory.domain.model.records import Record, Relation
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack, Task, stack_at
 from mcp_memory.domain.model.tokens import EXACT
+from mcp_memory.domain.text.passages import passages
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 
 COUNTER = TiktokenCounter()
@@ -74,6 +75,27 @@ def test_a_long_record_falls_from_summary_to_micro(make_record: MakeRecord) -> N
     item = item_of(record)
     assert [form.detail for form in item.forms] == ["summary", "micro"]
     assert [form.tokens for form in item.forms] == sorted((form.tokens for form in item.forms), reverse=True)
+
+
+def test_a_text_too_long_for_any_block_is_shown_by_its_passages_and_an_archived_one_by_its_micro(
+    make_record: MakeRecord,
+) -> None:
+    """F1.1, C8.2."""
+    text = "The pump hums. " * 40 + "The valve is red. " + "The pump hums. " * 40
+    short = {"summary": "a summary …", "micro": "a micro…", "summary_tokens": 4, "micro_tokens": 3}
+    weighed = passages(text, "valve")
+    for tokens, status, details in (
+        (300, "new", ["full", "passage", "passage", "micro"]),
+        (9_000, "new", ["passage", "passage", "passage", "micro"]),
+        (300, "archived", ["micro"]),
+    ):
+        record = make_record(text, text_tokens=tokens, status=status, **short)
+        candidate = Candidate(record=record, source="recall", passages=weighed)
+        item = record_item(
+            Scored(candidate=candidate, score=0.5, parts={}), MEASURE, section="Known Information", share="rest"
+        )
+        assert [form.detail for form in item.forms] == details
+        assert all("The valve is red." in form.text for form in item.forms if form.detail == "passage")
 
 
 def test_the_estimate_of_an_item_covers_its_line(make_record: MakeRecord) -> None:

@@ -59,6 +59,29 @@ def test_rows_are_shown_with_their_header() -> None:
     assert "| rack 13 | 91 kg |" in shown
 
 
+def test_rows_are_shown_with_a_header_that_says_nothing_of_the_query() -> None:
+    text = "| shelf | load |\n|---|---|\n" + "\n".join(
+        f"| {name} | 9 kg |" for name in ("oak", "elm", "ash", "yew", "fir")
+    )
+    assert "| shelf | load |" in best(text, "yew", 14)
+
+
+def test_neighbours_of_what_does_not_fit_are_not_shown() -> None:
+    """F1.1: alone they say nothing."""
+    text = f"It rained. {ANSWER[:-1]} and {' '.join(['more'] * 20)}. It snowed."
+    assert best(text, "pump", 12) == ""
+
+
+def test_what_costs_more_joined_than_alone_is_not_shown() -> None:
+    assert passages(TEXT, "pump").excerpt(20, lambda text: 1_000 if "…" in text else words(text)).text == ""
+
+
+def test_code_that_nobody_closes_is_read_to_its_end() -> None:
+    text = "```\n" + "\n".join(f"step {n} of the row" for n in range(60)) + "\nflash the pump\n\n\n"
+    assert "flash the pump" in best(text, "flash", 120)
+    assert "flash the pump" not in best("```\n" + "x" * 900 + "\n\n", "flash", 60)
+
+
 def test_code_stays_whole_and_long_code_is_divided() -> None:
     """F1.1."""
     code = "```sh\nmake clean\nmake flash PORT=/dev/ttyUSB0\n```"
