@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import log
 
 import numpy as np
@@ -23,8 +24,8 @@ from mcp_memory.stores.keywords.postings import Scores, Shelf
 
 FEW_IN = 2_000
 """A word is rare where at most one record in so many has it: none is in a smaller store, where most words are."""
-RARE_IDENTIFIER, LEAST_IDENTIFIER = 3, 3
-"""A word of letters and digits, at least so long, is rare up to so many records, in a store of any size."""
+RARE_IDENTIFIER, MIN_DIGITS = 3, 3
+"""An identifier is rare up to so many records, in a store of any size; so many digits make one of a word."""
 READ_ON = 0.75
 """Weight of a word in the turns directly before and after a dialogue turn, relative to the turn's own words."""
 MOST_RELATIVE = 4.0
@@ -165,11 +166,15 @@ def _information(chance: float, relative: Scores) -> Scores:
 
 
 def _numbers(terms: Sequence[str]) -> dict[int, bool]:
-    """Return the numbers of the terms' stems, each once, with True for an identifier: "err_4021", "v2", "7e3f"."""
+    """Return the numbers of the terms' stems, each once, with True for an identifier."""
     found: dict[int, bool] = {}
     for stem, term in zip(stems(terms), terms, strict=True):
         number = term_number(stem)
-        found[number] = found.get(number, False) or (
-            len(term) >= LEAST_IDENTIFIER and any(map(str.isdigit, term)) and not term.isdigit()
-        )
+        found[number] = found.get(number, False) or _is_identifier(term)
     return found
+
+
+def _is_identifier(term: str) -> bool:
+    """Return True for letters and three digits, or both in turns: "err4021", "q7x2"; not for "python2" or "18th"."""
+    runs = [is_digit for is_digit, _ in groupby(term, str.isdigit)]
+    return len(runs) > 2 or (len(runs) == 2 and sum(map(str.isdigit, term)) >= MIN_DIGITS)
