@@ -336,7 +336,7 @@ class Wiring:
     def close(self) -> None:
         """Close the database, and the index where there is one."""
         made = vars(self)
-        if "querying" in made:
+        if "pool" in made:
             self.pool.shutdown(wait=False, cancel_futures=True)
         if "index" in made:
             self.index.close()

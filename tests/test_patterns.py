@@ -9,6 +9,7 @@ from benchmarks.patterns import Written, written_patterns
 from benchmarks.pumps import Pump, pumps
 from mcp_memory.domain.text.intent import (
     INTENT_RULES,
+    _elsewhere,  # pyright: ignore[reportPrivateUsage] - patterns made from beginnings of words
     _patterns,  # pyright: ignore[reportPrivateUsage] - patterns made from cues
 )
 from mcp_memory.domain.text.passages import inflections_of
@@ -24,7 +25,8 @@ BOUNDED = {
 """Modules whose patterns may cost more, since what they read is short; and what that is."""
 MADE_AT_RUN_TIME: dict[str, list[tuple[re.Pattern[str], Method]]] = {
     "mcp_memory.domain.text.intent": [
-        (pattern, "search") for rule in INTENT_RULES for _, pattern, cue in _patterns(rule.cues) if "*" in cue
+        *((pattern, "search") for rule in INTENT_RULES for _, pattern, cue in _patterns(rule.cues) if "*" in cue),
+        *((_elsewhere(rule.elsewhere), "search") for rule in INTENT_RULES),
     ],
     "mcp_memory.domain.text.passages": [
         (inflections_of(terms), "search")

@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from mcp_memory.app import App
 
 
@@ -25,3 +27,13 @@ def test_a_service_that_asks_for_the_namespace_while_it_is_made_waits_for_none_t
     deciding.join(20)
     assert not making.is_alive()
     assert not deciding.is_alive()
+
+
+def test_closing_ends_the_threads_that_ask_the_sources(open_memory: Callable[..., App]) -> None:
+    """S5.1: a closed memory takes no more searches."""
+    app = open_memory()
+    _ = app.searcher
+    app.pool.submit(int).result()
+    app.close()
+    with pytest.raises(RuntimeError, match="shutdown"):
+        app.pool.submit(int)

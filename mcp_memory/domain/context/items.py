@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Protocol
 
 from mcp_memory.domain.context.budget import REST, Form, Item
@@ -122,8 +123,9 @@ def record_item(
 
 def _excerpts(record: Record, passages: Passages, measure: Measure) -> Iterator[str]:
     """Yield the passages that bear on the query, at each size below the whole text's."""
+    count = cache(measure.count_raw)  # Each size counts the same units.
     for tokens in PASSAGE_TOKENS:
-        excerpt = passages.shown(tokens, measure.count_raw, record.text_tokens) if tokens < record.text_tokens else ""
+        excerpt = passages.shown(tokens, count, record.text_tokens) if tokens < record.text_tokens else ""
         if excerpt:
             yield excerpt
 

@@ -175,6 +175,11 @@ class Record:
         return searchable_text(self.text, self.speaker, self.details)
 
     @property
+    def is_shortened(self) -> bool:
+        """True where the summary leaves out some of the text."""
+        return self.text_tokens > self.summary_tokens
+
+    @property
     def is_live(self) -> bool:
         """True where recall may return the record without being asked for inactive ones."""
         return self.status not in OUT_OF_SEARCH

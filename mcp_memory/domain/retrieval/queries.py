@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from mcp_memory.domain.model.records import Instant, Record
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.text.words import query_terms
+from mcp_memory.domain.text.words import letters_in_common, query_terms
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,9 +40,6 @@ FLOOR_COSINE = 0.12
 """Least cosine: unrelated texts have about 0.1 with the built-in embedder, loosely related ones mostly above 0.12."""
 FLOOR_SHARE = 0.5
 """Least share of the query's information: a candidate above it is relevant whatever its cosine."""
-_LEAST_IN_COMMON = 4
-_ENDING = 2
-"""Letters to ignore: words match if they are equal up to the last two letters of the shorter: deploying, deployed."""
 
 
 def is_above_floor(hit: Fused, information: float) -> bool:
@@ -106,7 +103,7 @@ def coverage(terms: Sequence[str], text: str) -> float:
 
 
 def _is_alike(a: str, b: str) -> bool:
-    needed = max(_LEAST_IN_COMMON, min(len(a), len(b)) - _ENDING)
+    needed = letters_in_common(min(len(a), len(b)))
     return a == b or (len(a) >= needed <= len(b) and a[:needed] == b[:needed])
 
 

@@ -14,12 +14,12 @@ from math import log1p
 
 from mcp_memory.domain.text.excerpts import Count
 from mcp_memory.domain.text.segments import SENTENCE_END, line_look
-from mcp_memory.domain.text.words import query_terms
+from mcp_memory.domain.text.words import LEAST_IN_COMMON, letters_in_common, query_terms
 
 MAX_READ = 200_000
 """Characters read of a text: as many as the embedder reads as a whole."""
 MAX_UNIT = 800
-"""Characters of a block of code, or of a sentence; a longer one is divided at its lines, then anywhere."""
+"""Characters of a block of code; a longer one is divided at its lines."""
 _LINES = frozenset(
     ("log", "error", "frame", "command", "diff", "json", "pair", "signature", "comment", "code", "trace", "row")
 )
@@ -34,8 +34,8 @@ COUNTED = 0.7
 """Nats for a number, where the query asks for one."""
 LEAST_SHARE = 0.3
 """The least evidence of a unit, as a share of the best one's, that adds a passage of its own."""
-_ENDING = 2
-_LEAST_IN_COMMON = 4
+LEAST_SENTENCE = 12
+"""Characters: a shorter sentence stays with the next one."""
 LEAST_ROOM = 8
 """Tokens: stop looking for units when fewer are left."""
 
@@ -120,6 +120,8 @@ class Passages:
 
     def shown(self, room: int, count: Count, tokens: int) -> str:
         """Return an excerpt with its place and the size of the whole, which has that many `tokens`; "" without room."""
+        if not self.units:  # Nothing but rules, e.g. rows of dashes.
+            return ""
         ending = f", {tokens} tokens in all]"
         found = self.excerpt(room - count(f" [{self._place(range(len(self.units)))}{ending}"), count)
         return f"{found.text} [{found.place}{ending}" if found.text else ""
@@ -196,8 +198,8 @@ def inflections_of(terms: Sequence[str]) -> re.Pattern[str]:
 def _inflected(term: str) -> str:
     if not term[:1].isascii() or not term.isalpha():
         return re.escape(term)
-    stem = term[: max(_LEAST_IN_COMMON, len(term) - _ENDING)]
-    return rf"(?<![^\W_]){re.escape(stem)}" + (r"\w{0,5}" if len(term) > _LEAST_IN_COMMON else r"(?:s|es|ed)?(?!\w)")
+    stem = term[: letters_in_common(len(term))]
+    return rf"(?<![^\W_]){re.escape(stem)}" + (r"\w{0,5}" if len(term) > LEAST_IN_COMMON else r"(?:s|es|ed)?(?!\w)")
 
 
 def _units(text: str) -> Iterator[Unit]:
@@ -215,22 +217,22 @@ def _units(text: str) -> Iterator[Unit]:
 
 def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield spans of lines that belong together, with their look: a paragraph, an item, a block of code, a line."""
-    start, look, position, fence = 0, "", 0, ""
+    start, look, position, is_fenced = 0, "", 0, False
     for line in text.splitlines(keepends=True):
         here, position = position, position + len(line)
         now = line_look(line.rstrip("\n"))
-        if fence:
+        if is_fenced:
             if now == "fence" or position - start > MAX_UNIT:
                 yield start, position, "code"
-                start, fence = position, "" if now == "fence" else fence
-                look = "code" if fence else ""
+                start, is_fenced = position, now != "fence"
+                look = "code" if is_fenced else ""
             continue
         joins = look in ("prose", "item", "quote") and now == "prose"
         if look and not joins:
             yield start, here, look
             look = ""
         if now == "fence":
-            start, look, fence = here, "code", "`"
+            start, look, is_fenced = here, "code", True
         elif now in ("blank", "rule"):
             look = ""
         elif not joins:
@@ -245,7 +247,7 @@ def _divided(text: str, start: int, end: int, look: str) -> Iterator[tuple[int, 
         return
     begin = start
     for match in SENTENCE_END.finditer(text, start, end):
-        if match.end() - begin >= 12:
+        if match.end() - begin >= LEAST_SENTENCE:
             yield begin, match.end()
             begin = match.end()
     if begin < end:

@@ -35,6 +35,8 @@ _LATIN_ACCENTS = re.compile("(?<=[a-z])[\u0300-\u036f]+")
 _STRAY_ACCENTS = re.compile("[\u0300-\u036f]")
 """Accents without a composed letter: stress marks, as dictionaries print them."""
 
+LEAST_IN_COMMON, INFLECTED_LETTERS = 4, 2
+"""Letters at the beginning that inflections of a word have in common, at least, and that differ at its end, at most."""
 MAX_QUERY_TERMS = 48
 MAX_COUNT = 255
 """A word that occurs more often in one text adds only so much to its length."""
@@ -114,6 +116,14 @@ def query_terms(text: str, limit: int | None = MAX_QUERY_TERMS) -> list[str]:
             words.update(dict.fromkeys(part.lower() for part in {run: None} | dict.fromkeys(_CAMEL.split(run))))
     content = [word for word in words if word not in STOP_WORDS and STOP_CHARACTERS.isdisjoint(word)]
     return (content or list(words))[:limit]
+
+
+def letters_in_common(length: int) -> int:
+    """Return how many letters a word of that length shares with its inflections: all but two, at least four.
+
+    "deploying" and "deployed" share "deploy"; of four letters none may differ.
+    """
+    return max(LEAST_IN_COMMON, length - INFLECTED_LETTERS)
 
 
 def _folded(word: str) -> str:

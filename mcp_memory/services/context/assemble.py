@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from mcp_memory.domain.context.budget import LEARNT, OTHERS, REST, Item
+from mcp_memory.domain.context.budget import FOUND, LEARNT, OTHERS, REST, Item
 from mcp_memory.domain.context.items import (
     Measure,
     approach_item,
@@ -65,7 +65,7 @@ OF_WHAT_IS_NAMED: Mapping[str, float] = {"entities": 0.05, "relations": 0.05}
 """Shares where a strategy sets none: a few lines on the entities that the query names."""
 OF_WHAT_WAS_LEARNT: Mapping[str, float] = {LEARNT: 0.6}
 """Share without a query, ahead of the log: an hour of work would fill any block with the latest entries."""
-SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", "recall": "semantic"}
+SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", FOUND: "semantic"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
+from mcp_memory.domain.context.budget import FOUND
 from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.contexts import Omission
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
@@ -217,7 +218,7 @@ class CandidateFinder:
         records = self._records.get([hit.id for hit in kept], question.where.scopes)
         best = ordered[0].score if ordered else 0.0
         there = [hit for hit in kept if hit.id in records]  # Not what was erased meanwhile.
-        long = [hit.id for hit in there if records[hit.id].text_tokens > records[hit.id].summary_tokens][:WEIGHED]
+        long = [hit.id for hit in there if records[hit.id].is_shortened][:WEIGHED]
         weighed = {i: passages(records[i].text, question.text) for i in long}
         candidates = [
             _candidate(hit, records[hit.id], question, best or 1.0, recent, weighed.get(hit.id)) for hit in there
@@ -405,7 +406,7 @@ def _candidate(
 ) -> Candidate:
     return Candidate(
         record=record,
-        source=recent.get(hit.id, "recall") if "recent" in question.strategy.shares else "recall",
+        source=recent.get(hit.id, FOUND) if "recent" in question.strategy.shares else FOUND,
         relevance=min(max(hit.score / best, 0.0), 1.0),
         cosine=hit.raw.get("vector"),
         hits=coverage(question.terms, record.searchable_text) if "boost" in question.strategy.weights else 0.0,

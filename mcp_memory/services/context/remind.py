@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from mcp_memory.domain.context.budget import FOUND
 from mcp_memory.domain.context.near_duplicates import repeated
 from mcp_memory.domain.context.rendering import SECTION_OF_KIND, Line, record_line, render
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
@@ -145,7 +146,7 @@ class Remind:
     def _component(self, each: _ShownRecord, factor: ModelFactor) -> Component:
         tokens = factor.client(self._counter.count(_line(each)))
         return Component(
-            source="recall", kind=each.record.kind, id=each.record.id, tokens=tokens, score=each.hit.score,
+            source=FOUND, kind=each.record.kind, id=each.record.id, tokens=tokens, score=each.hit.score,
             detail=each.detail, agent=each.agent,
         )  # fmt: skip
 

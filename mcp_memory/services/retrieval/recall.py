@@ -162,7 +162,7 @@ class Recall:
 
     def _excerpt(self, record: Record, read: Read, request: RecallRequest, room: int) -> str:
         """Return the passages of a long text that bear on the query; "" where its own form says it."""
-        if request.detail != "summary" or record.text_tokens <= record.summary_tokens:
+        if request.detail != "summary" or not record.is_shortened:
             return ""
         room = max(room, SUMMARY_TOKENS)
         if record.text_tokens <= room:

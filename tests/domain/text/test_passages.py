@@ -125,6 +125,10 @@ def test_without_a_shared_word_the_beginning_is_shown() -> None:
     assert best("pump", "pump", 0) == ""
 
 
+def test_a_text_without_words_has_no_passage() -> None:
+    assert passages("-----\n" * 100, "pump").shown(50, words, 300) == ""
+
+
 def test_an_estimate_that_was_too_low_drops_the_weakest() -> None:
     """Joining may cost more than the sum of the parts."""
     sizes = iter(range(3, 1_000, 3))

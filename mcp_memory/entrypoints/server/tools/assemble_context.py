@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from mcp.types import CallToolResult, TextContent
+from mcp.types import CallToolResult
 
 from mcp_memory.entrypoints.server.identity import asking
-from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, with_text
 from mcp_memory.entrypoints.server.wire import ContextArguments, StrategyArgument, given, request_of
-from mcp_memory.services.context.assemble import Context, ContextRequest
+from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.status.overview import shown_report
 
 if TYPE_CHECKING:
@@ -31,15 +31,10 @@ def build(app: "App") -> StrictTool:
             overrides=given(strategy, without=frozenset({"name", "order"})),
             order=arguments.order or strategy.order or "best_first",
         )
-        return _result(app.assemble_context(request, caller))
+        context = app.assemble_context(request, caller)
+        # The block as text alone: a client that gets structured content too shows the model nothing else.
+        return with_text(context.text, "context", shown_report(context.report), shows_text=False)
 
     return make_tool(
         "assemble_context", "Assemble context", DESCRIPTION, ContextArguments, answer, annotations(read_only=True)
-    )
-
-
-def _result(context: Context) -> CallToolResult:
-    """The block as text alone: a client that gets structured content too shows the model nothing else."""
-    return CallToolResult(
-        content=[TextContent(type="text", text=context.text)], _meta={"context": shown_report(context.report)}
     )
