@@ -51,7 +51,9 @@ def faults() -> Iterator[str]:
         for line, text in docstrings(tree):
             if OPENINGS.match(text.lstrip()):
                 yield f"{place}:{line}: {text.strip().splitlines()[0][:70]!r} opens with no noun and no verb"
-            yield from (f"{place}:{line}: {fault}" for fault in replaced(text))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):  # docstrings, messages, helps
+                yield from (f"{place}:{node.lineno}: {fault}" for fault in replaced(node.value))
     for path in [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]:
         for line, text in enumerate(_without_quotations(path.read_text("utf-8")).splitlines(), 1):
             yield from (f"{path.relative_to(ROOT)}:{line}: {fault}" for fault in replaced(text))

@@ -143,7 +143,7 @@ def _put_away_together(entries: tuple[Entry, ...], count: Count) -> Replacement:
     """Make one block for calls, results and messages: their number, times, tools, and last errors."""
     tools = Counter(one_line(entry.tool, 40) for entry in entries if entry.kind == "tool_call" and entry.tool)
     errors = dict.fromkeys(error for entry in entries if entry.failed for error in remains_of(entry).errors)
-    said = [f"{len(entries)} messages, calls and results put away, {iso_minute(entries[0].at)} to "]
+    said = [f"{len(entries)} messages, calls and results archived, {iso_minute(entries[0].at)} to "]
     said[0] += iso_minute(max(entry.at for entry in entries))
     if tools:
         said.append("calls: " + ", ".join(f"{tool} {times}" for tool, times in tools.most_common(5)))

@@ -49,7 +49,7 @@ class MaskToolOutput:
             return Plan(reason="no output outside the preserved part that a mask would make a third shorter")
         before, after = sum(one.entry.original_tokens for one in masks), sum(one.entry.tokens for one in masks)
         outputs = "1 output" if len(masks) == 1 else f"{len(masks):,} outputs"
-        return Plan(reason=f"{outputs} of {before:,} tokens put away, {after:,} left", replacements=tuple(masks))
+        return Plan(reason=f"{outputs} of {before:,} tokens archived, {after:,} left", replacements=tuple(masks))
 
     def _mask(self, log: SessionLog, place: int) -> Replacement | None:
         tokens = log.entries[place].tokens

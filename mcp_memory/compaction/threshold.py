@@ -50,7 +50,7 @@ class Threshold:
             return Plan(reason=span)
         made = summary_replacement(span, self._write(span), self._count)
         if saved(log, [made]) <= 0:
-            return Plan(reason="the summary would not be shorter than what it stands for")
+            return Plan(reason="the summary would not be shorter than what it replaces")
         return Plan(reason=_reason(log, options, made), replacements=(made,))
 
 

@@ -78,7 +78,7 @@ class Finding:
     """
 
     part: str
-    state: Literal["ok", "wrong", "mended"]
+    state: Literal["ok", "wrong", "repaired"]
     says: str
     remedy: str = ""
 
@@ -100,8 +100,8 @@ class IndexExaminer(Protocol):
         """Return every index directory, examined from outside."""
         ...
 
-    def examine(self, *, mend: bool) -> Iterator[Finding]:
-        """Compare every index with the truth; with `mend` drop what is wrong. Nothing else changes.
+    def examine(self, *, repair: bool) -> Iterator[Finding]:
+        """Compare every index with the truth; with `repair` drop what is wrong. Nothing else changes.
 
         The next server rebuilds what is dropped, without embedding. Raises StoreUnavailable where the comparison is
         impossible, EmbedderMismatch where the truth's vectors are another embedder's.

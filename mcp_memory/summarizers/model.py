@@ -107,13 +107,13 @@ class _Asking:
         log = fenced("LOG", "\n".join(shown(entry) for entry in entries))
         left_out = ", ".join(title for section, title in TITLES.items() if section in TAKEN_FROM_THE_LOG)
         task = (
-            f"Summarise what stands between the LOG lines, in at most {self.request.max_tokens} tokens."
+            f"Summarise the text between the LOG lines, in at most {self.request.max_tokens} tokens."
             f" Leave these sections out, whose lines are taken from the log itself: {left_out}."
         )
         if not earlier:
             return f"{log}\n\n{task}"
         task += (
-            " What stands between the EARLIER lines is kept as it is: say only what the log adds to it or changes,"
+            " The text between the EARLIER lines is kept as it is: say only what the log adds to it or changes,"
             " and copy its goal unless the user has another one now."
         )
         return f"{fenced('EARLIER', earlier)}\n\n{log}\n\n{task}"

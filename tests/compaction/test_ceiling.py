@@ -87,7 +87,7 @@ def test_where_a_line_each_is_too_much_old_calls_are_put_away_together_before_th
         ("tools", 1, 80),
     ]
     assert made[0].text == (
-        "[SUMMARIZED] 100 messages, calls and results put away, 2026-11-20T12:02Z to 2026-11-20T13:41Z."
+        "[SUMMARIZED] 100 messages, calls and results archived, 2026-11-20T12:02Z to 2026-11-20T13:41Z."
         f" calls: read 50. failed: AssertionError: 3 != 4. (open {made[0].id})"
     )
 
@@ -107,7 +107,7 @@ def test_a_few_entries_between_the_users_words_are_not_put_away_together() -> No
     assert run(log, Options(window=log.tokens // 2))[1] == []
     silent = a_log(*said, *[("assistant", f"It is {number}.") for number in range(40)])
     [made] = run(silent, Options(window=silent.tokens))[1]
-    assert made.text.startswith("[SUMMARIZED] 22 messages, calls and results put away, ")
+    assert made.text.startswith("[SUMMARIZED] 22 messages, calls and results archived, ")
 
 
 def test_what_is_put_away_says_whose_it_was_how_long_and_how_it_began() -> None:

@@ -92,7 +92,7 @@ def test_exact_values_are_kept() -> None:
 
 def test_what_may_be_put_away_is_said_or_why_nothing_is() -> None:
     """E1.1: a pass says whether it runs, and why."""
-    assert MASK.plan(a_session(noise(1_000)), OPTIONS).reason == snapshot("1 output of 245 tokens put away, 45 left")
+    assert MASK.plan(a_session(noise(1_000)), OPTIONS).reason == snapshot("1 output of 245 tokens archived, 45 left")
     assert MASK.plan(a_session("ok"), OPTIONS).reason == snapshot(
         "no output of 100 tokens or more outside the preserved part"
     )

@@ -140,7 +140,7 @@ def test_every_instruction_of_the_users_stands_to_the_byte(log: SessionLog, opti
 
 @given(random_logs(), random_options, runs)
 def test_a_pass_shortens_the_log_or_leaves_it(log: SessionLog, options: Options, names: list[str]) -> None:
-    """E1.1, E1.3: each replacement is shorter than what it stands for, and every plan says why."""
+    """E1.1, E1.3: each replacement is shorter than what it replaces, and every plan says why."""
 
     def check(name: str, before: SessionLog, plan: Plan, after: SessionLog) -> None:
         tokens = {entry.id: entry.tokens for entry in before.entries}

@@ -130,7 +130,7 @@ def test_a_handful_of_words_is_not_worth_a_summary() -> None:
 
 def test_a_summary_that_is_no_shorter_is_not_put_in_place() -> None:
     plan = Threshold(quarter, lambda span: LONG * 80).plan(talk(28), OPTIONS)
-    assert plan == type(plan)(reason="the summary would not be shorter than what it stands for")
+    assert plan == type(plan)(reason="the summary would not be shorter than what it replaces")
 
 
 def test_the_summary_has_no_more_room_than_half_of_what_it_stands_for() -> None:

@@ -306,7 +306,7 @@ def test_counts_are_those_of_what_the_caller_sees(graph: GraphStore, store: Reco
     assert graph.summarize(scopes, ["t2"]) == GraphSummary(records=2, entities=2, relations=2, tasks=1)
 
 
-def test_a_sound_graph_has_nothing_to_mend(graph: GraphStore, add: Add) -> None:
+def test_a_sound_graph_has_nothing_to_repair(graph: GraphStore, add: Add) -> None:
     """S7.1: check compares with the truth; rebuild forgets, and the next question reads again."""
     record = add("1", entities=entities("Kafka"), relations=[relation("Kafka", "Kafka"), relation("Kafka", "Bo")])
     assert graph.check() == []
@@ -329,7 +329,7 @@ class _LosesChanges:
 
 
 @pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
-def test_a_graph_that_lost_changes_is_found_and_mended(make: Make, store: RecordStore, add: Add) -> None:
+def test_a_graph_that_lost_changes_is_found_and_repaired(make: Make, store: RecordStore, add: Add) -> None:
     """S7.1: doctor is told what differs, and rebuilding brings it back."""
     graph = make(cast("RecordStore", _LosesChanges(store)))
     kept = add("1", entities=entities("Kafka"))

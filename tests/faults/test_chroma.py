@@ -1,4 +1,4 @@
-"""Whatever happens to the index and its process, answers are the exact search's, and the index mends itself.
+"""Whatever happens to the index and its process, answers are the exact search's, and the index repairs itself.
 
 Real processes of their own here: what one may be killed in, or crash in, is what counts.
 """

@@ -62,7 +62,7 @@ def assert_whole(copy: App, ids: set[str]) -> None:
     """What was acknowledged is there, each write whole, and all that is derived agrees with it."""
     where = copy.caller().scopes
     assert copy.records.get(ids, where).keys() == ids
-    assert [finding for finding in copy.examine(mend=False) if finding.state != "ok"] == []
+    assert [finding for finding in copy.examine(repair=False) if finding.state != "ok"] == []
     stored = copy.status(copy.caller())["records"]
     assert isinstance(stored, dict)
     assert int(str(stored["fact"])) % 3 == 0

@@ -234,7 +234,7 @@ def test_the_earlier_summary_is_shown_and_what_is_said_goes_beyond_it(
     service: ModelService, open_summarizer: OpenSummarizer, api: Api
 ) -> None:
     """D6.2: what it names is not invented."""
-    earlier = structured({"goal": ["Mend billing"], "facts": ["The ledger is kept in books/ledger.db"]})
+    earlier = structured({"goal": ["Repair billing"], "facts": ["The ledger is kept in books/ledger.db"]})
     service.answers = [GOOD.replace("## Current", "- Leases are kept beside books/ledger.db\n## Current")]
     made = open_summarizer().summarize(asking(earlier=earlier))
     assert made.by == api

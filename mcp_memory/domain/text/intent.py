@@ -120,7 +120,7 @@ def pick_strategy(query: str) -> tuple[str, str]:
     query = query[:_READ_CHARACTERS]
     words = stems([_respelt(word) for word in split_words(query)])
     if not words:
-        return "balanced", "nothing is asked"
+        return "balanced", "there is no query"
     if all(word in TURN_WORDS or word in STOP_WORDS for word in query_terms(query)):
         return "recent", "it names no subject of its own"
     asks = words[0] in ASKING or _QUESTION_MARK.search(query) is not None

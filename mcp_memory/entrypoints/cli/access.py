@@ -101,7 +101,7 @@ def _shown_folder(trusted: "TrustedFolder") -> dict[str, Json]:
 def add_token(
     settings: "Settings",
     name: TokenName,
-    agent: Annotated[str, typer.Option(metavar="NAME", help="The agent it stands for; a name no other agent has.")],
+    agent: Annotated[str, typer.Option(metavar="NAME", help="The agent that uses it; a name no other agent has.")],
     namespace: Annotated[
         list[str], typer.Option(metavar="NAME", help="A project it reads and writes; repeatable, the first is default.")
     ],

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LEAST_FREE_BYTES = 100_000_000
 """Below this a backup or a new index may not fit."""
 _OTHERS = 0o077
-_STATE_STYLES: Mapping[str, str] = {"ok": "green", "wrong": "bold red", "mended": "yellow"}
+_STATE_STYLES: Mapping[str, str] = {"ok": "green", "wrong": "bold red", "repaired": "yellow"}
 _STATE_WIDTH = max(map(len, _STATE_STYLES))
 
 
@@ -34,7 +34,7 @@ _STATE_WIDTH = max(map(len, _STATE_STYLES))
 def doctor(
     settings: "Settings",
     repair: Annotated[
-        bool, typer.Option("--repair", "--mend", help="Repair what can be repaired without losing anything.")
+        bool, typer.Option("--repair", help="Repair what can be repaired without losing anything.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -43,7 +43,7 @@ def doctor(
     For all projects; servers may keep running. Ends with 1 where something is wrong and was not repaired.
     """
     findings: list[Finding] = []
-    for finding in _examine(settings, mend=repair):
+    for finding in _examine(settings, repair=repair):
         findings.append(finding)
         if not as_json:
             screen().print(_line(finding), soft_wrap=True)
@@ -53,11 +53,11 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _examine(settings: "Settings", *, mend: bool) -> Iterator[Finding]:
+def _examine(settings: "Settings", *, repair: bool) -> Iterator[Finding]:
     """Examine the surroundings of the memory before the memory itself: opening it makes its files private."""
     from mcp_memory.wiring import memory_exists
 
-    yield from examine_folder(settings.data_dir, mend=mend)
+    yield from examine_folder(settings.data_dir, repair=repair)
     yield from examine_clients()
     if not memory_exists(settings):
         says = f"none at {settings.data_dir} yet; a server makes it, or `mcp-memory add`"
@@ -65,16 +65,16 @@ def _examine(settings: "Settings", *, mend: bool) -> Iterator[Finding]:
         return
     try:
         with opened(settings, takes=False) as memory:
-            yield from memory.examine(mend=mend)
+            yield from memory.examine(repair=repair)
             yield from examine_trust(memory.trust.folders())
     except StoreUnavailable as error:
         yield Finding(part="database", state="wrong", says=str(error))
 
 
-def examine_folder(folder: Path, *, mend: bool) -> Iterator[Finding]:
+def examine_folder(folder: Path, *, repair: bool) -> Iterator[Finding]:
     """Check that only its owner can read the folder, and that it has room. Yields nothing for a missing folder."""
     if folder.is_dir():
-        yield _privacy(folder, mend=mend)
+        yield _privacy(folder, repair=repair)
         yield _room(folder)
 
 
@@ -103,7 +103,7 @@ def examine_trust(folders: "Sequence[TrustedFolder]") -> Iterator[Finding]:
         yield Finding(part="trust", state="ok", says=says, remedy=remedy)
 
 
-def _privacy(folder: Path, *, mend: bool) -> Finding:
+def _privacy(folder: Path, *, repair: bool) -> Finding:
     """Check that our files are the owner's alone, and the folder too where it holds nothing else; both shield the rest.
 
     A memory may share its folder with other things, which other users may have to reach.
@@ -118,7 +118,7 @@ def _privacy(folder: Path, *, mend: bool) -> Finding:
         return Finding(part="folder", state="ok", says="readable by its owner alone")
     names = ", ".join(path.name for path in open_to_others[:3])
     says = f"others may read {len(open_to_others)} in it ({names}{', …' if len(open_to_others) > 3 else ''})"
-    if not mend:
+    if not repair:
         remedy = "Only their owner should read them: run `mcp-memory doctor --repair`."
         return Finding(part="folder", state="wrong", says=says, remedy=remedy)
     try:
@@ -126,7 +126,7 @@ def _privacy(folder: Path, *, mend: bool) -> Finding:
             path.chmod(stat.S_IMODE(path.stat().st_mode) & ~_OTHERS)
     except PermissionError:
         return Finding(part="folder", state="wrong", says=says, remedy="They belong to another user; ask their owner.")
-    return Finding(part="folder", state="mended", says=f"{says}; now readable by their owner alone")
+    return Finding(part="folder", state="repaired", says=f"{says}; now readable by their owner alone")
 
 
 def _is_open(path: Path) -> bool:

@@ -20,7 +20,7 @@ _MAINTAINED: Mapping[str, str] = {
     "summarized": "episodes summarized",
     "archived": "episodes archived",
     "extracted": "facts and decisions extracted from them",
-    "judged": "procedures and guardrails (censors) judged anew",
+    "judged": "procedures and guardrails (censors) judged again",
     "compacted": "session logs compacted",
 }
 

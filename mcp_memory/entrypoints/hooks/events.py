@@ -39,7 +39,7 @@ KEEP = (
     " with theirs, file paths, commands, names, numbers, and ids in brackets like [r000001]."
 )
 _START_OPENINGS = {
-    "resume": "This session goes on. What this project's memory (mcp-memory) holds:",
+    "resume": "This session continues. What this project's memory (mcp-memory) holds:",
     "compact": "The conversation was compacted just now. What this project's memory (mcp-memory) holds, and where the"
     " work stands:",
 }

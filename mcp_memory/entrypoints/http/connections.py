@@ -130,7 +130,7 @@ class Crowd:
         """Log that a connection was refused, at most once a minute."""
         if time.monotonic() - self._warned_at >= WARNING_SECONDS:
             self._warned_at = time.monotonic()
-            logger.warning("Turned away a connection from %s: %d are open, none of them idle.", address, len(self))
+            logger.warning("Refused a connection from %s: %d are open, none of them idle.", address, len(self))
 
     def _from(self, address: str) -> list[Guest]:
         return [each for each in self._present if each.address == address]

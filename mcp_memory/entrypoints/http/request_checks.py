@@ -310,7 +310,7 @@ class RequestGate:
         """Find out who sent a request. Raises Refused."""
         refusal = await self._security.validate_request(request)
         if refusal is not None:
-            logger.info("Turned away: host %.100a, origin %.100a.", *map(request.headers.get, ("host", "origin")))
+            logger.info("Refused: host %.100a, origin %.100a.", *map(request.headers.get, ("host", "origin")))
             raise Refused(refusal.status_code, _ORIGIN_REFUSED if refusal.status_code == 403 else _HOST_REFUSED)
         for name in SAID_ONCE:
             if len(request.headers.getlist(name)) > 1:
@@ -357,7 +357,7 @@ def checked_message(body: bytes) -> bytes:
     """Return the message of a body as the protocol's library can take it. Raises Refused."""
     read = parse_message(body)
     if isinstance(read, Refusal):
-        logger.warning("Turned away a body of %d bytes that is not a JSON-RPC message.", len(body))
+        logger.warning("Refused a body of %d bytes that is not a JSON-RPC message.", len(body))
         raise Refused(400, read.why, read.code, read.id if read.is_owed else None)
     return read.line
 

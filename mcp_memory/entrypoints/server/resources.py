@@ -48,7 +48,10 @@ def add_to(server: MCPServer, app: "App") -> None:
     resource("memory://status", "Status", "What is stored where, and what is configured", lambda: _status(app))
     resource("memory://tasks", "Tasks", "The tree of tasks, where you stand in it, and what comes next", tasks)
     resource(
-        "memory://record/{id}", "Record", "All that is known of one record", lambda *of: dict(app.inspect.record(*of))
+        "memory://record/{id}",
+        "Record",
+        "Everything stored about one record",
+        lambda *of: dict(app.inspect.record(*of)),
     )
     resource("memory://session/{id}", "Session", "The log of one session", lambda *of: dict(app.session_log(*of)))
     account = "What went into an assembled context, what did not, and why"

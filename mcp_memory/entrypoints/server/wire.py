@@ -237,7 +237,7 @@ class PushArguments(Arguments):
 class PopArguments(Arguments):
     """The end of the current task, or of the one named."""
 
-    result: Annotated[Text, Field(description="What came of it, in words the parent needs")]
+    result: Annotated[Text, Field(description="The result, in words the parent needs")]
     status: FinalStatus = "complete"
     artifacts: Annotated[UpTo100[ShortText], Field(description="Paths, links")] = ()
     task_id: Annotated[OptionalShortId, Field(description="If not the current; planned too")] = ""

@@ -143,7 +143,7 @@ def _refuse_taking(record: Record, moved: Record, caller: Caller) -> None:
     if is_hidden and caller.person and record.agent != caller.agent:
         raise Conflict(
             f"Record {record.id} was stored by {author(record.agent, caller)!r}, which alone may hide it from others;"
-            " store what is yours anew, or retire the record."
+            " store your own copy, or retire the record."
         )
 
 

@@ -14,7 +14,7 @@ from mcp_memory.services.memory.reindex import Reindex
 TERMS_BATCH = 500
 """Records whose terms are written in one transaction: other processes wait for the write lock meanwhile."""
 IDS_TOLD = 3
-_MEND = "`mcp-memory doctor --mend` does it."
+_REPAIR = "`mcp-memory doctor --repair` does it."
 _RESTORING = "Go back to a sound backup with `mcp-memory restore`, stopping the servers first."
 
 
@@ -29,22 +29,22 @@ class IntegrityCheck:
         self._embedder = embedder
         self._indexes = indexes
 
-    def __call__(self, *, mend: bool) -> Iterator[Finding]:
-        """Yield findings on each part as they are made. Without `mend` it changes nothing.
+    def __call__(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield findings on each part as they are made. Without `repair` it changes nothing.
 
-        With `mend` it adds missing terms and vectors, and drops wrong indexes and entities that no record mentions.
+        With `repair` it adds missing terms and vectors, and drops wrong indexes and entities that no record mentions.
         Records and links stay unchanged. After a finding against the database it neither compares nor repairs anything.
         """
         database = list(_told("database", self._examine_database()))
         yield from database
         if any(finding.state == "wrong" for finding in database):
             return
-        yield from _told("database", self._examine_erased(mend=mend))
-        yield from _told("keywords", self._examine_terms(mend=mend))
-        yield from _told("vectors", self._examine_vectors(mend=mend))
-        yield from _told("graph", self._examine_links(mend=mend))
+        yield from _told("database", self._examine_erased(repair=repair))
+        yield from _told("keywords", self._examine_terms(repair=repair))
+        yield from _told("vectors", self._examine_vectors(repair=repair))
+        yield from _told("graph", self._examine_links(repair=repair))
         if self._is_ours():
-            yield from _told("index", self._indexes().examine(mend=mend))
+            yield from _told("index", self._indexes().examine(repair=repair))
 
     def _is_ours(self) -> bool:
         """Return True where the vectors are the configured embedder's; others are compared with nothing."""
@@ -58,31 +58,31 @@ class IntegrityCheck:
         for defect in defects:
             yield Finding(part="database", state="wrong", says=defect, remedy=_RESTORING)
 
-    def _examine_erased(self, *, mend: bool) -> Iterator[Finding]:
+    def _examine_erased(self, *, repair: bool) -> Iterator[Finding]:
         if not self._records.is_purge_pending():
             return
-        if mend:
+        if repair:
             with suppress(StoreBusy):
                 self._records.purge()
-                yield Finding(part="database", state="mended", says="what was erased was taken out of the files")
+                yield Finding(part="database", state="repaired", says="what was erased was taken out of the files")
                 return
         says = "what was erased is still in the files, as other processes keep them in use"
-        remedy = f"A server takes it out when they pause; without one, {_MEND}"
+        remedy = f"A server takes it out when they pause; without one, {_REPAIR}"
         yield Finding(part="database", state="ok", says=says, remedy=remedy)
 
-    def _examine_terms(self, *, mend: bool) -> Iterator[Finding]:
+    def _examine_terms(self, *, repair: bool) -> Iterator[Finding]:
         stale = self._records.stale_terms()
         if not stale:
             yield Finding(part="keywords", state="ok", says="the words of every text are indexed")
-        elif not mend:
+        elif not repair:
             says = f"{_count(len(stale))} cannot be found by all their words"
-            yield Finding(part="keywords", state="wrong", says=says, remedy=f"Their words must be written: {_MEND}")
+            yield Finding(part="keywords", state="wrong", says=says, remedy=f"Their words must be written: {_REPAIR}")
         else:
             for start in range(0, len(stale), TERMS_BATCH):
                 self._records.renew_terms(stale[start : start + TERMS_BATCH])
-            yield Finding(part="keywords", state="mended", says=f"the words of {_count(len(stale))} were written")
+            yield Finding(part="keywords", state="repaired", says=f"the words of {_count(len(stale))} were written")
 
-    def _examine_vectors(self, *, mend: bool) -> Iterator[Finding]:
+    def _examine_vectors(self, *, repair: bool) -> Iterator[Finding]:
         if not self._is_ours():
             says = f"made by {self._records.embedder_id()}, but {self._embedder} is configured"
             remedy = "Run `mcp-memory reindex`, or set the embedder back."
@@ -91,7 +91,7 @@ class IntegrityCheck:
         waiting = self._reindex.waiting()
         if not waiting:
             yield self._whole()
-        elif mend:
+        elif repair:
             yield self._embed()
         elif waiting > self._records.count_unembedded():
             yield _lost(waiting)
@@ -109,7 +109,7 @@ class IntegrityCheck:
             return _lost(left)
         if not embedded:
             return self._whole()
-        return Finding(part="vectors", state="mended", says=f"{_count(embedded)} embedded{self._refusals()}")
+        return Finding(part="vectors", state="repaired", says=f"{_count(embedded)} embedded{self._refusals()}")
 
     def _whole(self) -> Finding:
         says = f"every record has its own, by {self._embedder}{self._refusals()}"
@@ -120,20 +120,20 @@ class IntegrityCheck:
         refused = self._reindex.refused()
         return f"; {_count(refused)} whose text it refuses can be found by words alone" if refused else ""
 
-    def _examine_orphans(self, *, mend: bool) -> Iterator[Finding]:
+    def _examine_orphans(self, *, repair: bool) -> Iterator[Finding]:
         orphans = self._records.count_orphans()
-        if orphans and not mend:
-            remedy = f"They are of no use: {_MEND}"
+        if orphans and not repair:
+            remedy = f"Nothing needs them: {_REPAIR}"
             yield Finding(
                 part="graph", state="wrong", says=f"entities that no record mentions: {orphans}", remedy=remedy
             )
         elif orphans:
             self._records.drop_orphans()
             yield Finding(
-                part="graph", state="mended", says=f"entities that no record mentioned were dropped: {orphans}"
+                part="graph", state="repaired", says=f"entities that no record mentioned were dropped: {orphans}"
             )
 
-    def _examine_links(self, *, mend: bool) -> Iterator[Finding]:
+    def _examine_links(self, *, repair: bool) -> Iterator[Finding]:
         with self._records.snapshot():
             links = [change for change in self._records.changes(0) if not change.is_erased]
             tasks = {task.id: task for task in self._records.task_links(0)}
@@ -152,7 +152,7 @@ class IntegrityCheck:
         for ids, what in wrong:
             if ids:
                 yield Finding(part="graph", state="wrong", says=f"{_named(ids)} {what}", remedy=_RESTORING)
-        yield from self._examine_orphans(mend=mend)
+        yield from self._examine_orphans(repair=repair)
         if not any(ids for ids, _ in wrong):
             mentions = sum(len(link.mentions) for link in links)
             says = f"the links of {len(links)} records ({mentions} mentions) and {len(tasks)} tasks lead somewhere"

@@ -55,7 +55,7 @@ def needs_migration(connection: sqlite3.Connection, path: Path) -> bool:
     if version and not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'terms'").fetchone():
         raise StoreUnavailable(
             f"{path} was written by mcp-memory as it was before its first release, which this one cannot read;"
-            " it was left as it is. Move it away, or set MCP_MEMORY_DATA_DIR to a new folder, to begin anew."
+            " it was left as it is. Move it away, or set MCP_MEMORY_DATA_DIR to a new folder, to start again."
         )
     return version < len(migrations())
 

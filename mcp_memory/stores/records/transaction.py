@@ -264,5 +264,5 @@ def refuse_other_dimensions(connection: sqlite3.Connection, embedder: str, vecto
 def embedder_mismatch(stored: str, configured: str) -> str:
     return (
         f"This store's vectors were made by {stored}, but {configured} is configured;"
-        " run `mcp-memory reindex` to embed everything anew, or set the embedder back."
+        " run `mcp-memory reindex` to embed everything again, or set the embedder back."
     )

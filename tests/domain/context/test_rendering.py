@@ -180,11 +180,11 @@ def test_one_procedure_gives_its_section_the_name(make_record: Callable[..., Rec
     item = "- [r000001 procedure 2026-11-20] "
     assert lines("Ship") == ["## Procedure: Ship", f"{item}Run **all:** tests.", "  Ship."]
     assert lines("") == ["## Procedure", f"{item}Run **all:** tests.", "  Ship."]
-    assert lines("Ship", "Mend\n# x")[:4] == [
+    assert lines("Ship", "Repair\n# x")[:4] == [
         "## Applicable Patterns",
         f"{item}**Ship:** Run **all:** tests.",
         "  Ship.",
-        f"{item}**Mend # x:** Run **all:** tests.",
+        f"{item}**Repair # x:** Run **all:** tests.",
     ]
     assert lines() == []
 

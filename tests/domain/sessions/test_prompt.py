@@ -27,7 +27,7 @@ def test_the_prompt_is_short() -> None:
 def test_the_words_of_the_prompt() -> None:
     """D6.1: what is asked for, and what is left out."""
     assert summary_prompt("Name the owner of each step.", earlier="## Goal\n- {earlier}") == snapshot("""\
-Summarise the part of a working session below, so that whoever goes on from here needs nothing else.
+Summarise the part of a working session below, so that an agent who continues from here needs nothing else.
 What came before it is summarised already. Keep all of that which still holds, and write one summary of both:
 <earlier_summary>
 ## Goal

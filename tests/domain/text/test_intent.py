@@ -85,8 +85,8 @@ def test_auto_does_well_on_queries_that_its_rules_were_not_made_for() -> None:
 @pytest.mark.parametrize(
     ("query", "strategy", "why"),
     [
-        ("", "balanced", "nothing is asked"),
-        ("...", "balanced", "nothing is asked"),
+        ("", "balanced", "there is no query"),
+        ("...", "balanced", "there is no query"),
         ("thanks!", "recent", "it names no subject of its own"),
         ("What did you just change in the parser?", "recent", 'it leans on the turn before ("did you just")'),
         ("Which database should we pick?", "decision", 'something is to be chosen ("should we")'),

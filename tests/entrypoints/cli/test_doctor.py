@@ -70,7 +70,7 @@ def test_a_sound_memory_is_a_line_for_each_part(run: "Run") -> None:
     assert [(each["part"], each["state"], each["remedy"]) for each in findings] == [(part, "ok", "") for part in parts]
 
 
-def test_what_is_wrong_ends_with_1_until_it_is_mended(run: "Run", memory: App, settings: Settings) -> None:
+def test_what_is_wrong_ends_with_1_until_it_is_repaired(run: "Run", memory: App, settings: Settings) -> None:
     """S2.2: each on a line of its own with its remedy; looking alone changes nothing."""
     execute(settings, "DELETE FROM terms")
     revision = memory.records.revision()
@@ -78,36 +78,36 @@ def test_what_is_wrong_ends_with_1_until_it_is_mended(run: "Run", memory: App, s
         ran = run("doctor")
         assert ran.code == 1
         [line] = [line for line in ran.out.splitlines() if not line.startswith("ok")]
-        assert line.startswith("wrong  keywords: 2 records cannot be found")
-        assert "`mcp-memory doctor --mend`" in line
+        assert line.startswith("wrong    keywords: 2 records cannot be found")
+        assert "`mcp-memory doctor --repair`" in line
     ran = run("doctor", "--json")
     assert [each["part"] for each in json.loads(ran.out) if each["state"] == "wrong"] == ["keywords"]
     assert ran.code == 1
     assert memory.records.revision() == revision
-    ran = run("doctor", "--mend")
-    assert (ran.code, [line[:15] for line in ran.out.splitlines() if line[:2] != "ok"]) == (0, ["mended keywords"])
+    ran = run("doctor", "--repair")
+    assert (ran.code, [line[:17] for line in ran.out.splitlines() if line[:2] != "ok"]) == (0, ["repaired keywords"])
     assert run("doctor").code == 0
 
 
 @pytest.mark.usefixtures("memory")
 def test_an_index_in_use_whole_and_damaged(run: "Run", open_memory: OpenMemory, settings: Settings) -> None:
-    """S2.2: whole it is left as it is, damaged it is dropped when asked to, and the next server makes it anew."""
+    """S2.2: whole it is left as it is, damaged it is dropped when asked to, and the next server builds it again."""
     memory = open_memory({"chroma_least_vectors": 0})
     memory.index.start()
     assert memory.index.settle(SETTLE_SECONDS), memory.index.state()
-    assert run("doctor").out.splitlines()[-1] == "ok     index 0: in use by a server, which keeps it itself"
+    assert run("doctor").out.splitlines()[-1] == "ok       index 0: in use by a server, which keeps it itself"
     memory.close()
     shown = run("status", "--json").json["index_directories"]
     assert [(each["name"], each["clean"]) for each in shown] == [("0", True)]
     assert f"embedded, at change {shown[0]['applied']} of" in run("status").out
     before = digests(settings.data_dir)
-    assert run("doctor").out.splitlines()[-1] == f"ok     index 0: whole up to change {shown[0]['applied']}"
+    assert run("doctor").out.splitlines()[-1] == f"ok       index 0: whole up to change {shown[0]['applied']}"
     assert digests(settings.data_dir) == before
     (settings.data_dir / "index" / "0" / "chroma.sqlite3").write_bytes(b"garbled" * 1000)
     ran = run("doctor")
     assert ran.code == 1
-    assert ran.out.splitlines()[-1].startswith("wrong  index 0: its files are damaged. `mcp-memory doctor --mend`")
-    assert run("doctor", "--mend").out.splitlines()[-1].startswith("mended index 0: its files are damaged; dropped")
+    assert ran.out.splitlines()[-1].startswith("wrong    index 0: its files are damaged. `mcp-memory doctor --repair`")
+    assert run("doctor", "--repair").out.splitlines()[-1].startswith("repaired index 0: its files are damaged; dropped")
     assert not (settings.data_dir / "index" / "0").exists()
 
 
@@ -121,7 +121,7 @@ def test_status_shows_index_graph_and_what_waits(run: "Run", settings: Settings)
     execute(settings, "INSERT INTO meta VALUES ('unembedded', '1')")
     assert run("status", "--json").json["unembedded"] == 1
     assert "1 waiting for vectors" in run("status").out
-    assert run("doctor", "--mend").code == 0
+    assert run("doctor", "--repair").code == 0
     assert "waiting" not in run("status").out
 
 
@@ -133,10 +133,10 @@ def test_what_others_may_read_is_said_and_made_private(run: "Run", settings: Set
     settings.data_dir.chmod(0o755)
     [line] = [line for line in run("doctor").out.splitlines() if not line.startswith("ok")]
     assert line.startswith(
-        "wrong  folder: others may read 2 in it (data, memory.db.before-x). Only their owner should read them"
+        "wrong    folder: others may read 2 in it (data, memory.db.before-x). Only their owner should read them"
     )
-    ran = run("doctor", "--mend")
-    assert (ran.code, ran.out.splitlines()[0][:15]) == (0, "mended folder: ")
+    ran = run("doctor", "--repair")
+    assert (ran.code, ran.out.splitlines()[0][:17]) == (0, "repaired folder: ")
     assert stat.S_IMODE(settings.data_dir.stat().st_mode) == 0o700
     assert stat.S_IMODE((settings.data_dir / "memory.db.before-x").stat().st_mode) == 0o600
     assert run("doctor").code == 0
@@ -151,7 +151,7 @@ def test_what_is_not_the_memorys_stays_open(run: "Run", settings: Settings) -> N
     program.chmod(0o755)
     settings.data_dir.chmod(0o755)
     (settings.data_dir / "memory.db.before-x").touch(0o644)
-    assert run("doctor", "--mend").out.startswith("mended folder: others may read 1 in it (memory.db.before-x)")
+    assert run("doctor", "--repair").out.startswith("repaired folder: others may read 1 in it (memory.db.before-x)")
     assert [stat.S_IMODE(path.stat().st_mode) for path in (program, settings.data_dir)] == [0o755, 0o755]
     assert run("doctor").code == 0
 
@@ -161,7 +161,7 @@ def test_little_room_is_said(run: "Run", monkeypatch: pytest.MonkeyPatch) -> Non
     """S2.3, S7.1: before writes are refused for it."""
     monkeypatch.setattr(doctor, "LEAST_FREE_BYTES", 2**62)
     [line] = [line for line in run("doctor").out.splitlines() if not line.startswith("ok")]
-    assert line.startswith("wrong  disk: ")
+    assert line.startswith("wrong    disk: ")
     assert line.endswith("GB free. Free some, or writes will be refused.")
 
 
@@ -172,12 +172,12 @@ def test_clients_that_cannot_start_the_server_are_named(run: "Run", home: Path) 
     entry = {"command": sys.executable, "args": ["-m", "mcp_memory", "serve"]}
     config = home / ".cursor" / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {"memory": entry}}))
-    assert "ok     clients: Cursor can start the server" in run("doctor").out.splitlines()
+    assert "ok       clients: Cursor can start the server" in run("doctor").out.splitlines()
     config.write_text(json.dumps({"mcpServers": {"memory": {**entry, "command": str(home / "gone" / "mcp-memory")}}}))
     ran = run("doctor")
     [line] = [line for line in ran.out.splitlines() if not line.startswith("ok")]
     assert ran.code == 1
-    assert line.startswith("wrong  clients: Cursor. ")
+    assert line.startswith("wrong    clients: Cursor. ")
     assert "mcp-memory install cursor" in line
 
 
@@ -197,8 +197,8 @@ def test_without_a_memory_what_surrounds_it_is_examined(run: "Run", settings: Se
     ran = run("doctor")
     assert (ran.code, ran.err) == (0, "")
     clients, database = ran.out.splitlines()
-    assert clients.startswith("ok     clients: none has the server yet")
-    assert database.startswith(f"ok     database: none at {settings.data_dir} yet; ")
+    assert clients.startswith("ok       clients: none has the server yet")
+    assert database.startswith(f"ok       database: none at {settings.data_dir} yet; ")
     assert not settings.data_dir.exists()
     (home / ".cursor").mkdir()
     (home / ".cursor" / "mcp.json").write_text("{")
@@ -222,6 +222,6 @@ def test_what_waits_for_a_server_is_no_fault(run: "Run", memory: App, settings: 
     execute(settings, "INSERT INTO meta VALUES ('unembedded', '1')")
     ran = run("doctor")
     assert ran.code == 0
-    assert "ok     vectors: 1 record waits to be embedded. A server embeds them, or `mcp-memory reindex`" in ran.out
+    assert "ok       vectors: 1 record waits to be embedded. A server embeds them, or `mcp-memory reindex`" in ran.out
     said = run("search", "dog").err
     assert "Searched in part only; vector: 1 record is not embedded yet, and found by words alone; all others" in said

@@ -71,7 +71,7 @@ def test_recall_over_another_embedders_store_answers_by_word_and_says_what_is_mi
     assert "mcp-memory reindex" in ran.err
 
 
-def test_reindex_mends_a_store_of_another_embedder(run: "Run", open_memory: OpenMemory) -> None:
+def test_reindex_repairs_a_store_of_another_embedder(run: "Run", open_memory: OpenMemory) -> None:
     """S7.1, S2.2."""
     texts = [f"The cat sleeps on sofa {number}" for number in range(REINDEXED_AT_ONCE + 3)]
     remember(open_memory(embedder=HashingEmbedder()), *texts, "Invoices are due in May")

@@ -247,7 +247,7 @@ def test_at_the_limit_those_who_wait_make_room(
     assert all(each.recv(65_536).startswith(b"HTTP/1.1 200") for each in listeners)
     with dial(server, HEALTH) as late:
         assert hear(late).startswith(b"HTTP/1.1 503 Service Unavailable\r\nconnection: close")
-    wait_until(lambda: "Turned away a connection from this machine: 5 are open" in server.log)
+    wait_until(lambda: "Refused a connection from this machine: 5 are open" in server.log)
     listeners.pop().close()
     wait_until(lambda: is_well(server))
 

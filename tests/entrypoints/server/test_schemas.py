@@ -27,7 +27,7 @@ async def test_all_tools_together_cost_few_tokens(app: "App") -> None:
             "recall": 242,
             "assemble_context": 300,
             "push_task": 172,
-            "pop_task": 144,
+            "pop_task": 142,
             "compact": 298,
             "revise": 242,
             "forget": 85,

@@ -172,13 +172,13 @@ def test_what_is_erased_while_the_files_are_in_use_goes_from_them_later(
     assert app.forget([record.id], "erase", app.caller()) == Forgotten(done=(record.id,), not_found=(), purged=False)
     assert app.stirred.is_set()
     pending = ("ok", "what was erased is still in the files, as other processes keep them in use")
-    for mend in (False, True):
-        told = [(each.state, each.says) for each in app.examine(mend=mend) if each.part == "database"]
+    for repair in (False, True):
+        told = [(each.state, each.says) for each in app.examine(repair=repair) if each.part == "database"]
         assert told[1:] == [pending]
     assert app.records.is_purge_pending()
     assert list(reading)
-    mended = [(each.state, each.says) for each in app.examine(mend=True) if each.part == "database"]
-    assert mended[1:] == [("mended", "what was erased was taken out of the files")]
+    repaired = [(each.state, each.says) for each in app.examine(repair=True) if each.part == "database"]
+    assert repaired[1:] == [("repaired", "what was erased was taken out of the files")]
     assert not app.records.is_purge_pending()
     assert not app.keep_up()
 

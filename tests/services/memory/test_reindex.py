@@ -82,7 +82,7 @@ def test_refused_texts_do_not_stand_in_the_way_of_later_ones(app: App, embedder:
 
 
 def test_an_embedder_that_refuses_everything_is_told(app: App, embedder: Choosy, remember: RememberOne) -> None:
-    """S2.2: the fault is not with the texts, and none of them is passed over once it is mended."""
+    """S2.2: the fault is not with the texts, and none of them is passed over once it is repaired."""
     embedder.is_away = True
     remember("The dog barks.")
     with pytest.raises(StoreUnavailable, match="away"):

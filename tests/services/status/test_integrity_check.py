@@ -1,4 +1,4 @@
-"""The check-up: what is derived is compared with the truth, and mended without changing it."""
+"""The check-up: what is derived is compared with the truth, and repaired without changing it."""
 
 from __future__ import annotations
 
@@ -56,27 +56,27 @@ def execute(app: App, *statements: str) -> None:
             database.execute(statement)
 
 
-def examine(app: App, *, mend: bool = False) -> dict[str, Finding]:
+def examine(app: App, *, repair: bool = False) -> dict[str, Finding]:
     """The findings by part; of several the last."""
-    return {finding.part: finding for finding in app.examine(mend=mend)}
+    return {finding.part: finding for finding in app.examine(repair=repair)}
 
 
 def wrong(app: App) -> list[str]:
-    return [f"{each.part}: {each.says}" for each in app.examine(mend=False) if each.state == "wrong"]
+    return [f"{each.part}: {each.says}" for each in app.examine(repair=False) if each.state == "wrong"]
 
 
 def found(app: App, query: str) -> list[object]:
     return [result["id"] for result in app.recall(RecallRequest(query=query), app.caller()).results]
 
 
-def test_a_sound_memory_has_nothing_to_mend(app: App, remember: RememberOne) -> None:
+def test_a_sound_memory_has_nothing_to_repair(app: App, remember: RememberOne) -> None:
     """S2.2: each part says how it stands; an empty memory too, and nothing is written by looking."""
-    assert {finding.state for finding in app.examine(mend=True)} == {"ok"}
+    assert {finding.state for finding in app.examine(repair=True)} == {"ok"}
     old = remember("The port is 5432.", entities=(Entity(name="Postgres"),))
     remember("The port is 6543.", supersedes=(old.id,))
     app.tasks.push(PushRequest(goal="ship", plan=("test",)), app.caller())
     revision = app.records.revision()
-    findings = list(app.examine(mend=True))
+    findings = list(app.examine(repair=True))
     assert [each.part for each in findings] == ["database", "keywords", "vectors", "graph", "index"]
     assert f"at change {revision}, in SQLite 3." in findings[0].says
     assert {each.state for each in findings} == {"ok"}
@@ -101,8 +101,8 @@ def test_missing_and_foreign_terms_are_written_from_the_texts(
     revision = app.records.revision()
     assert wrong(app) == ["keywords: 2 records cannot be found by all their words"]
     assert app.records.revision() == revision
-    assert examine(app, mend=True)["keywords"] == Finding(
-        part="keywords", state="mended", says="the words of 2 records were written"
+    assert examine(app, repair=True)["keywords"] == Finding(
+        part="keywords", state="repaired", says="the words of 2 records were written"
     )
     renewed = {change.id: change.terms for change in app.records.changes(revision)}
     assert renewed == {missing.id: packed_terms("Zyx grows."), foreign.id: packed_terms("Wvu shrinks.")}
@@ -118,11 +118,11 @@ def test_what_waits_for_its_vectors_is_embedded(app: App, embedder: Away, rememb
     told = examine(app)["vectors"]
     assert (told.state, told.says) == ("ok", "1 record waits to be embedded")
     assert told.remedy.startswith("A server embeds them, or `mcp-memory reindex`")
-    assert examine(app, mend=True)["vectors"] == Finding(part="vectors", state="wrong", says="The embedder is away.")
+    assert examine(app, repair=True)["vectors"] == Finding(part="vectors", state="wrong", says="The embedder is away.")
     embedder.is_away = False
     assert wrong(app) == []
     assert embedder.embedded == []
-    assert examine(app, mend=True)["vectors"].says == "1 record embedded"
+    assert examine(app, repair=True)["vectors"].says == "1 record embedded"
     assert embedder.embedded == ["The dog barks."]
     assert found(app, "hound")[0] == waiting.id
 
@@ -137,13 +137,13 @@ def test_what_the_embedder_refuses_is_told_and_nothing_is_asked_of_the_reader(
     embedder.is_away = False
     assert examine(app)["vectors"].says == "2 records wait to be embedded"
     refused = "; 1 record whose text it refuses can be found by words alone"
-    mended = Finding(part="vectors", state="mended", says=f"1 record embedded{refused}")
-    assert examine(app, mend=True)["vectors"] == mended
+    repaired = Finding(part="vectors", state="repaired", says=f"1 record embedded{refused}")
+    assert examine(app, repair=True)["vectors"] == repaired
     whole = Finding(part="vectors", state="ok", says=f"every record has its own, by {embedder.id}{refused}")
     assert examine(app)["vectors"] == whole
     remember("more poison")
     assert examine(app)["vectors"].says == "1 record waits to be embedded"
-    assert examine(app, mend=True)["vectors"].says.endswith(
+    assert examine(app, repair=True)["vectors"].says.endswith(
         "; 2 records whose text it refuses can be found by words alone"
     )
 
@@ -153,7 +153,7 @@ def test_vectors_that_were_lost_are_reindexes_to_make(app: App, remember: Rememb
     remember("The cat sleeps.")
     execute(app, "DELETE FROM vectors")
     assert wrong(app) == ["vectors: 1 record has none"]
-    assert "reindex" in examine(app, mend=True)["vectors"].remedy
+    assert "reindex" in examine(app, repair=True)["vectors"].remedy
     app.reindex(app.reindex.waiting(), lambda done, total: None)
     assert wrong(app) == []
 
@@ -162,7 +162,7 @@ def test_vectors_of_another_embedder_are_compared_with_nothing(app: App, remembe
     """S2.2: the index is not called wrong for it, and nothing is embedded."""
     remember("The cat sleeps.")
     execute(app, "UPDATE meta SET value = 'another' WHERE name = 'embedder'", "UPDATE vectors SET embedder = 'another'")
-    findings = examine(app, mend=True)
+    findings = examine(app, repair=True)
     assert "index" not in findings
     assert findings["vectors"].state == "wrong"
     assert findings["vectors"].says.startswith("made by another, but ")
@@ -183,15 +183,15 @@ def test_vectors_of_another_embedder_are_compared_with_nothing(app: App, remembe
 def test_links_that_lead_nowhere_show_and_are_left_as_they_are(
     app: App, remember: RememberOne, statement: str, says: str
 ) -> None:
-    """R7: they are the truth's, which is mended by nobody but who wrote it; erased records are no loss."""
+    """R7: they are the truth's, which is repaired by nobody but who wrote it; erased records are no loss."""
     ids = [remember(f"Note {number}.").id for number in range(4)]
     top = app.tasks.push(PushRequest(goal="ship", plan=("test",)), app.caller())
     tasks = {"top": str(top.path[0].id), "sub": str(top.children[0].id)}
     app.forget([remember("Gone.").id], "erase", app.caller())
     assert wrong(app) == []
     execute(app, statement.format(*ids, **tasks))
-    for mend in (False, True):
-        finding = examine(app, mend=mend)["graph"]
+    for repair in (False, True):
+        finding = examine(app, repair=repair)["graph"]
         assert (finding.state, finding.says) == ("wrong", says.format(*ids, **tasks))
         assert "restore" in finding.remedy
 
@@ -204,11 +204,11 @@ def test_a_way_that_leads_on_and_ends_is_no_circle(app: App, remember: RememberO
     assert wrong(app) == []
 
 
-def test_nothing_is_mended_from_a_truth_in_doubt(app: App, remember: RememberOne) -> None:
+def test_nothing_is_repaired_from_a_truth_in_doubt(app: App, remember: RememberOne) -> None:
     """S2.3: the finding names the remedy."""
     record = remember("The cat sleeps.")
     execute(app, "DELETE FROM terms", "INSERT INTO old_texts VALUES ('r99', 1, '', '', 0)")
-    [finding] = app.examine(mend=True)
+    [finding] = app.examine(repair=True)
     assert (finding.part, finding.says) == ("database", "dangling references: 1")
     assert "mcp-memory restore" in finding.remedy
     assert app.records.stale_terms() == [record.id]
@@ -224,7 +224,7 @@ def test_a_damaged_file_is_a_finding(app: App, open_memory: Callable[..., App], 
     start = len(content) // 2 // page * page
     content[start : start + 8 * page] = b"\xff" * 8 * page
     file.write_bytes(content)
-    findings = list(open_memory().examine(mend=True))
+    findings = list(open_memory().examine(repair=True))
     assert {(each.part, each.state) for each in findings} == {("database", "wrong")}
 
 
@@ -233,7 +233,7 @@ def test_entities_that_nobody_mentions_are_dropped_when_asked_to(app: App, remem
     remember("Anna keeps the ports.", entities=(Entity(name="Anna", type="person"),))
     execute(app, "INSERT INTO entities (change, scope, name, name_key, type) VALUES (1, 'shared/test', 'X', 'x', 'y')")
     assert wrong(app) == ["graph: entities that no record mentions: 1"]
-    findings = [finding for finding in app.examine(mend=True) if finding.part == "graph"]
-    assert [finding.state for finding in findings] == ["mended", "ok"]
+    findings = [finding for finding in app.examine(repair=True) if finding.part == "graph"]
+    assert [finding.state for finding in findings] == ["repaired", "ok"]
     assert wrong(app) == []
     assert app.records.summarize(app.caller(), frozenset()).records == {"fact": 1}

@@ -33,7 +33,7 @@ from mcp_memory.stores.vectors.chroma.sync import differences
 from mcp_memory.stores.vectors.chroma.worker_client import Link, process_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
-_MENDING = "`mcp-memory doctor --mend` drops it, and the next server that needs it makes it anew."
+_REPAIRING = "`mcp-memory doctor --repair` drops it, and the next server that needs it builds it again."
 _UNTOLD = "Nothing was dropped: try again, or delete the directory while no server runs."
 _DAMAGED = "its files are damaged"
 
@@ -67,13 +67,13 @@ class ChromaExaminer:
             for path, state in states
         ]
 
-    def examine(self, *, mend: bool) -> Iterator[Finding]:
+    def examine(self, *, repair: bool) -> Iterator[Finding]:
         self._exact.catch_up()
         paths = self._paths()
         for path in paths:
-            yield self._examine_directory(path, mend=mend)
+            yield self._examine_directory(path, repair=repair)
         if self._place.is_shared:
-            yield self._examine_server(mend=mend)
+            yield self._examine_server(repair=repair)
         elif not paths:
             yield Finding(part="index", state="ok", says=self._absence())
 
@@ -88,7 +88,7 @@ class ChromaExaminer:
     def _paths(self) -> list[Path]:
         return [path for path in directories_in(Path(self._place.root)) if path.exists()]
 
-    def _examine_directory(self, path: Path, *, mend: bool) -> Finding:
+    def _examine_directory(self, path: Path, *, repair: bool) -> Finding:
         part = f"index {path.name}"
         lock = try_lock(lock_beside(path))
         if lock is None:
@@ -98,8 +98,8 @@ class ChromaExaminer:
             wrong = self._distrust(state) or self._compare(path, state) if state else "its state cannot be read"
             if state and not wrong:
                 return Finding(part=part, state="ok", says=self._reach(state.applied))
-            if not mend:
-                return Finding(part=part, state="wrong", says=wrong, remedy=_MENDING)
+            if not repair:
+                return Finding(part=part, state="wrong", says=wrong, remedy=_REPAIRING)
             with translated_system_errors():
                 shutil.rmtree(path)
         except IndexFailure as failure:
@@ -107,7 +107,7 @@ class ChromaExaminer:
         finally:
             lock.release()
         return Finding(
-            part=part, state="mended", says=f"{wrong}; dropped, and the next server that needs it makes it anew"
+            part=part, state="repaired", says=f"{wrong}; dropped, and the next server that needs it builds it again"
         )
 
     def _distrust(self, state: SlotState) -> str:
@@ -159,7 +159,7 @@ class ChromaExaminer:
                 return
         raise IndexFailure("There is no room for a copy to look into.", keep=True)
 
-    def _examine_server(self, *, mend: bool) -> Finding:
+    def _examine_server(self, *, repair: bool) -> Finding:
         part = f"Chroma {'Cloud' if self._place.mode == 'cloud' else 'server'}"
         place = self._place.of_memory(self._records.identity)
         try:
@@ -169,15 +169,15 @@ class ChromaExaminer:
                 if not wrong:
                     return Finding(part=part, state="ok", says=f"reachable, {self._reach(standing.applied)}")
                 if not standing.writes:
-                    remedy = "A running server writes to it: stop the servers, then run `mcp-memory doctor --mend`."
+                    remedy = "A running server writes to it: stop the servers, then run `mcp-memory doctor --repair`."
                     return Finding(part=part, state="wrong", says=wrong, remedy=remedy)
-                if not mend:
-                    return Finding(part=part, state="wrong", says=wrong, remedy=_MENDING)
+                if not repair:
+                    return Finding(part=part, state="wrong", says=wrong, remedy=_REPAIRING)
                 index.clear()
         except IndexFailure as failure:
             remedy = "Make it reachable, or correct the MCP_MEMORY_CHROMA settings; the exact search answers meanwhile."
             return Finding(part=part, state="wrong", says=str(failure), remedy=remedy)
-        return Finding(part=part, state="mended", says=f"{wrong}; emptied, and the next server fills it anew")
+        return Finding(part=part, state="repaired", says=f"{wrong}; emptied, and the next server fills it again")
 
     def _difference(self, index: IndexClient, place: IndexPlace, applied: int) -> str:
         """Describe how the index differs from the truth as of the change `applied`; "" where it does not.

@@ -56,8 +56,8 @@ def examiner(
     return ChromaExaminer(memory.records, exact, replace(own, **place), connect, least_vectors)
 
 
-def examined(memory: Memory, *, mend: bool = False) -> list[tuple[str, str, str]]:
-    return [(each.part, each.state, each.says) for each in examiner(memory).examine(mend=mend)]
+def examined(memory: Memory, *, repair: bool = False) -> list[tuple[str, str, str]]:
+    return [(each.part, each.state, each.says) for each in examiner(memory).examine(repair=repair)]
 
 
 def spoil(memory: Memory, missing: int, strangers: Sequence[str]) -> None:
@@ -80,7 +80,7 @@ def test_an_index_that_is_whole_is_left_as_it_was(left: Memory) -> None:
     before = files_of(left.index_folder)
     assert examined(left) == [("index 0", "ok", f"whole up to change {applied}")]
     left.add(unit(90), unit(91))
-    assert examined(left, mend=True) == [("index 0", "ok", f"whole up to change {applied}, 2 changed since")]
+    assert examined(left, repair=True) == [("index 0", "ok", f"whole up to change {applied}, 2 changed since")]
     assert files_of(left.index_folder) == before
     [directory] = examiner(left).directories()
     size = sum(map(len, before.values()))
@@ -92,10 +92,10 @@ def test_where_there_is_no_index_it_tells_whether_one_is_needed(opened: Open) ->
     memory = opened()
     memory.add(*(unit(n) for n in range(5)), scope="shared/small")
     memory.add(*(unit(n) for n in range(30)))
-    [unneeded] = examiner(memory, least_vectors=31).examine(mend=False)
+    [unneeded] = examiner(memory, least_vectors=31).examine(repair=False)
     assert (unneeded.state, unneeded.remedy) == ("ok", "")
     assert unneeded.says == "not needed yet: no scope holds 31 vectors, and the exact search is quicker"
-    [needed] = examiner(memory, least_vectors=30).examine(mend=False)
+    [needed] = examiner(memory, least_vectors=30).examine(repair=False)
     assert needed.says == "none yet; the next server makes one"
 
 
@@ -104,24 +104,24 @@ def test_the_index_of_a_running_server_is_left_to_it(left: Memory, opened: Open)
     server = opened()
     server.settle()
     spoil(server, 1, ["r00000x"])
-    assert examined(left, mend=True) == [("index 0", "ok", "in use by a server, which keeps it itself")]
+    assert examined(left, repair=True) == [("index 0", "ok", "in use by a server, which keeps it itself")]
     assert (left.index_folder / "0").exists()
 
 
 def test_what_differs_from_the_truth_is_counted_and_dropped_when_asked(left: Memory, opened: Open) -> None:
-    """S2.2: the next server makes it anew; only changes after the last that it holds are no difference."""
+    """S2.2: the next server builds it again; only changes after the last that it holds are no difference."""
     server = opened()
     server.settle()
     spoil(server, 3, ["r00000x", "r00000y"])
     server.add(unit(90))
     server.store.close()
     wrong = "of its vectors 3 are missing, 2 too many"
-    [finding] = examiner(left).examine(mend=False)
+    [finding] = examiner(left).examine(repair=False)
     assert (finding.state, finding.says) == ("wrong", wrong)
-    assert "doctor --mend" in finding.remedy
+    assert "doctor --repair" in finding.remedy
     assert (left.index_folder / "0").exists()
-    [mended] = examined(left, mend=True)
-    assert mended == ("index 0", "mended", f"{wrong}; dropped, and the next server that needs it makes it anew")
+    [repaired] = examined(left, repair=True)
+    assert repaired == ("index 0", "repaired", f"{wrong}; dropped, and the next server that needs it builds it again")
     assert examined(left) == [("index", "ok", "none yet; the next server makes one")]
     again = opened()
     again.settle()
@@ -148,9 +148,9 @@ def test_what_a_directory_says_of_itself_can_rule_it_out(left: Memory, field: st
     def connect() -> Link:
         pytest.fail("It was opened.")
 
-    [finding] = examiner(left, connect).examine(mend=False)
+    [finding] = examiner(left, connect).examine(repair=False)
     assert (finding.state, finding.says) == ("wrong", says)
-    assert examined(left, mend=True)[0][1] == "mended"
+    assert examined(left, repair=True)[0][1] == "repaired"
     assert not directory.exists()
 
 
@@ -186,7 +186,7 @@ def test_an_index_process_that_dies_over_an_index_is_a_verdict_on_the_index(left
         link.kill()
         return link
 
-    [finding] = examiner(left, connect).examine(mend=False)
+    [finding] = examiner(left, connect).examine(repair=False)
     assert (finding.state, finding.says) == ("wrong", "its files are damaged")
 
 
@@ -200,7 +200,7 @@ def test_an_index_that_claims_nothing_is_not_opened(left: Memory) -> None:
 def test_what_cannot_be_told_is_no_verdict(left: Memory) -> None:
     """S2.2: where there is no room for a copy, or the vectors are another embedder's, nothing is dropped."""
     locks = [lock for n in range(1, SLOTS) if (lock := try_lock(left.index_folder / f"{n}.lock"))]
-    [finding] = examiner(left).examine(mend=True)
+    [finding] = examiner(left).examine(repair=True)
     assert (finding.state, finding.says) == ("wrong", "There is no room for a copy to look into.")
     assert "Nothing was dropped" in finding.remedy
     for lock in locks:
@@ -208,14 +208,14 @@ def test_what_cannot_be_told_is_no_verdict(left: Memory) -> None:
     exact = ExactVectorStore(Follower(left.records), "another", mismatch)
     place = IndexPlace(mode="embedded", root=str(left.index_folder), embedder="another")
     with pytest.raises(EmbedderMismatch):
-        list(ChromaExaminer(left.records, exact, place, DirectLink).examine(mend=True))
+        list(ChromaExaminer(left.records, exact, place, DirectLink).examine(repair=True))
     assert examined(left)[0][1] == "ok"
 
 
 def test_an_index_that_is_switched_off_is_no_fault(opened: Open) -> None:
     """S2.2."""
     memory = opened(mode="off")
-    [finding] = examiner(memory, mode="off").examine(mend=False)
+    [finding] = examiner(memory, mode="off").examine(repair=False)
     assert finding == Finding(part="index", state="ok", says="switched off; the exact search answers")
 
 
@@ -226,23 +226,23 @@ def test_a_chroma_server_is_compared_emptied_and_missed(opened: Open, tmp_path: 
     writer = opened(**remote)
     writer.add(*(unit(n) for n in range(30)))
 
-    def look(*, mend: bool = False) -> Finding:
-        [finding] = examiner(writer, None, **remote).examine(mend=mend)
+    def look(*, repair: bool = False) -> Finding:
+        [finding] = examiner(writer, None, **remote).examine(repair=repair)
         return finding
 
     with chroma_server(tmp_path / "server", port):
         writer.settle()
         spoil(writer, 2, ["r00000x"])
-        found = look(mend=True)
+        found = look(repair=True)
         assert (found.state, found.says) == ("wrong", "of its vectors 2 are missing, 1 too many")
         assert "stop the servers" in found.remedy
         writer.store.close()
-        assert "doctor --mend" in look().remedy
-        assert look(mend=True).state == "mended"
+        assert "doctor --repair" in look().remedy
+        assert look(repair=True).state == "repaired"
         opened(**remote).settle()
         whole = f"reachable, whole up to change {writer.exact.catch_up()}"
         assert look() == Finding(part="Chroma server", state="ok", says=whole)
-    gone = look(mend=True)
+    gone = look(repair=True)
     assert gone.state == "wrong"
     assert gone.says.startswith("Chroma failed: ")
     assert "MCP_MEMORY_CHROMA" in gone.remedy

@@ -270,7 +270,7 @@ def test_a_rebuild_empties_and_fills_it_again(memory: Memory) -> None:
 
 
 def test_a_check_names_what_is_missing_and_what_should_not_be_there(memory: Memory) -> None:
-    """S2.2: by scope; a rebuild mends it."""
+    """S2.2: by scope; a rebuild repairs it."""
     memory.settle()
     view = memory.store._follower.view  # pyright: ignore[reportPrivateUsage] - to spoil what it guards
     assert view is not None
