@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from mcp_memory import wiring
 from mcp_memory.app import App, open_app
@@ -47,15 +47,20 @@ COMPLETE = {"domain", "services", "compaction", "retrieval", "summarizers"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Branches are counted for those alone: counting makes every test half as long again.
+    """Branches are counted for those alone: counting makes a test half as long again, or three times as long.
 
-    They come first, lest what is computed once in a process be computed while nobody counts.
+    Properties are not counted, either: their examples take the same branches again and again. Those that are counted
+    come first, so that nothing that a process computes once is computed while nobody counts.
     """
     here = Path(__file__).parent
-    others = [item for item in items if item.path.relative_to(here).parts[0] not in COMPLETE]
+    others = [item for item in items if item.path.relative_to(here).parts[0] not in COMPLETE or _is_property(item)]
     for item in others:
         item.add_marker("no_cover")
     items.sort(key=set(others).__contains__)
+
+
+def _is_property(item: pytest.Item) -> bool:
+    return isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)
 
 
 NOON = 1_795_176_000.0

@@ -75,6 +75,11 @@ def test_a_superseded_record_never_stands_above_its_successor(ranking: list[Fuse
     assert [hit.score for hit in result] == sorted((hit.score for hit in result), reverse=True)
 
 
+def test_a_superseded_record_that_was_not_found_brings_in_no_successor() -> None:
+    """R8: only what bears on the query is shown with its correction."""
+    assert below_successors([Fused(id="other", score=0.5)], {"old": "new"}) == [Fused(id="other", score=0.5)]
+
+
 def test_a_successor_says_what_it_owes_to_the_record_it_replaced() -> None:
     """R5, R8: the parts still explain the place."""
     old, new = Fused(id="r1", score=0.8, parts={"vector": 9.0}), Fused(id="r2", score=0.3, parts={"keyword": 2.0})
@@ -145,7 +150,7 @@ def test_ties_go_to_the_newest() -> None:
 def test_a_turn_gains_from_its_neighbours_and_an_assistants_turn_counts_less() -> None:
     """R5: measured on dialogues; a neighbour that is no candidate adds nothing."""
     rankings = {"other": {"a": 4.0, "b": 4.0, "c": 2.0}}
-    found = fuse(rankings, USUAL, neighbours={"c": ["a"], "a": ["unknown"]}, assistants={"b"})
+    found = fuse(rankings, USUAL, neighbours={"c": ["a"], "a": ["unknown"]}, assistants={"b", "unknown"})
     parts = {hit.id: hit.parts for hit in found}
     assert parts == {
         "a": {"other": 4.0},
@@ -176,6 +181,14 @@ def test_the_holders_of_a_rare_word_come_first(
     ranked = fuse(rankings, replace(background, holders=holders), neighbours={})
     held = [hit.id in holders for hit in ranked if sum(hit.parts.values()) > 0]
     assert held == sorted(held, reverse=True)
+
+
+def test_the_holder_of_a_rare_word_comes_before_what_is_nearer_in_meaning() -> None:
+    """F6.1: among look-alikes only the word tells records apart."""
+    nats = {"other": {"near": 9.0, "holder": 2.0}}
+    ranked = fuse(nats, replace(USUAL, holders={"holder": 4.0}), neighbours={})
+    assert [hit.id for hit in ranked] == ["holder", "near"]
+    assert sum(ranked[0].parts.values()) > 9.0
 
 
 def test_the_best_turns_of_a_session_speak_for_its_others() -> None:

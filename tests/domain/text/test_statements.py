@@ -296,6 +296,7 @@ def test_a_rule_that_holds_beyond_the_session_is_a_fact(rule: str) -> None:
     assert [(each.kind, each.text) for each in statements(f"Thanks!\n{rule} Go on.")] == [("fact", rule)]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "unit",
     ["```x\n", "```\n", "~~~\na\n", "`", "\n", " ", "\n ", " \n```", '.")', "a, ", "We have ", "not decided ", "> ",

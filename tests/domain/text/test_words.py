@@ -136,6 +136,14 @@ def test_words_of_scripts_with_vowel_signs_stay_whole() -> None:
     assert query_terms("Straße") == ["straße"]
 
 
+def test_joiners_break_up_a_row_of_accents_that_no_letter_bears() -> None:
+    """X3.1: each part has at most MAX_MARKS of them."""
+    parts = normalized("NFC", "x" + "\u0323" * 3 * MAX_MARKS).split("\u034f")
+    assert len(parts) > 2
+    assert max(map(len, parts)) <= MAX_MARKS + 1
+
+
+@pytest.mark.no_cover
 @pytest.mark.parametrize("accents", ["\u0301\u0323", "\uff9e\u0301", "\u0f73\u0301"])
 def test_a_letter_with_a_million_accents_is_read_in_linear_time(accents: str) -> None:
     """X3.1: Python would sort them for a quarter of an hour."""

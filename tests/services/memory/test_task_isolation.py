@@ -43,6 +43,17 @@ def test_a_branch_keeps_its_records_from_the_trunk_until_it_is_popped(app: App) 
     assert len(app.recall(asked, app.caller()).results) == 1
 
 
+def test_what_is_stored_outside_of_a_branch_as_well_leaves_it(app: App) -> None:
+    """T4.3, R2: one record, which the trunk sees from then on."""
+    root = push(app, "ship").path[0]
+    push(app, "experiment", branch=True)
+    inside = app.remember([NewRecord(text="Numpy three is twice as fast.")], app.caller())
+    push(app, task_id=root.id)
+    outside = app.remember([NewRecord(text="Numpy three is twice as fast.")], app.caller())
+    assert (outside[0].id, outside[0].status) == (inside[0].id, "confirmed")
+    assert texts(app, "numpy") == {"Numpy three is twice as fast."}
+
+
 def test_a_task_begun_in_the_open_does_not_become_a_branch(app: App, open_memory: Callable[..., App]) -> None:
     """T4.3: nor a blocked one; what was said in it is still seen, and nobody has moved."""
     task = push(app, "ship").path[0]
