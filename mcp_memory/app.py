@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["App", "open_app", "token_counter"]
 EMBEDDED_AT_ONCE = 8
 """Waiting records that are embedded together with the next `remember`; upkeep embeds the rest."""
+TERMS_AT_ONCE = 500
+"""Records whose words one step of upkeep looks at, where an earlier version derived them."""
 
 
 class App(Wiring):
@@ -147,9 +149,6 @@ class App(Wiring):
         with self.call_priority.ahead():
             return self._assemble(request, caller, self.factor(caller))
 
-    def add_event(self, context_id: str, record_id: str, caller: Caller) -> Context:
-        return self._assemble.add_event(context_id, record_id, caller, self.factor(caller))
-
     def remind(self, prompt: str, known: Collection[str], max_tokens: int, caller: Caller) -> Reminder:
         """Return the records that a prompt calls for beyond the known ids, within `max_tokens` client tokens."""
         return self._remind(prompt, known, max_tokens, caller, self.factor(caller))
@@ -227,11 +226,13 @@ class App(Wiring):
         """Take one small step of background work; return False where none is due. Raises StoreUnavailable.
 
         With `maintains`, due records move on in their lifecycle. Logs are compacted, records without vectors are
-        embedded, and erased records are purged from files that other processes kept in use.
+        embedded, words that an earlier version derived are renewed, and erased records are purged from files that other
+        processes kept in use.
         """
         is_busy = maintains and self.maintain.step(patiently=False).records > 0
         is_busy = is_busy or self.idle_compaction.step()
-        return is_busy or self.reindex.catch_up() > 0 or self._forget.finish()
+        is_busy = is_busy or self.reindex.catch_up() > 0 or self.records.catch_up_terms(TERMS_AT_ONCE)
+        return is_busy or self._forget.finish()
 
     def warm(self) -> None:
         """Load everything slow before the first call: model, vocabulary, detectors, dates, indexes."""

@@ -15,9 +15,9 @@ from mcp_memory.ports.text import Vectors
 class RecordChange:
     """One record as it is now; only id and scope where it `is_erased`.
 
-    `terms` is `domain.text.words.packed_terms` of its text. `vectors` are None where it has none by the requested
-    embedder. A turn is part of a dialogue. Entities are given by key: `aliases` pairs one with its other name,
-    `relations` hold source, type, target, weight.
+    `terms` is `domain.text.words.packed_terms` of its indexed text. `vectors` are None where it has none by the
+    requested embedder. A turn is part of a dialogue. Entities are given by key: `aliases` pairs one with its other
+    name, `relations` hold source, type, target, weight.
     """
 
     change: int

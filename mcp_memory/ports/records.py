@@ -11,6 +11,7 @@ from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.health import Assembled, Tally
 from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.tasks import Task
 from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.ports.text import Vectors
 from mcp_memory.ports.transaction import TaskReader, Transaction
@@ -111,6 +112,14 @@ class RecordReader(Protocol):
 
     def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:
         """Map each superseded record to the id of the last record in its chain of successors."""
+        ...
+
+    def predecessors(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, Record]:
+        """Map each of the records that replaced another to the newest that passes; log records are left out."""
+        ...
+
+    def tasks_without_result(self, namespace: str) -> Sequence[Task]:
+        """Return the finished tasks with a result of which no record of kind `result` tells."""
         ...
 
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
@@ -284,9 +293,16 @@ class StoreUpkeep(Protocol):
         ...
 
     def stale_terms(self) -> Sequence[str]:
-        """Return ids of records, in all scopes, whose terms are missing or differ from `packed_terms` of their text.
+        """Return ids of records, in all scopes, whose terms are missing or differ from those of their indexed text.
 
         It reads every text.
+        """
+        ...
+
+    def catch_up_terms(self, limit: int) -> bool:
+        """Renew the terms that an earlier version derived by another rule, of the next `limit` records.
+
+        Return True where more are left. Once all are done, it reads no record.
         """
         ...
 

@@ -69,16 +69,19 @@ def record_item(
     section: str,
     share: str,
     author: str = "",
+    earlier: str = "",
     groups: Container[str] = frozenset[str](),
 ) -> Item:
     """Turn a record into an item: its text where that is no longer than a summary, else the summary; then the micro.
 
     A long text whose passages were weighed is shown whole, or by the passages that bear on the query, not by a summary.
 
-    In one of the `groups` it is shown with others under their title, and costs less. `author` is another agent.
+    In one of the `groups` it is shown with others under their title, and costs less. `author` is another agent,
+    `earlier` what the record that it replaced said otherwise.
     """
     record = each.candidate.record
-    before, after = record_frame(record, day_only=True, author=author)
+    before, ending = record_frame(record, day_only=True, author=author)
+    after = f" ({earlier}){ending}" if earlier else ending
     group = group_title(record)
     has_company = group in groups
     among = frame_in_group(record, author) if has_company else ""
@@ -117,7 +120,7 @@ def record_item(
         time=record.occurred_at,
         parts=each.parts,
         author=author,
-        content=hash((before, after, record.text, repr(record.details))),
+        content=hash((before, ending, record.text, repr(record.details))),
     )
 
 

@@ -8,17 +8,25 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mcp_memory.domain.model.graph import EntityFacts
-from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json, Kind, Record, Relation, ShownDetail
+from mcp_memory.domain.model.records import (
+    ASKED_AS,
+    LOG_KINDS,
+    Instant,
+    Json,
+    Kind,
+    Record,
+    Relation,
+    ShownDetail,
+    output_lines,
+)
 from mcp_memory.domain.text.lexicon import STOP_WORDS
 from mcp_memory.domain.text.prompt_safety import CONTEXT_TITLES, LINE_CHARACTERS, bold_name, by, neutralise, one_line
 from mcp_memory.domain.text.times import iso_day, iso_minute
 from mcp_memory.domain.text.words import split_words
 
-OUTPUT_LINES, OUTPUT_CHARACTERS = 4, 100
-"""The number of a command's last output lines to show, and the length of each."""
 JSON_CHARACTERS: Mapping[ShownDetail, int] = {"micro": 80, "summary": 400, "passage": 400, "full": 400}
 _TAIL = 1_000
-"""Characters read from the end of a command's output, which can be megabytes."""
+"""Characters read from the end of an error's stack."""
 _READ_FROM = 5_000
 
 _ANY_WORD = re.compile(r"\w+")
@@ -69,11 +77,12 @@ def _headline(record: Record, detail: ShownDetail) -> tuple[str, bool]:
     message = _detail(record, "message") or _last_line(stack)
     if message and (words & _ERROR_WORDS or stack):
         return f"Error: {one_line(message, 2 * LINE_CHARACTERS)}", False
-    if not record.details:
-        return "", True
     most = JSON_CHARACTERS[detail]
     # A longer text would be cut anyway: skip writing it.
-    shown = {name: value[:most] if isinstance(value, str) else value for name, value in record.details.items()}
+    told = ((name, value) for name, value in record.details.items() if name != ASKED_AS)
+    shown = {name: value[:most] if isinstance(value, str) else value for name, value in told}
+    if not shown:
+        return "", True
     as_json = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
     return one_line(as_json, most), "outcome" not in record.details
 
@@ -85,11 +94,10 @@ def _type_words(event_type: str) -> frozenset[str]:
 
 
 def _output(record: Record) -> str:
-    """Return the last lines that the command wrote, errors last, each on a line of its own."""
-    streams = (_detail(record, name)[-_TAIL:].splitlines() for name in ("stdout", "stderr"))
-    lines = [line.strip()[:OUTPUT_CHARACTERS] for stream in streams for line in stream if line.strip()]
+    """Return the last lines that the command wrote, each on a line of its own."""
+    lines = output_lines(record.details)
     # The empty first line is dropped: the text after it begins no line of ours.
-    return "\n  " + neutralise("\n".join(["", *lines[-OUTPUT_LINES:]])) if lines else ""
+    return "\n  " + neutralise("\n".join(["", *lines])) if lines else ""
 
 
 def _detail(record: Record, name: str) -> str:
@@ -197,7 +205,10 @@ def shows_text_alone(record: Record) -> bool:
 
 def entity_line(entity: EntityFacts) -> str:
     """Return `- **type**: name (key: value, …)`, without the brackets for an entity without properties."""
-    said = [f"{one_line(key, SHORT_CHARACTERS)}: {_value(value)}" for key, value in entity.properties.items()]
+    said = [
+        f"{one_line(key, SHORT_CHARACTERS)}: {value_line(value, SHORT_CHARACTERS)}"
+        for key, value in entity.properties.items()
+    ]
     shown = [*said[:PROPERTIES_SHOWN], "…"] if len(said) > PROPERTIES_SHOWN else said
     properties = f" ({', '.join(shown)})" if shown else ""
     return f"- **{bold_name(entity.type, SHORT_CHARACTERS)}**: {one_line(entity.name)}{properties}"
@@ -301,10 +312,10 @@ def _ending(record: Record) -> str:
     return f" ({known})" if known else ""
 
 
-def _value(value: Json) -> str:
-    """Return a property's value as text: a list of texts joined by commas, any other value as JSON."""
+def value_line(value: Json, most: int) -> str:
+    """Return a value in one line of at most so many characters: a list of texts by commas, any but a text as JSON."""
     if isinstance(value, str):
-        return one_line(value, SHORT_CHARACTERS)
+        return one_line(value, most)
     if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
-        return one_line(", ".join(str(item) for item in value), SHORT_CHARACTERS)
-    return one_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")), SHORT_CHARACTERS)
+        return one_line(", ".join(str(item) for item in value), most)
+    return one_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")), most)

@@ -11,8 +11,6 @@ from mcp_memory.domain.text.passages import Passages
 
 OUTCOME_VALUES: Mapping[Outcome, float] = {"success": 1.2, "partial": 1.0, "pending": 0.9, "failure": 0.8}
 EVENT_SALIENCE = 0.5  # events have no learned importance
-HIT_BOOST, FRESH_BOOST, MENTION_BOOST = 0.1, 1.2, 2.0  # per shared word, under a day old, named entity
-FRESH_HOURS = 24.0
 _LEAST_OUTCOME, _OUTCOME_RANGE = 0.8, 0.4  # scale OUTCOME_VALUES to [0, 1]
 _USAGE_RANGE = 0.5
 
@@ -21,19 +19,14 @@ _USAGE_RANGE = 0.5
 class Candidate:
     """A record that might enter a context, and its match with the query.
 
-    `relevance` in [0, 1] is 0 without a query. `cosine` is None where it was not compared. `hits` is the share of
-    the query's words that it has, out of `asked` words. `mentions` is True where it mentions an entity that the
-    query names. `source` is the source that found it first. `passages` are
-    those of a long text, weighed for the query.
+    `relevance` in [0, 1] is 0 without a query. `cosine` is None where it was not compared. `source` is the
+    source that found it first. `passages` are those of a long text, weighed for the query.
     """
 
     record: Record
     source: str
     relevance: float = 0.0
     cosine: float | None = None
-    hits: float = 0.0
-    asked: int = 0
-    mentions: bool = False
     passages: Passages | None = None
 
 
@@ -57,18 +50,6 @@ def hyperbolic_decay(age_hours: float, decay_hours: float) -> float:
 def recency(age_hours: float, half_life_hours: float) -> float:
     """Return 2^(-age/half-life), in (0, 1]."""
     return 2.0 ** (-max(age_hours, 0.0) / half_life_hours)
-
-
-def boost(candidate: Candidate, age_hours: float) -> float:
-    """Return (1 + 0.1 x shared words) x 1.2 when under a day old x 2 when it mentions a named entity, scaled to [0, 1].
-
-    The scale ends at the maximum that this query allows, so that no difference is clipped.
-    """
-    most = (1 + HIT_BOOST * candidate.asked) * FRESH_BOOST * MENTION_BOOST
-    factor = 1 + HIT_BOOST * candidate.hits * candidate.asked
-    factor *= FRESH_BOOST if age_hours < FRESH_HOURS else 1.0
-    factor *= MENTION_BOOST if candidate.mentions else 1.0
-    return (factor - 1) / (most - 1)
 
 
 def usage(uses: int) -> float:
@@ -100,7 +81,6 @@ def salience(record: Record) -> float:
 _SIGNALS: Mapping[Signal, Callable[[Candidate, Strategy, float], float]] = {
     "relevance": lambda candidate, _strategy, _age: candidate.relevance,
     "cosine": lambda candidate, _strategy, _age: (1 + (candidate.cosine or 0.0)) / 2,
-    "boost": lambda candidate, _strategy, age: boost(candidate, age),
     "kind": lambda candidate, strategy, _age: strategy.priorities.get(candidate.record.kind, DEFAULT_PRIORITY),
     "recency": lambda _candidate, strategy, age: recency(age, strategy.half_life_hours),
     "importance": lambda candidate, _strategy, _age: learned_importance(candidate.record) / MAX_LEARNED,

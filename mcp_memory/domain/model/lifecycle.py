@@ -6,6 +6,7 @@ from math import tanh
 from typing import Literal
 
 from mcp_memory.domain.model.records import (
+    ASKED_AS,
     LOG_KINDS,
     MAX_IMPORTANCE,
     OUT_OF_SEARCH,
@@ -195,12 +196,14 @@ def after_succession(record: Record, newer_id: str, now: Instant) -> Record:
 
 
 def with_more_said(record: Record, item: NewRecord) -> Record:
-    """Return the record with what the item adds: the higher importance, a pin, further tags, an outcome.
+    """Return the record with what the item adds: the higher importance, a pin, further tags, questions, an outcome.
 
     A pending outcome never overrides an existing one.
     """
+    asked_as = {ASKED_AS: item.details[ASKED_AS]} if ASKED_AS in item.details else {}
     merged = replace(
         record,
+        details={**record.details, **asked_as},
         importance=max(record.importance, item.importance),
         confidence=record.confidence if item.confidence is None else item.confidence,
         pinned=record.pinned or item.pinned,

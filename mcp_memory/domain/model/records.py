@@ -98,8 +98,19 @@ class NewRecord:
     cleaned: int = 0
 
 
-SEARCHED_DETAILS = ("name", "description", "trigger", "reason", "reasons", "alternatives", "message", "artifacts")
+ASKED_AS, MAX_ASKED = "asked_as", 3
+"""The detail with the questions that a record answers, of any kind, and their greatest number."""
+SEARCHED_DETAILS = (
+    "name", "description", "trigger", "reason", "reasons", "alternatives", "message", "artifacts", ASKED_AS,
+)  # fmt: skip
 """Details with meaning that the text may lack: the reason for a decision, the trigger of a constraint."""
+OUTPUT_LINES, OUTPUT_CHARACTERS = 4, 100
+"""The number of a command's last output lines that are shown and indexed, and the length of each."""
+_OUTPUTS = ("stdout", "stderr")
+_TAIL = 1_000
+"""Characters read from the end of a command's output, which can be megabytes."""
+_INDEXED_CHARACTERS = 400
+"""Characters of an event's detail that are indexed: no more are shown."""
 
 
 def searchable_text(text: str, speaker: str | None, details: Details) -> str:
@@ -107,6 +118,12 @@ def searchable_text(text: str, speaker: str | None, details: Details) -> str:
     said = f"{speaker}: {text}" if speaker else text
     lines = [line for name in SEARCHED_DETAILS for line in _texts(details.get(name))]
     return "\n".join([said, *lines])
+
+
+def output_lines(details: Details) -> list[str]:
+    """Return the last lines that a command wrote, errors last, each cut to OUTPUT_CHARACTERS."""
+    streams = (str(details.get(name) or "")[-_TAIL:].splitlines() for name in _OUTPUTS)
+    return [line.strip()[:OUTPUT_CHARACTERS] for stream in streams for line in stream if line.strip()][-OUTPUT_LINES:]
 
 
 def _texts(value: Json) -> list[str]:
@@ -171,8 +188,17 @@ class Record:
 
     @property
     def searchable_text(self) -> str:
-        """The text that is indexed, by words and by meaning."""
+        """The text that is embedded; its words are indexed as well."""
         return searchable_text(self.text, self.speaker, self.details)
+
+    @property
+    def indexed_text(self) -> str:
+        """The text whose words are indexed: also what the line of an event shows, its command, path and output."""
+        if self.kind != "event":
+            return self.searchable_text
+        shown = [value for name, value in self.details.items() if name not in (*_OUTPUTS, *SEARCHED_DETAILS)]
+        lines = [text[-_INDEXED_CHARACTERS:] for value in shown for text in _texts(value)]
+        return "\n".join([self.searchable_text, *lines, *output_lines(self.details)])
 
     @property
     def is_shortened(self) -> bool:
@@ -207,6 +233,12 @@ def checked_details(kind: Kind, details: Details) -> dict[str, Json]:
         InvalidRequest: a detail with a fixed meaning has another type.
     """
     checked = dict(details)
+    if ASKED_AS in checked:
+        checked[ASKED_AS] = asked_as = _texts(checked[ASKED_AS])
+        if not 0 < len(asked_as) <= MAX_ASKED or max(map(len, asked_as)) > MAX_NAME_CHARS:
+            raise InvalidRequest(
+                f"details.{ASKED_AS} must be 1 to {MAX_ASKED} questions of at most {MAX_NAME_CHARS} characters."
+            )
     for name, wanted in KNOWN_DETAILS.get(kind, {}).items():
         if name not in checked:
             continue

@@ -8,7 +8,7 @@ from mcp_memory.domain.model.records import Json, Kind
 from mcp_memory.errors import InvalidRequest
 
 Signal = Literal[
-    "relevance", "cosine", "boost", "kind", "recency", "importance", "salience", "outcome", "usage", "access",
+    "relevance", "cosine", "kind", "recency", "importance", "salience", "outcome", "usage", "access",
     "confidence", "lifecycle",
 ]  # fmt: skip
 """Signals that a score may combine; each is in [0, 1] for every candidate (domain/context/scoring.py)."""

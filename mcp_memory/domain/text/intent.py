@@ -1,4 +1,4 @@
-"""Derives a query's intent from its words alone, and the strategy that `auto` picks for it.
+"""Picks the strategy of `auto` for a query by its words alone.
 
 Uses rules of words as data (`IntentRule`), of English and of a dozen other languages: no model, nothing learnt.
 Independent of the strategies' content.
@@ -6,11 +6,10 @@ Independent of the strategies' content.
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from mcp_memory.domain.text.lexicon import STOP_WORDS, UNSPACED, word_set
 from mcp_memory.domain.text.words import index_terms, query_terms, split_words, stems
@@ -48,7 +47,7 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(" ".join(text.split()).split(", ")) if text else ()
 
 
-FIX, EXPLAIN, INFORMING = (_listed(_TABLES[name]) for name in ("fix", "explain", "informing"))
+INFORMING = _listed(_TABLES["informing"])
 INTENT_RULES = tuple(
     IntentRule(
         strategy=table["strategy"],
@@ -63,8 +62,6 @@ INTENT_RULES = tuple(
 )
 """In order: a query gets the strategy of the first rule that matches."""
 
-
-Intent = Literal["fix", "explain", "question", "action", "other"]
 
 _READ_CHARACTERS = 500
 """Characters read: a request states its aim at the beginning; pasted text may follow."""
@@ -82,33 +79,6 @@ _CODE_NAME = re.compile(
     r"\w_\w|\w\(\)|(?<!\w)--\w|\b[a-z]+[A-Z]|\w\.(?:c|cpp|cs|go|java|js|kt|php|py|rb|rs|sh|sql|swift|ts)\b"
 )
 """A name written as code: snake_case, call(), --option, camelCase, file.py."""
-_EVENT_TYPES: Mapping[Intent, tuple[str, ...]] = {
-    "fix": ("error", "command", "write"),
-    "explain": ("read", "write"),
-    "question": ("read", "command"),
-    "action": ("write", "command"),
-    "other": (),
-}
-
-
-def intent_of(query: str) -> Intent:
-    """Return the query's intent, by whole words in any inflection: fix before explain before question before action.
-
-    `other` is a query without words.
-    """
-    words = index_terms(query[:_READ_CHARACTERS])
-    if not words:
-        return "other"
-    if _cue(words, FIX):
-        return "fix"
-    if _cue(words, EXPLAIN):
-        return "explain"
-    return "question" if _QUESTION_MARK.search(query) else "action"
-
-
-def event_types_first(intent: Intent) -> tuple[str, ...]:
-    """Return the event types that matter most to such a query, most important first; empty where all matter alike."""
-    return _EVENT_TYPES[intent]
 
 
 def pick_strategy(query: str) -> tuple[str, str]:
@@ -123,7 +93,8 @@ def pick_strategy(query: str) -> tuple[str, str]:
         return "balanced", "there is no query"
     if all(word in TURN_WORDS or word in STOP_WORDS for word in query_terms(query)):
         return "recent", "it names no subject of its own"
-    asks = words[0] in ASKING or _QUESTION_MARK.search(query) is not None
+    begins_asking = words[0] in _stems(ASKING)
+    asks = begins_asking or _QUESTION_MARK.search(query) is not None
     tells = not asks or " ".join(words[:2]) in REQUESTING
     # A code name counts as the word "code".
     for_rules = [*words, "code"] if _CODE_NAME.search(query) else words
@@ -133,7 +104,7 @@ def pick_strategy(query: str) -> tuple[str, str]:
     for rule in INTENT_RULES:
         if found := _elsewhere(rule.elsewhere).search(query):
             return rule.strategy, f'{rule.reason} ("{found[0]}")'
-    if words[0] not in ASKING and "or" in words and len(words) <= _SHORT:
+    if not begins_asking and "or" in words and len(words) <= _SHORT:
         return "decision", "it asks for one of several"
     if asks or _cue(words, INFORMING):
         return "question", "it asks something"

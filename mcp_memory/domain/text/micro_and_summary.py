@@ -2,20 +2,29 @@
 
 A summary holds the segments of a text that carry its point, in their order; a micro is the best of them, cut if
 needed. Both hold the text's own words, followed by the outcome. The short forms of a session's summary put first
-what its reader needs first. A record's details are shown by rendering, not here.
+what its reader needs first. Of a text that was replaced, what differs is its short form. A record's details are shown
+by rendering, not here.
 """
 
 import re
 from dataclasses import asdict, dataclass, replace
+from itertools import takewhile
 
 from mcp_memory.domain.model.records import Kind, Outcome, Record
 from mcp_memory.domain.text.excerpts import Count, Room, Truncate, excerpt, point
+from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.domain.text.salience import weighed
 from mcp_memory.domain.text.segments import Segment, segments_of
 from mcp_memory.domain.text.summary_sections import Section, says_none, stated
+from mcp_memory.domain.text.words import AROUND_WORDS
 
 MICRO_TOKENS = 20
 SUMMARY_TOKENS = 100
+FEW_WORDS = 8
+"""Words of a difference that is shown alone; a longer one says little without its text."""
+EARLIER_CHARACTERS = 80
+COMPARED_CHARACTERS = 2_000
+"""Longer texts are not compared, only cut."""
 
 _SPACE = re.compile(r"\s+")
 
@@ -111,3 +120,30 @@ def standing_line(text: str, limit: int, room: Room) -> str:
             longer = f"{line} {part}".strip()
             line = longer if room.holds(longer, limit) else line
     return line
+
+
+def earlier_value(now: str, before: str) -> str:
+    """Return what `before` has and `now` has not: a few words in the same frame, else the text's beginning.
+
+    "30 days" of "Retention is 30 days." beside "Retention is 90 days.": a bare number takes the word behind it along.
+    Empty where `now` only adds to it.
+    """
+    if max(len(now), len(before)) > COMPARED_CHARACTERS:
+        return one_line(before, EARLIER_CHARACTERS)
+    old, new = before.split(), now.split()
+    first = _in_common(old, new)
+    last = _in_common(old[first:][::-1], new[first:][::-1])
+    end = len(old) - last
+    if first == end:
+        return ""
+    if end - first > FEW_WORDS or 3 * (first + last) < len(old):
+        return one_line(before, EARLIER_CHARACTERS)
+    if not any(letter.isalpha() for word in old[first:end] for letter in word):
+        end += 1
+    return one_line(" ".join(old[first:end]).strip(AROUND_WORDS), EARLIER_CHARACTERS)
+
+
+def _in_common(one: list[str], other: list[str]) -> int:
+    """Return how many words two lists begin with alike, apart from case and the punctuation around them."""
+    bare = ([word.casefold().strip(AROUND_WORDS) for word in words] for words in (one, other))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*bare, strict=False)))

@@ -20,7 +20,7 @@ _TOKEN = re.compile(f"(?P<unspaced>[{UNSPACED}]+)|[^\\W_{UNSPACED}](?:[^\\W_{UNS
 # e.g. "parse|Config", "HTTP|Server"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
-_AROUND_WORDS = ".,;:!?\"'`()[]{}<>…“”‘’«»。，；：！？、"
+AROUND_WORDS = ".,;:!?\"'`()[]{}<>…“”‘’«»。，；：！？、"
 """Punctuation that may surround a word; signs inside a word stay, as in C++ or v1.2."""
 
 MAX_MARKS = 30
@@ -149,7 +149,7 @@ def content_hash(text: str) -> str:
 
 def normal_hash(text: str) -> str:
     """Return a digest after normalising case, space and punctuation: equal digests make near-duplicates."""
-    words = (word.strip(_AROUND_WORDS) for word in normalized("NFKC", text).casefold().split())
+    words = (word.strip(AROUND_WORDS) for word in normalized("NFKC", text).casefold().split())
     return _digest(" ".join(word for word in words if word) or text.strip())
 
 

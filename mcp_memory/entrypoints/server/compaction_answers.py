@@ -68,6 +68,14 @@ def show_step(step: PassStep, factor: float) -> tuple[float, float, str]:
     return done, step.passes, f"{said} ({iso(step.at)})"
 
 
+def nothing_to_do(done: Compacted) -> str:
+    """Return one line for a compaction that had nothing to do; empty where it did or has to tell anything."""
+    is_told = any(run.ran or run.error for run in done.runs)
+    if is_told or done.made or done.asked or done.undone or done.warnings or done.written:
+        return ""
+    return f"Nothing was to be done: the log takes {done.after.share:.0%} of its window."
+
+
 def show_compacted(
     done: Compacted, beside: Mapping[str, Json], max_tokens: int, counter: TokenCounter
 ) -> dict[str, Json]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema
 
 from mcp_memory.domain.model.records import (
+    MAX_ASKED,
     MAX_NAME_CHARS,
     MAX_TAG_CHARS,
     MAX_TAGS,
@@ -110,6 +111,11 @@ class ItemArgument(Arguments):
             }
         ),
     ] = Field(default_factory=dict)
+    asked_as: Annotated[
+        tuple[NameText, ...],
+        Field(max_length=MAX_ASKED, strict=False, description="Questions it answers, to find it by"),
+        Opened,
+    ] = ()
     supersedes: Annotated[ShortIds, Field(description="Records this one replaces")] = ()
     reassert: Annotated[bool, Field(description="Store though a newer record superseded this text")] = False
     task_id: OptionalShortId = ""

@@ -38,7 +38,7 @@ from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.tokens import EXACT, ModelFactor
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.prompt_safety import author, is_own
-from mcp_memory.errors import NotFound, StoreUnavailable
+from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore, VectorStore
@@ -47,8 +47,9 @@ from mcp_memory.services.context.candidates import NOT_HERE, CandidateFinder, Co
 from mcp_memory.services.context.choose_strategy import StrategyChooser
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, BlockDraft, Order, compose
 from mcp_memory.services.context.follow_up import Built, FollowUps
-from mcp_memory.services.memory.branch_visibility import hidden_branches, stack_of, visible_to
+from mcp_memory.services.memory.branch_visibility import stack_of, visible_to
 from mcp_memory.services.memory.echo_filter import EchoFilter
+from mcp_memory.services.memory.supersede import earlier_values
 from mcp_memory.services.retrieval.search import Read, Searcher
 
 CALLER_TEXT_SHARE = 4
@@ -173,29 +174,6 @@ class AssembleContext:
         self._records.keep_context(account, caller, self._clock(), anew="unchanged" not in told)
         return Context(text=block.text, report=report)
 
-    def add_event(self, context_id: str, record_id: str, caller: Caller, factor: ModelFactor = EXACT) -> Context:
-        """Return a context of this process with one more record, first in its section, in the same budget.
-
-        Records that are no longer valid are left out, and the lowest-ranked items are dropped until it fits.
-
-        Raises:
-            NotFound: this process knows no such context, or the caller no such record.
-        """
-        with self._snapshots.snapshot():
-            record = self._records.get([record_id], caller.scopes).get(record_id)
-            is_hidden = record is None or record.branch_id in hidden_branches(self._records, caller)
-            if record is None or is_hidden or not record.holds:
-                raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
-            measure = self._measure(factor)
-            each = Scored(candidate=Candidate(record=record, source="added", relevance=1.0), score=1.0, parts={})
-            name, section = author(record.agent, caller), SECTION_OF_KIND[record.kind]
-            item = record_item(each, measure, section=section, share=REST, author=name)
-            block = self._follow_ups.with_first(context_id, item, caller, measure)
-        if block is None:
-            raise NotFound(f"No context {context_id!r} is kept here; call `assemble_context` for a new one.")
-        self._records.keep_context(block.report, caller, self._clock())
-        return Context(text=block.text, report=block.report)
-
     def forget(self) -> None:
         """Drop all kept blocks, because a record in them was erased."""
         self._follow_ups.forget()
@@ -312,13 +290,16 @@ class AssembleContext:
             items.append(approach_item(strategy, measure))
         if request.notice:
             items.insert(0, notice_item(request.notice, request.short_notice, measure))
-        items += _guidance(gathered.always, caller, measure)
+        shown = (*gathered.always, *gathered.focus, *(each.candidate for each in ranked))
+        earlier = earlier_values((candidate.record for candidate in shown), question.where, self._records)
+        items += _guidance(gathered.always, caller, measure, earlier)
         if elsewhere := sum(omission.reason == NOT_HERE for omission in gathered.omitted):
             items.append(other_censors_item(elsewhere, measure))
         for place, candidate in enumerate(gathered.focus):
             name = author(candidate.record.agent, caller)
             each = scored(strategy, candidate, now)
-            item = record_item(each, measure, section="Current Focus", share="focus", author=name)
+            said = earlier.get(candidate.record.id, "")
+            item = record_item(each, measure, section="Current Focus", share="focus", author=name, earlier=said)
             items.append(replace(item, position=place))
         if request.additional_context.strip():
             room = question.budget // CALLER_TEXT_SHARE
@@ -332,7 +313,8 @@ class AssembleContext:
             section = SECTION_OF_KIND[kind] if strategy.layout == "by_kind" else FLAT_SECTION
             share = LEARNT if has_part and kind not in LOG_KINDS else _share(each, strategy)
             name = author(each.candidate.record.agent, caller)
-            item = record_item(each, measure, section=section, share=share, author=name, groups=groups)
+            said = earlier.get(each.candidate.record.id, "")
+            item = record_item(each, measure, section=section, share=share, author=name, earlier=said, groups=groups)
             # Dead ends first: they are what a new attempt must not repeat.
             is_done = kind == "result" and each.candidate.record.details.get("status") == "complete"
             items.append(replace(item, position=int(is_done)))
@@ -354,7 +336,7 @@ class AssembleContext:
         }
 
 
-def _guidance(always: Sequence[Candidate], caller: Caller, measure: Measure) -> list[Item]:
+def _guidance(always: Sequence[Candidate], caller: Caller, measure: Measure, earlier: Mapping[str, str]) -> list[Item]:
     """Return identity and constraints, the caller's own first, in their sections and in the budget."""
     items: list[Item] = []
     for place, candidate in enumerate(sorted(always, key=lambda each: not is_own(each.record, caller))):
@@ -366,6 +348,7 @@ def _guidance(always: Sequence[Candidate], caller: Caller, measure: Measure) -> 
             section=SECTION_OF_KIND[record.kind],
             share=record.kind if is_own(record, caller) else OTHERS,
             author=author(record.agent, caller),
+            earlier=earlier.get(record.id, ""),
         )
         warns = record.kind == "censor" and record.details.get("action") != "block"
         items.append(replace(item, position=warns * len(always) + place))

@@ -13,10 +13,10 @@ from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.health import calibration_note
 from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
-from mcp_memory.domain.model.strategy import Formula, Strategy
+from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.queries import coverage, is_above_floor, is_active, is_known
+from mcp_memory.domain.retrieval.queries import is_above_floor, is_active, is_known
 from mcp_memory.domain.text.passages import Passages, passages
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
@@ -181,8 +181,8 @@ class CandidateFinder:
         return [entity for entity in entities if entity.properties], relations
 
     def _calibration(self, question: ContextQuestion) -> str:
-        """Return a note on how well confidence held up, for decisions; empty without evidence."""
-        is_for_deciding = question.strategy.priorities.get("decision", 0.0) == 1.0
+        """Return a note on how well confidence held up, for a named strategy of decisions; empty without evidence."""
+        is_for_deciding = question.strategy.name != AUTO and question.strategy.priorities.get("decision", 0.0) == 1.0
         if not is_for_deciding or not _among(question.where, DECIDED):
             return ""
         mine = RecordFilter(scopes=question.where.scopes, hidden_branches=question.where.hidden_branches)
@@ -203,7 +203,7 @@ class CandidateFinder:
         limit = max(CANDIDATES_PER_SOURCE, question.budget // CANDIDATE_TOKENS)
         rankings = [self._searcher.rank(question.read, question.where, limit, also=recent, stack=question.stack)]
         if missing := self._missing_kinds(question, rankings[0]):
-            most = max(question.strategy.limits[kind] for kind in missing)
+            most = min(max(question.strategy.limits[kind] for kind in missing), CANDIDATES_PER_SOURCE)
             rankings.append(
                 self._searcher.rank(question.read, replace(question.where, kinds=missing), most, stack=question.stack)
             )
@@ -409,9 +409,6 @@ def _candidate(
         source=recent.get(hit.id, FOUND) if "recent" in question.strategy.shares else FOUND,
         relevance=min(max(hit.score / best, 0.0), 1.0),
         cosine=hit.raw.get("vector"),
-        hits=coverage(question.terms, record.searchable_text) if "boost" in question.strategy.weights else 0.0,
-        asked=len(question.terms),
-        mentions="graph" in hit.raw,
         passages=weighed,
     )
 

@@ -19,7 +19,7 @@ from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.errors import BudgetTooSmall
 from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, BlockDraft, compose, unchanged
+from mcp_memory.services.context.fit_to_budget import Block, BlockDraft, compose, unchanged
 
 CACHED_SECONDS = 30.0
 CACHED, SHOWN = 32, 256
@@ -120,33 +120,6 @@ class FollowUps:
         tokens = earlier.tokens + added.report.token_count
         self._note(caller, _ShownContext(built=built, block=added, items=items, tokens=tokens))
         return added, {"follow_up": "added", "previous": previous}
-
-    def with_first(self, context_id: str, item: Item, caller: Caller, measure: Measure) -> Block | None:
-        """Return an earlier block with this item first, the lowest-ranked dropped until it fits.
-
-        Returns None where the context is unknown here, or was continued.
-        """
-        shown = self._known(caller, context_id)
-        if shown is None or shown.built.block is not shown.block:
-            return None
-        told = [shown_item for shown_item in shown.items.values() if shown_item.kind != "task"]
-        false = self._false(told, shown.built.where, caller, measure)
-        placed = [each for each in shown.block.placed if each.item.id not in {item.id, *false}]
-        if any(each.item.section == FLAT_SECTION for each in placed):
-            item = replace(item, section=FLAT_SECTION)
-        kept = sorted(placed, key=lambda each: (not each.item.required, each.item.share == "rest", -each.item.score))
-        items = [replace(item, required=True, position=-1, group=""), *(replace(e.item, forms=(e.form,)) for e in kept)]
-        before = shown.block.report
-        omitted = [omission for omission in before.omitted if omission.id != item.id]
-        omitted += [Omission(id=each, reason="does not hold any more") for each in sorted(false)]
-        draft = replace(
-            shown.built.draft, items=items, omitted=omitted, crowded_out=(), is_cut=before.truncated, shares={},
-            flexible=None,
-        )  # fmt: skip
-        block = compose(draft, measure)
-        metadata = {**shown.built.metadata, "added": item.id}
-        block = replace(block, report=replace(block.report, metadata=metadata))
-        return self._whole(replace(shown.built, draft=draft, block=block), block, caller)
 
     def _outdated(self, earlier: _ShownContext, built: Built, caller: Caller, measure: Measure) -> str:
         """Return the reason why the shown block cannot be continued; empty where it can."""

@@ -147,6 +147,8 @@ class Remember:
             merged = after_confirmation(merged, now)
         if merged != existing:
             transaction.update(replace(merged, updated_at=now))
+        if merged.searchable_text != existing.searchable_text:
+            transaction.index_anew(merged)
         return Remembered(id=existing.id, status="confirmed", redacted=redacted)
 
     def _holding(self, old: Record, transaction: Transaction) -> str | None:

@@ -1,12 +1,15 @@
-"""Succession: replaces one record by another, with its permissions and limits."""
+"""Succession: replaces one record by another, with its permissions and limits, and says what was replaced."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from mcp_memory.domain.model.lifecycle import after_succession, refuse_hidden_successor, restored
 from mcp_memory.domain.model.records import Instant, Record
-from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.text.micro_and_summary import earlier_value
+from mcp_memory.domain.text.times import iso_day
 from mcp_memory.errors import Conflict
+from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.branch_visibility import require_own
 
@@ -32,6 +35,14 @@ def reinstate(wrong_id: str, now: Instant, transaction: Transaction) -> None:
     for old in transaction.replaced_by(wrong_id):
         if old.status == "superseded":
             transaction.update(replace(restored(old), updated_at=now))
+
+
+def earlier_values(shown: Iterable[Record], where: RecordFilter, records: RecordReader) -> Mapping[str, str]:
+    """Say of each record that replaced another what that one said otherwise: "until 2026-11-03: 30 days"."""
+    newer = {record.id: record for record in shown}
+    replaced = records.predecessors(newer, where)
+    said = {each: earlier_value(newer[each].text, old.text) for each, old in replaced.items()}
+    return {each: f"until {iso_day(newer[each].occurred_at)}: {value}" for each, value in said.items() if value}
 
 
 def successors(record: Record, transaction: Transaction) -> list[str]:

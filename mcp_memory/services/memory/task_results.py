@@ -6,18 +6,15 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from mcp_memory.domain.model.records import Kind, NewRecord
-from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.memory.echoes import strip_recalled
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import DEAD_ENDS, ERASED, Task
 from mcp_memory.domain.text.words import content_hash
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.memory.prepare_record import RecordPreparer, record_of
-
-RESULTS: frozenset[Kind] = frozenset({"result"})
-MOST_LOOKED_AT = 100_000
-"""Results of one namespace that are compared with its tasks."""
 
 
 class TaskResults:
@@ -34,7 +31,8 @@ class TaskResults:
 
     def __call__(self, tasks: Iterable[Task], caller: Caller) -> int:
         """Store the results of these tasks that have one; return their number. Raises StoreUnavailable."""
-        items = [_item(task) for task in tasks if task.is_finished and task.result not in (None, "", ERASED)]
+        told = ((task, strip_recalled(task.result or "")[0]) for task in tasks if task.is_finished)
+        items = [_item(task, result) for task, result in told if result.strip() not in ("", ERASED)]
         drafts = [self._preparer.clean(item, caller) for item in items]
         made = self._preparer.make([draft.item for draft in drafts], embedded=False)
         with self._records.write() as transaction:
@@ -49,20 +47,15 @@ class TaskResults:
 
     def catch_up(self, caller: Caller) -> int:
         """Store the results that an earlier version, or a process that was killed, left out; return their number."""
-        finished = [task for task in self._records.tasks(caller.namespace) if task.is_finished and task.result]
-        if not finished:
-            return 0
-        where = RecordFilter(scopes=(caller.scope("shared"),), kinds=RESULTS, include_inactive=True)
-        known = {str(record.details.get("task")) for record in self._records.list(where, "created", MOST_LOOKED_AT)}
-        missing = [task for task in finished if task.id not in known]
+        missing = self._records.tasks_without_result(caller.namespace)
         return self(missing, caller) if missing else 0
 
 
-def _item(task: Task) -> NewRecord:
+def _item(task: Task, result: str) -> NewRecord:
     """Make the record of a finished task: "Speed up search → dead end (failed): ten times slower"."""
     dead_end = f"dead end ({task.status}): " if task.status in DEAD_ENDS else ""
     return NewRecord(
-        text=f"{task.goal} → {dead_end}{task.result}",
+        text=f"{task.goal} → {dead_end}{result}",
         kind="result",
         details={"task": task.id, "status": task.status, "artifacts": list(task.artifacts)},
         task_id=task.parent_id,

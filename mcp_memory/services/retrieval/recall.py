@@ -1,6 +1,6 @@
 """Recall: searches records by word and meaning, or opens them by id, within a token budget."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -9,7 +9,7 @@ from mcp_memory.domain.model.ids import CONTEXT, TASK
 from mcp_memory.domain.model.records import Detail, Json, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
-from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack
+from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, stack_at
 from mcp_memory.domain.model.tokens import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.retrieval.queries import is_known
@@ -21,8 +21,9 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock, TokenCounter
-from mcp_memory.services.memory.branch_visibility import hidden_branches, readable, stack_of, visible_to
+from mcp_memory.services.memory.branch_visibility import hidden_branches, place_of, readable, visible_to
 from mcp_memory.services.memory.echo_filter import EchoFilter
+from mcp_memory.services.memory.supersede import earlier_values
 from mcp_memory.services.retrieval.results import cut, fit, shown_record, shown_stand_in, shown_task
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Read, Searcher
 
@@ -123,20 +124,28 @@ class Recall:
 
     def _search(self, read: Read, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         wanted = max(CANDIDATES_PER_SOURCE, request.offset + request.limit + 1)
-        stack = stack_of(self._records, caller) if self._records.places(caller) else Stack()
-        ranking = self._searcher.rank(read, self._filter(request, caller), wanted, stack=stack)
+        places = self._records.places(caller)
+        tasks = self._records.tasks(caller.namespace) if places else ()
+        stack = stack_at(place_of(places, caller, tasks), tasks)
+        where = self._filter(request, caller)
+        ranking = self._searcher.rank(read, where, wanted, stack=stack)
         # One more than is shown tells whether there are more.
         known = ranking.hits if is_known(ranking.hits, ranking.information, read.query.terms) else ()
-        hits = list(islice(filter(is_relevant, known), request.offset + request.limit + 1))
+        # What was replaced stands in brackets behind its successor.
+        replaced = set[str]() if request.include_inactive else {old for hit in known for old in hit.replaces}
+        relevant = (hit for hit in known if is_relevant(hit) and hit.id not in replaced)
+        hits = list(islice(relevant, request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]
         records = self._records.get([hit.id for hit in shown], caller.scopes)
         budget -= sum(self._counter.count(name) for name in ranking.degraded)
         there = [(hit, records[hit.id]) for hit in shown if hit.id in records]
         # Depth before breadth: what answers best may take a quarter of the room, the next one an eighth, and so on.
-        elsewhere = self._elsewhere([record for _, record in there], stack, caller)
+        elsewhere = self._elsewhere(records.values(), stack, caller, tasks)
+        earlier = earlier_values(records.values(), where, self._records)
         found = (
             _result(hit, record, self._excerpt(record, read, request, budget >> place + 2), request, caller)
             | ({"task": elsewhere[record.task_id]} if record.task_id in elsewhere else {})
+            | ({"earlier": earlier[record.id]} if record.id in earlier else {})
             for place, (hit, record) in enumerate(there)
         )
         results = fit(found, budget, self._counter)
@@ -146,7 +155,9 @@ class Recall:
             results=results, truncated=more, degraded=ranking.degraded, next_offset=end if more and results else None
         )
 
-    def _elsewhere(self, records: Sequence[Record], stack: Stack, caller: Caller) -> Mapping[str | None, str]:
+    def _elsewhere(
+        self, records: Iterable[Record], stack: Stack, caller: Caller, tasks: Sequence[Task]
+    ) -> Mapping[str | None, str]:
         """Say of tasks off the caller's path what they were for, and that they failed; all but dead ends need a path.
 
         What a task came to says it itself.
@@ -156,7 +167,7 @@ class Recall:
             return {}
         return {
             task.id: f"{one_line(task.goal, TASK_CHARACTERS)}{f' ({task.status})' if task.status in DEAD_ENDS else ''}"
-            for task in self._records.tasks(caller.namespace)
+            for task in tasks or self._records.tasks(caller.namespace)
             if task.id not in path and (path or task.status in DEAD_ENDS)
         }
 

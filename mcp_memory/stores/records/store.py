@@ -133,6 +133,14 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         rows = self._rows("successors", (json.dumps(list(record_ids)),))
         return {row["start"]: row["id"] for row in rows}  # Rows come by step, so the last one of a chain stays.
 
+    def predecessors(self, record_ids: Collection[str], where: RecordFilter) -> Mapping[str, Record]:
+        rows = self._database.rows(*filtered("predecessors", where, ids=json.dumps(list(record_ids))))
+        return {str(old.superseded_by): old for old in map(record_from_row, rows)}  # The newest comes last.
+
+    def tasks_without_result(self, namespace: str) -> Sequence[Task]:
+        asked = {"namespace": namespace, "scope": scope_key("shared", namespace, "")}
+        return [task_from_row(row) for row in self._rows("tasks_without_result", asked)]
+
     def to_maintain(self, kind: Kind, statuses: Collection[Status], until: Instant) -> Iterator[Record]:
         asked = {"kind": kind, "statuses": json.dumps(list(statuses)), "until": until}
         return map(record_from_row, self._stream("to_maintain", asked))

@@ -77,7 +77,7 @@ class SqliteTransaction(SqliteLogWriter):
     ) -> None:
         self._run("insert_record", record_to_columns(record, self._next_change()))
         self._run("put_tags", (record.id,))
-        self._run("put_terms", {"id": record.id, "terms": packed_terms(record.searchable_text)})
+        self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
         self._put_vectors(record.id, vectors)
         entities = tuple(entities)
         names = {entity_key(entity.name): self._mention(record, entity) for entity in entities if not entity.found}
@@ -92,7 +92,7 @@ class SqliteTransaction(SqliteLogWriter):
         change = self._next_change()
         if vectors is not None:
             self._run("add_old_text", {"id": record.id, "change": change, "replaced_at": self._clock()})
-            self._run("put_terms", {"id": record.id, "terms": packed_terms(record.searchable_text)})
+            self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
             self._put_vectors(record.id, vectors)
             self._find_anew(record, found)
         self._run("empty_old_texts", {"id": record.id, "scope": record.scope})
@@ -102,7 +102,7 @@ class SqliteTransaction(SqliteLogWriter):
         self._take_mentions_along(record)
 
     def index_anew(self, record: Record) -> None:
-        self._run("put_terms", {"id": record.id, "terms": packed_terms(record.searchable_text)})
+        self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
         self._run("delete_vectors", (record.id,))
         self._put_vectors(record.id, None)
 

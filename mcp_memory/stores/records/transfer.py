@@ -171,7 +171,7 @@ class _Entering:
         self._has_records = True
         self._run("insert_record", record_to_columns(record, self._next_change()))
         self._run("put_tags", (record.id,))
-        self._run("put_terms", {"id": record.id, "terms": packed_terms(record.searchable_text)})
+        self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
         for earlier in whole.earlier:
             self._run("enter_text", {**asdict(earlier), "record_id": record.id, "change": self._next_change()})
         for session in whole.confirmed_in:

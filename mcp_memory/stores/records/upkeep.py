@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from mcp_memory.domain.text.words import packed_terms
@@ -20,6 +20,9 @@ from mcp_memory.stores.records.transaction import UNPURGED, advance
 PURGE_PATIENCE_SECONDS = 10.0
 REWRITTEN = "rewritten"
 """Name in `meta` of the erasure since which the file was rewritten."""
+TERMS, TERMS_VERSION = "terms", "2"
+"""Name in `meta` of the rule that derived the terms, and of the last row looked at while some are left ("2 to 500").
+The second rule finds what the line of an event shows."""
 _IN_USE = "Other processes keep the files in use; what was erased is in them until they pause."
 _WAL_RESET_BUG = "its WAL-reset bug cannot happen to mcp-memory's own writes; let no other program write the file"
 
@@ -70,15 +73,28 @@ class SqliteUpkeep:
 
     def stale_terms(self) -> Sequence[str]:
         with self._database.read() as connection:
-            rows = connection.execute(statement("all_terms"))
-            texts = ((terms, record_from_row(columns)) for terms, *columns in rows)
-            return [record.id for terms, record in texts if terms != packed_terms(record.searchable_text)]
+            return _stale(connection.execute(statement("terms_after"), {"after": 0, "limit": -1}))
+
+    def catch_up_terms(self, limit: int) -> bool:
+        version, _, after = (self._noted(TERMS) or "").partition(" to ")
+        if version == TERMS_VERSION and not after:
+            return False
+        begin = int(after) if version == TERMS_VERSION else 0
+        with self._database.read() as connection:
+            rows = connection.execute(statement("terms_after"), {"after": begin, "limit": limit}).fetchall()
+        if stale := _stale(rows):
+            self.renew_terms(stale)
+        is_left = len(rows) == limit
+        with self._database.write() as connection:
+            noted = f"{TERMS_VERSION} to {rows[-1]['row']}" if is_left else TERMS_VERSION
+            connection.execute(statement("put_meta"), (TERMS, noted))
+        return is_left
 
     def renew_terms(self, record_ids: Sequence[str]) -> None:
         with self._database.write() as connection:
             for row in connection.execute(statement("records_of"), (json.dumps(record_ids),)).fetchall():
                 record = record_from_row(row)
-                terms = {"id": record.id, "terms": packed_terms(record.searchable_text)}
+                terms = {"id": record.id, "terms": packed_terms(record.indexed_text)}
                 connection.execute(statement("put_terms"), terms)
             advance(connection, record_ids)
 
@@ -96,6 +112,12 @@ class SqliteUpkeep:
     def _empty_log(self, deadline: float) -> None:
         if not self._database.empty_log(max(deadline - time.monotonic(), 0.0)):
             raise StoreBusy(_IN_USE)  # A reader needs some of it.
+
+
+def _stale(rows: Iterable[sqlite3.Row]) -> list[str]:
+    """Return ids of the records whose terms are not those of their text."""
+    texts = ((terms, record_from_row(columns)) for _, terms, *columns in rows)
+    return [record.id for terms, record in texts if terms != packed_terms(record.indexed_text)]
 
 
 def engine(version: tuple[int, int, int]) -> str:

@@ -5,13 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from mcp_memory.domain.context.rendering import (
-    OUTPUT_CHARACTERS,
-    OUTPUT_LINES,
     record_body,
     record_line,
     shows_text_alone,
 )
-from mcp_memory.domain.model.records import Detail, Json, Record
+from mcp_memory.domain.model.records import OUTPUT_CHARACTERS, OUTPUT_LINES, Detail, Json, Record
 
 MakeRecord = Callable[..., Record]
 

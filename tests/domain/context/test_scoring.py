@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from math import log
 from typing import Any, get_args
 
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from mcp_memory.domain.context.scoring import (
     Candidate,
     access,
-    boost,
     hyperbolic_decay,
     ordered,
     outcome_value,
@@ -38,7 +36,7 @@ MakeRecord = Callable[..., Record]
 def candidate(
     make_record: MakeRecord, name: str, age: float = 0.0, importance: float = 1.0, **fields: Any
 ) -> Candidate:
-    found = {key: fields.pop(key) for key in ("relevance", "cosine", "hits", "asked", "mentions") if key in fields}
+    found = {key: fields.pop(key) for key in ("relevance", "cosine") if key in fields}
     times = {"occurred_at": NOW - age, "created_at": NOW - age, "accessed_at": NOW - age}
     record = make_record(name, id=name, importance=importance, **{**times, **fields})
     return Candidate(record=record, source="test", **found)
@@ -125,36 +123,6 @@ def test_what_happens_in_the_future_counts_as_now(make_record: MakeRecord, name:
     assert points(name, soon) == points(name, present)
 
 
-def test_shared_words_freshness_and_what_is_named_multiply(make_record: MakeRecord) -> None:
-    """B4.2: x (1 + 0.1 x words in common), x 1.2 under a day, x 2 for what the query names."""
-    plain = candidate(make_record, "a", 0, asked=4)
-
-    def factor(one: Candidate, age_hours: float) -> float:
-        most = 1.4 * 1.2 * 2
-        return 1 + boost(one, age_hours) * (most - 1)
-
-    assert factor(plain, 48) == pytest.approx(1)
-    assert factor(replace(plain, hits=0.5), 48) == pytest.approx(1.2)
-    assert factor(plain, 23.9) == pytest.approx(1.2)
-    assert factor(plain, 24) == pytest.approx(1)
-    assert factor(replace(plain, mentions=True), 48) == pytest.approx(2)
-    assert factor(replace(plain, hits=1.0, mentions=True), 1) == pytest.approx(1.4 * 1.2 * 2)
-
-
-@given(
-    st.integers(0, 48), st.integers(0, 48), st.integers(0, 48), st.booleans(), st.sampled_from([0.0, 23.9, 24.0, 1e6])
-)
-def test_a_boost_is_never_clipped(
-    make_record: MakeRecord, asked: int, few: int, many: int, mentions: bool, age_hours: float
-) -> None:
-    """B4.4: in [0, 1], and one more word in common always counts."""
-    few, many = sorted((min(few, asked), min(many, asked)))
-    plain = candidate(make_record, "a", asked=asked, mentions=mentions)
-    low, high = (boost(replace(plain, hits=n / (asked or 1)), age_hours) for n in (few, many))
-    assert 0 <= low <= high <= 1 + 1e-12
-    assert (low < high) == (few < many)
-
-
 def test_events_stand_out_by_half_and_the_rest_by_importance(make_record: MakeRecord) -> None:
     """B4.5: importance with what feedback showed of it."""
     assert salience(make_record(kind="event", importance=9)) == 0.5
@@ -227,9 +195,6 @@ ANYTHING = st.fixed_dictionaries(
         "confidence": st.none() | st.floats(0, 1),
         "relevance": st.floats(0, 1),
         "cosine": st.none() | st.floats(-1, 1),
-        "hits": st.floats(0, 1),
-        "asked": st.integers(0, 48),
-        "mentions": st.booleans(),
         "counters": st.builds(Counters, accessed=COUNTS, activated=COUNTS, used=COUNTS, ignored=COUNTS),
     }
 )

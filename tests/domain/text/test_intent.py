@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.answers import strategies
-from mcp_memory.domain.text.intent import INTENT_RULES, Intent, event_types_first, intent_of, pick_strategy
+from mcp_memory.domain.text.intent import INTENT_RULES, pick_strategy
 from mcp_memory.strategies import read_strategies
 
 LABELLED = tomllib.loads(Path(__file__).with_name("labelled_queries.toml").read_text("utf-8"))
@@ -19,44 +19,6 @@ def agreement(table: str) -> tuple[int, int]:
     """How many of the queries get the strategy they are labelled with, and how many there are."""
     pairs = [(query, label) for label, queries in LABELLED[table].items() for query in queries]
     return sum(pick_strategy(query)[0] == label for query, label in pairs), len(pairs)
-
-
-@pytest.mark.parametrize(
-    ("query", "intent"),
-    [
-        ("fix prefix handling", "fix"),
-        ("two errors in the log", "fix"),
-        ("fixing the parser", "fix"),
-        ("Which bugs are open?", "fix"),
-        ("explain the error", "fix"),
-        ("KeyError in parse_config", "fix"),
-        ("explain the retry policy", "explain"),
-        ("how does the cache work?", "explain"),
-        ("How do leases work?", "explain"),
-        ("what is a lease?", "explain"),
-        ("what's a lease?", "explain"),
-        ("WHAT ARE LEASES", "explain"),
-        ("is the cache warm?", "question"),
-        ("端口是多少？", "question"),
-        ("prefix sums", "action"),
-        ("use fixtures and terrors", "action"),
-        ("read https://example.org/?page=2 first", "action"),
-        ("部署", "action"),
-        ("", "other"),
-        ("  \n", "other"),
-        ("?!", "other"),
-    ],
-)
-def test_the_intent_is_told_by_whole_words_and_their_inflections(query: str, intent: Intent) -> None:
-    """B2.2: fix before explain before question before action; without words, other."""
-    assert intent_of(query) == intent
-
-
-def test_the_intent_says_which_events_matter_first() -> None:
-    """B2.2: to a fix, errors, commands and edits."""
-    assert event_types_first("fix") == ("error", "command", "write")
-    assert event_types_first("explain")[0] == "read"
-    assert event_types_first("other") == ()
 
 
 def test_auto_picks_what_people_picked() -> None:
@@ -135,4 +97,3 @@ def test_every_query_gets_a_strategy_that_exists_and_a_reason(query: str) -> Non
     strategy, why = pick_strategy(query)
     assert strategy in read_strategies(None)
     assert 0 < len(why) < 80
-    assert intent_of(query) in ("fix", "explain", "question", "action", "other")

@@ -90,9 +90,11 @@ async def compact(client: Client, messages: list[Message] | None = None, **argum
 
 
 def answered(result: CallToolResult) -> Answer:
-    """The account for programs; it is the same for models, but for recall's lines."""
+    """The account for programs; it is the same for models, but for recall's lines, and where nothing was to be done."""
     assert not result.is_error, result.content
-    assert result.structured_content is not None
+    if result.structured_content is None:
+        assert result.meta is not None
+        return result.meta["compact"]
     if text_in(result).startswith("{"):
         assert json.loads(text_in(result)) == result.structured_content
     return result.structured_content
@@ -301,6 +303,8 @@ class TestWhatIsAnswered:
         answer = await compact(client, [said("user", "Hello.")])
         assert answer["saved"] == 0
         assert passes_that_ran(answer) == []
+        again = await client.call_tool("compact", {"session_id": SESSION})
+        assert text_in(again) == "Nothing was to be done: the log takes 0% of its window."
         assert not {"replacements", "compaction", "summarize", "extracted", "warnings"} & set(answer)
 
     async def test_undo_says_what_it_took_back(self, client: Client) -> None:

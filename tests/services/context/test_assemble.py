@@ -482,7 +482,7 @@ def test_a_superseded_record_is_left_out_with_its_successor_named(app: App, reme
     new = remember("The port is 6543.", supersedes=(old.id, rule.id))
     for query in ("", "which port"):
         context = assemble(app, query=query)
-        assert shown(app, query=query) == ["The port is 6543."]
+        assert shown(app, query=query) == ["The port is 6543. (until 2026-11-20: Never use port 5432.)"]
         assert sorted((o.id, o.reason) for o in context.report.omitted) == [
             (old.id, f"superseded by {new.id}"),
             (rule.id, f"superseded by {new.id}"),
@@ -498,7 +498,9 @@ def test_the_correction_comes_in_where_only_the_old_value_matches(app: App, reme
     """R8: a question in the words of the old value gets the new one."""
     old = remember("The staging database is called penguin.")
     remember("Renamed: it is walrus now.", supersedes=(old.id,))
-    assert shown(app, query="staging database penguin") == ["Renamed: it is walrus now."]
+    assert shown(app, query="staging database penguin") == [
+        "Renamed: it is walrus now. (until 2026-11-20: The staging database is called penguin.)"
+    ]
 
 
 def test_pinned_and_inherited_records_go_first(app: App, remember: RememberOne) -> None:
@@ -519,10 +521,12 @@ def test_excluded_and_filtered_records_never_appear(app: App, remember: Remember
     other = remember("The host is db2.", kind="decision", occurred_at=clock.now - 3 * DAY)
     app.tasks.push(PushRequest(goal="ports", inherit=(new.id,)), app.caller())
     for query in ("", "port host"):
-        everything = {"The port is 6543.", "The host is db2."}
+        new_line = "The port is 6543. (until 2026-11-20: 5432)"
+        everything = {new_line, "The host is db2."}
         assert set(shown(app, query=query)) == everything
         assert shown(app, query=query, exclude=(new.id,)) == ["The host is db2."]
-        assert shown(app, query=query, exclude=(other.id,)) == ["The port is 6543."]
+        assert shown(app, query=query, exclude=(other.id,)) == [new_line]
+        assert shown(app, query=query, exclude=(other.id, old.id)) == ["The port is 6543."]
         assert shown(app, query=query, kinds=("decision",)) == ["The host is db2."]
         assert shown(app, query=query, tags=("new",)) == ["The port is 6543."]
         assert shown(app, query=query, since="yesterday") == ["The port is 6543."]

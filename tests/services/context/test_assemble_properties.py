@@ -103,7 +103,7 @@ def plant(open_memory: Callable[..., App], folder: str) -> Planted:
             f"zq{mark}zq"
             for mark in (
                 "private", "elsewhere", "pinnedelsewhere", "branch", "branchcensor", "branchpin", "retired", "wrong",
-                "erased", "old", "isolated", "isolatedwords",
+                "erased", "isolated", "isolatedwords",
             )
         ),
         by_request={

@@ -10,7 +10,7 @@ import toktok
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.errors import NotFound, StoreUnavailable
+from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.context.follow_up import CACHED, SHOWN
 from mcp_memory.services.memory.remember import Remembered
@@ -97,64 +97,6 @@ def test_the_cache_is_bounded(app: App, remember: RememberOne) -> None:
         assemble(app, max_tokens=500 + n)
     assert told(assemble(app, max_tokens=500 + CACHED), "cached") is True
     assert told(assemble(app, max_tokens=500), "cached") is False
-
-
-def test_one_event_more_stands_first_and_the_least_wanted_give_way(app: App, remember: RememberOne) -> None:
-    """B8.2: text and count agree, inside the same budget; what gave way is accounted for (B1.3)."""
-    for n in range(30):
-        remember(f"Service {n} listens on port {n}.", kind="event", importance=n / 3)
-    context = assemble(app, strategy="important", max_tokens=300)
-    event = remember("The build went red.", kind="event")
-    added = app.add_event(context.report.id, event.id, app.caller())
-    kept = ids(context)
-    assert ids(added)[0] == event.id
-    assert ids(added)[1:] == kept[: len(ids(added)) - 1]
-    dropped = kept[len(ids(added)) - 1 :]
-    assert 1 <= len(dropped) <= 3
-    items = [line for line in added.text.splitlines() if line.startswith("- [")]
-    assert "The build went red." in items[0]
-    assert added.report.token_count == tokens(added.text) <= 300
-    assert added.report.id != context.report.id
-    assert added.report.strategy == "important"
-    assert added.report.truncated
-    fates = ids(added) + [omission.id for omission in added.report.omitted]
-    assert sorted(fates) == sorted({*kept, *(o.id for o in context.report.omitted), event.id})
-    assert app.inspect.context(added.report.id, app.caller())["components"]
-    twice = app.add_event(added.report.id, event.id, app.caller())
-    assert ids(twice) == ids(added)
-
-
-def test_an_event_stands_first_among_those_of_its_day(app: App, remember: RememberOne) -> None:
-    """B8.2: also where a title stands over the turns of one day, and in a task, which stays (C7.2)."""
-    push(app, "find the cause of the red build")
-    remember("Never force-push.", kind="censor")
-    for n in range(6):
-        remember(f"The build of service {n} was started.", kind="event")
-    context = assemble(app, query="build of service")
-    event = remember("The build went red.", kind="event", occurred_at=1_795_176_500.0)
-    added = app.add_event(context.report.id, event.id, app.caller())
-    recent = added.text.partition("## Recent Activity\n")[2].splitlines()
-    assert "The build went red." in recent[0]
-    assert "Never force-push." in added.text
-    assert "- now [" in added.text
-
-
-def test_an_event_can_only_be_added_to_what_is_known_by_whom_it_is_for(
-    app: App, open_memory: Callable[..., App], remember: RememberOne
-) -> None:
-    """B8.2, S4.1: no record and no context of somebody else."""
-    event = remember("The build went red.", kind="event")
-    context = assemble(app)
-    bob = open_memory(agent="bob")
-    with pytest.raises(NotFound, match="call `assemble_context`"):
-        app.add_event("c0000000000", event.id, app.caller())
-    with pytest.raises(NotFound, match="call `assemble_context`"):
-        app.add_event(context.report.id, event.id, bob.caller())
-    with pytest.raises(NotFound, match="No record"):
-        app.add_event(context.report.id, "r-unknown", app.caller())
-    private = bob.remember([NewRecord(text="Bob's own.", visibility="private")], bob.caller())[0]
-    with pytest.raises(NotFound, match="No record"):
-        app.add_event(context.report.id, private.id, app.caller())
 
 
 def test_a_follow_up_says_that_nothing_changed(app: App, remember: RememberOne, clock: "Clock") -> None:
@@ -263,7 +205,8 @@ def test_a_block_is_rebuilt_where_something_it_shows_is_not_so_any_more(
         app.forget([old.id], "retire" if change == "retired" else "erase", app.caller())
     context = assemble(app, query=query, strategy="question", previous=first.report.id)
     assert told(context, "follow_up") == "rebuilt"
-    assert "5432" not in context.text or change == "outcome"
+    assert ("5432" in context.text) == (change in ("outcome", "superseded"))
+    assert ("5434. (until 2026-11-20: 5432)" in context.text) == (change == "superseded")
 
 
 def test_under_token_pressure_the_block_is_rebuilt_and_what_must_stay_stays(app: App, remember: RememberOne) -> None:
@@ -376,22 +319,3 @@ def test_two_sessions_of_one_agent_do_not_share_what_they_show(app: App, remembe
     remember("The port of the mirror database is 5433.")
     other = app.assemble_context(replace(request, previous=first.report.id), app.caller("s2"))
     assert told(other, "reason") == "the earlier context is not known here"
-
-
-def test_an_event_joins_no_record_that_does_not_hold_any_more(app: App, remember: RememberOne) -> None:
-    """B8.2, R8: what was corrected or retired meanwhile is left out, and so is a retired record itself."""
-    port, lunch, old = (
-        remember(text) for text in ("The port is 5432.", "The port has a mirror.", "The port was 1234.")
-    )
-    first = assemble(app, query="port")
-    app.revise(Revision(id=port.id, text="The port is 5433."), app.caller())
-    app.forget([old.id], "retire", app.caller())
-    event = remember("Somebody changed the port.", kind="event")
-    added = app.add_event(first.report.id, event.id, app.caller())
-    assert ids(added)[0] == event.id
-    assert lunch.id in ids(added)
-    assert "5432" not in added.text
-    assert "1234" not in added.text
-    app.forget([event.id], "retire", app.caller())
-    with pytest.raises(NotFound):
-        app.add_event(added.report.id, event.id, app.caller())

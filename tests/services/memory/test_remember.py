@@ -134,7 +134,8 @@ def test_a_corrected_fact_does_not_come_back(app: App, open_memory: Callable[...
         bob.remember([NewRecord(text="The port is 5432.")], bob.caller())[0],
     ):
         assert (answer.status, answer.id, answer.superseded_by) == ("superseded", old.id, new.id)
-    assert found(app, "which port") == ["The port is 6543.", "The port is 5432."]
+    assert found(app, "which port") == ["The port is 6543."]
+    assert found(app, "which port", include_inactive=True) == ["The port is 6543.", "The port is 5432."]
 
 
 def test_a_text_corrected_in_place_does_not_come_back(app: App, remember: RememberOne) -> None:

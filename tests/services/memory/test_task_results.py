@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.tasks import ERASED
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.context.assemble import ContextRequest
@@ -82,3 +83,15 @@ def test_a_task_ends_even_where_its_record_cannot_be_stored(app: App, monkeypatc
     assert tasks.pop(PopRequest(result="Forty bags."), app.caller()).popped.status == "complete"
     monkeypatch.setattr(app.reindex, "catch_up", refuse)
     assert app.task_results.catch_up(app.caller()) == 1
+
+
+def test_a_result_that_only_repeats_what_was_recalled_is_stored_by_no_record(app: App) -> None:
+    """F2.1: and one that adds to it by what it adds."""
+    app.remember([NewRecord(text="The port is 5432.")], app.caller())
+    block = app.assemble_context(ContextRequest(query="port"), app.caller()).text
+    ended(app, "Find the port", block)
+    ended(app, "Find it again", f"{block} It is the staging port.")
+    results = app.recall(RecallRequest(kinds=("result",)), app.caller()).results
+    assert {str(each["text"]) for each in results if "Find" in str(each["text"])} == {
+        "Find it again → It is the staging port."
+    }

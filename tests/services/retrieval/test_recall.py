@@ -90,9 +90,10 @@ def test_a_superseded_record_ranks_below_its_successor_however_well_it_matches(a
     first = remember("The staging database is called penguin.")
     second = remember("It was renamed to walrus.", supersedes=(first.id,))
     third = remember("Name since June: narwhal.", supersedes=(second.id,))
-    ids = [result["id"] for result in recall(app, "staging database penguin").results]
-    assert ids[0] == third.id
-    assert first.id in ids
+    [found] = recall(app, "staging database penguin").results
+    assert (found["id"], found["earlier"]) == (third.id, "until 2026-11-20: It was renamed to walrus.")
+    everything = recall(app, "staging database penguin", include_inactive=True).results
+    assert [everything[0]["id"], first.id in [each["id"] for each in everything]] == [third.id, True]
     assert recall(app, "staging database penguin", explain=True).results[0]["signals"]
 
 
@@ -465,3 +466,70 @@ def test_a_rare_word_of_a_very_long_record_is_found(open_memory: Callable[..., A
     file = app.remember(items, app.caller())[0]
     found = app.recall(RecallRequest(query="split_split_4770"), app.caller())
     assert file.id in [result["id"] for result in found.results]
+
+
+def test_a_correction_says_the_earlier_value_in_its_own_line(
+    app: App, remember: RememberOne, clock: "Clock", open_memory: Callable[..., App]
+) -> None:
+    """F7.2: in brackets, from when the new one holds; the replaced record is no result of its own, on no page."""
+    old = remember("Retention is 30 days.")
+    new = remember("Retention is 90 days.", supersedes=(old.id,), occurred_at=clock.now - 17 * DAY)
+    remember("Retention is reviewed each spring.")
+    bob = open_memory(agent="bob")
+    for memory in (app, bob):
+        results = recall(memory, "What is the retention?").results
+        assert results[0]["earlier"] == "until 2026-11-03: 30 days"
+        assert [each["id"] == new.id for each in results] == [True, False]
+    pages = [recall(app, "What is the retention?", limit=1, offset=n) for n in range(3)]
+    assert [[each["id"] == new.id for each in page.results] for page in pages] == [[True], [False], []]
+    assert "earlier" not in recall(app, "What is the retention?").results[1]
+
+
+def test_an_earlier_value_that_only_its_author_may_see_is_told_to_nobody_else(
+    app: App, remember: RememberOne, open_memory: Callable[..., App]
+) -> None:
+    """F7.2, S4.1."""
+    old = remember("The budget is 4,000 euros.", visibility="private")
+    remember("The budget is 5,000 euros.", supersedes=(old.id,), visibility="user")
+    bob = open_memory(agent="bob")
+    assert recall(app, "What is the budget?").results[0]["earlier"] == "until 2026-11-20: 4,000 euros"
+    assert "earlier" not in recall(bob, "What is the budget?").results[0]
+
+
+def test_what_the_line_of_an_event_shows_is_found(app: App, remember: RememberOne) -> None:
+    """F6.2: its command, its path, the end of its output, and any other detail."""
+    ran = remember(
+        "Ran the checks.", kind="event",
+        details={"command": "make lighthouse", "stdout": "gibberish\n" * 500 + "\n.\n.\n17 walruses passed"},
+    )  # fmt: skip
+    wrote = remember("Edited a file.", kind="event", details={"type": "write", "path": "src/pelican.py"})
+    moved = remember("Deployed.", kind="event", details={"service": "heron", "hosts": ["egret"], "port": 80})
+    for word, event in {"lighthouse": ran, "walruses": ran, "pelican": wrote, "heron": moved, "egret": moved}.items():
+        assert recall(app, word).results[0]["id"] == event.id
+
+
+def test_a_record_is_found_by_the_questions_it_answers(app: App, remember: RememberOne) -> None:
+    """F6: they are no part of its text, nor of its line; the same text brings others later."""
+    remember("Ines keeps the keys.")
+    fact = remember(
+        "The unit is in the cabinet behind the stairs.",
+        details={"asked_as": ["Where do I reset the router when the wifi is down?"]},
+    )
+    found = recall(app, "reset the wifi router").results[0]
+    assert (found["id"], found["text"]) == (fact.id, "The unit is in the cabinet behind the stairs.")
+    assert "details" not in found
+    event = remember("Moved.", kind="event", details={"asked_as": ["Who moved the piano?"]})
+    block = app.assemble_context(ContextRequest(query="who moved the piano", max_tokens=500), app.caller()).text
+    assert event.id in block
+    assert "Who moved" not in block
+    again = remember(
+        "The unit is in the cabinet behind the stairs.", details={"asked_as": ["Where is the internet box?"]}
+    )
+    assert again.status == "confirmed"
+    assert recall(app, "internet box").results[0]["id"] == fact.id
+    assert app.records.stale_terms() == []
+    app.forget([fact.id], "erase", app.caller())
+    assert fact.id not in [each["id"] for each in recall(app, "internet box").results]
+    for wrong in ([], ["?"] * 4, ["x" * 201], "y" * 201):
+        with pytest.raises(InvalidRequest, match="asked_as"):
+            remember("Anything.", details={"asked_as": wrong})

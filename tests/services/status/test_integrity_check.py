@@ -237,3 +237,18 @@ def test_entities_that_nobody_mentions_are_dropped_when_asked_to(app: App, remem
     assert [finding.state for finding in findings] == ["repaired", "ok"]
     assert wrong(app) == []
     assert app.records.summarize(app.caller(), frozenset()).records == {"fact": 1}
+
+
+def test_words_that_an_earlier_version_derived_are_renewed_step_by_step(app: App, remember: RememberOne) -> None:
+    """F6.2: each step looks at a few records, and once all are done at none."""
+    events = [remember(f"Ran {n}.", kind="event", details={"command": f"walrus {n}"}).id for n in range(5)]
+    execute(app, "DELETE FROM terms WHERE row > 1", "DELETE FROM meta WHERE name = 'terms'")
+    assert app.records.stale_terms() == events[1:]
+    assert [app.records.catch_up_terms(2), app.records.stale_terms()] == [True, events[2:]]
+    assert [app.records.catch_up_terms(2), app.records.stale_terms()] == [True, events[4:]]
+    assert [app.keep_up(), app.records.stale_terms()] == [False, []]
+    results = app.recall(RecallRequest(query="walrus"), app.caller()).results
+    assert sorted(str(each["id"]) for each in results) == events
+    execute(app, "DELETE FROM terms")
+    assert not app.records.catch_up_terms(2)
+    assert app.records.stale_terms() == events

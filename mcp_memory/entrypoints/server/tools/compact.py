@@ -5,12 +5,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcp.types import CallToolResult
+
 from mcp_memory.domain.model.records import Json
 from mcp_memory.entrypoints.conversations.messages import read_messages
 from mcp_memory.entrypoints.conversations.transcripts import read_transcript
-from mcp_memory.entrypoints.server.compaction_answers import show_compacted, show_step
+from mcp_memory.entrypoints.server.compaction_answers import nothing_to_do, show_compacted, show_step
 from mcp_memory.entrypoints.server.identity import asking, require_local
-from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
+from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, with_text
 from mcp_memory.entrypoints.server.wire import CompactArguments, request_of
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest
@@ -30,7 +32,7 @@ Put each replacement where what it `covers` was (messages, calls, results, as to
 def build(app: "App") -> StrictTool:
     """The tool over this app."""
 
-    def answer(arguments: CompactArguments, client: ClientSide) -> dict[str, Json]:
+    def answer(arguments: CompactArguments, client: ClientSide) -> CallToolResult | dict[str, Json]:
         caller = asking(app, client.name, arguments.session_id)
         factor = app.factor(caller).factor
         request = _request(arguments)
@@ -51,7 +53,9 @@ def build(app: "App") -> StrictTool:
             beside |= {"sampling": error} if error else {}
             # In the newer era the call was sent twice, and what the first one replaced was never answered.
             done = replace(done, made=tuple(each.entry for each in app.logs.stand_ins(caller)))
-        return show_compacted(done, beside, int(arguments.max_tokens / done.factor), app.counter)
+        shown = show_compacted(done, beside, int(arguments.max_tokens / done.factor), app.counter)
+        line = "" if "sampling" in beside else nothing_to_do(done)
+        return with_text(line, "compact", shown, shows_text=not client.hides_text) if line else shown
 
     return make_tool("compact", "Compact", DESCRIPTION, CompactArguments, answer, annotations())
 

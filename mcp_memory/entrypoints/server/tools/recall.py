@@ -1,11 +1,11 @@
 """The `recall` tool."""
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mcp.types import CallToolResult
 
+from mcp_memory.domain.context.rendering import value_line
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.text.prompt_safety import by, neutralise, one_line
 from mcp_memory.entrypoints.server.answers import unless_empty
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from mcp_memory.app import App
 
 NOT_FOUND_SHOWN = 10
+VALUE_CHARACTERS = 400
+"""Most characters of a field behind a result's text."""
 NOTHING = "Nothing stored bears on this query."
-_IN_PLACE = frozenset({"id", "kind", "text", "occurred_at", "agent", "speaker", "score", "task_id"})
+_IN_PLACE = frozenset({"id", "kind", "text", "occurred_at", "agent", "speaker", "score", "task_id", "earlier"})
 """Fields that a line shows elsewhere, or that only programs need."""
 DESCRIPTION = """\
 Use to answer one question from memory (what was decided, known, tried), or to open records by id (detail=full for the \
@@ -57,17 +59,11 @@ def _line(result: Mapping[str, Json]) -> str:
     day = f" {str(result['occurred_at'])[:10]}" if result.get("occurred_at") else ""
     author = by(str(result["agent"])) if result.get("agent") else ""
     speaker = f"{one_line(str(result['speaker']))}: " if result.get("speaker") else ""
-    more = "; ".join(f"{name}: {_value(result[name])}" for name in result if name not in _IN_PLACE)
+    said = {name: value for name, value in result.items() if name not in _IN_PLACE}
+    fields = [f"{name}: {value_line(value, VALUE_CHARACTERS)}" for name, value in said.items()]
+    more = "; ".join([*([str(result["earlier"])] if "earlier" in result else []), *fields])
     text = neutralise(str(result.get("text", "")))
     return f"- [{frame}{day}{author}] {speaker}{text}{f' ({more})' if more else ''}"
-
-
-def _value(value: Json) -> str:
-    if isinstance(value, list):
-        return one_line(", ".join(str(part) for part in value))
-    if isinstance(value, str | int | float):
-        return one_line(str(value))
-    return one_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")), 400)
 
 
 def _show(answer: RecallAnswer) -> dict[str, Json]:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_memory.domain.model.records import Entity, Json, NewRecord, Relation, checked_details
+from mcp_memory.domain.model.records import ASKED_AS, Entity, Json, NewRecord, Relation, checked_details
 from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
@@ -54,7 +54,9 @@ def _new_record(fields: dict[str, Any], app: "App") -> NewRecord:
     said = {name: value for name, value in fields.items() if value != ""}
     if "occurred_at" in said:
         said["occurred_at"] = app.searcher.instant(said["occurred_at"])
-    said["details"] = checked_details(said.get("kind", "fact"), said.get("details", {}))
+    asked_as = said.pop(ASKED_AS, ())
+    details = said.get("details", {}) | ({ASKED_AS: list(asked_as)} if asked_as else {})
+    said["details"] = checked_details(said.get("kind", "fact"), details)
     said["entities"] = tuple(request_of(Entity, entity) for entity in said.get("entities", ()))
     said["relations"] = tuple(request_of(Relation, relation) for relation in said.get("relations", ()))
     return NewRecord(**said)

@@ -105,6 +105,14 @@ SELECT DISTINCT r.visibility, r.branch_id FROM json_each(?) AS i CROSS JOIN reco
 -- name: replaced_by
 SELECT {columns} FROM records AS r WHERE r.superseded_by = ? ORDER BY r.row;
 
+-- name: predecessors
+-- Replaced directly by one of these, the newest last.
+SELECT {columns} FROM json_each(:ids) AS i
+CROSS JOIN records AS r INDEXED BY records_by_successor ON r.superseded_by = i.value
+WHERE {where} AND r.status = 'superseded'
+    AND r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary')
+ORDER BY r.row;
+
 -- name: to_maintain
 -- Records of a kind that may be due, in any scope. The scopes are found step by step in the index, of which each is one
 -- stretch, so that neither other kinds nor what has had its last change is read.

@@ -3,9 +3,10 @@
 -- name: put_terms
 INSERT OR REPLACE INTO terms (row, terms) SELECT row, :terms FROM records WHERE id = :id;
 
--- name: all_terms
--- Every record beside the terms kept of it.
-SELECT t.terms, {columns} FROM records AS r LEFT JOIN terms AS t ON t.row = r.row ORDER BY r.row;
+-- name: terms_after
+-- Records beside the terms kept of them, from a row on; a limit of -1 is none.
+SELECT r.row, t.terms, {columns} FROM records AS r LEFT JOIN terms AS t ON t.row = r.row
+WHERE r.row > :after ORDER BY r.row LIMIT :limit;
 
 -- name: records_of
 -- In any scope.

@@ -18,6 +18,15 @@ WHERE id = :id;
 -- name: list_tasks
 SELECT * FROM tasks WHERE namespace = ? ORDER BY id;
 
+-- name: tasks_without_result
+-- Finished ones with a result that no record tells.
+SELECT * FROM tasks
+WHERE namespace = :namespace AND status IN ('complete', 'failed', 'abandoned') AND coalesce(result, '') <> ''
+    AND id NOT IN (
+        SELECT coalesce(json_extract(details, '$.task'), '') FROM records WHERE scope = :scope AND kind = 'result'
+    )
+ORDER BY id;
+
 -- name: open_branches
 -- Those that are open, and those that lie in one: closing an inner branch shows nothing outside the outer one.
 WITH RECURSIVE
