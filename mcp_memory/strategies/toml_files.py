@@ -95,7 +95,7 @@ def overridden(strategy: Strategy, overrides: Mapping[str, Json]) -> Strategy:
     try:
         return _changed(strategy, overrides)
     except ValueError as error:
-        raise InvalidRequest(f"`strategy`: {error} Correct the call and send it again.") from error
+        raise InvalidRequest(f"`strategy`: {error}") from error
 
 
 @cache

@@ -24,10 +24,7 @@ INTERRUPTED = 130
 """The exit code after an interrupt at the keyboard."""
 _BETWEEN_UPDATES_SECONDS = 0.05
 _PADDING = re.compile(r"(?<![ \t])[ \t]++(?=\n)")  # spaces before a line end
-_FOR_PEOPLE: Mapping[str, str] = {
-    "call `recall` to find ids": "`mcp-memory search` finds ids",
-    "Correct the call and send it again.": "Correct it, and run the command again.",
-}
+_FOR_PEOPLE: Mapping[str, str] = {"call `recall` to find ids": "`mcp-memory search` finds ids"}
 """Next steps that messages name for agents, and the same for people who run a command."""
 
 

@@ -74,7 +74,7 @@ def _by_option(error: InvalidRequest, given: Iterable[str]) -> InvalidRequest:
         setting, variable = f"Setting {name}: ", f" Change MCP_MEMORY_{name.upper()}"
         if str(error).startswith(setting):
             why = str(error).removeprefix(setting).partition(variable)[0]
-            return InvalidRequest(f"--{name.replace('_', '-')}: {why} Correct it, and run the command again.")
+            return InvalidRequest(f"--{name.replace('_', '-')}: {why}")
     return error
 
 

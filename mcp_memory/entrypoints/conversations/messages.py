@@ -32,7 +32,7 @@ _MILLISECONDS_FROM: Final = 1e11
 """Larger numbers count milliseconds: as seconds this is 3,000 years ahead, as milliseconds in 1973."""
 EXPECTED: Final = (
     "Each message is {role: system|user|assistant|tool, content: a text or a list of parts}, or an item such as "
-    "{type: function_call, …}. Correct it and call again."
+    "{type: function_call, …}."
 )
 _UNSAID_PARTS: Final = frozenset(
     {"thinking", "redacted_thinking", "reasoning", "item_reference", "compaction"}
@@ -122,14 +122,10 @@ def instant(value: JsonValue) -> Instant | None:
 
 def _check_lengths(record: NewRecord, where: str) -> None:
     if len(record.text) > MAX_TEXT_CHARS:
-        raise InvalidRequest(
-            f"{where} is too long: at most {MAX_TEXT_CHARS} characters a text. Shorten it, call again."
-        )
+        raise InvalidRequest(f"{where} is too long: at most {MAX_TEXT_CHARS} characters a text. Shorten it.")
     names = (record.tool, record.call_id, record.speaker, record.details.get("message_id"))
     if any(isinstance(name, str) and len(name) > MAX_NAME_CHARS for name in names):
-        raise InvalidRequest(
-            f"{where} has a name or an id of more than {MAX_NAME_CHARS} characters. Shorten it, call again."
-        )
+        raise InvalidRequest(f"{where} has a name or an id of more than {MAX_NAME_CHARS} characters. Shorten it.")
 
 
 def _role(message: ClientMessage, where: str) -> Role:

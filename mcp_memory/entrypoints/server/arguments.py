@@ -94,12 +94,12 @@ def check_texts(value: object, path: str = "", depth: int = 0) -> None:
     where = f"`{path[:100]}`" if path else "The call"
     if isinstance(value, str):
         if bad := _BAD.search(value):
-            raise InvalidRequest(f"{where} {_why_bad(bad[0])} and call again.")
+            raise InvalidRequest(f"{where} {_why_bad(bad[0])}.")
     elif isinstance(value, float):
         if not math.isfinite(value):
-            raise InvalidRequest(f"{where} must be a finite number. Correct it and call again.")
+            raise InvalidRequest(f"{where} must be a finite number.")
     elif depth > MAX_JSON_DEPTH:
-        raise InvalidRequest(f"{where.partition('.')[0].strip('`')} is nested too deep. Flatten it and call again.")
+        raise InvalidRequest(f"{where.partition('.')[0].strip('`')} is nested too deep. Flatten it.")
     elif isinstance(value, Mapping):
         for key, part in cast("Mapping[str, object]", value).items():
             check_texts(key, f"a field name{f' of {path}' if path else ''}")
@@ -138,8 +138,7 @@ def _explain(errors: Sequence[ErrorDetails], model: type[Arguments]) -> str:
         what = _unknown_field(first["loc"], model)
     else:
         what = f"`{path_of(first['loc'])}` {problem_of(first)}." if first["loc"] else f"{problem_of(first)}."
-    next_move = " Correct the call and send it again."
-    return what[: MAX_ERROR_CHARS - len(next_move) - len(more)] + next_move + more
+    return what[: MAX_ERROR_CHARS - len(more)] + more
 
 
 def problem_of(error: ErrorDetails) -> str:

@@ -185,7 +185,7 @@ def test_show_opens_what_stands_in_a_log(run: "Run", memory: App) -> None:
 def test_what_agents_are_told_is_said_in_commands(run: "Run", memory: App) -> None:
     """S3.1: whoever types a command calls no tool."""
     assert run("show", memory.caller().session_id).err.endswith("`mcp-memory search` finds ids.\n")
-    assert run("add", "x", "--importance", "11").err.endswith("Correct it, and run the command again.\n")
+    assert run("add", "x", "--importance", "11").err.endswith("10.0.\n")
 
 
 def test_list_shows_what_was_retired_only_when_asked(run: "Run", memory: App) -> None:
