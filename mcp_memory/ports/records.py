@@ -17,7 +17,7 @@ from mcp_memory.ports.text import Vectors
 from mcp_memory.ports.transaction import TaskReader, Transaction
 from mcp_memory.ports.transfer import Transfer
 
-RecordOrder = Literal["created", "occurred", "accessed", "important"]
+RecordOrder = Literal["created", "occurred", "accessed", "updated", "important"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

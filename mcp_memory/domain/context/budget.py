@@ -18,11 +18,14 @@ ALWAYS: Mapping[str, Fraction] = {
 """The largest part of the whole budget for each share that is always present, filled before the rest, in this order:
 the agent's identity, its guardrails, its approach, its focus, then the task stack: the root goal, the tasks between
 it and the current one, and the tasks finished beside it."""
+STANDING: Mapping[str, Fraction] = {"open": Fraction(5, 100), "exchange": Fraction(40, 100), "since": Fraction(15, 100)}
+"""The largest part of what then remains, where nothing is asked: other open work, the last exchange, what changed since."""
 OTHERS = "others"
 """Identities and constraints that other agents stored use the budget that the reader's own leave in these shares."""
 GUIDANCE = ("identity", "censor")
-LEARNT, REST = "learnt", "rest"
-"""The shares of learnt records, which the log competes with, and of items without a share of their own."""
+LEARNT, REST, SPARE = "learnt", "rest", "spare"
+"""The shares of learnt records, which the log competes with, of items without a share of their own, and of items beyond
+the strategy's limits, which take what all others leave."""
 DISPENSABLE: frozenset[str] = frozenset({"approach"})
 """Shares that a small context drops: one more record is worth more than advice."""
 FOUND = "recall"
@@ -87,8 +90,8 @@ def place(
 ) -> tuple[list[Placed], list[Item]]:
     """Choose forms for items, given best first within each share, so that the estimates stay within the budget.
 
-    Shares that are always present are filled first, then the strategy's `shares` (fractions of what remains, at most
-    `flexible` tokens), then all items. An item too large for the space left takes a shorter form or is skipped;
+    Shares that are always present are filled first, then where things stood and the strategy's `shares` (fractions of
+    what remains, at most `flexible` tokens), then all items. An item too large for the space left takes a shorter form or is skipped;
     smaller ones behind it still enter. Shares are rounded down, but the always present ones hold at least their
     first item at its shortest: in a small context a constraint matters more than one more record. The rest of a
     share flows to the others, and the last leftover deepens the best. Returns the placed items in the order given,
@@ -110,11 +113,16 @@ def place(
         unspent = int(budget * sum(ALWAYS[share] for share in GUIDANCE)) - ledger.spent_on(GUIDANCE)
         ledger.fill(others, max(unspent, ledger.least(others)), cheapest_first)
     remaining = ledger.limit_to(flexible)
+    for share, fraction in STANDING.items():
+        waiting = sharing.get(share, ())
+        ledger.fill(waiting, max(int(remaining * fraction), ledger.least(waiting)), cheapest_first, 2)
     for share, part in shares.items():
         ledger.fill(sharing.get(share, ()), int(remaining * part), cheapest_first, FAIR_PART)
-    ledger.fill([item for item in items if item.share not in (*ALWAYS, OTHERS)], budget, cheapest_first, FAIR_PART)
-    ledger.fill([item for item in items if item.id not in ledger.placed], budget, cheapest_first)
-    ledger.deepen([ledger.placed[item.id] for item in items if item.id in ledger.placed])
+    within = [item for item in items if item.share != SPARE]
+    ledger.fill([item for item in within if item.share not in (*ALWAYS, OTHERS)], budget, cheapest_first, FAIR_PART)
+    ledger.fill([item for item in within if item.id not in ledger.placed], budget, cheapest_first)
+    ledger.deepen([ledger.placed[item.id] for item in within if item.id in ledger.placed])
+    ledger.fill(sharing.get(SPARE, ()), budget, cheapest_first, FAIR_PART)
     placed = [ledger.placed[item.id] for item in items if item.id in ledger.placed]
     return placed, [item for item in items if item.id not in ledger.placed]
 

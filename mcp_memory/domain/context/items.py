@@ -25,6 +25,7 @@ from mcp_memory.domain.model.tasks import Stack, Task
 from mcp_memory.domain.model.tokens import EXACT, ClientTokens, CountedTokens, ModelFactor
 from mcp_memory.domain.text.passages import Passages
 from mcp_memory.domain.text.prompt_safety import by
+from mcp_memory.domain.text.times import iso_minute
 
 GOAL_TOKENS, RESULT_TOKENS, BRIEF_TOKENS = 60, 100, 20  # of one task
 FINISHED_SHOWN, DEAD_ENDS_SHOWN, PLANNED_SHOWN = 8, 8, 5  # most tasks of each sort
@@ -32,8 +33,15 @@ PASSAGE_TOKENS = (400, 200, 100)
 """The sizes at which a long text's passages compete, in counted tokens."""
 MAX_WHOLE_TOKENS = 8_000
 """A longer text is never shown whole."""
-OTHER_CENSORS_POSITION = 1_000_000
-"""Behind every constraint."""
+LAST_POSITION = 1_000_000
+"""Behind everything else in its section."""
+EXCHANGE, SINCE = "exchange", "since"
+"""The sources of the last exchange and of what changed since, and their shares."""
+EXCHANGE_SECTION, CHANGED_SECTION = "Last Exchange", "Changed Since"
+EXCHANGE_TOKENS = 800
+"""A longer text of the last exchange is shown by its summary."""
+OPEN_SHOWN = 5
+"""Most open tasks beside the path, of the reader and of others."""
 TITLE_PART = 2
 """Tokens that each item of a group pays for the shared title."""
 ENDING = (".", "!", "?", ":", ")")
@@ -71,17 +79,21 @@ def record_item(
     author: str = "",
     earlier: str = "",
     groups: Container[str] = frozenset[str](),
+    mark: str = "",
 ) -> Item:
     """Turn a record into an item: its text where that is no longer than a summary, else the summary; then the micro.
 
     A long text whose passages were weighed is shown whole, or by the passages that bear on the query, not by a summary.
 
     In one of the `groups` it is shown with others under their title, and costs less. `author` is another agent,
-    `earlier` what the record that it replaced said otherwise.
+    `earlier` what the record that it replaced said otherwise. `mark` ends each line, and says nothing of the record
+    itself.
     """
     record = each.candidate.record
-    before, ending = record_frame(record, day_only=True, author=author)
-    after = f" ({earlier}){ending}" if earlier else ending
+    is_said = section == EXCHANGE_SECTION
+    before, after = record_frame(record, day_only=True, author=author, says_role=is_said)
+    content = hash((before, after, record.text, repr(record.details)))
+    after = (f" ({earlier})" if earlier else "") + after + mark
     group = group_title(record)
     has_company = group in groups
     among = frame_in_group(record, author) if has_company else ""
@@ -99,6 +111,8 @@ def record_item(
         return Form(detail=detail, text=f"{before}{body}{after}", tokens=measure.scaled(raw), short=short)
 
     forms: list[Form] = []
+    if is_said and not whole and record.text_tokens <= EXCHANGE_TOKENS:
+        forms.append(form(record.text, record.text_tokens, "full"))
     passages = each.candidate.passages if deepest_detail(record) == "full" else None
     if passages:
         if record.text_tokens <= MAX_WHOLE_TOKENS:
@@ -120,7 +134,7 @@ def record_item(
         time=record.occurred_at,
         parts=each.parts,
         author=author,
-        content=hash((before, ending, record.text, repr(record.details))),
+        content=content,
     )
 
 
@@ -160,6 +174,34 @@ def stack_items(stack: Stack, measure: Measure, author: Author = lambda agent: "
         for place, task in enumerate(stack.planned[:PLANNED_SHOWN])
     ]
     return items
+
+
+def open_items(tasks: Sequence[Task], stack: Stack, measure: Measure, author: Author) -> list[Item]:
+    """Turn the open tasks beside the stack into items, the latest first: the innermost of each branch of the tree.
+
+    `- open since 2026-11-20T10:12 [t000001 by ann]: Ship the importer`
+    """
+    there = {task.id for task in (*stack.path, *stack.planned)}
+    beside = [task for task in tasks if task.status in ("active", "blocked") and task.id not in there]
+    parents = {task.parent_id for task in beside}
+    innermost = sorted((task for task in beside if task.id not in parents), key=lambda task: -task.updated_at)
+    return [
+        _task_item(
+            task,
+            f"{'blocked' if task.status == 'blocked' else 'open'} since {iso_minute(task.created_at).rstrip('Z')}",
+            "open",
+            measure,
+            author(task.agent),
+            position=400 + place,
+        )
+        for place, task in enumerate(innermost)
+    ]
+
+
+def retired_item(record_ids: Sequence[str], measure: Measure) -> Item:
+    """Make an item of the ids of records that were retired since the last exchange."""
+    item = _line_item("retired", "note", CHANGED_SECTION, f"- Retired: {', '.join(record_ids)}.", measure, SINCE, 0.0)
+    return replace(item, position=LAST_POSITION)
 
 
 class _MakeItem(Protocol):
@@ -212,7 +254,7 @@ def other_censors_item(number: int, measure: Measure) -> Item:
     """Make an item of the number of constraints that bear on something else."""
     line = f'- {number} more for other work: `recall` with kinds=["censor"].'
     item = _line_item("censors", "note", "Active Constraints", line, measure, "censor", 0.0)
-    return replace(item, position=OTHER_CENSORS_POSITION)
+    return replace(item, position=LAST_POSITION)
 
 
 def notice_item(notice: str, short: str, measure: Measure) -> Item:

@@ -152,15 +152,19 @@ class Line:
     time: Instant = 0.0
 
 
-def record_frame(record: Record, *, day_only: bool = False, author: str = "") -> tuple[str, str]:
+def record_frame(
+    record: Record, *, day_only: bool = False, author: str = "", says_role: bool = False
+) -> tuple[str, str]:
     """Return the text around a record's body: `- [id kind date by author] speaker: ` and ` (outcome: …)`.
 
     The author is inside the brackets, where no stored text can be; the reader's own records name none. The log's
-    times are UTC and to the minute unless the day is enough. An event's body includes its outcome.
+    times are UTC and to the minute unless the day is enough. An event's body includes its outcome. With `says_role`, a
+    message without a speaker names who spoke: `user: `.
     """
     to_the_minute = record.kind in LOG_KINDS and not day_only
     date = iso_minute(record.occurred_at).rstrip("Z") if to_the_minute else iso_day(record.occurred_at)
-    return f"- [{record.id} {record.kind} {date}{by(author)}] {_opening(record)}", _ending(record)
+    role = f"{record.role}: " if says_role and record.role and not record.speaker and record.kind == "message" else ""
+    return f"- [{record.id} {record.kind} {date}{by(author)}] {_opening(record)}{role}", _ending(record)
 
 
 def group_title(record: Record) -> str:

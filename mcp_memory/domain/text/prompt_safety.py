@@ -18,8 +18,8 @@ from mcp_memory.domain.text.look_alikes import BLANKS, UNSEEN, decoded, folded, 
 LINE_CHARACTERS = 160
 """Characters of a stored name, path or value within a line of ours; the rest is cut."""
 CONTEXT_TITLES = (
-    "Identity", "Active Constraints", "Current Approach", "Task", "Earlier Tasks", "Current Focus",
-    "Relevant Past Decisions",
+    "Identity", "Active Constraints", "Current Approach", "Task", "Last Exchange", "Changed Since", "Earlier Tasks",
+    "Current Focus", "Relevant Past Decisions",
     "Known Information", "Procedure", "Applicable Patterns", "Known Entities", "Relationships", "Relevant Content",
     "Past Experience", "Recent Activity", "Additional Context", "Note",
 )  # fmt: skip

@@ -9,14 +9,21 @@ from dataclasses import asdict, dataclass, field, replace
 
 from mcp_memory.domain.context.budget import FOUND, LEARNT, OTHERS, REST, Item
 from mcp_memory.domain.context.items import (
+    CHANGED_SECTION,
+    EXCHANGE,
+    EXCHANGE_SECTION,
+    OPEN_SHOWN,
+    SINCE,
     Measure,
     approach_item,
     entity_item,
     note_item,
     notice_item,
+    open_items,
     other_censors_item,
     record_item,
     relation_item,
+    retired_item,
     stack_items,
     tasks_beyond,
     text_item,
@@ -43,11 +50,12 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore, VectorStore
 from mcp_memory.ports.text import Clock, TokenCounter
-from mcp_memory.services.context.candidates import NOT_HERE, CandidateFinder, ContextQuestion, FoundCandidates
+from mcp_memory.services.context.candidates import NOT_HERE, CandidateFinder, FoundCandidates
 from mcp_memory.services.context.choose_strategy import StrategyChooser
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, BlockDraft, Order, compose
 from mcp_memory.services.context.follow_up import Built, FollowUps
-from mcp_memory.services.memory.branch_visibility import stack_of, visible_to
+from mcp_memory.services.context.question import ContextQuestion
+from mcp_memory.services.memory.branch_visibility import hidden_branches, stack_of, visible_to
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.supersede import earlier_values
 from mcp_memory.services.retrieval.search import Read, Searcher
@@ -202,12 +210,18 @@ class AssembleContext:
             caller=caller,
             budget=budget,
             now=now,
+            opens=not request.query.strip() and chosen.strategy.layout == "by_kind",
         )
         gathered = self._candidate_finder(question)
         ranked, crowded_out = _with_room(ordered(question.strategy, gathered.candidates, now), budget)
         ranked, gathered = self._distinct(question, ranked, gathered)
         items = self._items(request, question, gathered, ranked, measure, now)
-        beyond = [Omission(id=each, reason="more tasks in memory://tasks") for each in tasks_beyond(stack, items)]
+        more_tasks = tasks_beyond(stack, items)
+        if question.opens:
+            open_tasks = self._open_items(stack, caller, measure)
+            items += open_tasks[:OPEN_SHOWN]
+            more_tasks += [item.id for item in open_tasks[OPEN_SHOWN:]]
+        beyond = [Omission(id=each, reason="more tasks in memory://tasks") for each in more_tasks]
         draft = BlockDraft(
             items=items,
             omitted=[*gathered.omitted, *beyond],
@@ -290,17 +304,12 @@ class AssembleContext:
             items.append(approach_item(strategy, measure))
         if request.notice:
             items.insert(0, notice_item(request.notice, request.short_notice, measure))
-        shown = (*gathered.always, *gathered.focus, *(each.candidate for each in ranked))
+        shown = (*gathered.always, *gathered.focus, *gathered.since.changed, *(each.candidate for each in ranked))
         earlier = earlier_values((candidate.record for candidate in shown), question.where, self._records)
         items += _guidance(gathered.always, caller, measure, earlier)
         if elsewhere := sum(omission.reason == NOT_HERE for omission in gathered.omitted):
             items.append(other_censors_item(elsewhere, measure))
-        for place, candidate in enumerate(gathered.focus):
-            name = author(candidate.record.agent, caller)
-            each = scored(strategy, candidate, now)
-            said = earlier.get(candidate.record.id, "")
-            item = record_item(each, measure, section="Current Focus", share="focus", author=name, earlier=said)
-            items.append(replace(item, position=place))
+        items += self._at_hand_items(question, gathered, measure, earlier)
         if request.additional_context.strip():
             room = question.budget // CALLER_TEXT_SHARE
             items.append(text_item(request.additional_context.strip(), "Additional Context", measure, room))
@@ -321,6 +330,28 @@ class AssembleContext:
         items += [entity_item(entity, measure) for entity in gathered.entities]
         items += [relation_item(each, measure) for each in gathered.relations]
         return items
+
+    def _at_hand_items(
+        self, question: ContextQuestion, gathered: FoundCandidates, measure: Measure, earlier: Mapping[str, str]
+    ) -> list[Item]:
+        """Return the focus and, where nothing is asked, the last exchange and what changed since, in reading order."""
+        items: list[Item] = []
+        for place, candidate in enumerate((*gathered.focus, *gathered.since.changed)):
+            section, share = "Current Focus", "focus"
+            if question.opens and candidate.source == EXCHANGE:
+                section, share = EXCHANGE_SECTION, EXCHANGE
+            elif candidate.source == SINCE:
+                section, share = CHANGED_SECTION, SINCE
+            each = scored(question.strategy, candidate, question.now)
+            name = author(candidate.record.agent, question.caller)
+            said = earlier.get(candidate.record.id, "")
+            item = record_item(each, measure, section=section, share=share, author=name, earlier=said)
+            items.append(replace(item, position=place))
+        return [*items, retired_item(gathered.since.retired, measure)] if gathered.since.retired else items
+
+    def _open_items(self, stack: Stack, caller: Caller, measure: Measure) -> list[Item]:
+        tasks = self._records.tasks(caller.namespace)
+        return open_items(tasks, stack, measure, lambda agent: author(agent, caller))
 
     def _measure(self, factor: ModelFactor) -> Measure:
         return Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor)

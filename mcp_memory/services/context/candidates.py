@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -11,7 +11,7 @@ from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.contexts import Omission
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.health import calibration_note
-from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record
+from mcp_memory.domain.model.records import LASTING_KINDS, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy
 from mcp_memory.domain.model.tasks import Stack
@@ -21,7 +21,9 @@ from mcp_memory.domain.text.passages import Passages, passages
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
-from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Ranking, Read, Searcher
+from mcp_memory.services.context.at_hand import ALWAYS_KINDS, AtHand, Since
+from mcp_memory.services.context.question import ContextQuestion, among, refused
+from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Ranking, Searcher
 
 PER_ORDER = 200  # candidates of each order, at least
 LEAST_ITEM_TOKENS = 40
@@ -29,7 +31,6 @@ LEAST_ITEM_TOKENS = 40
 ListOrder: TypeAlias = "RecordOrder | Literal['balanced']"
 CANDIDATE_TOKENS = 80
 """Budget tokens per candidate: 8,000 give 100 of each source, together more than fit."""
-ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})
 CENSORS: frozenset[Kind] = frozenset({"censor"})
 BEARING_SHOWN, GENERAL_SHOWN = 10, 5
 """Most constraints that bear on a query, and beside those, that name no trigger; the rest is a count."""
@@ -43,14 +44,7 @@ BELOW = "below the relevance floor"
 NOT_HERE = "does not apply here"
 SALIENT, RELATIONS = 10, 20  # entities beyond the named ones, and relations
 DECIDED: frozenset[Kind] = frozenset({"decision"})
-LEARNT_IN_TASKS: frozenset[Kind] = frozenset({"decision", "fact", "procedure"})
-LEARNT_SHOWN = 3  # of the current task
-SPOKEN: frozenset[Kind] = frozenset({"message"})
 RECENT_LIMIT, OTHER_SESSIONS, OF_OTHER_SESSION = 50, 5, 3  # own records; other sessions; records of each
-LAST_EXCHANGE = 2
-"""The latest message and its answer."""
-EXCHANGE_SECONDS = 12 * 3_600
-"""Seconds, 12 hours: earlier messages belong to another conversation."""
 WEIGHED = 16
 """Long texts of which the passages are weighed; those below are mentioned at most."""
 ENOUGH = 3
@@ -65,29 +59,8 @@ _ORDER_OF_FORMULA: Mapping[Formula, Sequence[ListOrder]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContextQuestion:
-    """The question that a context answers, and its caller. `read` is None without a query."""
-
-    read: Read | None
-    where: RecordFilter
-    stack: Stack
-    strategy: Strategy
-    caller: Caller
-    budget: int
-    now: Instant
-
-    @property
-    def text(self) -> str:
-        return self.read.query.text if self.read else ""
-
-    @property
-    def terms(self) -> tuple[str, ...]:
-        return self.read.query.terms if self.read else ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCandidates:
-    """Candidates in no order; separately those that always compete or belong to the focus; and the omissions.
+    """Candidates in no order; separately those that always compete, are at hand or changed; and the omissions.
 
     `found` counts each source's finds, `degraded` names each failed source and why.
     """
@@ -95,6 +68,7 @@ class FoundCandidates:
     candidates: list[Candidate]
     always: list[Candidate] = field(default_factory=list[Candidate])
     focus: list[Candidate] = field(default_factory=list[Candidate])
+    since: Since = field(default_factory=Since)
     entities: Sequence[EntityFacts] = ()
     relations: Sequence[RelationFacts] = ()
     note: str = ""
@@ -118,6 +92,7 @@ class CandidateFinder:
         """`takes_guidance` admits identities and constraints of other agents."""
         self._takes_guidance = takes_guidance
         self._records = records
+        self._at_hand = AtHand(records)
         self._searcher = searcher
         self._graph = graph
         self._filters = filters
@@ -133,8 +108,9 @@ class CandidateFinder:
         gathered = self._ranked(question, recent) if question.read else self._listed(question, recent)
         always, inactive = self._always(question)
         pinned = self._pinned(where)
-        focus = self._focus(question, pinned) if question.strategy.layout == "by_kind" else []
-        apart = {candidate.record.id for candidate in (*always, *focus)}
+        focus = self._at_hand(question, pinned) if question.strategy.layout == "by_kind" else []
+        since = self._at_hand.since(question, focus)
+        apart = {candidate.record.id for candidate in (*always, *focus, *since.changed)}
         elsewhere = {omission.id for omission in inactive}
         omitted = {omission.id: omission for omission in (*gathered.omitted, *inactive)}
         kept: dict[str, Candidate] = {}
@@ -142,7 +118,7 @@ class CandidateFinder:
             record = candidate.record
             if record.kind == "result" and record.details.get("task") in stack.ids:
                 omitted[record.id] = Omission(id=record.id, reason="shown as a task")
-            elif reason := self._foreign(record, question) or _refused(record, question.strategy):
+            elif reason := self._foreign(record, question) or refused(record, question.strategy):
                 omitted[record.id] = Omission(id=record.id, reason=reason)
             elif record.id not in apart and record.id not in elsewhere:
                 kept.setdefault(record.id, candidate)
@@ -153,6 +129,7 @@ class CandidateFinder:
             candidates=list(kept.values()),
             always=always,
             focus=focus,
+            since=since,
             entities=entities,
             relations=relations,
             note=self._calibration(question),
@@ -183,7 +160,7 @@ class CandidateFinder:
     def _calibration(self, question: ContextQuestion) -> str:
         """Return a note on how well confidence held up, for a named strategy of decisions; empty without evidence."""
         is_for_deciding = question.strategy.name != AUTO and question.strategy.priorities.get("decision", 0.0) == 1.0
-        if not is_for_deciding or not _among(question.where, DECIDED):
+        if not is_for_deciding or not among(question.where, DECIDED):
             return ""
         mine = RecordFilter(scopes=question.where.scopes, hidden_branches=question.where.hidden_branches)
         judged = self._records.judged_confidences(replace(mine, include_inactive=True))
@@ -233,7 +210,7 @@ class CandidateFinder:
         if not limits:
             return frozenset()
         found = {kind: sum(each == kind for each in ranking.kinds.values()) for kind in limits}
-        return frozenset(kind for kind in _among(question.where, limits) if found[kind] < min(limits[kind], ENOUGH))
+        return frozenset(kind for kind in among(question.where, limits) if found[kind] < min(limits[kind], ENOUGH))
 
     def _listed(self, question: ContextQuestion, recent: Mapping[str, str]) -> FoundCandidates:
         limit = max(PER_ORDER, question.budget // LEAST_ITEM_TOKENS)
@@ -253,7 +230,7 @@ class CandidateFinder:
 
     def _listed_learnt(self, question: ContextQuestion, order: ListOrder, limit: int) -> Sequence[str]:
         """Return the first ids in that order, without the log."""
-        kinds = _among(question.where, LASTING_KINDS)
+        kinds = among(question.where, LASTING_KINDS)
         if not kinds:
             return ()
         decay_hours = question.strategy.decay_hours
@@ -293,7 +270,7 @@ class CandidateFinder:
 
         The caller's own are all included, however many others have stored.
         """
-        if not _among(question.where, {kind}):
+        if not among(question.where, {kind}):
             return []
         where = replace(question.where, kinds=frozenset({kind}))
         own_only = replace(where, own_of=question.caller.agent)
@@ -306,42 +283,6 @@ class CandidateFinder:
         """Return the reason why another agent's record may not enter; empty where it may."""
         is_guidance = record.kind in ALWAYS_KINDS and not is_own(record, question.caller)
         return OTHERS_LEFT_OUT if is_guidance and not self._takes_guidance else ""
-
-    def _focus(self, question: ContextQuestion, pinned: Sequence[Candidate]) -> list[Candidate]:
-        """Return the focus: records pinned in tasks on the path, learnt in the current task, and the last messages."""
-        path = {task.id for task in question.stack.path}
-        chosen = [
-            candidate
-            for candidate in pinned
-            if candidate.record.task_id in path
-            and candidate.record.kind not in ALWAYS_KINDS
-            and not _refused(candidate.record, question.strategy)
-        ]
-        there = {candidate.record.id for candidate in chosen}
-        at_hand = [("task", record) for record in self._learnt(question) if record.id not in there]
-        at_hand += [("exchange", record) for record in self._exchange(question) if record.id not in there]
-        return chosen + [Candidate(record=record, source=source, relevance=1.0) for source, record in at_hand]
-
-    def _learnt(self, question: ContextQuestion) -> Sequence[Record]:
-        """Return the newest records learnt in the current task, whatever the query."""
-        kinds, current = _among(question.where, LEARNT_IN_TASKS), question.stack.current
-        if current is None or not kinds:
-            return []
-        records = self._records.list(replace(question.where, kinds=kinds, task_id=current.id), "occurred", LEARNT_SHOWN)
-        return [record for record in records if not _refused(record, question.strategy)]
-
-    def _exchange(self, question: ContextQuestion) -> Sequence[Record]:
-        """Return the last messages of this session; without recent ones, those of the current task, of any age."""
-        kinds = _among(question.where, SPOKEN)
-        if not kinds:
-            return []
-        said = replace(question.where, kinds=kinds)
-        current = question.stack.current
-        last = self._records.list(replace(said, session_id=question.caller.session_id), "occurred", LAST_EXCHANGE)
-        recent = [record for record in last if record.occurred_at >= question.now - EXCHANGE_SECONDS]
-        if not recent and current:
-            recent = [*self._records.list(replace(said, task_id=current.id), "occurred", LAST_EXCHANGE)]
-        return recent[::-1]
 
     def _inherited(self, stack: Stack, where: RecordFilter) -> list[Candidate]:
         ids = frozenset(record_id for task in stack.path for record_id in task.inherit)
@@ -417,17 +358,3 @@ def _orders(strategy: Strategy) -> Sequence[ListOrder]:
     """Return the formula's orders; by last access too where the strategy weighs access."""
     orders = _ORDER_OF_FORMULA[strategy.formula]
     return (*orders, "accessed") if "access" in strategy.weights else orders
-
-
-def _refused(record: Record, strategy: Strategy) -> str:
-    """Return the reason why a candidate is refused; empty where it is not."""
-    if record.status == "superseded":
-        return f"superseded by {record.superseded_by or 'another'}"
-    if record.outcome == "failure" and not strategy.failures:
-        return "failed, which the strategy leaves out"
-    return ""
-
-
-def _among(where: RecordFilter, kinds: Iterable[Kind]) -> frozenset[Kind]:
-    """Return the kinds that the filter admits."""
-    return frozenset(kinds) & where.kinds if where.kinds else frozenset(kinds)

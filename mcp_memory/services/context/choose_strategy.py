@@ -48,6 +48,8 @@ class StrategyChooser:
         """
         asked, picked, why = _asked(query.strip(), stack)
         strategy = named_strategy(self._strategies, name or (AUTO if asked else "balanced"))
+        if not name and not asked:
+            strategy = replace(strategy, layout="by_kind")  # Nothing asks for an order: what is at hand has its place.
         told: dict[str, Json] = {}
         if strategy.name == AUTO:
             strategy = blended(strategy, named_strategy(self._strategies, picked))

@@ -41,6 +41,7 @@ _ORDERS: Mapping[str, Sequence[str]] = {
     "created": ("row",),
     "occurred": ("occurred_at", "row"),
     "accessed": ("accessed_at", "row"),
+    "updated": ("updated_at", "row"),
     "important": ("importance", "occurred_at", "row"),
 }
 """The orders by their columns, all of them descending. `rank` is computed, by `list_balanced` alone."""
