@@ -117,6 +117,7 @@ class App(Wiring):
             named_session=settings.session is not None,
             inherited=tuple(settings.inherit),
             client=client,
+            knows=() if self.membership.is_refused else None,
         )
         return mine.in_session(session_id)
 

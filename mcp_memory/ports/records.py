@@ -216,6 +216,10 @@ class Telemetry(Protocol):
 
     def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary: ...
 
+    def shared_namespaces(self) -> Sequence[str]:
+        """Return the names of all namespaces that hold a live shared record, in order."""
+        ...
+
 
 class EmbeddingQueue(Protocol):
     """Holds the records that wait for vectors."""

@@ -629,3 +629,14 @@ def test_who_has_no_patience_does_not_wait_to_write(open_store: Open) -> None:
                 pytest.fail("somebody else was writing")
     with other.write(patiently=False) as transaction:
         assert transaction.next_id("r")
+
+
+def test_namespaces_with_something_shared_are_named(store: RecordStore, add: Add) -> None:
+    """F4.2: neither private records nor those that were retired make a namespace known."""
+    assert store.shared_namespaces() == []
+    add("shared")
+    add("of there", namespace="there", scope="shared/there")
+    add("also of there", namespace="there", scope="shared/there")
+    add("private", namespace="hers", scope="private/ann/hers", visibility="private")
+    add("retired", namespace="gone", scope="shared/gone", status="retired")
+    assert store.shared_namespaces() == ["here", "there"]

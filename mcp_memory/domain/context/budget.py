@@ -19,7 +19,7 @@ ALWAYS: Mapping[str, Fraction] = {
 the agent's identity, its guardrails, its approach, its focus, then the task stack: the root goal, the tasks between
 it and the current one, and the tasks finished beside it."""
 STANDING: Mapping[str, Fraction] = {"open": Fraction(5, 100), "exchange": Fraction(40, 100), "since": Fraction(15, 100)}
-"""The largest part of what then remains, where nothing is asked: other open work, the last exchange, what changed since."""
+"""The largest part of what then remains: other open work, the last exchange, what changed since."""
 OTHERS = "others"
 """Identities and constraints that other agents stored use the budget that the reader's own leave in these shares."""
 GUIDANCE = ("identity", "censor")
@@ -91,10 +91,11 @@ def place(
     """Choose forms for items, given best first within each share, so that the estimates stay within the budget.
 
     Shares that are always present are filled first, then where things stood and the strategy's `shares` (fractions of
-    what remains, at most `flexible` tokens), then all items. An item too large for the space left takes a shorter form or is skipped;
-    smaller ones behind it still enter. Shares are rounded down, but the always present ones hold at least their
-    first item at its shortest: in a small context a constraint matters more than one more record. The rest of a
-    share flows to the others, and the last leftover deepens the best. Returns the placed items in the order given,
+    what remains, at most `flexible` tokens), then all items, those beyond the strategy's limits last. An item too
+    large for the space left takes a shorter form or is skipped; smaller ones behind it still enter. Shares are rounded
+    down, but the first two sorts hold at least their first item at its shortest: in a small context a constraint
+    matters more than one more record. The rest of a share flows to the others, and the leftover deepens the best before
+    it goes to items beyond the limits. Returns the placed items in the order given,
     and those left out.
     """
     shares = shares or {}

@@ -33,6 +33,8 @@ PASSAGE_TOKENS = (400, 200, 100)
 """The sizes at which a long text's passages compete, in counted tokens."""
 MAX_WHOLE_TOKENS = 8_000
 """A longer text is never shown whole."""
+NOTHING = "nothing"
+"""The id of the line that says that a memory holds nothing."""
 LAST_POSITION = 1_000_000
 """Behind everything else in its section."""
 EXCHANGE, SINCE = "exchange", "since"
@@ -255,6 +257,12 @@ def other_censors_item(number: int, measure: Measure) -> Item:
     line = f'- {number} more for other work: `recall` with kinds=["censor"].'
     item = _line_item("censors", "note", "Active Constraints", line, measure, "censor", 0.0)
     return replace(item, position=LAST_POSITION)
+
+
+def nothing_item(line: str, measure: Measure) -> Item:
+    """Make an item of the line that says that a memory holds nothing; without the rest of it where space is short."""
+    forms = _forms(measure, f"- {line}", f"- {line.partition('.')[0]}.")
+    return Item(id=NOTHING, kind="note", source="note", section="Note", share=REST, score=0.0, forms=forms)
 
 
 def notice_item(notice: str, short: str, measure: Measure) -> Item:

@@ -34,7 +34,8 @@ class Caller:
 
     `person` is the one the agent works for; "" is the owner of the machine's memory. `named_session` is True where a
     person or a call chose the session's name. A session named by the process itself only labels records, and shares
-    its agent's place in the task tree.
+    its agent's place in the task tree. `knows` are the namespaces of which it may learn that they exist, None means
+    all.
     """
 
     namespace: str
@@ -44,6 +45,7 @@ class Caller:
     inherited: tuple[str, ...] = ()
     client: str = ""
     person: str = ""
+    knows: tuple[str, ...] | None = ()
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -146,4 +148,5 @@ class Grant:
             inherited=also,
             client=client,
             person=self.person,
+            knows=self.namespaces,
         )

@@ -61,6 +61,7 @@ def start(hook: HookSession) -> str:
         StoreUnavailable: the memory cannot be read.
         BudgetTooSmall: the settings allow too few tokens for any block.
     """
+    from mcp_memory.domain.context.items import NOTHING
     from mcp_memory.domain.model.records import KINDS
 
     hook.notes.prune()
@@ -74,7 +75,7 @@ def start(hook: HookSession) -> str:
     kept = _kept(hook) if source == "compact" else ""
     words = named_for(f"{_START_OPENINGS.get(source, _USUAL_OPENING)} {_DATA}", hook)
     text, report = _block(hook, words, kept, hook.settings.hook_max_tokens)
-    if not report.components:
+    if all(part.id == NOTHING for part in report.components):
         return ""
     hook.notes.add_given([part.id for part in report.components if part.kind in KINDS])
     return injected("SessionStart", text)

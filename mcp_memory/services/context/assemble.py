@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from mcp_memory.domain.context.budget import FOUND, LEARNT, OTHERS, REST, Item
+from mcp_memory.domain.context.budget import FOUND, LEARNT, OTHERS, REST, SPARE, Item
 from mcp_memory.domain.context.items import (
     CHANGED_SECTION,
     EXCHANGE,
@@ -18,6 +18,7 @@ from mcp_memory.domain.context.items import (
     approach_item,
     entity_item,
     note_item,
+    nothing_item,
     notice_item,
     open_items,
     other_censors_item,
@@ -41,7 +42,7 @@ from mcp_memory.domain.model.strategy import (
     Strategies,
     Strategy,
 )
-from mcp_memory.domain.model.tasks import Stack
+from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack
 from mcp_memory.domain.model.tokens import EXACT, ModelFactor
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.prompt_safety import author, is_own
@@ -57,6 +58,7 @@ from mcp_memory.services.context.follow_up import Built, FollowUps
 from mcp_memory.services.context.question import ContextQuestion
 from mcp_memory.services.memory.branch_visibility import hidden_branches, stack_of, visible_to
 from mcp_memory.services.memory.echo_filter import EchoFilter
+from mcp_memory.services.memory.emptiness import nothing_stored
 from mcp_memory.services.memory.supersede import earlier_values
 from mcp_memory.services.retrieval.search import Read, Searcher
 
@@ -64,6 +66,8 @@ CALLER_TEXT_SHARE = 4
 """The caller's own additional text takes at most a quarter of the budget."""
 LEAST_FORM_TOKENS = 20
 """Minimum tokens of an item: its frame alone takes about as much."""
+LEAST_NOTES = 20
+"""A note on confidence has a place where at least so many would fit."""
 COMPARED = 400
 """The best candidates, of which every pair is compared to put similar items together."""
 SHARE_OF_KIND: Mapping[Kind, Share] = {
@@ -222,6 +226,8 @@ class AssembleContext:
             items += open_tasks[:OPEN_SHOWN]
             more_tasks += [item.id for item in open_tasks[OPEN_SHOWN:]]
         beyond = [Omission(id=each, reason="more tasks in memory://tasks") for each in more_tasks]
+        if not items and (line := nothing_stored(self._records, caller)):
+            items = [nothing_item(line, measure)]
         draft = BlockDraft(
             items=items,
             omitted=[*gathered.omitted, *beyond],
@@ -229,7 +235,7 @@ class AssembleContext:
             digest=digest,
             strategy=chosen.strategy.name,
             crowded_out=crowded_out,
-            is_cut=bool(beyond),
+            is_cut=bool(beyond) or gathered.is_cut,
             order=request.order,
             shares={**OF_WHAT_IS_NAMED, **OF_WHAT_WAS_LEARNT, **question.strategy.shares},
             flexible=_flexible(request, question.strategy, measure),
@@ -314,8 +320,10 @@ class AssembleContext:
             room = question.budget // CALLER_TEXT_SHARE
             items.append(text_item(request.additional_context.strip(), "Additional Context", measure, room))
         if gathered.note:
-            items.append(note_item(gathered.note, measure))
+            note = note_item(gathered.note, measure)
+            items += [note] if note.forms[0].tokens * LEAST_NOTES <= question.budget else []
         has_part = question.read is None and _crowds(ranked, strategy)
+        dead_ends = self._dead_ends(question)
         groups = _groups(ranked) if strategy.layout == "by_kind" else frozenset[str]()
         for each in ranked:
             kind = each.candidate.record.kind
@@ -323,7 +331,10 @@ class AssembleContext:
             share = LEARNT if has_part and kind not in LOG_KINDS else _share(each, strategy)
             name = author(each.candidate.record.agent, caller)
             said = earlier.get(each.candidate.record.id, "")
-            item = record_item(each, measure, section=section, share=share, author=name, earlier=said, groups=groups)
+            mark = dead_ends.get(each.candidate.record.task_id, "") if kind != "result" else ""
+            item = record_item(
+                each, measure, section=section, share=share, author=name, earlier=said, groups=groups, mark=mark
+            )
             # Dead ends first: they are what a new attempt must not repeat.
             is_done = kind == "result" and each.candidate.record.details.get("status") == "complete"
             items.append(replace(item, position=int(is_done)))
@@ -348,6 +359,11 @@ class AssembleContext:
             item = record_item(each, measure, section=section, share=share, author=name, earlier=said)
             items.append(replace(item, position=place))
         return [*items, retired_item(gathered.since.retired, measure)] if gathered.since.retired else items
+
+    def _dead_ends(self, question: ContextQuestion) -> Mapping[str | None, str]:
+        """Map the tasks that failed or were given up to the mark of what belongs to them; a result says it itself."""
+        tasks = self._records.tasks(question.caller.namespace)
+        return {task.id: f" (task {task.status})" for task in tasks if task.status in DEAD_ENDS}
 
     def _open_items(self, stack: Stack, caller: Caller, measure: Measure) -> list[Item]:
         tasks = self._records.tasks(caller.namespace)
@@ -427,6 +443,8 @@ def _crowds(ranked: Sequence[Scored], strategy: Strategy) -> bool:
 
 def _share(each: Scored, strategy: Strategy) -> str:
     """Name the candidate's share of the budget: its section's or its source's, as the strategy divides it."""
+    if each.candidate.is_spare:
+        return SPARE
     if strategy.shares.keys() & SECTION_SHARES:
         share = SHARE_OF_KIND.get(each.candidate.record.kind)
     else:

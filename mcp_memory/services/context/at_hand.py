@@ -18,7 +18,7 @@ LAST_EXCHANGE = 2
 """The latest message and its answer."""
 EXCHANGE_SECONDS = 12 * 3_600
 """Seconds, 12 hours: earlier messages belong to another conversation."""
-NO_EXCHANGE: frozenset[Kind] = ALWAYS_KINDS | {"tool_result", "summary", "result"}
+NO_EXCHANGE: frozenset[Kind] = frozenset({"identity", "censor", "tool_result", "summary", "result"})
 """Kinds that are neither said nor done: a result has its own place, and a call says more than its output."""
 TURNS_READ = 200
 """Messages read: between its calls an agent may say a hundred things after what it was asked."""

@@ -29,8 +29,6 @@ PER_ORDER = 200  # candidates of each order, at least
 LEAST_ITEM_TOKENS = 40
 """Tokens of an item with its frame, at least: a budget of 8,000 holds 200 of them."""
 ListOrder: TypeAlias = "RecordOrder | Literal['balanced']"
-CANDIDATE_TOKENS = 80
-"""Budget tokens per candidate: 8,000 give 100 of each source, together more than fit."""
 CENSORS: frozenset[Kind] = frozenset({"censor"})
 BEARING_SHOWN, GENERAL_SHOWN = 10, 5
 """Most constraints that bear on a query, and beside those, that name no trigger; the rest is a count."""
@@ -62,7 +60,8 @@ _ORDER_OF_FORMULA: Mapping[Formula, Sequence[ListOrder]] = {
 class FoundCandidates:
     """Candidates in no order; separately those that always compete, are at hand or changed; and the omissions.
 
-    `found` counts each source's finds, `degraded` names each failed source and why.
+    `found` counts each source's finds, `degraded` names each failed source and why. `is_cut` is True where the limits
+    left out relevant records.
     """
 
     candidates: list[Candidate]
@@ -75,6 +74,7 @@ class FoundCandidates:
     omitted: list[Omission] = field(default_factory=list[Omission])
     found: Mapping[str, int] = field(default_factory=dict[str, int])
     degraded: tuple[str, ...] = ()
+    is_cut: bool = False
 
 
 class CandidateFinder:
@@ -134,6 +134,7 @@ class CandidateFinder:
             relations=relations,
             note=self._calibration(question),
             omitted=left_out,
+            is_cut=gathered.is_cut or any(omission.reason == TOO_MANY for omission in inactive),
             found={**gathered.found, "entities": len(entities), "relations": len(relations)},
         )
 
@@ -177,7 +178,7 @@ class CandidateFinder:
 
     def _ranked(self, question: ContextQuestion, recent: Mapping[str, str]) -> FoundCandidates:
         assert question.read is not None
-        limit = max(CANDIDATES_PER_SOURCE, question.budget // CANDIDATE_TOKENS)
+        limit = max(CANDIDATES_PER_SOURCE, question.budget // LEAST_ITEM_TOKENS)
         rankings = [self._searcher.rank(question.read, question.where, limit, also=recent, stack=question.stack)]
         if missing := self._missing_kinds(question, rankings[0]):
             most = min(max(question.strategy.limits[kind] for kind in missing), CANDIDATES_PER_SOURCE)
@@ -189,20 +190,25 @@ class CandidateFinder:
         ordered = sorted(hits.values(), key=lambda hit: (hit.score, hit.id), reverse=True)
         information = rankings[0].information
         if is_known(ordered, information, question.terms):
-            kept, omitted = _at_the_door(ordered, kinds, question.strategy, information)
+            kept, spare, omitted = _at_the_door(ordered, kinds, question.strategy, information)
         else:
-            kept, omitted = [], [Omission(id=hit.id, reason=BELOW) for hit in ordered]
+            kept, spare, omitted = [], frozenset[str](), [Omission(id=hit.id, reason=BELOW) for hit in ordered]
         records = self._records.get([hit.id for hit in kept], question.where.scopes)
         best = ordered[0].score if ordered else 0.0
         there = [hit for hit in kept if hit.id in records]  # Not what was erased meanwhile.
         long = [hit.id for hit in there if records[hit.id].is_shortened][:WEIGHED]
         weighed = {i: passages(records[i].text, question.text) for i in long}
         candidates = [
-            _candidate(hit, records[hit.id], question, best or 1.0, recent, weighed.get(hit.id)) for hit in there
+            replace(
+                _candidate(hit, records[hit.id], question, best or 1.0, recent, weighed.get(hit.id)),
+                is_spare=hit.id in spare,
+            )
+            for hit in there
         ]
         found = {"recent": len(recent), **rankings[0].found}
         degraded = tuple(dict.fromkeys(each for ranking in rankings for each in ranking.degraded))
-        return FoundCandidates(candidates=candidates, omitted=omitted, found=found, degraded=degraded)
+        is_cut = len(kept) >= limit or any(omission.reason != BELOW for omission in omitted)
+        return FoundCandidates(candidates=candidates, omitted=omitted, found=found, degraded=degraded, is_cut=is_cut)
 
     def _missing_kinds(self, question: ContextQuestion, ranking: Ranking) -> frozenset[Kind]:
         """Return kinds that the strategy wants and of which search found hardly any."""
@@ -215,6 +221,7 @@ class CandidateFinder:
     def _listed(self, question: ContextQuestion, recent: Mapping[str, str]) -> FoundCandidates:
         limit = max(PER_ORDER, question.budget // LEAST_ITEM_TOKENS)
         found: dict[str, int] = {"recent": len(recent)}
+        is_cut = False
         sources: dict[str, str] = dict(recent)
         for order in _orders(question.strategy):
             ids = self._records.list_ids(
@@ -223,10 +230,11 @@ class CandidateFinder:
             if len(ids) == limit:  # Then the log may be all there is of it: an hour of work is hundreds of records.
                 ids = [*ids, *self._listed_learnt(question, order, limit)]
             found[order] = len(set(ids))
+            is_cut = is_cut or len(ids) >= limit
             sources = {**dict.fromkeys(ids, order), **sources}
         records = self._records.get(sources, question.where.scopes)
         candidates = [Candidate(record=record, source=sources[record.id]) for record in records.values()]
-        return FoundCandidates(candidates=candidates, found=found)
+        return FoundCandidates(candidates=candidates, found=found, is_cut=is_cut)
 
     def _listed_learnt(self, question: ContextQuestion, order: ListOrder, limit: int) -> Sequence[str]:
         """Return the first ids in that order, without the log."""
@@ -318,9 +326,13 @@ def _only_warns(censor: Record) -> bool:
 
 def _at_the_door(
     hits: Sequence[Fused], kinds: Mapping[str, Kind], strategy: Strategy, information: float
-) -> tuple[list[Fused], list[Omission]]:
-    """Keep the relevant hits, and the best of each kind the strategy always wants; within its limits."""
+) -> tuple[list[Fused], frozenset[str], list[Omission]]:
+    """Keep the relevant hits, and the best of each kind the strategy always wants.
+
+    The ids are of those beyond its limits; of a kind that it limits to none, no hit is kept.
+    """
     kept: list[Fused] = []
+    spare: set[str] = set()
     omitted: list[Omission] = []
     taken: dict[Kind | None, int] = {}
     for hit in hits:
@@ -329,12 +341,14 @@ def _at_the_door(
         most, least = (strategy.limits.get(kind, len(hits)), strategy.least.get(kind, 0)) if kind else (len(hits), 0)
         if so_far >= least and not is_above_floor(hit, information):
             omitted.append(Omission(id=hit.id, reason=BELOW))
-        elif so_far >= most:
-            omitted.append(Omission(id=hit.id, reason=f"more {kind}s than the strategy takes"))
+        elif not most:
+            omitted.append(Omission(id=hit.id, reason=f"no {kind}s under this strategy"))
         else:
             taken[kind] = so_far + 1
             kept.append(hit)
-    return kept, omitted
+            if so_far >= most:
+                spare.add(hit.id)
+    return kept, frozenset(spare), omitted
 
 
 def _candidate(

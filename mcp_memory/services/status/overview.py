@@ -157,6 +157,7 @@ def shown_report(report: ContextReport) -> dict[str, Json]:
         "strategy": report.strategy,
         "components": [
             {"source": c.source, "kind": c.kind, "id": c.id, "tokens": c.tokens, "score": c.score, "detail": c.detail}
+            | ({"parts": {name: round(part, 4) for name, part in c.parts.items()}} if len(c.parts) > 1 else {})
             | ({"agent": c.agent} if c.agent else {})
             for c in report.components
         ],

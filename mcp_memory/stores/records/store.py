@@ -213,6 +213,9 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
             file_bytes=sum(path.stat().st_size for path in self._database.path.parent.glob("memory.db*")),
         )
 
+    def shared_namespaces(self) -> Sequence[str]:
+        return [row[0] for row in self._rows("shared_namespaces")]
+
     def identity(self) -> str:
         rows = self._rows("get_meta", (IDENTITY,))
         if not rows:

@@ -30,5 +30,11 @@ def test_the_first_namespace_is_meant_where_none_is_named() -> None:
 def test_its_holder_asks_as_its_agent_for_its_person_and_inherits_what_it_holds() -> None:
     """S4.1, S4.2."""
     assert GRANT.caller("shop", "s1", ("base", "secret", "shop"), "client") == Caller(
-        namespace="shop", agent="coder", session_id="s1", inherited=("base",), client="client", person="ann"
+        namespace="shop",
+        agent="coder",
+        session_id="s1",
+        inherited=("base",),
+        client="client",
+        person="ann",
+        knows=("shop", "base"),
     )

@@ -73,6 +73,35 @@ def test_whatever_starts_it_the_block_says_where_the_work_stands(
         assert line in text, (line, text)
 
 
+def test_the_second_day_begins_where_the_first_ended(
+    memory: App, run_hook: "RunHook", transcript: "Transcript", context_of: ContextOf
+) -> None:
+    """F9.1: of a day of a real client's log, the words and the work; its own and the client's calls never."""
+    transcript.say("user", "Import the shards, and note what you decide.")
+    for n in range(12):
+        text = f"Shard {n} is imported in one transaction, because a half one cannot be told apart."
+        transcript.call(
+            f"a{n}", "ToolSearch", {"query": "select:mcp__plugin_mcp-memory_mcp-memory__remember"}, "1 tool"
+        )
+        transcript.call(f"b{n}", "mcp__plugin_mcp-memory_mcp-memory__remember", {"text": text}, f'{{"id": "r{n:06}"}}')
+        transcript.call(f"c{n}", "mcp__plugin_mcp-memory_mcp-memory__recall", {"query": "shards"}, text)
+        transcript.call(f"d{n}", "Bash", {"command": f"make shard-{n}"}, "done")
+        memory.remember([NewRecord(text=text, kind="decision")], memory.caller())
+    transcript.say("assistant", "Three of them are in. Next time: continue with shard 4.")
+    transcript.say("user", "<command-name>/exit</command-name>\n<command-args></command-args>")
+    run_hook("Stop")
+    text = context_of(run_hook("SessionStart", source="startup", session_id="the second day"))
+    exchange = text.partition("## Last Exchange\n")[2].partition("\n## ")[0].splitlines()
+    assert [line.partition("] ")[2] for line in exchange[:2]] == [
+        "user: Import the shards, and note what you decide.",
+        "assistant: Three of them are in. Next time: continue with shard 4.",
+    ]
+    for word in ("ToolSearch", "mcp__", "/exit"):
+        assert word not in text
+    assert "make shard-11" in text
+    assert all(text.count(f"Shard {n} is imported in one") == 1 for n in range(12))
+
+
 def test_after_a_compaction_it_names_what_is_kept_of_the_session(
     worked: App, run_hook: "RunHook", transcript: "Transcript", context_of: ContextOf
 ) -> None:

@@ -25,7 +25,7 @@ def test_with_a_token_its_agent_asks_in_the_session_of_the_message(app: "App") -
     """S4.2."""
     with visited_by(Visitor(grant=GRANT, namespace="shop", session="h1", client="c")):
         assert asking(app) == Caller(
-            namespace="shop", agent="ann", session_id="h1", client="c", person="eve", inherited=()
+            namespace="shop", agent="ann", session_id="h1", client="c", person="eve", inherited=(), knows=("shop",)
         )
         assert asking(app, "named", "talk").session_id == "talk"
         assert asking(app, "named", "talk").named_session
@@ -54,7 +54,8 @@ def test_without_a_token_the_processs_own_agent_asks_in_any_namespace(app: "App"
     """S4.2: who listens to this machine alone lets it do what a local process could, but for files."""
     own = app.caller()
     with visited_by(Visitor(grant=None)):
-        assert asking(app, "c") == Caller(namespace="test", agent="default", session_id=own.session_id, client="c")
+        mine = Caller(namespace="test", agent="default", session_id=own.session_id, client="c", knows=None)
+        assert asking(app, "c") == mine
         require("admin")
         assert not is_local()
     with visited_by(Visitor(grant=None, namespace="pier", session="h2")):

@@ -156,11 +156,12 @@ def check_block(text: str, report: ContextReport) -> None:
 
 
 def check_fates(report: ContextReport) -> None:
-    """Nothing is there twice; truncated says whether something above the floor had no room."""
+    """Nothing is there twice; truncated says whether something above the floor had no room, or was beyond a limit."""
     fates = [each.id for each in report.components] + [omission.id for omission in report.omitted]
     assert len(fates) == len(set(fates))
     assert all(omission.reason for omission in report.omitted)
-    assert report.truncated == any("no room" in omission.reason for omission in report.omitted)
+    reasons = {omission.reason for omission in report.omitted}
+    assert report.truncated == bool(reasons & {"no room in the budget", "more of its kind than are looked at"})
 
 
 @pytest.fixture(params=["no task", "in a task"])
@@ -279,13 +280,14 @@ def test_the_count_is_exact_for_public_encodings_and_the_factor_is_named_for_oth
     assert status == {"encoding": "o200k_base", "family": "claude from 4.7 on", "factor": 1.53, "known_error": 0.19}
 
 
-def test_an_empty_store_gives_an_empty_block(app: App) -> None:
+def test_where_nothing_passes_the_filter_the_block_is_empty(app: App, remember: RememberOne) -> None:
     """B6.1: empty sections are omitted; with a query too, and explained."""
+    remember("The port is 5432.")
     for query in ("", "what do we know?"):
-        context = assemble(app, query=query, max_tokens=64)
+        context = assemble(app, query=query, max_tokens=64, kinds=("episode",))
         assert re.fullmatch(r'<memory-context id="c\w{10}">\n</memory-context>', context.text)
         assert (context.report.components, context.report.omitted, context.report.truncated) == ((), (), False)
-    assert "Nothing was left out." in assemble(app, explain=True).text
+    assert "Nothing was left out." in assemble(app, explain=True, kinds=("episode",)).text
 
 
 def test_the_chat_case(app: App, remember: RememberOne, clock: "Clock") -> None:
@@ -623,10 +625,11 @@ def test_the_same_block_is_not_sent_twice_to_a_client_that_shows_it(app: App, re
     assert "unchanged" not in assemble(app, query="port", previous="c0000000000").text
 
 
-def test_an_unchanged_empty_block_is_not_made_longer(app: App) -> None:
+def test_an_unchanged_empty_block_is_not_made_longer(app: App, remember: RememberOne) -> None:
     """A3.1: saying "unchanged" never costs more than what it stands for."""
-    first = assemble(app)
-    assert assemble(app, previous=first.report.id).text == first.text
+    remember("The port is 5432.")
+    first = assemble(app, kinds=("episode",))
+    assert assemble(app, kinds=("episode",), previous=first.report.id).text == first.text
 
 
 def test_reading_does_not_advance_the_revision(app: App, remember: RememberOne) -> None:

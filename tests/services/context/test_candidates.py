@@ -102,21 +102,39 @@ def test_what_is_not_relevant_is_dropped_however_fresh_and_successful(
     assert found == {old.id: "", fresh.id: "below the relevance floor", "strategy:decision": ""}
 
 
-def test_a_strategy_may_keep_some_of_a_kind_below_the_floor_and_takes_no_more_than_its_limit(
-    app: App, remember: RememberOne
-) -> None:
+def test_a_strategy_may_keep_some_of_a_kind_below_the_floor_or_take_none_of_it(app: App, remember: RememberOne) -> None:
     """C4.2, C3.1: `least` and `limits`, here as a call gives them (A6.5)."""
     oven, soup = remember("The canteen got a new oven."), remember("Soup is served on Mondays.")
-    rules = [remember(f"Billing rule {n}: invoices go out on day {n}.", kind="decision").id for n in range(1, 5)]
+    rules = {remember(f"Billing rule {n}: invoices go out on day {n}.", kind="decision").id for n in range(1, 5)}
     query = "When do billing invoices go out?"
     found = fates(app, query=query, strategy="decision")
     assert [found[oven.id], found[soup.id]] == ["below the relevance floor"] * 2
     found = fates(app, query=query, strategy="decision", overrides={"least": {"fact": 1}})
     assert sorted([found[oven.id], found[soup.id]]) == ["", "below the relevance floor"]
-    found = fates(app, query=query, strategy="decision", overrides={"limits": {"decision": 3}})
-    assert sorted(found[each] for each in rules) == ["", "", "", "more decisions than the strategy takes"]
-    large = fates(app, query=query, strategy="decision", overrides={"limits": {"decision": 3}}, max_tokens=16_000)
-    assert [large[each] for each in rules] == [""] * 4  # The limits are meant for 8,000 tokens.
+    none = assemble(app, query=query, strategy="decision", overrides={"limits": {"decision": 0}})
+    assert {o.reason for o in none.report.omitted if o.id in rules} == {"no decisions under this strategy"}
+    assert none.report.truncated
+
+
+def test_a_limit_leaves_no_room_empty_while_relevant_records_wait(app: App) -> None:
+    """F5.2: beyond its limit a kind takes what all others leave, and nothing irrelevant comes in."""
+    kinds = ("decision", "fact", "procedure")
+    items = [
+        NewRecord(text=f"Billing rule {n}: invoices of region {n} go out on day {n % 28}, by post.", kind=kinds[n % 3])
+        for n in range(150)
+    ]
+    ovens = app.remember([NewRecord(text=f"The canteen got oven {n}.") for n in range(20)], app.caller())
+    app.remember(items, app.caller())
+    asked: dict[str, Any] = {"query": "On which day do the billing invoices of a region go out?", "max_tokens": 8_000}
+    for strategy in ("decision", "question", "auto"):
+        report = assemble(app, strategy=strategy, **asked).report
+        shown = {part.id for part in report.components}
+        assert len(shown - {f"strategy:{strategy}"}) == 150
+        assert not shown & {oven.id for oven in ovens}
+        assert not report.truncated
+    small = assemble(app, strategy="decision", overrides={"limits": {"fact": 2}}, **asked | {"max_tokens": 1_000})
+    assert small.report.truncated
+    assert sum(part.kind == "fact" for part in small.report.components) <= 2
 
 
 def test_a_kind_that_others_crowd_out_is_looked_for_by_itself(app: App) -> None:
@@ -129,7 +147,9 @@ def test_a_kind_that_others_crowd_out_is_looked_for_by_itself(app: App) -> None:
     query = "deploy service note went well"
     least = {"least": {"procedure": 1}}
     assert fates(app, query=query, strategy="planning", overrides=least)[how] == ""
-    assert how not in fates(app, query=query, strategy="planning", overrides={"limits": {"episode": 10}})
+    assert how not in fates(
+        app, query=query, strategy="planning", overrides={"limits": {"episode": 10}}, max_tokens=2_000
+    )
     assert how not in fates(app, query=query, strategy="planning", kinds=("episode",), overrides=least)
 
 
@@ -220,3 +240,30 @@ def test_what_a_finished_task_did_stays_out_and_its_result_comes_up(app: App, re
         assert "find the cause of the red build → numpy 3 broke it" in context.text
         assert learnt.id in {c.id for c in context.report.components}
         push(app, "write it down")
+
+
+def test_what_was_learnt_in_a_failed_task_is_marked(app: App, remember: RememberOne) -> None:
+    """F7: in the line; a result says it itself, and what was learnt elsewhere bears no mark."""
+    push(app, "speed up the search")
+    remember("The search index fits into memory.")
+    pop(app, "no faster: the search index is read once", status="failed")
+    remember("The search index is rebuilt at night.")
+    lines = section(assemble(app, query="search index").text, "Known Information").splitlines()
+    assert sorted(line.partition("] ")[2] for line in lines if line.startswith("- ")) == [
+        "The search index fits into memory. (task failed)",
+        "The search index is rebuilt at night.",
+    ]
+    assert "(task failed)" not in section(assemble(app, query="search index").text, "Earlier Tasks")
+    first = assemble(app, query="search index", strategy="coding")
+    follow_up = assemble(app, query="search index", strategy="coding", previous=first.report.id)
+    assert follow_up.report.metadata["follow_up"] == "unchanged"
+
+
+def test_a_small_context_spends_nothing_on_the_note_on_confidence(app: App, clock: "Clock") -> None:
+    judged = [
+        NewRecord(text=f"Decision {n}: tool {n}.", kind="decision", confidence=0.9, outcome="success") for n in range(9)
+    ]
+    app.remember(judged, app.caller())
+    for budget, is_there in ((300, False), (4_000, True)):
+        context = assemble(app, query="which tool?", strategy="decision", max_tokens=budget)
+        assert bool(section(context.text, "Note")) is is_there

@@ -12,6 +12,7 @@ from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, with_text
 from mcp_memory.entrypoints.server.wire import RecallArguments, request_of
+from mcp_memory.services.memory.emptiness import nothing_stored
 from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 NOT_FOUND_SHOWN = 10
 VALUE_CHARACTERS = 400
 """Most characters of a field behind a result's text."""
-NOTHING = "Nothing stored bears on this query."
 _IN_PLACE = frozenset({"id", "kind", "text", "occurred_at", "agent", "speaker", "score", "task_id", "earlier"})
 """Fields that a line shows elsewhere, or that only programs need."""
 DESCRIPTION = """\
@@ -34,16 +34,19 @@ def build(app: "App") -> StrictTool:
     def answer(arguments: RecallArguments, client: ClientSide) -> CallToolResult:
         caller = asking(app, client.name, arguments.session_id)
         found = app.recall(request_of(RecallRequest, arguments), caller)
-        return with_text(_lines(found, arguments), "recall", _show(found), shows_text=not client.hides_text)
+        is_empty = not found.results and not found.not_found
+        nothing = nothing_stored(app.records, caller) or _none(arguments) if is_empty else ""
+        return with_text(_lines(found, nothing), "recall", _show(found), shows_text=not client.hides_text)
 
     return make_tool("recall", "Recall", DESCRIPTION, RecallArguments, answer, annotations(read_only=True))
 
 
-def _lines(answer: RecallAnswer, arguments: RecallArguments) -> str:
-    """Return the results as the model reads them: `- [r000017 fact 2026-11-20 by bob] text (status: superseded)`."""
-    lines = [_line(result) for result in answer.results]
-    if not lines and not answer.not_found:
-        lines = [NOTHING if arguments.query else "Nothing is stored that passes these filters."]
+def _lines(answer: RecallAnswer, nothing: str) -> str:
+    """Return the results as the model reads them, or that there is nothing.
+
+    `- [r000017 fact 2026-11-20 by bob] text (status: superseded)`
+    """
+    lines = [nothing] if nothing else [_line(result) for result in answer.results]
     if answer.not_found:
         lines.append(f"Not found: {', '.join(answer.not_found[:NOT_FOUND_SHOWN])}.")
     if answer.next_offset is not None:
@@ -51,6 +54,10 @@ def _lines(answer: RecallAnswer, arguments: RecallArguments) -> str:
     elif answer.truncated:
         lines.append("More was found than max_tokens holds.")
     return "\n".join([*lines, *(f"Not searched: {reason}." for reason in answer.degraded)])
+
+
+def _none(arguments: RecallArguments) -> str:
+    return "Nothing stored bears on this query." if arguments.query else "Nothing is stored that passes these filters."
 
 
 def _line(result: Mapping[str, Json]) -> str:

@@ -162,6 +162,10 @@ SELECT r.id FROM records AS r WHERE {where};
 -- name: count_matching
 SELECT count(*) FROM records AS r WHERE {where};
 
+-- name: shared_namespaces
+SELECT DISTINCT namespace FROM records
+WHERE visibility = 'shared' AND status NOT IN ('inactive', 'retired') ORDER BY namespace;
+
 -- name: ids_in_branches
 SELECT id FROM records WHERE branch_id IN (SELECT value FROM json_each(?));
 

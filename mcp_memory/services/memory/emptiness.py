@@ -1,0 +1,26 @@
+"""Says that a memory holds nothing: whoever asks in the wrong namespace learns where there is something."""
+
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.text.prompt_safety import one_line
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.services.memory.branch_visibility import visible_to
+
+NAMED = 5
+"""Most other namespaces to name."""
+
+
+def nothing_stored(records: RecordStore, caller: Caller) -> str:
+    """Return a line that says so where the caller's memory holds neither record nor task; else "".
+
+    It names other namespaces with something in them, of those that the caller may know of.
+    """
+    if records.list_ids(visible_to(records, caller), "created", 1) or records.tasks(caller.namespace):
+        return ""
+    others = [
+        one_line(name)
+        for name in records.shared_namespaces()
+        if name != caller.namespace and (caller.knows is None or name in caller.knows)
+    ]
+    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+    elsewhere = f" There is something in: {', '.join(others[:NAMED])}{more}." if others else ""
+    return f"Nothing is stored in the namespace {one_line(caller.namespace)} yet.{elsewhere}"
