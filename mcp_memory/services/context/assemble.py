@@ -345,7 +345,7 @@ class AssembleContext:
     def _at_hand_items(
         self, question: ContextQuestion, gathered: FoundCandidates, measure: Measure, earlier: Mapping[str, str]
     ) -> list[Item]:
-        """Return the focus and, where nothing is asked, the last exchange and what changed since, in reading order."""
+        """Return the focus and, without a query, the last exchange and what changed since, in reading order."""
         items: list[Item] = []
         for place, candidate in enumerate((*gathered.focus, *gathered.since.changed)):
             section, share = "Current Focus", "focus"

@@ -1,4 +1,4 @@
-"""Finds what is at hand: the focus of a context; where nothing is asked, the last exchange and what changed since."""
+"""Finds what is at hand: the focus of a context; without a query, the last exchange and what changed since."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ RESULTS: frozenset[Kind] = frozenset({"result"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """What changed since the last exchange: corrections and results, latest first, and the ids of what was retired."""
+    """The changes since the last exchange: corrections and results, latest first, and the ids of retired records."""
 
     changed: Sequence[Candidate] = ()
     retired: Sequence[str] = ()

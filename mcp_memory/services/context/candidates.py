@@ -329,7 +329,7 @@ def _at_the_door(
 ) -> tuple[list[Fused], frozenset[str], list[Omission]]:
     """Keep the relevant hits, and the best of each kind the strategy always wants.
 
-    The ids are of those beyond its limits; of a kind that it limits to none, no hit is kept.
+    The ids are of those beyond its limits. A limit of 0 keeps none of its kind.
     """
     kept: list[Fused] = []
     spare: set[str] = set()

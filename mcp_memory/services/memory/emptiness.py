@@ -1,4 +1,4 @@
-"""Says that a memory holds nothing: whoever asks in the wrong namespace learns where there is something."""
+"""Says that a memory holds nothing: an agent in the wrong namespace learns where there is something."""
 
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.text.prompt_safety import one_line
