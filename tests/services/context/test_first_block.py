@@ -293,6 +293,9 @@ def test_a_filter_holds_for_what_was_said_last_too(app: App, clock: "Clock") -> 
     app.remember([NewRecord(text="The port is 5432.")], app.caller("yesterday"))
     clock.advance(days=1)
     assert {part.kind for part in first_block(app, kinds=("fact",)).report.components} == {"fact"}
+    talk = first_block(app, kinds=("message",))
+    assert {part.kind for part in talk.report.components} == {"message"}
+    assert ANSWERED in section(talk, "Last Exchange")
 
 
 def test_nobody_reads_the_private_words_of_another(open_memory: Open, clock: "Clock") -> None:
