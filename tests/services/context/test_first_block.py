@@ -149,6 +149,14 @@ def test_very_long_last_words_leave_room(app: App, clock: "Clock", budget: int) 
     assert context.report.token_count <= budget
 
 
+def test_an_answer_of_some_length_is_whole_where_there_is_room(app: App, clock: "Clock") -> None:
+    """Its point may be in any sentence: a summary chooses without knowing."""
+    answer = " ".join(f"Shard {n} holds the invoices of region {n}, and took {n} minutes." for n in range(12))
+    say(app, ASKED, f"{answer} {ANSWERED}")
+    clock.advance(days=1)
+    assert f"{answer} {ANSWERED}" in section(first_block(app, 4_000), "Last Exchange")
+
+
 def test_of_several_agents_each_goes_on_where_it_was(open_memory: Open, clock: "Clock") -> None:
     """F9.1: whoever is new goes on from the latest words, which name whose they are."""
     ann, bob, new = (open_memory(agent=name) for name in ("ann", "bob", "new"))
