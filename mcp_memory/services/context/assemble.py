@@ -56,7 +56,7 @@ from mcp_memory.services.context.choose_strategy import StrategyChooser
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION, Block, BlockDraft, Order, compose
 from mcp_memory.services.context.follow_up import Built, FollowUps
 from mcp_memory.services.context.question import ContextQuestion
-from mcp_memory.services.memory.branch_visibility import hidden_branches, stack_of, visible_to
+from mcp_memory.services.memory.branch_visibility import stack_of, visible_to
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.emptiness import nothing_stored
 from mcp_memory.services.memory.supersede import earlier_values

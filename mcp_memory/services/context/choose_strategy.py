@@ -8,8 +8,6 @@ from mcp_memory.domain.model.strategy import AUTO, Override, Strategies, Strateg
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.text.intent import pick_strategy
 
-NO_LIMIT = 1_000_000
-"""More candidates of a kind than compete: what is wanted stays known, and nothing is left out."""
 USUAL_BUDGET = 8_000
 """The budget, in tokens, that a strategy's limits are meant for."""
 
@@ -53,9 +51,8 @@ class StrategyChooser:
         told: dict[str, Json] = {}
         if strategy.name == AUTO:
             strategy = blended(strategy, named_strategy(self._strategies, picked))
-            # `auto` weighs: it leaves nothing out, and gives no advice that nobody asked for.
-            limits = {kind: NO_LIMIT for kind, most in strategy.limits.items() if most}
-            strategy = replace(strategy, questions=(), failures=True, limits=limits)
+            # `auto` weighs: it leaves no failure out, and gives no advice that nobody asked for.
+            strategy = replace(strategy, questions=(), failures=True)
             told = {"picked": picked, "why": why}
         strategy = self._overridden(strategy, overrides) if overrides else strategy
         is_about_all = strategy.formula != "weighted"
