@@ -659,7 +659,7 @@ def test_the_account_of_a_context_is_kept_under_its_id(app: App, remember: Remem
     assert "port" not in repr(kept)
     assert kept["components"] == [
         {"source": "recall", "kind": "fact", "id": c.id, "tokens": c.tokens, "score": c.score, "detail": "full"}
-        | {"parts": dict(c.parts)}
+        | {"parts": {name: round(share, 4) for name, share in c.parts.items()}}
         for c in report.components
     ]
     assert all(component.parts for component in report.components)
