@@ -29,7 +29,7 @@ from benchmarks.backtracking import steps
 from benchmarks.patterns import Written, written_patterns
 from benchmarks.pumps import Pump, pumps
 from mcp_memory.app import App, open_app, token_counter
-from mcp_memory.domain.memory import echoes
+from mcp_memory.domain.memory import echoes, harness
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.session_log import Entry
 from mcp_memory.domain.retrieval.queries import Vector
@@ -279,6 +279,7 @@ def _functions() -> Mapping[str, tuple[Callable[[str], object], int]]:
         "strategy": intent.pick_strategy,
         "blocks": echoes.without_blocks,
         "echoes": echoes.strip_recalled,
+        "harness": harness.heard,
         "neutral": prompt_safety.neutralise,
         "summary in sections": parsed,
         "tool output": lambda given: remains_of(_output(given)),

@@ -72,7 +72,7 @@ class Relation:
 class NewRecord:
     """One item a caller asks to remember. The service fills in what is None.
 
-    `cleaned` counts control characters that the reader of the item already removed.
+    `cleaned` counts control characters that the reader of the item already removed, `harness` passages of the client's.
     """
 
     text: str
@@ -96,6 +96,7 @@ class NewRecord:
     tool: str | None = None
     call_id: str | None = None
     cleaned: int = 0
+    harness: int = 0
 
 
 ASKED_AS, MAX_ASKED = "asked_as", 3

@@ -12,13 +12,11 @@ from typing import Final, TypeAlias, cast
 
 from pydantic import JsonValue
 
+from mcp_memory.domain.memory.harness import CLIENTS_NOTE, NO_OUTPUT, OWN_CALL, is_own_tool, without_harness
 from mcp_memory.domain.model.records import MAX_NAME_CHARS, MAX_TEXT_CHARS, Instant, NewRecord
 from mcp_memory.domain.model.session_log import Role
 from mcp_memory.domain.text.control_characters import details_without_controls
 from mcp_memory.errors import InvalidRequest
-
-NO_OUTPUT: Final = "(no output)"
-"""Represents the empty output of a tool: its call was answered all the same."""
 
 _ROLE_NAMES: Final[Mapping[str, Role]] = {
     "system": "system",
@@ -46,15 +44,16 @@ _BLOBS: Final = frozenset({"data", "encrypted_content", "encrypted_index", "sign
 ClientMessage: TypeAlias = Mapping[str, JsonValue]
 
 
-MessagePart: TypeAlias = str | NewRecord
-"""A text, or a call of a tool or its result, without what all records of the message have in common."""
+MessagePart: TypeAlias = Sequence[str] | NewRecord
+"""Texts that follow each other, or a call of a tool or its result; without what a message's records have in common."""
 
 
 def read_messages(messages: Sequence[ClientMessage]) -> list[NewRecord]:
     """Read the messages as records of kinds message, tool_call and tool_result, in their order.
 
-    Texts of a message that follow each other are one record; images and documents are named, not kept. A client's
-    own id becomes `details["message_id"]`, "id/2" for the second record of a message. Empty texts are left out.
+    Texts of a message that follow each other are one record, without what is the client's own; a message of nothing
+    else keeps its place (domain/memory/harness.py). Images and documents are named, not kept. A client's own id becomes
+    `details["message_id"]`, "id/2" for the second record of a message. Empty texts are left out.
 
     Raises:
         InvalidRequest: one of them is in none of the known formats, or too long; names its place and what is expected.
@@ -75,6 +74,7 @@ class MessageReader:
 
     def __init__(self) -> None:
         self._tools: dict[str, str] = {}
+        self._own_calls: set[str] = set()
 
     def read(self, message: ClientMessage, where: str) -> list[NewRecord]:
         """Return the records of one message, however long, without control characters; `where` names it in errors.
@@ -98,12 +98,24 @@ class MessageReader:
         return _named(records, _message_id(message))
 
     def _record(self, part: MessagePart, usual: NewRecord) -> NewRecord:
-        if isinstance(part, str):
-            return replace(usual, text=part)
+        if not isinstance(part, NewRecord):
+            return _said([without_harness(replace(usual, text=text)) for text in part])
         if part.kind == "tool_call" and part.call_id and part.tool:
             self._tools[part.call_id] = part.tool
+            if is_own_tool(part.tool, part.text):
+                self._own_calls.add(part.call_id)
         tool = part.tool or self._tools.get(part.call_id or "")
-        return replace(part, tool=tool, occurred_at=usual.occurred_at, pinned=usual.pinned)
+        record = replace(part, tool=tool, occurred_at=usual.occurred_at, pinned=usual.pinned)
+        if part.kind == "tool_result" and part.call_id in self._own_calls:
+            return replace(record, text=OWN_CALL, harness=1)
+        return without_harness(record)
+
+
+def _said(texts: Sequence[NewRecord]) -> NewRecord:
+    """Return texts of one message as one record: those that were said, else what others told, else a note."""
+    said = [each for each in texts if each.role != "tool"] or [each for each in texts if each.text != CLIENTS_NOTE]
+    text = "\n".join(each.text for each in said)
+    return replace((said or texts)[0], text=text or CLIENTS_NOTE, harness=sum(each.harness for each in texts))
 
 
 def instant(value: JsonValue) -> Instant | None:
@@ -134,7 +146,7 @@ def _role(message: ClientMessage, where: str) -> Role:
         return _ROLE_NAMES[role.lower()]
     if role is not None:
         raise InvalidRequest(f"{where} has an unknown role. {EXPECTED}")
-    if not _is_item(message):
+    if not is_item(message):
         raise InvalidRequest(f"{where} has no role. {EXPECTED}")
     return "assistant"
 
@@ -162,7 +174,7 @@ def _named(records: list[NewRecord], message_id: str | None) -> list[NewRecord]:
     return [replace(record, details={"message_id": name}) for record, name in zip(records, names, strict=False)]
 
 
-def _is_item(message: ClientMessage) -> bool:
+def is_item(message: ClientMessage) -> bool:
     """Return True for items that need no role: calls, their results, and reasoning."""
     kind = _kind(message)
     return kind in _UNSAID_PARTS or kind.endswith(("_call", "_call_output", "tool_use", "tool_result"))
@@ -171,19 +183,19 @@ def _is_item(message: ClientMessage) -> bool:
 def _parts_of(message: ClientMessage, where: str) -> Iterator[MessagePart]:
     """Yield the texts, calls and results of a message, in order; `where` names it in errors.
 
-    Empty texts are left out. Consecutive texts are one: a user's message is one turn.
+    Empty texts are left out. Consecutive texts are one part: a user's message is one turn.
 
     Raises:
         InvalidRequest: a part is in none of the known formats.
     """
     for is_text, parts in groupby(_parts(message, where), lambda part: isinstance(part, str)):
         if not is_text:
-            yield from parts
-        elif text := "\n".join(part for part in cast("Iterator[str]", parts) if part.strip()):
-            yield text
+            yield from cast("Iterator[NewRecord]", parts)
+        elif texts := [part for part in cast("Iterator[str]", parts) if part.strip()]:
+            yield texts
 
 
-def _parts(message: ClientMessage, where: str) -> Iterator[MessagePart]:
+def _parts(message: ClientMessage, where: str) -> Iterator[str | NewRecord]:
     role = message.get("role")
     if not isinstance(role, str):
         yield from _part(message, where)
@@ -220,7 +232,7 @@ def _calls_beside(message: ClientMessage, where: str) -> Iterator[NewRecord]:
         yield _call(name, call, function)
 
 
-def _part(part: JsonValue | ClientMessage, where: str) -> Iterator[MessagePart]:
+def _part(part: JsonValue | ClientMessage, where: str) -> Iterator[str | NewRecord]:
     if isinstance(part, str):
         yield part
         return

@@ -268,7 +268,7 @@ class CompactArguments(Arguments):
         ),
     ] = ()
     transcript: Annotated[
-        str, StringConstraints(max_length=4_000), Field(description="Or the path of a Claude Code transcript")
+        str, StringConstraints(max_length=4_000), Field(description="Or the path of your client's transcript")
     ] = ""
     window: Annotated[int, Field(ge=1_000, le=100_000_000, description="Yours, in tokens")] | None = None
     preset: Literal["default", "aggressive", "conservative"] | None = None

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.memory.echoes import strip_recalled, without_blocks
+from mcp_memory.domain.memory.harness import without_harness
 from mcp_memory.domain.memory.redaction import clean_record
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.lifecycle import first_status
@@ -62,8 +63,11 @@ class RecordPreparer:
         plain, cleaned = without_controls(item.text)
         text, recalled = strip_recalled(plain)
         is_log = item.kind in LOG_KINDS
-        if is_log:  # The log says what was said: nothing in it is an echo, only blocks are left out.
-            text, recalled = without_blocks(plain), ()
+        if (
+            is_log
+        ):  # The log says what was said: nothing in it is an echo; blocks and the client's own text are left out.
+            item = without_harness(replace(item, text=without_blocks(plain)))
+            text, recalled = item.text, ()
         if not text.strip() and not recalled:
             raise InvalidRequest("text is empty; say what to remember in one or more words.")
         given = replace(item, text=text if is_log else text.strip(), cleaned=item.cleaned + cleaned)

@@ -25,12 +25,16 @@ TOLD_AT_ONCE = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fed:
-    """Counts of new and known entries, and of the secrets and control characters removed from the new ones."""
+    """Counts of new and known entries, and of what the new ones lost.
+
+    That is secrets, control characters, and passages that are the client's own.
+    """
 
     stored: int = 0
     known: int = 0
     redacted: int = 0
     cleaned: int = 0
+    harness: int = 0
 
     def __add__(self, other: Fed) -> Fed:
         return Fed(
@@ -38,6 +42,7 @@ class Fed:
             known=self.known + other.known,
             redacted=self.redacted + other.redacted,
             cleaned=self.cleaned + other.cleaned,
+            harness=self.harness + other.harness,
         )
 
 
@@ -101,6 +106,7 @@ class LogFeeder:
             known=len(drafts) - len(stored),
             redacted=sum(each.redacted for each in stored),
             cleaned=sum(each.cleaned for each in stored),
+            harness=sum(each.item.harness for each in stored),
         )
 
     def _clean(self, item: NewRecord, caller: Caller) -> RecordDraft:

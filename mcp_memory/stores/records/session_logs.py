@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+from mcp_memory.domain.memory.harness import heard
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, PassName, SessionLog, in_order, role_of
@@ -109,7 +110,9 @@ def _original(row: Iterable[Any]) -> Entry:
     columns = dict(zip(_ORIGINAL, row, strict=True))
     for name in ("failed", "pinned"):
         columns[name] = bool(columns[name])
-    columns["role"] = role_of(columns["kind"], columns["role"])
+    role = columns["role"] = role_of(columns["kind"], columns["role"])
+    if columns["kind"] == "message" and role == "user" and not heard(columns["text"]).words.strip():
+        columns["role"] = "tool"  # Stored by a version that took it for the user's words.
     return Entry(**columns, covers=(columns["id"],), original_tokens=columns["tokens"])
 
 

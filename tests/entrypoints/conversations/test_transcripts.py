@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_memory.domain.memory.harness import NO_OUTPUT
 from mcp_memory.domain.model.records import MAX_TEXT_CHARS, NewRecord
 from mcp_memory.entrypoints.conversations import transcripts
-from mcp_memory.entrypoints.conversations.messages import NO_OUTPUT
 from mcp_memory.entrypoints.conversations.transcripts import CUT, MAX_KINDS, read_transcript
 from mcp_memory.errors import InvalidRequest
 
@@ -123,7 +123,7 @@ def test_what_the_user_said_while_the_agent_worked_is_kept(path: Path) -> None:
 
 
 def test_what_others_say_in_the_users_role_is_not_taken_for_the_users_words(path: Path) -> None:
-    records, _ = read(
+    records, skipped = read(
         path,
         line("user", "<bash-input>ls</bash-input>", "u1"),
         line("user", "<bash-stdout>a.py</bash-stdout><bash-stderr></bash-stderr>", "u2"),
@@ -131,7 +131,8 @@ def test_what_others_say_in_the_users_role_is_not_taken_for_the_users_words(path
         line("user", [{"type": "text", "text": "[Request interrupted by user]"}], "u4"),
         line("user", "Go on.", "u5", origin={"kind": "human"}),
     )
-    assert [record.role for record in records] == ["user", "tool", "tool", "tool", "user"]
+    assert [record.role for record in records] == ["tool", "tool", "tool", "user"]
+    assert skipped == {"client's note": 1}  # The interruption.
 
 
 def test_a_line_met_before_is_read_once(path: Path) -> None:

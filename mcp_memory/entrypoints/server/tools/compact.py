@@ -75,8 +75,8 @@ def _feed(arguments: CompactArguments, app: "App", caller: "Caller") -> dict[str
 
 
 def _told(fed: Fed) -> dict[str, Json]:
-    """Return what became of a conversation; that nothing had to be cleaned is not worth telling."""
-    return {name: value for name, value in asdict(fed).items() if value or name != "cleaned"}
+    """Return what became of a conversation; that nothing had to be cleaned or cut is not worth telling."""
+    return {name: value for name, value in asdict(fed).items() if value or name not in ("cleaned", "harness")}
 
 
 def _request(arguments: CompactArguments) -> CompactRequest:
