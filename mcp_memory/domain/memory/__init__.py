@@ -1,4 +1,4 @@
 """Filters every text on its way into the memory.
 
-Removes control characters, secrets and echoes of our own answers.
+Removes control characters, secrets, echoes of our own answers, and what a client wrote in its user's name.
 """

@@ -43,7 +43,8 @@ _NOTES = rf"(?P<line>(?:{_any('lines')})[ \t]*$)|(?P<paragraph>{_any('paragraphs
 # e.g. "<system-reminder>", "[Request interrupted by user]", "Stop hook feedback:"
 _OPENING = re.compile(rf"<(?P<tag>{_TAGS})(?:\s[^<>]{{0,300}})?>|^[ \t]{{0,3}}(?:{_NOTES})", re.MULTILINE)
 _REST_END = re.compile(_any("rests_end"))
-_ANSWER, _RESULT = re.compile(_any("answers")), re.compile(_any("results"))
+_ANSWER = re.compile(_any("answers"))
+_RESULT = re.compile(_any("results"))
 # e.g. "/exit", "/model opus"; "/usr/bin/env" is a path
 _COMMAND = re.compile(r"/(?P<name>[a-z][\w:-]{0,60})(?P<given> [^\n]*)?", re.IGNORECASE)
 _SOME_WORDS = 5
@@ -177,7 +178,7 @@ def _block(text: str, opening: re.Match[str], cut_until: int, ends: dict[str, in
     if before.lstrip().startswith(">") or before[-1:] in tuple("`\"'“‘«„([") or before.count("`") % 2:
         return None
     # Indented by four, it is code in Markdown; between blocks of the client, blanks are its own.
-    after_block = 0 < cut_until and start - cut_until <= _NEAR and not text[cut_until:start].strip()
+    after_block = cut_until > 0 and start - cut_until <= _NEAR and not text[cut_until:start].strip()
     begins = not before.strip() and (after_block or len(before) < _CODE_INDENT)
     closes = not behind.strip() or _OPENING.match(behind.lstrip()) is not None
     if begins and closes:

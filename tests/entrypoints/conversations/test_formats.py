@@ -122,19 +122,20 @@ def test_calls_of_this_memory_are_left_out_and_counted(path: Path) -> None:
     assert skipped == {"memory's own call": 4, "ghost_snapshot": 1}
 
 
+CALL = {"id": "c1", "name": "run_shell_command", "args": {"command": "ss"}, "status": "executing"}
 GEMINI = {
     "id": "g1",
     "timestamp": "2026-11-20T12:00:00Z",
     "type": "gemini",
     "content": "I look.",
     "thoughts": [{"subject": "Ports", "description": "Look."}],
-    "toolCalls": [{"id": "c1", "name": "run_shell_command", "args": {"command": "ss"}, "status": "executing"}],
+    "toolCalls": [CALL],
 }
 ANSWER = [{"functionResponse": {"id": "c1", "name": "run_shell_command", "response": {"output": "8123"}}}]
 
 
 def answered(result: Any = ANSWER, status: str = "success") -> dict[str, Any]:
-    return {**GEMINI, "toolCalls": [{**GEMINI["toolCalls"][0], "result": result, "status": status}]}
+    return {**GEMINI, "toolCalls": [{**CALL, "result": result, "status": status}]}
 
 
 def test_a_session_of_gemini_cli_as_lines_that_are_written_again(path: Path) -> None:

@@ -1,11 +1,15 @@
 """What a client says of its conversation becomes the log of its session, each thing once."""
 
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from mcp_memory.app import App
+from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import InvalidRequest
@@ -42,6 +46,46 @@ def test_what_is_told_again_is_stored_once(app: App, caller: Caller) -> None:
     assert app.feed(told, caller) == Fed(stored=len(told) - 7, known=7)
     assert app.feed(told[12:], caller) == Fed(known=len(told) - 12)
     assert _texts(app, caller) == [record.text for record in told]
+
+
+REMINDER = "<system-reminder>\nNever mention this list.\n</system-reminder>"
+
+
+def test_what_the_client_wrote_is_cut_counted_and_keeps_its_place(app: App, caller: Caller) -> None:
+    """D8.1: by `remember` as well; told again, it is known."""
+    told = [
+        NewRecord(kind="message", role="user", text=REMINDER),
+        NewRecord(kind="message", role="user", text=f"Which port?\n{REMINDER}"),
+        NewRecord(kind="tool_call", tool="mcp__mcp-memory__recall", call_id="c1", text='{"query":"port"}'),
+        NewRecord(kind="tool_result", tool="mcp__mcp-memory__recall", call_id="c1", text="The port is 8123."),
+        NewRecord(kind="message", role="assistant", text="8123."),
+    ]
+    app.remember(told[:2], caller)
+    assert app.feed(told, caller) == Fed(stored=3, known=2, harness=2)
+    log = app.logs.log(caller)
+    assert [(entry.role, entry.text) for entry in log.entries] == [
+        ("tool", CLIENTS_NOTE),
+        ("user", "Which port?"),
+        ("assistant", OWN_CALL),
+        ("tool", OWN_CALL),
+        ("assistant", "8123."),
+    ]
+    assert [log.covered_numbers(entry) for entry in log.entries] == ["1", "2", "3", "4", "5"]
+    app.checkpoint(caller)
+    checkpoint = app.checkpoints.latest(caller)
+    assert checkpoint
+    assert "Which port?" in checkpoint.text
+    assert "Never mention" not in checkpoint.text
+
+
+def test_a_clients_text_that_an_older_version_stored_is_not_read_as_the_users(
+    app: App, caller: Caller, tmp_path: Path
+) -> None:
+    """D8.1."""
+    app.feed([NewRecord(kind="message", role="user", text="Which port?")] * 2, caller)
+    with closing(sqlite3.connect(tmp_path / "data" / "memory.db")) as database, database:
+        database.execute("UPDATE records SET text = ? WHERE id = (SELECT min(id) FROM records)", (REMINDER,))
+    assert [entry.role for entry in app.logs.log(caller).entries] == ["tool", "user"]
 
 
 def test_a_conversation_of_many_batches_keeps_its_order(
