@@ -1,8 +1,6 @@
-"""Recognises the memory's own traffic: what this server returned, calls of its tools, and its client's housekeeping."""
+"""Recognises text that this server itself returned, so that an echo is not stored as new knowledge."""
 
 import re
-
-from mcp_memory.domain.model.records import Record
 
 _FENCE_START = re.compile(r'<memory-context id="c[0-9a-f]+">\n')
 _FENCE_END = "\n</memory-context>"
@@ -13,15 +11,6 @@ _LABEL = re.compile(
 )
 # e.g. "[r000017 ", "[r000017]"
 _ID = re.compile(r"\[(r[0-9a-z]{6,})[ \]]")
-
-_OWN_TOOLS = ("assemble_context", "compact", "forget", "pop_task", "push_task", "recall", "remember", "revise")
-_CLIENTS_TOOLS = frozenset(
-    "toolsearch todowrite todoread listmcpresources listmcpresourcestool readmcpresource readmcpresourcetool"
-    " enterplanmode bashoutput taskoutput killshell taskstop".split()
-)
-"""Tools by which Claude Code keeps house, in small letters; what they did shows in other calls."""
-# e.g. "/exit", "/clear"
-_COMMAND = re.compile(r"/[a-z-]{1,30}")
 
 
 def without_blocks(text: str) -> str:
@@ -53,28 +42,3 @@ def strip_recalled(text: str) -> tuple[str, tuple[str, ...]]:
         ids[label[1] or label[2]] = None
         rest = rest[label.end() :]
     return rest, tuple(ids)
-
-
-def is_own_traffic(record: Record) -> bool:
-    """Return True for a call of this memory's tools or its result, and for what only keeps the client running.
-
-    Clients put the server's name before a tool's: "mcp__mcp-memory__recall", "memory.recall", "recall"; "doc_recall"
-    is another's. A command to the client with words of the user is the user's: "/review the importer".
-    """
-    if record.kind == "message":
-        return _is_command(record.text.strip())
-    if record.kind not in ("tool_call", "tool_result"):
-        return False
-    tool = (record.tool or "").casefold()
-    server = next((tool.removesuffix(name) for name in _OWN_TOOLS if tool.endswith(name)), None)
-    if not server:
-        return server == "" or tool in _CLIENTS_TOOLS
-    return not server[-1].isalnum() and (server.startswith("mcp") or "memory" in server)
-
-
-def _is_command(text: str) -> bool:
-    """Return True for a command to the client without words of the user, typed or as the client marks it."""
-    if not text.startswith(("<command-name>", "<command-message>")):
-        return _COMMAND.fullmatch(text) is not None
-    _, _, given = text.partition("<command-args>")
-    return not given.partition("<")[0].strip()

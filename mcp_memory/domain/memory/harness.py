@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.records import NewRecord, Record
 
 NO_OUTPUT: Final = "(no output)"
 """Represents the empty output of a tool: its call was answered all the same."""
@@ -24,6 +24,7 @@ OWN_CALL: Final = "[this memory's own tool]"
 
 _TABLES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("harness.toml").read_text("utf-8"))
 _OWN_TOOLS = {name: frozenset(text.split()) for name, text in _TABLES.pop("own_tools").items()}
+_USERS = frozenset({"user", "human"})
 _DISTINCT = frozenset({"assemble_context", "pop_task", "push_task"})
 """Own tools whose names no other server's tool is likely to have."""
 
@@ -37,7 +38,9 @@ def _any(key: str) -> str:
 
 
 _TOLD, _KEPT, _ONLY = _words("told"), _words("words"), _words("only_words")
-_COMMANDS, _PLUMBING, _RECEIPTS, _APPENDED = map(_words, ("commands", "plumbing", "receipts", "appended"))
+_COMMANDS, _PLUMBING, _CHECKS, _RECEIPTS, _APPENDED = map(
+    _words, ("commands", "plumbing", "checks", "receipts", "appended")
+)
 _TAGS = "|".join(sorted(_words("blocks") | _TOLD | _KEPT | _ONLY))
 _NOTES = rf"(?P<line>(?:{_any('lines')})[ \t]*$)|(?P<paragraph>{_any('paragraphs')})|(?P<rest>{_any('rests')})"
 # e.g. "<system-reminder>", "[Request interrupted by user]", "Stop hook feedback:"
@@ -213,6 +216,22 @@ def is_own_tool(tool: str | None, arguments: str | None = None) -> bool:
     return (given := _names(arguments)) is not None and given <= _OWN_TOOLS[name]
 
 
+def is_own_traffic(record: Record) -> bool:
+    """Return True for an entry of a log that no context shows: the client's, or a call of this memory's own tools.
+
+    Logs that an earlier version stored hold both as they were.
+    """
+    if record.kind == "message":
+        said = heard(record.text) if (record.role or "user").lower() in _USERS else Heard(words=record.text)
+        return record.text in (CLIENTS_NOTE, OWN_CALL) or not (said.words.strip() or said.told)
+    if record.kind not in ("tool_call", "tool_result"):
+        return False
+    is_shortened = record.text in (CLIENTS_NOTE, OWN_CALL)
+    tool, arguments = record.tool, record.text if record.kind == "tool_call" else None
+    is_ours = tool in _OWN_TOOLS or is_own_tool(tool, arguments)
+    return is_shortened or is_ours or tool in _PLUMBING | _CHECKS
+
+
 def _names(arguments: str) -> frozenset[str] | None:
     """Return the names of the arguments; None where they are no object in JSON."""
     try:
@@ -243,7 +262,7 @@ def _message(item: NewRecord) -> NewRecord:
     role = (item.role or "user").lower()
     if role in ("assistant", "ai", "model") and _ANSWER.fullmatch(item.text.strip()):
         return replace(item, text=CLIENTS_NOTE, role="tool", harness=item.harness + 1)
-    if role not in ("user", "human"):
+    if role not in _USERS:
         return item
     said = heard(item.text)
     if not said.cut:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mcp_memory.domain.memory.echoes import is_own_traffic
+from mcp_memory.domain.memory.harness import is_own_traffic
 from mcp_memory.domain.model.records import Instant, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import Strategy

@@ -35,7 +35,8 @@ def test_a_retired_record_is_out_of_sight_until_it_is_restored(app: App, remembe
     assert app.forget([record.id], "retire", app.caller()) == Forgotten(done=(record.id,), not_found=())
     assert found(app, "port") == []
     assert app.recall(RecallRequest(), app.caller()).results == ()
-    assert app.assemble_context(ContextRequest(query="port"), app.caller()).report.components == ()
+    shown = app.assemble_context(ContextRequest(query="port"), app.caller()).report.components
+    assert [each.id for each in shown] == ["nothing"]  # the line that says so
     assert found(app, "port", include_inactive=True) == [record.id]
     assert app.forget([record.id], "restore", app.caller()).done == (record.id,)
     assert found(app, "port") == [record.id]
