@@ -105,7 +105,7 @@ def ranked(asked: Asked, weights: Weights = WEIGHTS) -> Ranked:
         evidence.background,
         neighbours=evidence.neighbours,
         sessions=evidence.sessions,
-        assistants=evidence.assistants,
+        turns=evidence.turns,
         weights=weights,
     )
     return [hit.id for hit in hits]
@@ -184,7 +184,7 @@ def misses(asked: Sequence[Asked], count: int) -> Iterable[str]:
     for each in asked:
         evidence = each.evidence
         hits = fuse(
-            evidence.rankings, evidence.background, neighbours=evidence.neighbours, assistants=evidence.assistants
+            evidence.rankings, evidence.background, neighbours=evidence.neighbours, turns=evidence.turns
         )
         if left[each.dataset] <= 0 or each.gold & {hit.id for hit in hits[:10]}:
             continue

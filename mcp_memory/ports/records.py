@@ -38,13 +38,18 @@ class StoreSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """The fields of a record that ranking needs: its kind, its speaker, its successor, its task and its session."""
+    """The fields of a record that ranking needs: its kind, who said it, its successor, its task and its session.
+
+    `opening` holds the first thousand characters of a message, and is empty for all other kinds.
+    """
 
     kind: Kind
     role: str | None
     superseded_by: str | None
     task_id: str | None = None
     session_id: str = ""
+    speaker: str | None = None
+    opening: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

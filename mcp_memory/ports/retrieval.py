@@ -115,6 +115,10 @@ class VectorStore(Protocol):
         """Return cosines of the given records, without unknown ones."""
         ...
 
+    def windows(self, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, int]:
+        """Return the number of vectors of those of the records that have several."""
+        ...
+
     def usual_cosine(self, vector: Vector, scopes: Sequence[str]) -> UsualCosine:
         """Return the usual cosine of a query with the live records of these scopes.
 

@@ -7,9 +7,11 @@ above the store's others outweighs any word. A query whose rare words all occur 
 similarity. A few common words weigh next to nothing.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import erfc, log, sqrt
+from math import erfc, expm1, log, log1p, sqrt
+
+from mcp_memory.domain.retrieval.turns import Turn
 
 PRIOR_RECORDS = 50
 """Unrelated records added to the statistics of a store: a small store says little about what is usual."""
@@ -31,6 +33,9 @@ class Weights:
     neighbours: a dialogue turn's share in the evidence of the turns directly before and after it.
     session: the share of its session's best turns, on average, that a dialogue turn gains.
     assistant: the discount of an assistant's turn, as a share, against people's own words.
+    other_speaker: that of a turn by somebody else than the one whom the query names.
+    question: that of a turn between people which only asks; what it asks for stands in another one.
+    dated: the nats of a turn that names a time, where the query asks for one.
     graph, time: the weight of one nat of these against one of words and meaning, which they partly repeat.
     """
 
@@ -38,6 +43,9 @@ class Weights:
     neighbours: float = 0.25
     session: float = 0.3
     assistant: float = 0.2
+    other_speaker: float = 0.3
+    question: float = 0.4
+    dated: float = 1.5
     graph: float = 0.5
     time: float = 0.5
 
@@ -45,12 +53,14 @@ class Weights:
 WEIGHTS = Weights()
 
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
     """The background of a query in the store: the usual level that a match has to exceed.
 
     `records` counts the visible live records. Cosines have this mean and mean square over them. All of the query's
-    words together carry `information` nats. `holders` hold a word of it that hardly any other record has.
+    words together carry `information` nats. `holders` hold a word of it that hardly any other record has. `windows`
+    counts the vectors of each record that has several.
     """
 
     records: int = 0
@@ -58,6 +68,7 @@ class Background:
     cosine_mean_square: float = 0.0
     information: float = 0.0
     holders: Mapping[str, float] = field(default_factory=dict[str, float])
+    windows: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def cosine(self) -> tuple[float, float]:
@@ -84,9 +95,16 @@ class Fused:
     replaces: tuple[str, ...] = ()
 
 
-def meaning_nats(cosine: float, mean: float, deviation: float) -> float:
-    """Return minus the logarithm of the chance that an unrelated record is as near; assumes normal cosines (>= 0)."""
-    return -log(max(0.5 * erfc((cosine - mean) / deviation / _SQRT_2), _LEAST_CHANCE))
+def meaning_nats(cosine: float, mean: float, deviation: float, windows: int = 1) -> float:
+    """Return minus the logarithm of the chance that an unrelated record is as near; assumes normal cosines (>= 0).
+
+    The cosine is that of the record's best window: each of its `windows` had the same chance, p, which makes
+    1 - (1 - p)^windows together.
+    """
+    chance = max(0.5 * erfc((cosine - mean) / deviation / _SQRT_2), _LEAST_CHANCE)
+    if windows > 1 and chance < 1:
+        chance = -expm1(windows * log1p(-chance))
+    return -log(chance)
 
 
 def words_nats(nats: float, background: Background, weights: Weights) -> float:
@@ -104,7 +122,7 @@ def fuse(
     *,
     neighbours: Mapping[str, Sequence[str]],
     sessions: Mapping[str, str] | None = None,
-    assistants: Collection[str] = (),
+    turns: Mapping[str, Turn] | None = None,
     stack: Mapping[str, float] | None = None,
     weights: Weights = WEIGHTS,
 ) -> list[Fused]:
@@ -112,20 +130,20 @@ def fuse(
 
     `rankings` holds, by source, each candidate's own score: cosines for `vector`, nats for all others. `neighbours`
     names the dialogue turns beside a turn; a turn that is no candidate itself counts nothing. `sessions` names the
-    session of each turn. `stack` has the nats that a record gains or loses by its place in the task tree; they order
+    session of each turn. `turns` says what is special about some of them. `stack` has the nats that a record gains or loses by its place in the task tree; they order
     what is found, and make nothing relevant.
     """
     nats = {name: _in_nats(name, scores, background, weights) for name, scores in rankings.items()}
     parts, raw = _by_record(nats), _by_record(rankings)
     own = {record_id: sum(shares.values()) for record_id, shares in parts.items()}
-    for record_id, turns in neighbours.items():
-        if (shares := parts.get(record_id)) and (beside := sum([own.get(turn, 0.0) for turn in turns])):
+    for record_id, near in neighbours.items():
+        if (shares := parts.get(record_id)) and (beside := sum([own.get(turn, 0.0) for turn in near])):
             shares["neighbours"] = weights.neighbours * beside
     for record_id, nats_here in _of_sessions(sessions or {}, parts).items():
         parts[record_id]["session"] = weights.session * nats_here
-    for record_id in assistants:
+    for record_id, turn in (turns or {}).items():
         if shares := parts.get(record_id):
-            shares["assistant"] = -weights.assistant * sum(shares.values())
+            shares |= _by_form(turn, sum(shares.values()), weights)
     for record_id, nats_here in (stack or {}).items():
         if (shares := parts.get(record_id)) and (found := sum(shares.values())) > 0:
             shares["stack"] = max(min(nats_here, found), -found / 2)
@@ -141,6 +159,17 @@ def fuse(
         for record_id, shares in parts.items()
     ]
     return sorted(fused, key=lambda hit: (hit.score, hit.id), reverse=True)
+
+
+def _by_form(turn: Turn, nats: float, weights: Weights) -> Mapping[str, float]:
+    """Return what the turn gains, and loses of the nats of its evidence."""
+    losses = {
+        "assistant": weights.assistant * turn.is_assistant,
+        "speaker": weights.other_speaker * turn.is_other,
+        "question": weights.question * turn.questions,
+    }
+    gains = {"dated": weights.dated} if turn.is_dated else {}
+    return gains | {name: -share * nats for name, share in losses.items() if share}
 
 
 def _of_sessions(sessions: Mapping[str, str], parts: Mapping[str, Mapping[str, float]]) -> Mapping[str, float]:
@@ -200,7 +229,8 @@ def _by_record(rankings: Mapping[str, Mapping[str, float]]) -> dict[str, dict[st
 def _in_nats(name: str, scores: Mapping[str, float], background: Background, weights: Weights) -> Mapping[str, float]:
     if name == "vector":
         mean, deviation = background.cosine
-        return {record_id: meaning_nats(score, mean, deviation) for record_id, score in scores.items()}
+        windows = background.windows
+        return {i: meaning_nats(cosine, mean, deviation, windows.get(i, 1)) for i, cosine in scores.items()}
     if name == "keyword":
         return {record_id: words_nats(score, background, weights) for record_id, score in scores.items()}
     weight = {"graph": weights.graph, "time": weights.time}.get(name, 1.0)

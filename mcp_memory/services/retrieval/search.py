@@ -15,11 +15,12 @@ from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Background, Fused, below_successors, fuse
 from mcp_memory.domain.retrieval.queries import Query
+from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, role_of, share_of_questions
 from mcp_memory.domain.text.control_characters import without_controls
-from mcp_memory.domain.text.times import asks_only_when, time_phrase
+from mcp_memory.domain.text.times import asks_only_when, asks_when, time_phrase
 from mcp_memory.domain.text.words import query_terms
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
-from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.records import Outline, RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Source, VectorStore
 from mcp_memory.ports.text import Clock, DateReader, Embedder
 
@@ -52,7 +53,7 @@ class Evidence:
     background: Background
     neighbours: Mapping[str, Sequence[str]]
     sessions: Mapping[str, str]
-    assistants: frozenset[str]
+    turns: Mapping[str, Turn]
     superseded: frozenset[str]
     tasks: Mapping[str, str]
     kinds: Mapping[str, Kind]
@@ -118,7 +119,7 @@ class Searcher:
             evidence.background,
             neighbours=evidence.neighbours,
             sessions=evidence.sessions,
-            assistants=evidence.assistants,
+            turns=evidence.turns,
             stack=_by_task(evidence.tasks, stack),
         )
         hits = self._rank_successors(hits, evidence, where)
@@ -166,7 +167,7 @@ class Searcher:
             background=background,
             neighbours=neighbours,
             sessions={i: outlines[i].session_id for i in neighbours if i in outlines},
-            assistants=frozenset(i for i, outline in outlines.items() if outline.role == "assistant"),
+            turns=_turns(query, outlines),
             kinds={i: outline.kind for i, outline in outlines.items()},
             tasks={i: outline.task_id for i, outline in outlines.items() if outline.task_id},
             superseded=frozenset(i for i, outline in outlines.items() if outline.superseded_by),
@@ -262,7 +263,8 @@ class Searcher:
         if query.vector is None or not rankings.get("vector"):
             return background
         usual = self._vectors.usual_cosine(query.vector, where.scopes)
-        return replace(background, cosine_mean=usual.mean, cosine_mean_square=usual.mean_square)
+        windows = self._vectors.windows(where.scopes, rankings["vector"])
+        return replace(background, cosine_mean=usual.mean, cosine_mean_square=usual.mean_square, windows=windows)
 
     def _rank_successors(self, hits: list[Fused], evidence: Evidence, where: RecordFilter) -> list[Fused]:
         """Rank each replaced record below its successor; drop an earlier summary, which the later one contains."""
@@ -292,6 +294,25 @@ def _by_task(tasks: Mapping[str, str], stack: Stack | None) -> Mapping[str, floa
     nats = {task.id: DEAD_END_NATS for task in stack.dead_ends}
     nats |= {task.id: PATH_NATS[min(above, len(PATH_NATS) - 1)] for above, task in enumerate(reversed(stack.path))}
     return {record_id: nats[task] for record_id, task in tasks.items() if task in nats}
+
+
+def _turns(query: Query, outlines: Mapping[str, Outline]) -> Mapping[str, Turn]:
+    """Return the turns whose form says something about them as answers."""
+    named = named_speakers({outline.speaker for outline in outlines.values() if outline.speaker}, query.terms)
+    seeks_time = asks_when(query.text)
+    turns = {record_id: _turn(outline, named, seeks_time) for record_id, outline in outlines.items()}
+    return {record_id: turn for record_id, turn in turns.items() if turn != PLAIN}
+
+
+def _turn(outline: Outline, named: Collection[str], seeks_time: bool) -> Turn:
+    role = role_of(outline.role, outline.speaker, outline.opening)
+    return Turn(
+        is_assistant=role == "assistant",
+        is_other=bool(named and outline.speaker) and outline.speaker not in named,
+        # To an assistant, a question says what its user is about.
+        questions=0.0 if role else share_of_questions(outline.opening),
+        is_dated=seeks_time and time_phrase(outline.opening) is not None,
+    )
 
 
 def _waiting(records: int) -> str:

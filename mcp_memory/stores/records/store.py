@@ -113,7 +113,7 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
 
     def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
         parameters = {"ids": json.dumps(list(record_ids)), "scopes": json.dumps(list(scopes))}
-        columns = ("kind", "role", "superseded_by", "task_id", "session_id")
+        columns = ("kind", "role", "superseded_by", "task_id", "session_id", "speaker", "opening")
         rows = self._rows("outlines", parameters)
         return {row["id"]: Outline(**{name: row[name] for name in columns}) for row in rows}
 

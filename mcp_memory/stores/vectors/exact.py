@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import NamedTuple
@@ -89,6 +89,11 @@ class ExactVectorStore:
         with self._reading():
             found = [hit for shelf in self._on(scopes, vector) for hit in shelf.similarities(vector, record_ids)]
         return dict(found)
+
+    def windows(self, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, int]:
+        with self._reading():
+            shelves = [self._shelves[scope] for scope in scopes if scope in self._shelves]
+            return {i: count for shelf in shelves for i, count in shelf.windows(record_ids) if count > 1}
 
     def usual_cosine(self, vector: Vector, scopes: Sequence[str]) -> UsualCosine:
         with self._reading():
@@ -280,6 +285,12 @@ class _Shelf:
         rows = self._rows_of(among)
         rows = rows[self._live[rows]]
         return self._best(np.vecdot(self._matrix[rows], vector), rows, limit, frozenset(exclude))
+
+    def windows(self, record_ids: Collection[str]) -> Iterator[tuple[str, int]]:
+        """Yield the records on this shelf, and the number of vectors of each."""
+        for record_id in record_ids:
+            if (rows := self._rows.get(record_id)) is not None:
+                yield record_id, rows[1] - rows[0]
 
     def first_windows(self, record_ids: Collection[str]) -> dict[str, Vector]:
         """Return the first window of each record on this shelf."""

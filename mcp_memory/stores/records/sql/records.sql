@@ -204,7 +204,10 @@ SELECT r.id, r.row, r.occurred_at, r.importance / (1.0 + max(:at - r.occurred_at
 FROM records AS r WHERE {where} ORDER BY rank DESC, r.occurred_at DESC, r.row DESC LIMIT :limit;
 
 -- name: outlines
-SELECT id, kind, role, superseded_by, task_id, session_id FROM records
+SELECT
+    id, kind, role, superseded_by, task_id, session_id, speaker,
+    CASE kind WHEN 'message' THEN substr(text, 1, 1000) ELSE '' END AS opening
+FROM records
 WHERE id IN (SELECT value FROM json_each(:ids)) AND scope IN (SELECT value FROM json_each(:scopes));
 
 -- name: touch

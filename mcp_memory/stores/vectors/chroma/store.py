@@ -93,6 +93,9 @@ class ChromaVectorStore:
     def similarities(self, vector: Vector, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, float]:
         return self._exact.similarities(vector, scopes, record_ids)
 
+    def windows(self, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, int]:
+        return self._exact.windows(scopes, record_ids)
+
     def usual_cosine(self, vector: Vector, scopes: Sequence[str]) -> UsualCosine:
         return self._exact.usual_cosine(vector, scopes)
 
