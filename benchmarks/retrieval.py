@@ -183,9 +183,7 @@ def misses(asked: Sequence[Asked], count: int) -> Iterable[str]:
     left: dict[str, int] = defaultdict(lambda: count)
     for each in asked:
         evidence = each.evidence
-        hits = fuse(
-            evidence.rankings, evidence.background, neighbours=evidence.neighbours, turns=evidence.turns
-        )
+        hits = fuse(evidence.rankings, evidence.background, neighbours=evidence.neighbours, turns=evidence.turns)
         if left[each.dataset] <= 0 or each.gold & {hit.id for hit in hits[:10]}:
             continue
         left[each.dataset] -= 1

@@ -102,6 +102,10 @@ class ChromaEmbedder:
         rows = self._vectors(self._windows(text), is_query=True)
         return self._unit(rows.mean(0, keepdims=True))[0]
 
+    def share_known(self, text: str) -> float:
+        """Return 1: these services do not tell which words their models know."""
+        return 1.0
+
     def _windows(self, text: str) -> list[str]:
         # Services refuse lone surrogates, which JSON can smuggle into a str, and some refuse the empty text.
         text = text.encode("utf-8", "replace").decode("utf-8").strip() or " "

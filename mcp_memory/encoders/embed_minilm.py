@@ -38,6 +38,7 @@ MAX_CHARACTERS = 200_000  # texts up to this length are tokenized as a whole; ab
 EXCERPT = MAX_CHARACTERS // MAX_WINDOWS
 
 CLS, SEP = 101, 102
+UNKNOWN = "[UNK]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,18 @@ class MiniLMEmbedder:
 
         mean = self.embed(text).mean(0)
         return mean / np.linalg.norm(mean)
+
+    def share_known(self, text: str) -> float:
+        """Return the share of the text's word pieces that are longer than a letter: 1 where the text has no letters.
+
+        The vocabulary spells words of other scripts letter by letter, and has no meaning for the letters.
+        """
+        if text.isascii():
+            return 1.0
+        pieces = self._loaded().tokenizer.encode(text[:MAX_CHARACTERS], add_special_tokens=False).tokens
+        bare = [piece.removeprefix("##") for piece in pieces]
+        words = [piece for piece in bare if piece == UNKNOWN or piece.isalpha()]
+        return sum(len(word) > 1 and word != UNKNOWN for word in words) / len(words) if words else 1.0
 
     def _loaded(self) -> _Model:
         if self._model is None:

@@ -47,6 +47,13 @@ class Embedder(Protocol):
         """Return one vector for a whole query, however long. Raises StoreUnavailable where the model cannot run."""
         ...
 
+    def share_known(self, text: str) -> float:
+        """Return the share of the text's words that mean anything to the model, in [0, 1]: 0 for an unknown script.
+
+        Raises StoreUnavailable where the model cannot run.
+        """
+        ...
+
 
 class TokenCounter(Protocol):
     """Counts tokens of one public encoding."""

@@ -278,11 +278,20 @@ def test_erasing_a_successor_is_a_change_of_what_it_replaced(store: RecordStore,
 def test_an_outline_tells_the_kind_who_spoke_and_what_replaced_a_record(store: RecordStore, add: Add) -> None:
     """R5, R8: whatever its status; nothing of other scopes or unknown ids."""
     said = add("one", role="assistant", status="retired")
+    told = add("x" * 1_001, kind="message", speaker="Ann")
     old = add("two", kind="decision", superseded_by=said.id)
     foreign = add("three", scope="shared/there")
-    ids = [said.id, old.id, foreign.id, "r-unknown"]
+    ids = [said.id, told.id, old.id, foreign.id, "r-unknown"]
     assert store.outlines(ids, HERE.scopes) == {
         said.id: Outline(kind="fact", role="assistant", superseded_by=None, session_id=said.session_id),
+        told.id: Outline(
+            kind="message",
+            role=None,
+            superseded_by=None,
+            session_id=told.session_id,
+            speaker="Ann",
+            opening="x" * 1_000,
+        ),
         old.id: Outline(kind="decision", role=None, superseded_by=said.id, session_id=old.session_id),
     }
 

@@ -270,6 +270,18 @@ def test_usual_cosines_are_those_of_the_live_records(open_store: Callable[..., R
         assert searched.usual_cosine(query, SCOPES[1:]) == UsualCosine(mean=0.0, mean_square=0.0)
 
 
+def test_windows_are_counted_where_there_are_several(open_store: Callable[..., RecordStore], make: Make) -> None:
+    """R5: whatever the status; none of unknown records, nor of other scopes."""
+    store = open_store()
+    with store.write() as transaction:
+        ids = [transaction.next_id("r") for _ in range(3)]
+        for record_id, windows in zip(ids, (1, 3, 2), strict=True):
+            transaction.insert(replace(BLANK, id=record_id), unit(1, windows), (), ())
+    with make(store, EMBEDDER) as searched:
+        assert searched.windows(SCOPES, [*ids, "r-unknown"]) == {ids[1]: 3, ids[2]: 2}
+        assert searched.windows(SCOPES[1:], ids) == {}
+
+
 def test_a_long_history_of_changes_leaves_every_record_as_it_is_now(
     open_store: Callable[..., RecordStore], make: Make
 ) -> None:

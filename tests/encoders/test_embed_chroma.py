@@ -94,6 +94,7 @@ def test_a_query_longer_than_a_window_has_one_vector(service: EmbeddingService) 
     text = "which database did we choose " * 20
     mean = chosen.embed(text).mean(0)
     assert np.allclose(chosen.embed_query(text), mean / np.linalg.norm(mean), atol=1e-6)
+    assert chosen.share_known("数据库") == 1.0, "which words its model knows is not told"
 
 
 def test_a_function_with_its_own_way_for_queries_is_asked_in_that_way(

@@ -112,6 +112,24 @@ def test_texts_without_a_word_all_have_the_empty_text_s_vector():
     assert np.array_equal(EMBEDDER.embed(""), EMBEDDER.embed("  \n\t "))
 
 
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [
+        ("Where is the key? 3.5", 1.0, 1.0),
+        ("…? 3,5 €", 1.0, 1.0),
+        ("Wo liegt der Schlüssel für die Tür?", 0.7, 1.0),
+        ("Où se trouve la clé de la maison ?", 0.7, 1.0),
+        ("数据库的密码放在哪里？", 0.0, 0.1),
+        ("データベースはどこですか？", 0.0, 0.1),
+        ("أين كلمة مرور قاعدة البيانات؟", 0.0, 0.1),
+        ("Где хранится пароль от базы?", 0.0, 0.1),
+        ("PostgreSQL 的密码", 0.2, 0.9),
+    ],
+)
+def test_words_spelled_letter_by_letter_are_unknown_to_the_model(text: str, low: float, high: float):
+    assert low <= EMBEDDER.share_known(text) <= high
+
+
 def test_the_name_of_a_mark_is_ordinary_text():
     assert not np.allclose(EMBEDDER.embed("[SEP]"), EMBEDDER.embed(""), atol=1e-3)
 

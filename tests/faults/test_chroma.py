@@ -268,7 +268,7 @@ class CountingEmbedder:
 
     def __init__(self, embedder: MiniLMEmbedder) -> None:
         self.id, self.dimensions = embedder.id, embedder.dimensions
-        self.embed_query = embedder.embed_query
+        self.embed_query, self.share_known = embedder.embed_query, embedder.share_known
         self.embedded = 0
         self._embedder = embedder
 

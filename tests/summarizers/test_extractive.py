@@ -249,6 +249,9 @@ class WithoutModel:
 
     embed_query = embed
 
+    def share_known(self, text: str) -> float:
+        return 1.0
+
 
 def test_without_the_embedder_sentences_are_compared_by_their_words(counter: TiktokenCounter) -> None:
     """S2.2: and the note says why."""
@@ -310,6 +313,7 @@ class Counting:
     def __init__(self, embedder: MiniLMEmbedder) -> None:
         self.id, self.dimensions = embedder.id, embedder.dimensions
         self.embed, self.embed_query = embedder.embed, embedder.embed_query
+        self.share_known = embedder.share_known
         self._embed_many = embedder.embed_many
         self.counted: list[int] = []
 

@@ -17,6 +17,8 @@ PRIOR_RECORDS = 50
 """Unrelated records added to the statistics of a store: a small store says little about what is usual."""
 PRIOR_COSINE = 0.1
 """Mean and standard deviation of the cosines between unrelated texts, with the built-in embedder."""
+LEAST_MEANING = 0.25
+"""Weight of meaning where the model knows no word of the query, as in Chinese: then words lead."""
 BEST_TURNS = 3
 """Turns of a session that speak for it."""
 LIFT_NATS = 0.1
@@ -35,7 +37,7 @@ class Weights:
     assistant: the discount of an assistant's turn, as a share, against people's own words.
     other_speaker: that of a turn by somebody else than the one whom the query names.
     question: that of a turn between people which only asks; what it asks for stands in another one.
-    dated: the nats of a turn that names a time, where the query asks for one.
+    brief: that of a turn between people which mostly reacts.
     graph, time: the weight of one nat of these against one of words and meaning, which they partly repeat.
     """
 
@@ -45,13 +47,12 @@ class Weights:
     assistant: float = 0.2
     other_speaker: float = 0.3
     question: float = 0.4
-    dated: float = 1.5
+    brief: float = 0.25
     graph: float = 0.5
     time: float = 0.5
 
 
 WEIGHTS = Weights()
-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,8 @@ class Background:
 
     `records` counts the visible live records. Cosines have this mean and mean square over them. All of the query's
     words together carry `information` nats. `holders` hold a word of it that hardly any other record has. `windows`
-    counts the vectors of each record that has several.
+    counts the vectors of each record that has several. `known` is the share of the query's words that the embedder's
+    model knows, in [0, 1].
     """
 
     records: int = 0
@@ -69,6 +71,7 @@ class Background:
     information: float = 0.0
     holders: Mapping[str, float] = field(default_factory=dict[str, float])
     windows: Mapping[str, int] = field(default_factory=dict[str, int])
+    known: float = 1.0
 
     @property
     def cosine(self) -> tuple[float, float]:
@@ -130,8 +133,8 @@ def fuse(
 
     `rankings` holds, by source, each candidate's own score: cosines for `vector`, nats for all others. `neighbours`
     names the dialogue turns beside a turn; a turn that is no candidate itself counts nothing. `sessions` names the
-    session of each turn. `turns` says what is special about some of them. `stack` has the nats that a record gains or loses by its place in the task tree; they order
-    what is found, and make nothing relevant.
+    session of each turn. `turns` holds those whose form says something about them. `stack` has the nats that a record
+    gains or loses by its place in the task tree; they order what is found, and make nothing relevant.
     """
     nats = {name: _in_nats(name, scores, background, weights) for name, scores in rankings.items()}
     parts, raw = _by_record(nats), _by_record(rankings)
@@ -162,14 +165,14 @@ def fuse(
 
 
 def _by_form(turn: Turn, nats: float, weights: Weights) -> Mapping[str, float]:
-    """Return what the turn gains, and loses of the nats of its evidence."""
+    """Return what a turn loses of the nats of its evidence."""
     losses = {
         "assistant": weights.assistant * turn.is_assistant,
         "speaker": weights.other_speaker * turn.is_other,
         "question": weights.question * turn.questions,
+        "brief": weights.brief * turn.is_brief,
     }
-    gains = {"dated": weights.dated} if turn.is_dated else {}
-    return gains | {name: -share * nats for name, share in losses.items() if share}
+    return {name: -share * nats for name, share in losses.items() if share}
 
 
 def _of_sessions(sessions: Mapping[str, str], parts: Mapping[str, Mapping[str, float]]) -> Mapping[str, float]:
@@ -229,8 +232,8 @@ def _by_record(rankings: Mapping[str, Mapping[str, float]]) -> dict[str, dict[st
 def _in_nats(name: str, scores: Mapping[str, float], background: Background, weights: Weights) -> Mapping[str, float]:
     if name == "vector":
         mean, deviation = background.cosine
-        windows = background.windows
-        return {i: meaning_nats(cosine, mean, deviation, windows.get(i, 1)) for i, cosine in scores.items()}
+        weight, windows = max(background.known, LEAST_MEANING), background.windows
+        return {i: weight * meaning_nats(cosine, mean, deviation, windows.get(i, 1)) for i, cosine in scores.items()}
     if name == "keyword":
         return {record_id: words_nats(score, background, weights) for record_id, score in scores.items()}
     weight = {"graph": weights.graph, "time": weights.time}.get(name, 1.0)

@@ -12,25 +12,41 @@ _ROLE_IN_TEXT = re.compile(rf"\s*({'|'.join(_ROLES)})\s?:", re.IGNORECASE)
 # e.g. the signs in "Really?! Yes. 好。"; not that in "v1.2"
 _SENTENCE_END = re.compile(r"[.!?؟]+(?!\w)|[。！？]+")
 _QUESTION_SIGNS = frozenset("?？؟")
+BRIEF_BYTES = 80
+"""A shorter turn is mostly a reaction ("Wow, that sounds great!"). In bytes: a Chinese character says more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """What a dialogue turn's form says about it as an answer to the query.
 
-    `is_other` is True where somebody else spoke than the one whom the query names. `questions` is the share of
-    questions in a turn between people, in [0, 1]. `is_dated` is True where the query asks for a time and the turn
-    names one.
+    `is_other` is True where somebody else spoke than the one whom the query names. `is_brief` is True for a turn
+    between people that is too short to tell much. `questions` is the share of questions in such a turn, in [0, 1].
     """
 
     is_assistant: bool = False
     is_other: bool = False
+    is_brief: bool = False
     questions: float = 0.0
-    is_dated: bool = False
 
 
 PLAIN = Turn()
 """A turn whose form says nothing."""
+
+
+def read_turn(role: str | None, speaker: str | None, text: str, named: Collection[str]) -> Turn:
+    """Read the form of a turn, `text` being at least its beginning. `named` are the speakers whom the query names.
+
+    Only turns between people lose by being brief or asking: to an assistant, a question says what its user is about.
+    """
+    role = role_of(role, speaker, text)
+    is_between_people = bool(speaker and text) and role is None
+    return Turn(
+        is_assistant=role == "assistant",
+        is_other=bool(speaker and named) and speaker not in named,
+        is_brief=is_between_people and len(text.encode("utf-8", "replace")) < BRIEF_BYTES,
+        questions=share_of_questions(text) if is_between_people else 0.0,
+    )
 
 
 def role_of(role: str | None, speaker: str | None, text: str) -> str | None:

@@ -39,22 +39,6 @@ _SIDE = re.compile(r"\b(since|after|before|until|till|by|between)\s+(?:the\s+)?$
 _EMPTY_QUESTION = word_set("empty_question")
 
 
-# e.g. "When did we move?", "on which day", "how long ago"; not "when the build fails"
-_WHEN = re.compile(
-    r"""\b(?:
-        when(?:['’]s|\s+(?:did|do|does|is|are|was|were|will|would|has|have|had|can|could|should))
-      | (?:what|which)\s+(?:time|day|date|weekday|week|month|year)
-      | how\s+long\s+ago
-    )\b""",
-    re.IGNORECASE | re.VERBOSE,
-)
-
-
-def asks_when(text: str) -> bool:
-    """Return True where a query asks for a time."""
-    return _WHEN.search(text) is not None
-
-
 def asks_only_when(text: str, phrase: str) -> bool:
     """Return True where a query holds only a time ("what did we do last week?"), which therefore narrows the search."""
     return (_EMPTY_QUESTION | STOP_WORDS).issuperset(query_terms(text.replace(phrase, " ")))

@@ -15,9 +15,9 @@ from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Background, Fused, below_successors, fuse
 from mcp_memory.domain.retrieval.queries import Query
-from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, role_of, share_of_questions
+from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, read_turn
 from mcp_memory.domain.text.control_characters import without_controls
-from mcp_memory.domain.text.times import asks_only_when, asks_when, time_phrase
+from mcp_memory.domain.text.times import asks_only_when, time_phrase
 from mcp_memory.domain.text.words import query_terms
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports.records import Outline, RecordStore
@@ -204,13 +204,15 @@ class Searcher:
         when = time_phrase(text)
         named = self._dates.read(when.phrase, self._clock()) if when else None
         span = when.span(named) if when and named else None
-        vector = None
+        vector, known = None, 1.0
         try:
-            vector = self._embedder.embed_query(text)
+            vector, known = self._embedder.embed_query(text), self._embedder.share_known(text)
         except StoreUnavailable as error:
             degraded.append(f"vector: {error}")
         only_time = bool(when and span and asks_only_when(text, when.text))
-        return Query(text=text, terms=tuple(query_terms(text)), vector=vector, span=span, is_only_time=only_time)
+        return Query(
+            text=text, terms=tuple(query_terms(text)), vector=vector, known=known, span=span, is_only_time=only_time
+        )
 
     def _ask_sources(
         self, query: Query, where: RecordFilter, limit: int, degraded: list[str]
@@ -264,7 +266,13 @@ class Searcher:
             return background
         usual = self._vectors.usual_cosine(query.vector, where.scopes)
         windows = self._vectors.windows(where.scopes, rankings["vector"])
-        return replace(background, cosine_mean=usual.mean, cosine_mean_square=usual.mean_square, windows=windows)
+        return replace(
+            background,
+            cosine_mean=usual.mean,
+            cosine_mean_square=usual.mean_square,
+            windows=windows,
+            known=query.known,
+        )
 
     def _rank_successors(self, hits: list[Fused], evidence: Evidence, where: RecordFilter) -> list[Fused]:
         """Rank each replaced record below its successor; drop an earlier summary, which the later one contains."""
@@ -299,20 +307,8 @@ def _by_task(tasks: Mapping[str, str], stack: Stack | None) -> Mapping[str, floa
 def _turns(query: Query, outlines: Mapping[str, Outline]) -> Mapping[str, Turn]:
     """Return the turns whose form says something about them as answers."""
     named = named_speakers({outline.speaker for outline in outlines.values() if outline.speaker}, query.terms)
-    seeks_time = asks_when(query.text)
-    turns = {record_id: _turn(outline, named, seeks_time) for record_id, outline in outlines.items()}
+    turns = {i: read_turn(each.role, each.speaker, each.opening, named) for i, each in outlines.items()}
     return {record_id: turn for record_id, turn in turns.items() if turn != PLAIN}
-
-
-def _turn(outline: Outline, named: Collection[str], seeks_time: bool) -> Turn:
-    role = role_of(outline.role, outline.speaker, outline.opening)
-    return Turn(
-        is_assistant=role == "assistant",
-        is_other=bool(named and outline.speaker) and outline.speaker not in named,
-        # To an assistant, a question says what its user is about.
-        questions=0.0 if role else share_of_questions(outline.opening),
-        is_dated=seeks_time and time_phrase(outline.opening) is not None,
-    )
 
 
 def _waiting(records: int) -> str:

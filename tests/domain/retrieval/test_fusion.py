@@ -17,6 +17,7 @@ from mcp_memory.domain.retrieval.fusion import (
     meaning_nats,
     words_nats,
 )
+from mcp_memory.domain.retrieval.turns import Turn
 
 IDS = [f"r{n:06d}" for n in range(12)]
 COSINES = st.dictionaries(st.sampled_from(IDS), st.floats(-1, 1), max_size=12)
@@ -47,7 +48,7 @@ def test_every_candidate_appears_once_in_order_of_its_score(
     rankings: dict[str, dict[str, float]], background: Background, near: dict[str, list[str]], assistant: str
 ) -> None:
     """R5: scores lie in [0, 1), and follow the sum of the parts they name."""
-    hits = fuse(rankings, background, neighbours=near, assistants={assistant})
+    hits = fuse(rankings, background, neighbours=near, turns={assistant: Turn(is_assistant=True)})
     assert sorted(hit.id for hit in hits) == sorted({record_id for scores in rankings.values() for record_id in scores})
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     sums = [max(sum(hit.parts.values()), 0.0) for hit in hits]
@@ -55,7 +56,7 @@ def test_every_candidate_appears_once_in_order_of_its_score(
     for hit in hits:
         assert 0 <= hit.score < 1
         assert hit.raw == {name: scores[hit.id] for name, scores in rankings.items() if hit.id in scores}
-    assert hits == fuse(rankings, background, neighbours=near, assistants={assistant})
+    assert hits == fuse(rankings, background, neighbours=near, turns={assistant: Turn(is_assistant=True)})
 
 
 @given(
@@ -150,13 +151,44 @@ def test_ties_go_to_the_newest() -> None:
 def test_a_turn_gains_from_its_neighbours_and_an_assistants_turn_counts_less() -> None:
     """R5: measured on dialogues; a neighbour that is no candidate adds nothing."""
     rankings = {"other": {"a": 4.0, "b": 4.0, "c": 2.0}}
-    found = fuse(rankings, USUAL, neighbours={"c": ["a"], "a": ["unknown"]}, assistants={"b", "unknown"})
+    found = fuse(rankings, USUAL, neighbours={"c": ["a"], "a": ["unknown"]}, turns={"b": Turn(is_assistant=True)})
     parts = {hit.id: hit.parts for hit in found}
     assert parts == {
         "a": {"other": 4.0},
         "b": {"other": 4.0, "assistant": -0.8},
         "c": {"other": 2.0, "neighbours": 1.0},
     }
+
+
+def test_a_turn_loses_shares_of_its_evidence_by_its_form() -> None:
+    """R5: together less than all of it."""
+    turn = Turn(is_other=True, is_brief=True, questions=0.5)
+    (hit,) = fuse({"other": {"a": 4.0}}, USUAL, neighbours={}, turns={"a": turn, "unknown": turn})
+    assert hit.parts == {
+        "other": 4.0,
+        "speaker": pytest.approx(-1.2),
+        "question": pytest.approx(-0.8),
+        "brief": pytest.approx(-1.0),
+    }
+    weights = Weights()
+    assert weights.other_speaker + weights.question + weights.brief < 1
+
+
+def test_the_best_of_many_windows_is_less_surprising_than_an_only_one() -> None:
+    """R5: 1 - (1 - p)^w is about w times p where p is small; a cosine below the mean stays worthless."""
+    one = meaning_nats(0.5, 0.1, 0.1)
+    assert meaning_nats(0.5, 0.1, 0.1, 10) == pytest.approx(one - log(10), abs=1e-3)
+    assert meaning_nats(-1.0, 0.1, 0.1, 10) == pytest.approx(0.0)
+    assert meaning_nats(-9.0, 0.1, 0.1, 10) == 0.0
+    background = replace(USUAL, windows={"long": 10})
+    assert [hit.id for hit in fused({"vector": {"long": 0.51, "short": 0.5}}, background)] == ["short", "long"]
+
+
+def test_words_lead_where_the_model_knows_none_of_them() -> None:
+    """R5: the vectors of an unknown script are near each other, whatever the texts say."""
+    rankings = {"vector": {"near": 0.9, "said": 0.6}, "keyword": {"said": 15.0}}
+    assert [hit.id for hit in fused(rankings)] == ["near", "said"]
+    assert [hit.id for hit in fused(rankings, replace(USUAL, known=0.0))] == ["said", "near"]
 
 
 def test_the_time_asked_about_adds_evidence_and_brings_in_candidates_of_its_own() -> None:

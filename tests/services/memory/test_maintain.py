@@ -50,6 +50,7 @@ class Meddling:
         self.is_away = False
         self.id, self.dimensions = inner.id, inner.dimensions
         self.embed, self.embed_query = inner.embed, inner.embed_query
+        self.share_known = inner.share_known
 
     def embed_many(self, texts: Sequence[str]) -> Sequence[Vectors]:
         if self.is_away:

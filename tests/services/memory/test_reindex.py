@@ -34,6 +34,7 @@ class Choosy:
         self.is_away = False
         self.requests = 0
         self.id, self.dimensions, self.embed_query = inner.id, inner.dimensions, inner.embed_query
+        self.share_known = inner.share_known
 
     def embed(self, text: str) -> Vectors:
         return self.embed_many([text])[0]
@@ -150,6 +151,9 @@ class Instant:
 
     def embed_query(self, text: str) -> Vector:
         return np.ones(4, np.float32)
+
+    def share_known(self, text: str) -> float:
+        return 1.0
 
     def embed_many(self, texts: Sequence[str]) -> Sequence[Vectors]:
         return [self.embed(text) for text in texts]

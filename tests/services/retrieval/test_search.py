@@ -111,6 +111,22 @@ def test_a_source_that_gives_way_half_way_is_named_and_the_others_answer(
     assert ranking.degraded == ("vector: The index is gone.",)
 
 
+def test_what_somebody_says_of_themselves_ranks_before_what_others_say(
+    app: App, remember: Callable[..., Remembered]
+) -> None:
+    """R5: a signal, never a filter."""
+    told = "pottery is what calms me down after long days at work, and I go there every week."
+    ids = {
+        speaker: remember(f"{filler} {told}", kind="message", speaker=speaker).id
+        for speaker, filler in (("Caroline", "Honestly,"), ("Melanie", "Frankly,"))
+    }
+    for asked, other in (("Caroline", "Melanie"), ("Melanie", "Caroline")):
+        read = app.searcher.read(f"What does pottery do for {asked}?")
+        hits = app.searcher.rank(read, visible_to(app.records, app.caller())).hits
+        assert [hit.id for hit in hits] == [ids[asked], ids[other]]
+        assert [hit.parts.get("speaker", 0.0) < 0 for hit in hits] == [False, True]
+
+
 def test_what_recall_weighs_can_be_looked_at(app: App, remember: Callable[..., Remembered]) -> None:
     """R5: by whoever measures it: each source's scores of every candidate, and what each is."""
     record = remember("The port is 5432.", kind="decision")

@@ -31,6 +31,7 @@ class Away:
         self.is_away = False
         self.embedded: list[str] = []
         self.id, self.dimensions, self.embed_query = inner.id, inner.dimensions, inner.embed_query
+        self.share_known = inner.share_known
 
     def embed(self, text: str) -> Vectors:
         return self.embed_many([text])[0]
