@@ -11,7 +11,7 @@ _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assi
 _ROLE_IN_TEXT = re.compile(rf"\s*({'|'.join(_ROLES)})\s?:", re.IGNORECASE)
 # e.g. the signs in "Really?! Yes. 好。"; not that in "v1.2"
 _SENTENCE_END = re.compile(r"[.!?؟]+(?!\w)|[。！？]+")
-_QUESTION_SIGNS = frozenset("?？؟")
+_QUESTION_SIGNS = ("?", "？", "؟")
 BRIEF_BYTES = 80
 """A shorter turn is mostly a reaction ("Wow, that sounds great!"). In bytes: a Chinese character says more."""
 
@@ -61,8 +61,10 @@ def role_of(role: str | None, speaker: str | None, text: str) -> str | None:
 
 def share_of_questions(text: str) -> float:
     """Return the share of the text's sentences that ask, in [0, 1]."""
+    if not any(sign in text for sign in _QUESTION_SIGNS):  # Most turns, and a tenth of the time.
+        return 0.0
     ends = _SENTENCE_END.findall(text)
-    return sum(not _QUESTION_SIGNS.isdisjoint(end) for end in ends) / len(ends) if ends else 0.0
+    return sum(any(sign in end for sign in _QUESTION_SIGNS) for end in ends) / max(len(ends), 1)
 
 
 def named_speakers(speakers: Iterable[str], terms: Collection[str]) -> frozenset[str]:
