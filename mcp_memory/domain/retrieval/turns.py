@@ -18,7 +18,7 @@ BRIEF_BYTES = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What a dialogue turn's form says about it as an answer to the query.
+    """The form of a dialogue turn, as far as it bears on the turn as an answer.
 
     `is_other` is True where somebody else spoke than the one whom the query names. `is_brief` is True for a turn
     between people that is too short to tell much. `questions` is the share of questions in such a turn, in [0, 1].
