@@ -88,6 +88,9 @@ class CountingEmbedder:
         self.texts += 1
         return self._embedder.embed_query(text)
 
+    def share_known(self, text: str) -> float:
+        return self._embedder.share_known(text)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
