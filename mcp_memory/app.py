@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.projects import NOTICE, SHORT_NOTICE, Membership
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
-from mcp_memory.errors import McpMemoryError, StoreUnavailable
+from mcp_memory.errors import McpMemoryError, NotFound, StoreUnavailable
 from mcp_memory.projects import read_project
 from mcp_memory.wiring import Wiring, made_once, token_counter
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp_memory.domain.model.records import Json, NewRecord
+    from mcp_memory.domain.model.session_log import SessionLog
     from mcp_memory.domain.model.tokens import ModelFactor
     from mcp_memory.ports.text import Clock, Embedder
     from mcp_memory.services.context.assemble import Context, ContextRequest
@@ -166,6 +167,10 @@ class App(Wiring):
             self.stirred.set()
         return fed
 
+    def held(self, fed: Fed, caller: Caller) -> list[tuple[str, ...]]:
+        """Return, for each line that was fed, the ids of the originals that it repeats or replaces."""
+        return self._feed.held(fed, caller)
+
     def compact(self, request: CompactRequest, caller: Caller, tell: Tell = lambda step: None) -> Compacted:
         """Compact the caller's log; the texts of the request are cleaned first."""
         from mcp_memory.domain.memory.redaction import clean_text
@@ -206,6 +211,13 @@ class App(Wiring):
         """Return a session's log, and how full it is."""
         standing = self._log_standing(caller.in_session(session_id), self.factor(caller))
         return self.inspect.session_log(session_id, caller) | {"log": standing}
+
+    def live_log(self, session_id: str, caller: Caller) -> SessionLog:
+        """Return the log of one of the caller's sessions as it stands. Raises NotFound where there is none."""
+        log = self.logs.log(caller.in_session(session_id))
+        if not log.entries:
+            raise NotFound(f"No log of session {session_id!r} here; memory://status shows the present one.")
+        return log
 
     def _log_standing(self, caller: Caller, factor: ModelFactor) -> dict[str, Json]:
         from mcp_memory.services.sessions.fullness import log_standing

@@ -149,13 +149,20 @@ class SessionLog:
 
     def covered_numbers(self, entry: Entry) -> str:
         """Return the numbers of the originals that an entry covers: `1-17 19`."""
-        runs: list[list[int]] = []
-        for number in sorted(self.numbers[covered] for covered in self.numbers.keys() & entry.covers):
-            if runs and number == runs[-1][-1] + 1:
-                runs[-1][1:] = [number]
-            else:
-                runs.append([number])
-        return " ".join("-".join(map(str, run)) for run in runs)
+        return _runs(sorted(self.numbers[covered] for covered in self.numbers.keys() & entry.covers))
+
+    def numbered(self, told: Iterable[Sequence[str]]) -> str:
+        """Return the numbers of the originals that each told line is or stands for: `(1-17 19) 18 20-65 ?`."""
+        shown: list[str] = []
+        singles: list[int] = []
+        for covers in told:
+            numbers = [self.numbers[covered] for covered in covers if covered in self.numbers]
+            if len(numbers) == 1:
+                singles += numbers
+                continue
+            shown += [*([_runs(singles)] if singles else []), f"({_runs(numbers)})" if numbers else "?"]
+            singles = []
+        return " ".join([*shown, *([_runs(singles)] if singles else [])])
 
     def closed(self, places: Iterable[int]) -> frozenset[int]:
         """Return the places, and the rest of every exchange that one of them is part of."""
@@ -169,6 +176,17 @@ class SessionLog:
     def at(self, places: Iterable[int]) -> tuple[Entry, ...]:
         """Return the entries at these places, in the log's order."""
         return tuple(self.entries[place] for place in sorted(places))
+
+
+def _runs(numbers: Iterable[int]) -> str:
+    """Return numbers in their order, neighbours as one run: `1-17 19`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return " ".join("-".join(map(str, run)) for run in runs)
 
 
 def role_of(kind: str, role: str | None) -> Role:

@@ -1,12 +1,19 @@
 """Finds the lines of a resent conversation that the log already holds. A line is only its content and id."""
 
+import re
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 LEAST_MET = 3
 """Least number of unique lines matched in order: fewer may be a coincidence."""
+# e.g. "[GOAL BATCH x4175782e0a] 3 turns", "[MESSAGE ARCHIVED id=r000102 role=tool]"; a call's arguments hold theirs
+_REPLACES = re.compile(
+    r'(?:\{"archived":")?\[(?:(?:CONTEXT SUMMARY|GOAL BATCH) (?P<block>x[0-9a-f]{1,20})\]'
+    r"|(?:TOOL OUTPUT|MESSAGE) ARCHIVED id=(?P<original>[rx][0-9a-z]{1,30})\b)"
+)
+_RETOLD, _RETELLS = "[SUMMARIZED] ", re.compile(r" \(open (x[0-9a-f]{1,20})\)\s{0,9}\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +22,43 @@ class LogLine:
 
     content: Hashable
     id: str | None = None
+
+
+def replaced_by(text: str) -> str | None:
+    """Return the id that a replacement's text names: its own, or its only original's; None for any other text."""
+    if text.startswith(_RETOLD):
+        found = _RETELLS.search(text, max(len(text) - 40, 0))
+        return found[1] if found else None
+    found = _REPLACES.match(text)
+    return (found["block"] or found["original"]) if found else None
+
+
+def held_as(
+    told: Sequence[LogLine], standing: Mapping[int, tuple[str, ...]], said: Sequence[tuple[str, Hashable]]
+) -> list[tuple[str, ...]]:
+    """Return, for each told line, the ids of the originals that it repeats or stands for; () for a line unknown.
+
+    `standing` has those of replacements, by their places in `told`; `said` the originals in order, each with its
+    content. Of equal originals the last ones count, because a conversation is told up to its end.
+    """
+    taken = {covered for covers in standing.values() for covered in covers}
+    places: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for place, (record_id, content) in enumerate(said):
+        if record_id not in taken:
+            places[content].append(place)
+    found: list[tuple[str, ...]] = [()] * len(told)
+    before = len(said)
+    for place in reversed(range(len(told))):
+        if place in standing:
+            found[place] = standing[place]
+            continue
+        at = places[told[place].content]
+        while at and at[-1] >= before:
+            at.pop()
+        if at:
+            before = at.pop()
+            found[place] = (said[before][0],)
+    return found
 
 
 def new_places(told: Sequence[LogLine], said: Sequence[LogLine], live: Sequence[Hashable]) -> list[int]:

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, NO_OUTPUT, OWN_CALL, is_own_tool, without_harness
 from mcp_memory.domain.model.records import MAX_NAME_CHARS, MAX_TEXT_CHARS, Instant, NewRecord
 from mcp_memory.domain.model.session_log import Role
+from mcp_memory.domain.sessions.log_dedup import replaced_by
 from mcp_memory.domain.text.control_characters import details_without_controls
 from mcp_memory.errors import InvalidRequest
 
@@ -183,16 +184,21 @@ def is_item(message: ClientMessage) -> bool:
 def _parts_of(message: ClientMessage, where: str) -> Iterator[MessagePart]:
     """Yield the texts, calls and results of a message, in order; `where` names it in errors.
 
-    Empty texts are left out. Consecutive texts are one part: a user's message is one turn.
+    Empty texts are left out. Consecutive texts are one: a user's message is one turn, beside the replacements in it.
 
     Raises:
         InvalidRequest: a part is in none of the known formats.
     """
-    for is_text, parts in groupby(_parts(message, where), lambda part: isinstance(part, str)):
+    for is_text, parts in groupby(_parts(message, where), _kind_of_part):
         if not is_text:
             yield from cast("Iterator[NewRecord]", parts)
         elif texts := [part for part in cast("Iterator[str]", parts) if part.strip()]:
             yield texts
+
+
+def _kind_of_part(part: str | NewRecord) -> str | bool:
+    """Return False for a call or a result; for a text True, or what sets it apart: it replaces entries of the log."""
+    return isinstance(part, str) and (replaced_by(part) or True)
 
 
 def _parts(message: ClientMessage, where: str) -> Iterator[str | NewRecord]:

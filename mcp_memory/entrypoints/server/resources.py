@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from mcp_memory.domain.model.records import Json
+from mcp_memory.entrypoints.conversations.rendering import Interface, rendered
 from mcp_memory.entrypoints.server.identity import asking, is_local, require, told
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS
 from mcp_memory.entrypoints.server.strict_tool import log_defect
@@ -28,7 +29,7 @@ def add_to(server: MCPServer, app: "App") -> None:
     """Register the resources over this app. Their functions run in worker threads."""
 
     def resource(uri: str, title: str, description: str, read: Callable[..., dict[str, Json]]) -> None:
-        name = uri.removeprefix("memory://").partition("/")[0]
+        name = uri.removeprefix("memory://").replace("/{id}", "").replace("/", "-")
 
         def whole() -> str:
             return _answer(name, read)
@@ -53,6 +54,13 @@ def add_to(server: MCPServer, app: "App") -> None:
         "Everything stored about one record",
         lambda *of: dict(app.inspect.record(*of)),
     )
+    for interface in get_args(Interface):
+        resource(
+            f"memory://session/{{id}}/{interface}",
+            f"Messages for {interface}",
+            "The log of one session as it stands, as messages to send",
+            lambda session_id, caller, interface=interface: rendered(app.live_log(session_id, caller), interface),
+        )
     resource("memory://session/{id}", "Session", "The log of one session", lambda *of: dict(app.session_log(*of)))
     account = "What went into an assembled context, what did not, and why"
     resource("memory://context/{id}", "Context", account, lambda *of: dict(app.inspect.context(*of)))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import role_of
-from mcp_memory.domain.sessions.log_dedup import LogLine, new_places, unmatched
+from mcp_memory.domain.sessions.log_dedup import LogLine, held_as, new_places, replaced_by, unmatched
 from mcp_memory.domain.text.words import content_hash
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.session_logs import SaidEntry, SessionLogStore
@@ -24,10 +24,18 @@ TOLD_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToldLine:
+    """A told entry: what identifies it, and the originals that it replaces; () for an original."""
+
+    line: LogLine
+    covers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fed:
     """Counts of new and known entries, and of what the new ones lost.
 
-    That is secrets, control characters, and passages that are the client's own.
+    That is secrets, control characters, and passages that are the client's own. `lines` are all of them as they were told, in order.
     """
 
     stored: int = 0
@@ -35,6 +43,7 @@ class Fed:
     redacted: int = 0
     cleaned: int = 0
     harness: int = 0
+    lines: tuple[ToldLine, ...] = field(default=(), compare=False, repr=False)
 
     def __add__(self, other: Fed) -> Fed:
         return Fed(
@@ -43,6 +52,7 @@ class Fed:
             redacted=self.redacted + other.redacted,
             cleaned=self.cleaned + other.cleaned,
             harness=self.harness + other.harness,
+            lines=self.lines + other.lines,
         )
 
 
@@ -81,33 +91,62 @@ class LogFeeder:
             fed += self._feed(some, caller)
         return fed
 
+    def held(self, fed: Fed, caller: Caller) -> list[tuple[str, ...]]:
+        """Return, for each line that was fed, the ids of the originals that it repeats or replaces, in order."""
+        said = [(each.id, line.content) for each, line in _with_lines(self._logs.said(caller))]
+        standing = {place: told.covers for place, told in enumerate(fed.lines) if told.covers}
+        return held_as([told.line for told in fed.lines], standing, said)
+
     def _feed(self, told: Sequence[NewRecord], caller: Caller) -> Fed:
         drafts = [self._clean(item, caller) for item in told]
         with self._records.snapshot():  # The transactions look for what was said since.
             said, live = self._logs.said(caller), self._live(caller)
-        waiting = [drafts[place] for place in new_places(_told(drafts), _lines(said), live)]
+            standing = self._standing(drafts, said, caller)
+        lines = _told(drafts)
+        others = [place for place in range(len(drafts)) if place not in standing]
+        new = new_places([lines[place] for place in others], _lines(said), live)
+        waiting = [drafts[others[place]] for place in new]
         stored: list[RecordDraft] = []
         last = said[-1].id if said else None
         while waiting:
             batch = self._drafting.make([draft.item for draft in waiting[:FED_AT_ONCE]], embedded=False)
             with self._records.write() as transaction:
                 # Another process may be told the same conversation at the same time.
-                others = transaction.said_since(last, caller)
+                since = transaction.said_since(last, caller)
                 every = range(len(waiting))
-                new = unmatched(_told(waiting), every, _lines(others)) if others else every
+                new = unmatched(_told(waiting), every, _lines(since)) if since else every
                 added = [waiting[place] for place in new if place < len(batch)]
                 made = [batch[place] for place in new if place < len(batch)]
                 ids = self._store(added, made, caller, transaction)
             waiting = [waiting[place] for place in new if place >= len(batch)]
             stored += added
-            last = ids[-1] if ids else others[-1].id
+            last = ids[-1] if ids else since[-1].id
         return Fed(
             stored=len(stored),
             known=len(drafts) - len(stored),
             redacted=sum(each.redacted for each in stored),
             cleaned=sum(each.cleaned for each in stored),
             harness=sum(each.item.harness for each in stored),
+            lines=tuple(ToldLine(line=line, covers=standing.get(place, ())) for place, line in enumerate(lines)),
         )
+
+    def _standing(
+        self, drafts: Sequence[RecordDraft], said: Sequence[SaidEntry], caller: Caller
+    ) -> Mapping[int, tuple[str, ...]]:
+        """Return, for each told line that replaces originals of this log, now or in the past, their ids."""
+        named = {place: name for place, draft in enumerate(drafts) if (name := replaced_by(draft.item.text))}
+        if not named:
+            return {}
+        originals = {each.id: (each.kind, each.call_id) for each in said}
+        blocks = self._logs.entries(set(named.values()), caller)
+        standing: dict[int, tuple[str, ...]] = {}
+        for place, name in named.items():
+            covers, item = blocks[name].covers if name in blocks else (name,), drafts[place].item
+            # A text that only quotes a replacement is a new one: a mask answers the call of its original.
+            is_own = name in blocks or originals.get(name) == (item.kind, item.call_id)
+            if is_own and originals.keys() >= set(covers):
+                standing[place] = covers
+        return standing
 
     def _clean(self, item: NewRecord, caller: Caller) -> RecordDraft:
         self._pause()
@@ -144,6 +183,11 @@ def _line(item: NewRecord) -> LogLine:
 
 
 def _lines(said: Sequence[SaidEntry]) -> list[LogLine]:
+    return [line for _, line in _with_lines(said)]
+
+
+def _with_lines(said: Sequence[SaidEntry]) -> list[tuple[SaidEntry, LogLine]]:
     return [
-        LogLine(content=(each.kind, each.role, each.content_hash, each.call_id), id=each.message_id) for each in said
+        (each, LogLine(content=(each.kind, each.role, each.content_hash, each.call_id), id=each.message_id))
+        for each in said
     ]

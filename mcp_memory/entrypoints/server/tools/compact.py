@@ -1,15 +1,17 @@
 """The `compact` tool."""
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from mcp.types import CallToolResult
 
 from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.entrypoints.conversations.messages import read_messages
 from mcp_memory.entrypoints.conversations.transcripts import read_transcript
+from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.entrypoints.server.compaction_answers import nothing_to_do, show_compacted, show_step
 from mcp_memory.entrypoints.server.identity import asking, require_local
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, with_text
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.summarize_span import Asked
 
 SAMPLED_TOKENS = 8_000
+_Told: TypeAlias = list[tuple[tuple[str, ...], str]]
+"""For each told entry the originals that it is or replaces, and its text."""
 DESCRIPTION = """\
 Use when a conversation fills its window: logs it and makes the log shorter, old tool output first, then summaries. \
 Put each replacement where what it `covers` was (messages, calls, results, as told, from 1); recall opens originals."""
@@ -46,13 +50,16 @@ def build(app: "App") -> StrictTool:
             by = "client's model" if arguments.summarizer == "sampling" else "caller"
             return replace(done, written=Written(by=by, note="", spent=0)) if asked.summary else done
 
-        beside = _feed(arguments, app, caller)
+        beside, told = _feed(arguments, app, caller)
         done = compact(request)
         if arguments.summarizer == "sampling" and done.asked:
             done, error = _summarised(done, done.asked, request, compact, client)
             beside |= {"sampling": error} if error else {}
             # In the newer era the call was sent twice, and what the first one replaced was never answered.
             done = replace(done, made=tuple(each.entry for each in app.logs.stand_ins(caller)))
+        if told and done.log:
+            done = replace(done, made=_made_of(told, done, done.log))
+            beside |= {"told": done.log.numbered(covers for covers, _ in told)}
         shown = show_compacted(done, beside, int(arguments.max_tokens / done.factor), app.counter)
         line = "" if "sampling" in beside else nothing_to_do(done)
         return with_text(line, "compact", shown, shows_text=not client.hides_text) if line else shown
@@ -60,23 +67,40 @@ def build(app: "App") -> StrictTool:
     return make_tool("compact", "Compact", DESCRIPTION, CompactArguments, answer, annotations())
 
 
-def _feed(arguments: CompactArguments, app: "App", caller: "Caller") -> dict[str, Json]:
-    """Add the conversation, if there is one, to the session's log."""
+def _feed(arguments: CompactArguments, app: "App", caller: "Caller") -> tuple[dict[str, Json], _Told]:
+    """Add the conversation, if there is one, to the session's log; messages are returned as they stand there."""
     if arguments.messages and arguments.transcript:
         raise InvalidRequest("Give either messages or transcript, not both.")
     if arguments.messages:
-        return {"fed": _told(app.feed(read_messages(arguments.messages), caller))}
+        records = read_messages(arguments.messages)
+        fed = app.feed(records, caller)
+        held = app.held(fed, caller)
+        return {"fed": _told(fed)}, [(covers, record.text) for covers, record in zip(held, records, strict=True)]
     if not arguments.transcript:
-        return {}
+        return {}, []
     require_local("send what the transcript says as messages instead.")
     transcript = read_transcript(Path(arguments.transcript))
     fed = _told(app.feed(transcript.records, caller))
-    return {"fed": fed | {"skipped": transcript.skipped, "skipped_kinds": dict(transcript.skipped_kinds)}}
+    return {"fed": fed | {"skipped": transcript.skipped, "skipped_kinds": dict(transcript.skipped_kinds)}}, []
+
+
+def _made_of(told: _Told, done: Compacted, log: SessionLog) -> tuple[Entry, ...]:
+    """Return what was made, and all that it takes to make the told messages what the log now is."""
+    texts = {text for _, text in told}
+    originals = {covered for covers, _ in told for covered in covers}
+    made = {entry.id for entry in done.made}
+    return tuple(
+        entry
+        for entry in log.entries
+        if entry.id in made
+        or (entry.form != "original" and entry.text not in texts and not originals.isdisjoint(entry.covers))
+    )
 
 
 def _told(fed: Fed) -> dict[str, Json]:
     """Return what became of a conversation; that nothing had to be cleaned or cut is not worth telling."""
-    return {name: value for name, value in asdict(fed).items() if value or name not in ("cleaned", "harness")}
+    shown = {"stored": fed.stored, "known": fed.known, "redacted": fed.redacted}
+    return shown | unless_empty(cleaned=fed.cleaned, harness=fed.harness)
 
 
 def _request(arguments: CompactArguments) -> CompactRequest:

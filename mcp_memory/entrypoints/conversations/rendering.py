@@ -1,0 +1,131 @@
+"""Writes a session's log as messages of the Anthropic Messages API or of OpenAI's chat completions.
+
+For clients that do not keep their own messages; one that does keeps more by applying.py, such as images. Knows no store.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from mcp_memory.domain.model.session_log import STANDS_FOR_MANY, Entry, SessionLog
+
+Message: TypeAlias = dict[str, Any]
+Interface = Literal["anthropic", "openai"]
+
+_OPENING: Final = "(The conversation begins here.)"
+# e.g. "toolu_01A", "call_8f-2": the ids that both interfaces take
+_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+
+
+class _Row(NamedTuple):
+    """Words, a call, or its result; the latter with their entry and the id of the call."""
+
+    role: str
+    text: str
+    entry: Entry | None = None
+    call_id: str = ""
+
+
+def rendered(log: SessionLog, interface: Interface) -> dict[str, Any]:
+    """Return `messages`, and for Anthropic `system`, "" where nothing is.
+
+    Results follow their calls at once. A call without a result, unless it is the last entry, and a result without a
+    call are told in words.
+    """
+    rows = list(_rows(log))
+    if interface == "openai":
+        return {"messages": list(_for_openai(rows))}
+    system = "\n\n".join(row.text for row in rows if row.role == "system")
+    return {"system": system, "messages": list(_for_anthropic([row for row in rows if row.role != "system"]))}
+
+
+def _rows(log: SessionLog) -> Iterator[_Row]:
+    """Yield what is said and done in an order that both interfaces take: calls made together, then their results."""
+    ids = _call_ids(log)
+    results = {place for exchange in log.exchanges for place in exchange[1:]}
+    calls: list[int] = []
+    for place, entry in enumerate(log.entries):
+        if place in ids:
+            calls.append(place)
+            continue
+        yield from _exchanges(log, calls, ids)
+        calls.clear()
+        if place not in results:
+            yield _Row(_role(entry), _words(entry))
+    yield from _exchanges(log, calls, ids)
+
+
+def _exchanges(log: SessionLog, calls: Sequence[int], ids: Mapping[int, str]) -> Iterator[_Row]:
+    for place in calls:
+        yield _Row("assistant", log.entries[place].text, log.entries[place], ids[place])
+    for place in calls:
+        if answers := log.at(log.exchange_of.get(place, ())[1:]):
+            yield _Row("tool", "\n".join(each.text for each in answers), answers[0], ids[place])
+
+
+def _call_ids(log: SessionLog) -> Mapping[int, str]:
+    """Return an id for each call that is shown as one: the client's, where it names nothing else."""
+    last = len(log.entries) - 1
+    ids: dict[int, str] = {}
+    for place, entry in enumerate(log.entries):
+        if entry.kind == "tool_call" and (place in log.exchange_of or place == last):
+            given = entry.call_id or ""
+            is_own = _CALL_ID.fullmatch(given) is not None and given not in ids.values()
+            ids[place] = given if is_own else entry.id
+    return ids
+
+
+def _role(entry: Entry) -> str:
+    """Blocks are data, which the user's role brings, as docs/compaction.md says."""
+    return "user" if entry.form in STANDS_FOR_MANY or entry.role == "tool" else entry.role
+
+
+def _words(entry: Entry) -> str:
+    if entry.kind == "message":
+        return entry.text
+    return f"[{'Called' if entry.kind == 'tool_call' else 'Result of'} {entry.tool or 'a tool'}] {entry.text}"
+
+
+def _for_anthropic(rows: Sequence[_Row]) -> Iterator[Message]:
+    if rows and rows[0].role == "assistant":
+        yield {"role": "user", "content": _OPENING}
+    for role, some in groupby(rows, lambda row: "user" if row.role == "tool" else row.role):
+        parts = [_part(row) for row in some]
+        yield {"role": role, "content": parts[0]["text"] if len(parts) == 1 and "text" in parts[0] else parts}
+
+
+def _part(row: _Row) -> dict[str, Any]:
+    entry = row.entry
+    if entry is None:
+        return {"type": "text", "text": row.text}
+    if row.role == "assistant":
+        return {"type": "tool_use", "id": row.call_id, "name": entry.tool or "tool", "input": _input(row.text)}
+    failed = {"is_error": True} if entry.failed else {}
+    return {"type": "tool_result", "tool_use_id": row.call_id, "content": row.text, **failed}
+
+
+def _for_openai(rows: Sequence[_Row]) -> Iterator[Message]:
+    for is_call, some in groupby(rows, lambda row: row.role == "assistant" and row.entry is not None):
+        if is_call:
+            yield {"role": "assistant", "content": None, "tool_calls": [_call(row) for row in some]}
+            continue
+        for row in some:
+            answers = {} if row.entry is None else {"tool_call_id": row.call_id}
+            yield {"role": row.role, **answers, "content": row.text}
+
+
+def _call(row: _Row) -> dict[str, Any]:
+    arguments = json.dumps(_input(row.text), ensure_ascii=False, separators=(",", ":"))
+    name = row.entry.tool if row.entry else None
+    return {"id": row.call_id, "type": "function", "function": {"name": name or "tool", "arguments": arguments}}
+
+
+def _input(text: str) -> dict[str, Any]:
+    """Return a call's arguments as an object."""
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        given = text
+    return given if isinstance(given, dict) else {"arguments": given}
