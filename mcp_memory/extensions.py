@@ -2,21 +2,76 @@
 
 To add an implementation, write its module and add its row here. Importing this module loads none of them. The
 entrypoints have registries of their own, which docs/architecture.md names: tools, importers, clients, hooks,
-commands.
+commands. Passes, presets and watchers of compaction can be added from outside too: docs/compaction.md.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
-    from mcp_memory.domain.model.session_log import Count, Pass, PassName, Pause, Span
+    from mcp_memory.domain.model.session_log import Count, Options, Pass, PassName, Pause, Preset, Span
     from mcp_memory.ports.records import RecordStore
     from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore, Source, VectorStore
     from mcp_memory.ports.text import Embedder, Summarizer, TokenCounter
+    from mcp_memory.services.sessions.compact import Compacted
     from mcp_memory.settings import Settings
+
+ENTRY_POINTS = "mcp_memory.extensions"
+"""The group of entry points whose modules are loaded, besides the files that the settings name."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """What a module from outside adds to compaction; it defines those of the three that it has.
+
+    `passes` makes passes from a function that counts a text's tokens. `presets` are options by name. `watch` is called
+    after each compaction and undo, in the thread that made it.
+    """
+
+    passes: Callable[[Count], Iterable[Pass]] = lambda count: ()
+    presets: Mapping[Preset, Options] = field(default_factory=dict["Preset", "Options"])
+    watch: Callable[[Compacted], object] = lambda done: None
+
+    def tell(self, done: Compacted) -> None:
+        """Call `watch`; an error in it is logged, and harms nobody."""
+        try:
+            self.watch(done)
+        except Exception as error:  # noqa: BLE001 - whatever a watcher does, the compaction is committed
+            _log.warning("A watcher of compactions failed: %s.", type(error).__name__)
+
+
+def added(files: Sequence[Path]) -> Sequence[Extension]:
+    """Return the extensions of installed packages and of these files; one that fails to load is logged and left out."""
+    from importlib.metadata import entry_points
+
+    found: list[Extension] = []
+    loaders = [(each.name, each.load) for each in entry_points(group=ENTRY_POINTS)]
+    for name, load in [*loaders, *((file.name, lambda file=file: _module(file)) for file in files)]:
+        try:
+            module = load()
+            given = {each: getattr(module, each) for each in Extension.__slots__ if hasattr(module, each)}
+            found.append(Extension(**given))
+        except Exception as error:  # noqa: BLE001 - code from outside
+            _log.warning("The extension %s was not loaded: %s: %s", name, type(error).__name__, error)
+    return found
+
+
+def _module(file: Path) -> Any:
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(f"mcp_memory_extension_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise ImportError("It is not a Python file.")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def embedder(settings: Settings) -> Embedder:
@@ -59,8 +114,10 @@ def sources(
     )
 
 
-def passes(count: Count, pause: Pause, write: Callable[[Span], str]) -> Mapping[PassName, Pass]:
-    """Return every pass that shortens a log, by its name; `write` summarises a span."""
+def passes(
+    count: Count, pause: Pause, write: Callable[[Span], str], others: Sequence[Extension] = ()
+) -> Mapping[PassName, Pass]:
+    """Return every pass that shortens a log, by its name; `write` summarises a span. `others` may replace ours."""
     from mcp_memory.compaction.ceiling import Ceiling
     from mcp_memory.compaction.goal_batch import GoalBatch
     from mcp_memory.compaction.mask_tool_output import MaskToolOutput
@@ -74,7 +131,7 @@ def passes(count: Count, pause: Pause, write: Callable[[Span], str]) -> Mapping[
         GoalBatch(count, pause),
         Ceiling(count),
     )
-    return {one.name: one for one in rows}
+    return {one.name: one for one in (*rows, *(one for each in others for one in each.passes(count)))}
 
 
 def summarizers(settings: Settings, encoder: Embedder, counter: TokenCounter) -> Mapping[str, Summarizer]:

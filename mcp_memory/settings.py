@@ -20,7 +20,6 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from mcp_memory.domain.model.session_log import PassName, Preset
 from mcp_memory.errors import InvalidRequest
 
 APP_NAME = "mcp-memory"
@@ -149,12 +148,14 @@ class Settings(BaseSettings):
     """Lets identities and censors (guardrails) that other agents stored into contexts and reminders."""
     strategies_file: Path | None = Field(default_factory=_strategies_file)
     """The user's own strategies; by default strategies.toml beside config.toml, where there is one."""
-    compaction: Preset = "default"
+    compaction: str = "default"
     """The preset by which session logs are compacted; `off` compacts only on request."""
     compaction_window: Annotated[int | None, Field(ge=1_000, le=100_000_000)] = None
     """The clients' context window, in tokens; by default the preset's."""
-    compaction_passes: Annotated[list[PassName], NoDecode, BeforeValidator(_split_commas)] = []
+    compaction_passes: Annotated[list[str], NoDecode, BeforeValidator(_split_commas)] = []
     """The passes in their order (comma-separated in the environment); by default the preset's."""
+    extensions: Annotated[list[Path], NoDecode, BeforeValidator(_split_commas)] = []
+    """Python files that add passes, presets or watchers of compaction, by their whole paths (docs/compaction.md)."""
     compaction_idle_minutes: Annotated[float, Field(ge=0, le=10_080)] = 5.0
     """Minutes that a session is silent before its log, if 70 % full, is compacted."""
     redact_secrets: bool = True

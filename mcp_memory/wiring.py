@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from mcp_memory import extensions
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.retrieval.recall import Recall
     from mcp_memory.services.retrieval.search import Searcher
     from mcp_memory.services.sessions.checkpoint import CheckpointWriter
-    from mcp_memory.services.sessions.compact import Compact
+    from mcp_memory.services.sessions.compact import Compact, Compacted
     from mcp_memory.services.sessions.feed import LogFeeder
     from mcp_memory.services.status.integrity_check import IntegrityCheck
     from mcp_memory.services.status.overview import Overview
@@ -307,6 +308,7 @@ class Wiring:
 
     @made_once
     def _compact(self) -> Compact:
+        from mcp_memory.domain.model.session_log import PRESETS
         from mcp_memory.services.memory.extract import Extractor
         from mcp_memory.services.sessions.commit_plan import PlanCommitter
         from mcp_memory.services.sessions.compact import Compact
@@ -315,22 +317,29 @@ class Wiring:
         settings, counter, pause = self.settings, self.counter, self.call_priority.pause
         extracting = Extractor(self.records, self._embedder, counter, pause, self.tokens.person_of)
         summarizers = extensions.summarizers(settings, self._embedder, counter)
+        others = extensions.added(settings.extensions)
 
         def count_patiently(text: str) -> int:
             """Count a text's tokens for long work, pausing first: all long work counts again and again."""
             pause()
             return counter.count(text)
 
+        def watch(done: Compacted) -> None:
+            for each in others:
+                each.tell(done)
+
         return Compact(
             self.records,
             self.logs,
             PlanCommitter(self.records, self.logs, self._drafting, extracting, self._clock),
             SummingUp(self.records, summarizers, counter),
-            lambda write: extensions.passes(count_patiently, pause, write),
+            lambda write: extensions.passes(count_patiently, pause, write, others),
             settings.compaction,
             settings.compaction_window,
             settings.compaction_passes,
             self._clock,
+            dict(chain(PRESETS.items(), *(each.presets.items() for each in others))),
+            watch,
         )
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from mcp_memory.app import App
 from mcp_memory.compaction import ceiling, goal_batch, threshold
 from mcp_memory.domain.model import session_log as compaction
-from mcp_memory.domain.model.session_log import PRESETS, Options, PassName
+from mcp_memory.domain.model.session_log import PRESETS, Options
 from mcp_memory.domain.sessions import pressure
 from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.entrypoints.server.wire import CompactArguments
@@ -63,7 +63,6 @@ def test_every_pass_has_a_row_with_the_mark_of_what_it_makes() -> None:
     """E1.1, E2.3, D5.1: in the order in which they run."""
     told = {name: reads_like for name, *_, reads_like in rows("## Passes")}
     assert tuple(told) == (*DEFAULT.passes, "ceiling")
-    assert set(told) == set(get_args(PassName))
     marks = (
         "[TOOL OUTPUT ARCHIVED",
         "[SUMMARIZED]",

@@ -211,8 +211,10 @@ def level_over(entries: Sequence[Entry]) -> int:
     return 1 + max((entry.level for entry in entries), default=0)
 
 
-Preset = Literal["default", "aggressive", "conservative", "off"]
-PassName = Literal["mask", "tool_calls", "threshold", "goal_batch", "ceiling"]
+Preset: TypeAlias = str
+"""A name of `PRESETS`, or of one that an extension adds."""
+PassName: TypeAlias = str
+"""mask, tool_calls, threshold, goal_batch, ceiling, or a pass that an extension adds."""
 Count: TypeAlias = Callable[[str], int]
 Pause: TypeAlias = Callable[[], object]
 """A callback that long work calls now and then, so that others in the same process may go first."""
@@ -256,7 +258,7 @@ class Options:
         return int(self.window * share)
 
 
-PRESETS: Mapping[Preset, Options] = {
+PRESETS: dict[Preset, Options] = {
     "default": Options(window=100_000),
     "aggressive": Options(window=150_000, old_turns=5, threshold=0.75),
     "conservative": Options(window=100_000, old_turns=20, threshold=0.9),
@@ -353,6 +355,26 @@ def applied(log: SessionLog, replacements: Iterable[Replacement]) -> SessionLog:
     made = tuple(replacements)
     gone = {entry_id for one in made for entry_id in one.replaces}
     return in_order([entry for entry in log.entries if entry.id not in gone] + [one.entry for one in made])
+
+
+def check(plan: Plan, log: SessionLog) -> None:
+    """Raise ValueError where a plan would lose an entry, or leave a call without its result.
+
+    A replacement of one entry may stand for that entry, with its kind and call; any other is a message in the place
+    of whole exchanges.
+    """
+    place_of = {entry.id: place for place, entry in enumerate(log.entries)}
+    replaced = [entry_id for made in plan.replacements for entry_id in made.replaces]
+    if len(replaced) != len(set(replaced)) or not place_of.keys() >= set(replaced):
+        raise ValueError("A plan replaces an entry twice, or one that is not in the log.")
+    for made in plan.replacements:
+        places = frozenset(place_of[entry_id] for entry_id in made.replaces)
+        whole = log.at(places)
+        same = len(whole) == 1 and (made.entry.kind, made.entry.call_id) == (whole[0].kind, whole[0].call_id)
+        if not same and (made.entry.kind != "message" or log.closed(places) != places):
+            raise ValueError("A plan leaves a call without its result.")
+        if {*made.entry.covers} != {covered for entry in whole for covered in entry.covers}:
+            raise ValueError("A replacement covers other originals than the entries that it replaces.")
 
 
 def saved(log: SessionLog, replacements: Iterable[Replacement]) -> int:

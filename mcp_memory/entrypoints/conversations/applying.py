@@ -161,7 +161,7 @@ def _mark(conversation: _Conversation, told: Sequence[Numbers], replacements: Se
 
 def _is_servers(part: Any) -> bool:
     """Return True for a result that only the interface's own server may write, such as that of a web search."""
-    kind = part.get("type", "") if isinstance(part, Mapping) else ""
+    kind = _kind(part)
     return kind.endswith("tool_result") and kind not in _RESULTS
 
 
@@ -177,7 +177,7 @@ def _drop_thinking(conversation: _Conversation, changed: Sequence[int]) -> None:
     for place in range(changed[0], len(conversation.pieces)):
         if place in changed or place < turn or not is_waiting:
             for piece in conversation.pieces[place]:
-                piece.is_gone = piece.is_gone or (isinstance(piece.value, Mapping) and _kind(piece.value) in _THINKING)
+                piece.is_gone = piece.is_gone or _kind(piece.value) in _THINKING
     items = [found[0] for found in conversation.pieces if found]
     for before, after in pairwise(items):
         # OpenAI's Responses take an item of reasoning only with the item that followed it.
@@ -268,7 +268,7 @@ def _merged(made: Sequence[_Made]) -> list[_Made]:
 
 def _listed(message: Message) -> list[Any]:
     content = message.get("content")
-    return content if isinstance(content, list) else [{"type": "text", "text": content}]
+    return cast("list[Any]", content) if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
 def _pieces(message: Message) -> list[_Piece]:
@@ -277,14 +277,15 @@ def _pieces(message: Message) -> list[_Piece]:
     if not isinstance(role, str) or role.lower() in ("tool", "function"):
         return [_Piece("", 0, _kinds(message), message)]
     content = message.get("content", message.get("text"))
-    parts: list[Any] = content if isinstance(content, list) else [] if content is None else [content]
+    parts = cast("list[Any]", content) if isinstance(content, list) else [] if content is None else [content]
     pieces = [
         _Piece("content", place, _kinds({"role": role, "content": [part]}), part) for place, part in enumerate(parts)
     ]
     for name in ("refusal", "tool_calls", "function_call"):
-        values = message.get(name) or ()
-        for place, value in enumerate(values if isinstance(values, list) else [values] if values else ()):
-            one = {"role": role, name: [value] if isinstance(values, list) else value}
+        given = message.get(name) or ()
+        values: Sequence[Any] = cast("list[Any]", given) if isinstance(given, list) else [given] if given else ()
+        for place, value in enumerate(values):
+            one = {"role": role, name: [value] if isinstance(given, list) else value}
             pieces.append(_Piece(name, place, _kinds(one), value))
     return pieces
 
@@ -301,7 +302,8 @@ def _kind(part: Any) -> str:
 def _text(part: Any) -> str:
     """Return the text of a part, or of what a tool was given or gave; "" where it is no text."""
     if isinstance(part, Mapping):
-        part = next((part[name] for name in ("text", "content", "output", "arguments") if name in part), "")
+        fields = cast("Message", part)
+        part = next((fields[name] for name in ("text", "content", "output", "arguments") if name in fields), "")
     return part if isinstance(part, str) else ""
 
 

@@ -1,13 +1,13 @@
 """Writes a session's log as messages of the Anthropic Messages API or of OpenAI's chat completions.
 
-For clients that do not keep their own messages; one that does keeps more by applying.py, such as images. Knows no store.
+For clients that do not keep their own messages; others keep more by applying.py. Knows no store.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from mcp_memory.domain.model.session_log import STANDS_FOR_MANY, Entry, SessionLog
 
@@ -128,4 +128,4 @@ def _input(text: str) -> dict[str, Any]:
         given = json.loads(text)
     except (ValueError, RecursionError):
         given = text
-    return given if isinstance(given, dict) else {"arguments": given}
+    return cast("dict[str, Any]", given) if isinstance(given, dict) else {"arguments": given}

@@ -10,7 +10,7 @@ from mcp_memory.domain.model.session_log import Entry
 from mcp_memory.domain.sessions.pressure import Pressure
 from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.server.answers import unless_empty
-from mcp_memory.ports.session_logs import PassRun
+from mcp_memory.ports.session_logs import Compaction, PassRun
 from mcp_memory.ports.text import TokenCounter
 from mcp_memory.services.retrieval.results import shown_stand_in, tokens_of
 from mcp_memory.services.sessions.compact import Compacted
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.summarize_span import Asked
 
 EXTRACTED_SHOWN = 50
+MEANWHILE_SHOWN = 5
 LEAST_SPAN_TOKENS = 500
 """Tokens of a span's text that an answer holds at least; where it would not, a larger one is asked for."""
 REST_TOKENS = 100
@@ -71,7 +72,7 @@ def show_step(step: PassStep, factor: float) -> tuple[float, float, str]:
 def nothing_to_do(done: Compacted) -> str:
     """Return one line for a compaction that had nothing to do; empty where it did or has to tell anything."""
     is_told = any(run.ran or run.error for run in done.runs)
-    if is_told or done.made or done.asked or done.undone or done.warnings or done.written:
+    if is_told or done.made or done.asked or done.undone or done.warnings or done.written or done.meanwhile:
         return ""
     return f"Nothing was to be done: the log takes {done.after.share:.0%} of its window."
 
@@ -116,9 +117,15 @@ def _show_outcome(done: Compacted) -> dict[str, Json]:
         cleaned=done.cleaned,
         extracted_count=len(done.extracted),
     )
+    shown |= unless_empty(meanwhile=[_show_meanwhile(each, done.factor) for each in done.meanwhile[-MEANWHILE_SHOWN:]])
     if written := done.written:
         shown |= unless_empty(summarized_by=written.by, note=written.note, spent=written.spent)
     return shown
+
+
+def _show_meanwhile(one: Compaction, factor: float) -> Json:
+    before, after = _theirs(one.before, factor), _theirs(one.after, factor)
+    return {"number": one.number, "trigger": one.trigger, "at": iso(one.at), "before": before, "after": after}
 
 
 def _left_out(replacements: int, session_id: str, omitted: Sequence[str]) -> dict[str, Json]:

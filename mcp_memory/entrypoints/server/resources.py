@@ -46,6 +46,9 @@ def add_to(server: MCPServer, app: "App") -> None:
         caller = asking(app)
         return show_tasks(app.tasks.tree(caller), app.tasks.stack(caller), caller)
 
+    def messages(interface: Interface) -> Callable[..., dict[str, Json]]:
+        return lambda *of: rendered(app.live_log(*of), interface)
+
     resource("memory://status", "Status", "What is stored where, and what is configured", lambda: _status(app))
     resource("memory://tasks", "Tasks", "The tree of tasks, where you stand in it, and what comes next", tasks)
     resource(
@@ -55,12 +58,8 @@ def add_to(server: MCPServer, app: "App") -> None:
         lambda *of: dict(app.inspect.record(*of)),
     )
     for interface in get_args(Interface):
-        resource(
-            f"memory://session/{{id}}/{interface}",
-            f"Messages for {interface}",
-            "The log of one session as it stands, as messages to send",
-            lambda session_id, caller, interface=interface: rendered(app.live_log(session_id, caller), interface),
-        )
+        described = "The log of one session as it stands, as messages to send"
+        resource(f"memory://session/{{id}}/{interface}", f"Messages for {interface}", described, messages(interface))
     resource("memory://session/{id}", "Session", "The log of one session", lambda *of: dict(app.session_log(*of)))
     account = "What went into an assembled context, what did not, and why"
     resource("memory://context/{id}", "Context", account, lambda *of: dict(app.inspect.context(*of)))

@@ -28,8 +28,6 @@ from mcp_memory.services.memory.forget import ForgetMode
 from mcp_memory.services.memory.revise import Feedback
 
 Order = Literal["best_first", "reverse", "edges"]
-ChosenPass = Literal["mask", "tool_calls", "threshold", "goal_batch"]
-"""The passes that a caller may choose and order; what keeps a log below its ceiling always comes last."""
 
 MAX_ITEMS = 500
 MAX_MESSAGES = 50_000
@@ -271,9 +269,9 @@ class CompactArguments(Arguments):
         str, StringConstraints(max_length=4_000), Field(description="Or the path of your client's transcript")
     ] = ""
     window: Annotated[int, Field(ge=1_000, le=100_000_000, description="Yours, in tokens")] | None = None
-    preset: Literal["default", "aggressive", "conservative"] | None = None
+    preset: Annotated[OptionalName, Field(description="default, aggressive, conservative")] = ""
     passes: Annotated[
-        tuple[ChosenPass, ...],
+        tuple[NameText, ...],
         Field(strict=False, max_length=10, description="mask, tool_calls, threshold, goal_batch"),
         Opened,
         WithJsonSchema({"type": "array", "items": {"type": "string"}}),

@@ -13,7 +13,7 @@ from mcp_memory.domain.model.tokens import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.sessions.pressure import Pressure, adapted, makeup, pressure
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.records import MemoryReader
-from mcp_memory.ports.session_logs import PassRun, SessionLogStore, Trigger
+from mcp_memory.ports.session_logs import Compaction, PassRun, SessionLogStore, Trigger
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.memory.branch_visibility import visible_to
 from mcp_memory.services.sessions.commit_plan import Begun, PlanCommitter
@@ -60,7 +60,8 @@ class Compacted:
     `made` are the entries of `log` that replaced others since the last answered call, by this compaction or an
     automatic one; `extracted` ids of records made from the removed entries. `asked` is the span for the caller to
     summarise. `undone` is the number of the undone compaction; `redacted` and `cleaned` count the secrets and the
-    control characters removed from a given summary.
+    control characters removed from a given summary. `meanwhile` are the automatic compactions since the last
+    requested one.
     """
 
     session_id: str
@@ -82,6 +83,8 @@ class Compacted:
     undone: int | None = None
     redacted: int = 0
     cleaned: int = 0
+    trigger: Trigger = "call"
+    meanwhile: tuple[Compaction, ...] = ()
 
 
 class Compact:
@@ -101,7 +104,13 @@ class Compact:
         window: int | None,
         passes: Sequence[PassName],
         clock: Clock,
+        presets: Mapping[Preset, Options] = PRESETS,
+        watch: Callable[[Compacted], None] = lambda done: None,
     ) -> None:
+        """`watch` is told of each compaction and undo, in the thread that made it; it raises nothing.
+
+        Raises InvalidRequest where the settings name no known preset.
+        """
         self._records = records
         self._logs = logs
         self._committing = committing
@@ -112,6 +121,9 @@ class Compact:
         self._window = window
         self._passes = tuple(passes)
         self._clock = clock
+        self._presets = presets
+        self._watch = watch
+        self._chosen(preset)
 
     def __call__(
         self, request: CompactRequest, caller: Caller, factor: ModelFactor = EXACT, tell: Tell = lambda step: None
@@ -125,7 +137,15 @@ class Compact:
         """
         usual = self.options(request.preset, request.window, factor)
         if request.undo:
-            return self._undo(request, caller, usual, factor)
+            done = self._undo(request, caller, usual, factor)
+        else:
+            done = self._shorten(request, caller, usual, factor, tell)
+        self._watch(done)
+        return done
+
+    def _shorten(
+        self, request: CompactRequest, caller: Caller, usual: Options, factor: ModelFactor, tell: Tell
+    ) -> Compacted:
         with self._records.snapshot():  # Committing checks that the log is still this one.
             log, wanting, told = self._logs.log(caller), self._wanting(caller), self._told(caller)
         options, note = adapted(usual, makeup(log), wanting)
@@ -153,13 +173,20 @@ class Compact:
             adapted=note,
             written=writer.outcome(),
             asked=asked,
+            trigger=request.trigger,
+            meanwhile=tuple(one for one in self._standing(caller) if one.number > told and one.trigger != "call"),
         )
 
     def options(self, preset: Preset | None, window: int | None, factor: ModelFactor = EXACT) -> Options:
         """Return the options of a compaction; converts a window in the client's tokens to tokens as counted."""
-        chosen = PRESETS[preset or self._preset]
+        chosen = self._chosen(preset or self._preset)
         given = window if window is not None else self._window if preset is None else None
         return replace(chosen, window=max(factor.counted(ClientTokens(given or chosen.window), round), 1))
+
+    def _chosen(self, preset: Preset) -> Options:
+        if preset not in self._presets:
+            raise InvalidRequest(f"There is no preset of that name; the presets are: {', '.join(self._presets)}.")
+        return self._presets[preset]
 
     @property
     def is_automatic(self) -> bool:
@@ -180,6 +207,9 @@ class Compact:
         if request.summarizer == "caller":  # Its summary comes first; then the others see what is left.
             names = [name for name in names if name not in ("threshold", "goal_batch")]
         passes = self._passes_of(course.writer.write)
+        if not passes.keys() >= set(names):
+            known = ", ".join(name for name in passes if name != _CEILING)
+            raise InvalidRequest(f"There is no pass of one of those names; the passes are: {known}.")
         for number, name in enumerate(names, start=1):
             options = replace(course.options, threshold=at) if name == "threshold" else course.options
             self._running.run(passes[name], course, options, number, len(names) + 1)
@@ -199,7 +229,7 @@ class Compact:
     def _put(self, course: Course, request: CompactRequest) -> None:
         """Replace the span by the caller's summary, in the compaction that asked for it."""
         span, _, number = request.span.partition("/")
-        latest = [one.number for one in self._logs.compactions(course.caller) if one.undone_at is None][-1:]
+        latest = [one.number for one in self._standing(course.caller)][-1:]
         if [number] == [str(each) for each in latest]:
             course.begun = replace(course.begun, number=latest[0])
         self._running.put(
@@ -231,6 +261,9 @@ class Compact:
             compactions=now.compactions,
             warnings=now.warnings,
         )
+
+    def _standing(self, caller: Caller) -> list[Compaction]:
+        return [one for one in self._logs.compactions(caller) if one.undone_at is None]
 
     def _told(self, caller: Caller) -> int:
         """Return the number of the latest compaction that a caller requested and saw; 0 without one."""

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeAlias
 
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tokens import ModelFactor
 from mcp_memory.domain.sessions.pressure import pressure
+from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.session_logs import LogSize, SessionLogStore, Trigger
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.sessions.compact import Compact, Compacted, CompactRequest
 
 LOOK_BACK_DAYS = 2
 """A session that was silent for longer no longer has an open window."""
+_Key: TypeAlias = tuple[str, str, str]
+"""Namespace, agent and session."""
+_log = logging.getLogger(__name__)
 
 
 class IdleCompaction:
     """Maintains the logs of all sessions, of any project and agent. Thread-safe.
 
     It skips a log that another process compacted meanwhile. After a compaction that shortened nothing, it waits until
-    the log has grown.
+    the log has grown. A log that a call is at work on, or has left as it is, belongs to the call until it grows.
     """
 
     def __init__(
@@ -45,7 +54,25 @@ class IdleCompaction:
         self._factor = factor
         self._clock = clock
         self._person_of = person_of
-        self._left: dict[tuple[str, str, str], int] = {}
+        self._left: dict[_Key, int] = {}
+        self._changed = threading.Condition()
+        self._calls = Counter[_Key]()
+        self._under_way: _Key | None = None
+
+    @contextmanager
+    def kept_off(self, caller: Caller) -> Generator[None]:
+        """Leave the log of the caller's session to a call. Waits for a compaction of it that is under way."""
+        key = caller.namespace, caller.agent, caller.session_id
+        with self._changed:
+            self._changed.wait_for(lambda: self._under_way != key)
+            self._calls[key] += 1
+        try:
+            yield
+        finally:
+            with suppress(StoreUnavailable):
+                self._left[key] = self._logs.size(caller).tokens
+            with self._changed:
+                self._calls -= Counter((key,))
 
     def step(self, compacted: Callable[[Compacted], None] = lambda done: None) -> bool:
         """Compact one log that is due; return False where none is, or automatic compaction is off.
@@ -53,7 +80,21 @@ class IdleCompaction:
         Raises StoreUnavailable; what was committed stays.
         """
         for size, trigger in self._all_due():
-            compacted(self._do(size, trigger))
+            with self._changed:
+                if self._calls[_key(size)]:
+                    continue
+                self._under_way = _key(size)
+            try:
+                done = self._do(size, trigger)
+            finally:
+                with self._changed:
+                    self._under_way = None
+                    self._changed.notify_all()
+            saved = done.before.tokens - done.after.tokens
+            _log.info(
+                "Compacted a log in the background (%s): %d tokens saved, %d left.", trigger, saved, done.after.tokens
+            )
+            compacted(done)
             return True
         return False
 
@@ -93,5 +134,5 @@ class IdleCompaction:
         return done
 
 
-def _key(size: LogSize) -> tuple[str, str, str]:
+def _key(size: LogSize) -> _Key:
     return size.namespace, size.agent, size.session_id

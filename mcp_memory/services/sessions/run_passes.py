@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import Options, Pass, PassName, Plan, SessionLog, applied
+from mcp_memory.domain.model.session_log import Options, Pass, PassName, Plan, SessionLog, applied, check
 from mcp_memory.errors import Conflict, McpMemoryError, StoreUnavailable
 from mcp_memory.ports.session_logs import PassRun, SessionLogStore
 from mcp_memory.ports.text import Clock
@@ -124,6 +124,7 @@ class RunningPasses:
 
     def _attempt(self, one: Pass, course: Course, options: Options) -> Plan:
         plan = one.plan(course.log, options)
+        check(plan, course.log)
         if plan.replacements:
             self._commit(plan, one.name, course)
         return plan

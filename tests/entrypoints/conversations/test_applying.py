@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp import Client
 
-from mcp_memory.client import Conversation, apply
+from mcp_memory.client import apply
 from mcp_memory.domain.sessions.log_dedup import replaced_by
 from mcp_memory.entrypoints.conversations.messages import read_messages
 from mcp_memory.entrypoints.conversations.rendering import rendered
@@ -86,9 +86,9 @@ def made(form: str, covers: str, text: str) -> dict[str, Any]:
     return {"id": "xabc", "form": form, "role": "assistant", "covers": covers, "text": text}
 
 
-def used(*names: str, **more: Any) -> dict[str, Any]:
-    calls = [{"type": "tool_use", "id": name, "name": "bash", "input": {}} for name in names]
-    return {"role": "assistant", "content": [{"type": "thinking", "thinking": "…", "signature": "s"}, *calls], **more}
+def used(*names: str) -> dict[str, Any]:
+    calls: list[dict[str, Any]] = [{"type": "tool_use", "id": name, "name": "bash", "input": {}} for name in names]
+    return {"role": "assistant", "content": [{"type": "thinking", "thinking": "…", "signature": "s"}, *calls]}
 
 
 def gave(*names: str) -> dict[str, Any]:
@@ -179,8 +179,12 @@ def test_an_archived_call_keeps_a_form_that_its_interface_takes() -> None:
 
 
 def test_what_only_the_interface_may_write_stays() -> None:
-    search = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
-    found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"type": "web_search_result"}]}
+    search: dict[str, Any] = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    found: dict[str, Any] = {
+        "type": "web_search_tool_result",
+        "tool_use_id": "s",
+        "content": [{"type": "web_search_result"}],
+    }
     messages = [{"role": "user", "content": "Look."}, {"role": "assistant", "content": [search, found]}]
     assert apply(messages, {"replacements": [made("mask", "3", MASK)]}) == messages
 

@@ -57,7 +57,11 @@ async def test_a_client_learns_who_serves_and_what_for(server: MCPServer, era: s
         }
         templates = (await client.list_resource_templates()).resource_templates
         assert [one.uri_template for one in templates] == [
-            f"memory://{name}/{{id}}" for name in ("record", "session", "context")
+            "memory://record/{id}",
+            "memory://session/{id}/anthropic",
+            "memory://session/{id}/openai",
+            "memory://session/{id}",
+            "memory://context/{id}",
         ]
 
 

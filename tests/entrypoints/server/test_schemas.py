@@ -28,7 +28,7 @@ async def test_all_tools_together_cost_few_tokens(app: "App") -> None:
             "assemble_context": 300,
             "push_task": 172,
             "pop_task": 142,
-            "compact": 298,
+            "compact": 296,
             "revise": 242,
             "forget": 85,
         }

@@ -1,6 +1,8 @@
 """Logs near their window are compacted without being asked."""
 
+import threading
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
@@ -9,6 +11,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.sessions.summary import structured
 from mcp_memory.ports.text import Embedder, Summarized, Summarizer, SummaryRequest, TokenCounter
+from mcp_memory.services.sessions.compact import Compacted, CompactRequest
 from mcp_memory.settings import Settings
 from tests.conftest import Clock
 from tests.services.sessions.conversations import fed, session
@@ -162,3 +165,60 @@ def test_a_step_tells_what_it_did(open_memory: Callable[..., App]) -> None:
     told: list[str] = []
     assert app.idle_compaction.step(lambda done: told.append(done.session_id))
     assert told == ["work"]
+
+
+def test_a_log_that_a_call_is_at_work_on_is_left_to_it(open_memory: Callable[..., App]) -> None:
+    """D12.1: passes that a call chose never race with those of the background, nor do these follow at once."""
+    app = open_memory(compaction_window=6_000)
+    caller, other = app.caller("one"), app.caller("two")
+    fed(app, caller, 20)
+    with app.idle_compaction.kept_off(caller):
+        with app.idle_compaction.kept_off(caller):  # Two calls of one session may be at work.
+            pass
+        _kept_up(app)
+        assert not app.logs.compactions(caller)
+        fed(app, other, 20)
+        _kept_up(app)
+        assert [one.trigger for one in app.logs.compactions(other)] == ["forced"]
+        app.compact(CompactRequest(passes=("mask",)), caller)
+    _kept_up(app)
+    assert {one.pass_name for one in app.logs.stand_ins(caller)} <= {"mask", "ceiling"}
+    fed(app, caller, 60)
+    _kept_up(app)
+    assert app.logs.compactions(caller)[-1].trigger == "forced"
+
+
+def test_a_call_waits_for_a_compaction_of_its_log_that_is_under_way(
+    open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D12.1: it then works on what that left, and is told of it."""
+    app = open_memory(compaction_window=6_000)
+    caller = app.caller("one")
+    fed(app, caller, 20)
+    in_pass, go_on, entered = threading.Event(), threading.Event(), threading.Event()
+    make = extensions.passes
+
+    def slow(*given: Any) -> Mapping[str, Any]:
+        in_pass.set()
+        assert go_on.wait(60)
+        return make(*given)
+
+    monkeypatch.setattr(extensions, "passes", slow)
+    background = threading.Thread(target=app.idle_compaction.step)
+    background.start()
+    assert in_pass.wait(60)
+    seen: list[Compacted] = []
+
+    def call() -> None:
+        with app.idle_compaction.kept_off(caller):
+            entered.set()
+            seen.append(app.compact(CompactRequest(passes=("mask",)), caller))
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    assert not entered.wait(0.2)
+    go_on.set()
+    calling.join(60)
+    background.join(60)
+    assert [one.trigger for one in seen[0].meanwhile] == ["forced"]
+    assert seen[0].before.tokens == app.logs.compactions(caller)[0].after

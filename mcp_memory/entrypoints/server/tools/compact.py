@@ -38,10 +38,14 @@ def build(app: "App") -> StrictTool:
 
     def answer(arguments: CompactArguments, client: ClientSide) -> CallToolResult | dict[str, Json]:
         caller = asking(app, client.name, arguments.session_id)
+        with app.idle_compaction.kept_off(caller):
+            return compacted(arguments, client, caller)
+
+    def compacted(
+        arguments: CompactArguments, client: ClientSide, caller: "Caller"
+    ) -> CallToolResult | dict[str, Json]:
         factor = app.factor(caller).factor
         request = _request(arguments)
-        if arguments.summarizer == "sampling":
-            client.check_sampling()
 
         def compact(asked: CompactRequest) -> Compacted:
             from mcp_memory.services.sessions.summarize_span import Written
@@ -57,9 +61,9 @@ def build(app: "App") -> StrictTool:
             beside |= {"sampling": error} if error else {}
             # In the newer era the call was sent twice, and what the first one replaced was never answered.
             done = replace(done, made=tuple(each.entry for each in app.logs.stand_ins(caller)))
-        if told and done.log:
-            done = replace(done, made=_made_of(told, done, done.log))
+        if told and done.log is not None:
             beside |= {"told": done.log.numbered(covers for covers, _ in told)}
+            done = replace(done, made=_made_of(told, done, done.log))
         shown = show_compacted(done, beside, int(arguments.max_tokens / done.factor), app.counter)
         line = "" if "sampling" in beside else nothing_to_do(done)
         return with_text(line, "compact", shown, shows_text=not client.hides_text) if line else shown
@@ -119,6 +123,7 @@ def _summarised(
 ) -> tuple[Compacted, str]:
     """The compaction with the summary by the client's model; or as it was, where none is to be had, and why."""
     try:
+        client.check_sampling()
         summary = client.sample(f"{asked.prompt}\n\n<span>\n{asked.text}\n</span>", SAMPLED_TOKENS)
         second = compact(replace(request, summary=summary, span=asked.span))
         runs, extracted = done.runs + second.runs, done.extracted + second.extracted
