@@ -154,7 +154,7 @@ class Settings(BaseSettings):
     """The clients' context window, in tokens; by default the preset's."""
     compaction_passes: Annotated[list[str], NoDecode, BeforeValidator(_split_commas)] = []
     """The passes in their order (comma-separated in the environment); by default the preset's."""
-    extensions: Annotated[list[Path], NoDecode, BeforeValidator(_split_commas)] = []
+    compaction_extensions: Annotated[list[Path], NoDecode, BeforeValidator(_split_commas)] = []
     """Python files that add passes, presets or watchers of compaction, by their whole paths (docs/compaction.md)."""
     compaction_idle_minutes: Annotated[float, Field(ge=0, le=10_080)] = 5.0
     """Minutes that a session is silent before its log, if 70 % full, is compacted."""

@@ -317,7 +317,7 @@ class Wiring:
         settings, counter, pause = self.settings, self.counter, self.call_priority.pause
         extracting = Extractor(self.records, self._embedder, counter, pause, self.tokens.person_of)
         summarizers = extensions.summarizers(settings, self._embedder, counter)
-        others = extensions.added(settings.extensions)
+        others = extensions.added(settings.compaction_extensions)
 
         def count_patiently(text: str) -> int:
             """Count a text's tokens for long work, pausing first: all long work counts again and again."""

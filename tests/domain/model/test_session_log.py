@@ -2,10 +2,22 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 
-from mcp_memory.domain.model.session_log import Entry, SessionLog, id_order, in_order, level_over, role_of
-from tests.compaction.conftest import a_log, an_entry, random_logs
+from mcp_memory.domain.model.session_log import (
+    Entry,
+    Plan,
+    Replacement,
+    SessionLog,
+    check,
+    id_order,
+    in_order,
+    level_over,
+    replacing,
+    role_of,
+)
+from tests.compaction.conftest import a_log, an_entry, quarter, random_logs
 
 
 def call(call_id: str | None) -> tuple[str, str, dict[str, Any]]:
@@ -123,3 +135,31 @@ def test_a_text_in_other_words_is_one_level_above_what_it_says() -> None:
     """E8.1."""
     assert level_over([]) == 1
     assert level_over([an_entry(1, "a", level=2), an_entry(2, "b")]) == 3
+
+
+def test_what_was_told_is_numbered_in_the_order_in_which_it_was_told() -> None:
+    """D11.1: originals, a block for two of them, and a line that no log holds."""
+    log = a_log(*[("message", str(place)) for place in range(6)])
+    ids = [entry.id for entry in log.entries]
+    told = [(ids[0],), (ids[1],), (ids[3], ids[4]), (), (ids[2],), (ids[5],), ("r0gone",)]
+    assert log.numbered(told) == "1-2 (4-5) ? 3 6 ?"
+    assert log.numbered([]) == ""
+
+
+def test_a_plan_that_would_harm_the_log_is_refused() -> None:
+    """D12.1, E2.5: it comes from outside."""
+    log = a_log(("message", "a"), call("c"), result("c"))
+
+    def block(*places: int, covers: tuple[str, ...] = (), **fields: Any) -> Replacement:
+        made = replacing(log.at(places), "tools", lambda own: own, quarter, **fields)
+        entry = made.entry if not covers else an_entry(9, "block", covers=covers)
+        return Replacement(entry=entry, replaces=made.replaces)
+
+    good = [block(1, 2), replacing(log.at((0,)), "external", lambda _: "", quarter)]
+    check(Plan(reason="", replacements=tuple(good)), log)
+    check(Plan(reason="", replacements=(replacing(log.at((2,)), "mask", lambda _: "", quarter),)), log)
+    bad = [[block(0), block(0)], [block(1)], [block(1, 2, kind="tool_call")], [block(0, covers=("r0",))]]
+    bad.append([Replacement(entry=good[0].entry, replaces=("r0gone",))])
+    for made in bad:
+        with pytest.raises(ValueError, match=r"plan|covers"):
+            check(Plan(reason="", replacements=tuple(made)), log)

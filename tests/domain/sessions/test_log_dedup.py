@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.sessions.log_dedup import LogLine, new_places
+from mcp_memory.domain.sessions.log_dedup import LogLine, held_as, new_places, replaced_by
 
 
 def _lines(contents: str) -> list[LogLine]:
@@ -105,3 +105,26 @@ def test_telling_it_all_again_adds_what_came_since(said: str, since: str) -> Non
     log = said + _new(said + since, said)
     assert log == said + since
     assert _new(said + since, log) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("[CONTEXT SUMMARY x39692542d8] 29 messages", "x39692542d8"),
+        ("[GOAL BATCH x4175782e0a] 3 turns", "x4175782e0a"),
+        ("[SUMMARIZED] Ran it. (open xbc0) Then again. (open xbc1)", "xbc1"),
+        ("[SUMMARIZED] Ran it.", None),
+        ("[TOOL OUTPUT ARCHIVED id=r00002b tool=bash]", "r00002b"),
+        ('{"archived":"[MESSAGE ARCHIVED id=x00002b role=user]"}', "x00002b"),
+        ("As [GOAL BATCH x4175782e0a] says", None),
+    ],
+)
+def test_the_text_of_a_replacement_names_an_id(text: str, names: str | None) -> None:
+    assert replaced_by(text) == names
+
+
+def test_each_told_line_is_the_latest_original_that_it_can_be() -> None:
+    """D11.1: S stands for 1, 3 and 4; of equal lines the last counts, in order; z is in no log."""
+    said = [(str(place), content) for place, content in enumerate("abacab", start=1)]
+    assert held_as(_lines("Sbzab"), {0: ("1", "3", "4")}, said) == [("1", "3", "4"), ("2",), (), ("5",), ("6",)]
+    assert held_as(_lines("ba"), {}, said[:2]) == [(), ("1",)]

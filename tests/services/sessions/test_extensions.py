@@ -45,7 +45,7 @@ def test_the_example_of_the_docs_adds_a_pass_a_preset_and_a_watcher(
     open_memory: Callable[..., App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    app = open_memory(extensions=[EXAMPLE], compaction_window=1_000)
+    app = open_memory(compaction_extensions=[EXAMPLE], compaction_window=1_000)
     _talk(app, "one")
     done = app.compact(CompactRequest(preset="polite", window=1_000), app.caller("one"))
     assert done.runs[0].name == "greetings"
@@ -64,7 +64,7 @@ def test_an_installed_package_is_an_extension_by_its_entry_point(
     described.mkdir()
     (described / "METADATA").write_text("Metadata-Version: 2.1\nName: polite\nVersion: 1.0\n")
     (described / "entry_points.txt").write_text("[mcp_memory.extensions]\npolite = polite\n")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))  # pyright: ignore[reportUnknownMemberType]
     app = open_memory()
     _talk(app, "one")
     assert app.compact(CompactRequest(preset="polite", window=1_000), app.caller("one")).runs[0].ran
@@ -75,7 +75,7 @@ def test_an_extension_harms_nobody(open_memory: Callable[..., App], tmp_path: Pa
     files = [tmp_path / name for name in ("none.py", "none.txt", "splits.py")]
     files[1].write_text("")
     files[2].write_text(_SPLITS)
-    app = open_memory(extensions=files)
+    app = open_memory(compaction_extensions=files)
     _talk(app, "one")
     before = app.logs.log(app.caller("one"))
     done = app.compact(CompactRequest(passes=("splits",)), app.caller("one"))

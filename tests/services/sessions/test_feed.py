@@ -186,3 +186,36 @@ def test_an_empty_entry_stores_nothing(app: App, caller: Caller) -> None:
     with pytest.raises(InvalidRequest, match="empty"):
         app.feed([NewRecord(kind="message", text="Hello"), NewRecord(kind="message", text=" ")], caller)
     assert not _texts(app, caller)
+
+
+def test_a_replacement_that_was_replaced_meanwhile_is_no_news(app: App, caller: Caller) -> None:
+    """D11.1: a server compacted the log once more before its client told it again."""
+    told = session(30)
+    app.feed(told, caller)
+    app.compact(CompactRequest(window=4_000, passes=("mask",)), caller)
+    shown = _shown(app, caller)
+    app.compact(CompactRequest(window=4_000, force=True), caller)
+    live = app.logs.log(caller)
+    fed = app.feed(shown, caller)
+    assert fed == Fed(known=len(shown))
+    assert app.logs.log(caller) == live
+    originals = [each.id for each in app.logs.said(caller)]
+    assert app.held(fed, caller) == [(each,) for each in originals]
+    again = app.feed(_shown(app, caller), caller)
+    assert sorted(each for covers in app.held(again, caller) for each in covers) == originals
+
+
+def test_a_text_that_quotes_a_replacement_is_news(app: App, caller: Caller) -> None:
+    app.feed(session(1), caller)
+    said = app.logs.said(caller)
+    quoted = [f"[TOOL OUTPUT ARCHIVED id={each} tool=bash]" for each in (said[0].id, "r000zzz")]
+    quoted.append("[GOAL BATCH x0123] 3 turns")
+    told = [NewRecord(kind="tool_result", role="tool", text=text, call_id="new") for text in quoted]
+    assert app.feed(told, caller).stored == 3
+
+
+def _shown(app: App, caller: Caller) -> list[NewRecord]:
+    return [
+        NewRecord(kind=entry.kind, role=entry.role, text=entry.text, tool=entry.tool, call_id=entry.call_id)
+        for entry in app.logs.log(caller).entries
+    ]
