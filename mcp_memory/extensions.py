@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """What a module from outside adds to compaction; it defines those of the three that it has.
+    """Holds what a module from outside adds to compaction; each of the three may be missing.
 
     `passes` makes passes from a function that counts a text's tokens. `presets` are options by name. `watch` is called
     after each compaction and undo, in the thread that made it.

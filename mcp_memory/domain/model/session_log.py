@@ -152,7 +152,7 @@ class SessionLog:
         return _runs(sorted(self.numbers[covered] for covered in self.numbers.keys() & entry.covers))
 
     def numbered(self, told: Iterable[Sequence[str]]) -> str:
-        """Return the numbers of the originals that each told line is or stands for: `(1-17 19) 18 20-65 ?`."""
+        """Return the numbers of the originals that each told line is or replaces: `(1-17 19) 18 20-65 ?`."""
         shown: list[str] = []
         singles: list[int] = []
         for covers in told:
@@ -360,7 +360,7 @@ def applied(log: SessionLog, replacements: Iterable[Replacement]) -> SessionLog:
 def check(plan: Plan, log: SessionLog) -> None:
     """Raise ValueError where a plan would lose an entry, or leave a call without its result.
 
-    A replacement of one entry may stand for that entry, with its kind and call; any other is a message in the place
+    A replacement of one entry may represent that entry, with its kind and call; any other is a message in the place
     of whole exchanges.
     """
     place_of = {entry.id: place for place, entry in enumerate(log.entries)}

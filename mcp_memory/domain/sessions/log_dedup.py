@@ -36,7 +36,7 @@ def replaced_by(text: str) -> str | None:
 def held_as(
     told: Sequence[LogLine], standing: Mapping[int, tuple[str, ...]], said: Sequence[tuple[str, Hashable]]
 ) -> list[tuple[str, ...]]:
-    """Return, for each told line, the ids of the originals that it repeats or stands for; () for a line unknown.
+    """Return, for each told line, the ids of the originals that it repeats or replaces; () for a line unknown.
 
     `standing` has those of replacements, by their places in `told`; `said` the originals in order, each with its
     content. Of equal originals the last ones count, because a conversation is told up to its end.

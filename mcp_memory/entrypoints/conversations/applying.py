@@ -31,7 +31,7 @@ _TOLD = re.compile(r"\((?P<many>[\d\- ]{1,1000000})\)|(?P<run>\d{1,12}(?:-\d{1,1
 class _Piece:
     """One part of a message: its place there, how many entries of the log it is, and what becomes of it.
 
-    `field` and `index` say where it stands: in the content, among the calls, or "" for the message itself. `entries`
+    `field` and `index` give its position: in the content, among the calls, or "" for the message itself. `entries`
     are places among all entries of the conversation; none for what the log leaves out, such as thinking.
     """
 
@@ -120,7 +120,7 @@ def _spread(runs: str) -> Iterator[int]:
 
 
 def _told(conversation: _Conversation, answer: Message, replacements: Sequence[Message]) -> list[Numbers]:
-    """Return, for each entry of the conversation, the numbers of the originals that it is or stands for."""
+    """Return, for each entry of the conversation, the numbers of the originals that it is or replaces."""
     given = answer.get("told")
     if isinstance(given, str):
         told: list[Numbers] = []

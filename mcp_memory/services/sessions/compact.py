@@ -107,7 +107,7 @@ class Compact:
         presets: Mapping[Preset, Options] = PRESETS,
         watch: Callable[[Compacted], None] = lambda done: None,
     ) -> None:
-        """`watch` is told of each compaction and undo, in the thread that made it; it raises nothing.
+        """The service calls `watch` after each compaction and undo, in the thread that made it; `watch` raises nothing.
 
         Raises InvalidRequest where the settings name no known preset.
         """

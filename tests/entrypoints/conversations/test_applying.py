@@ -68,9 +68,9 @@ def test_what_is_applied_is_the_log_and_valid(
             async def compacted(messages: list[dict[str, Any]]) -> dict[str, Any]:
                 arguments = {"session_id": session_id, "window": window, "max_tokens": 1_000_000, **options}
                 result = await client.call_tool("compact", {**arguments, "messages": messages})
-                assert result.structured_content
                 assert not result.is_error
-                return result.structured_content
+                answer = result.structured_content or (result.meta or {})["compact"]
+                return dict(answer)
 
             applied = check(first, await compacted(first))
             again = [*(first if way == "whole" else applied), *rest]
