@@ -35,7 +35,8 @@ class ToldLine:
 class Fed:
     """Counts of new and known entries, and of what the new ones lost.
 
-    That is secrets, control characters, and passages that are the client's own. `lines` are all of them as they were told, in order.
+    That is secrets, control characters, and passages that are the client's own. `lines` are all of them as they were
+    told, in order.
     """
 
     stored: int = 0
