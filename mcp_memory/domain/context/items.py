@@ -88,14 +88,14 @@ def record_item(
     A long text whose passages were weighed is shown whole, or by the passages that bear on the query, not by a summary.
 
     In one of the `groups` it is shown with others under their title, and costs less. `author` is another agent,
-    `earlier` what the record that it replaced said otherwise. `mark` ends each line, and says nothing of the record
-    itself.
+    `earlier` what the record that it replaced said otherwise, for which room is left last. `mark` ends each line, and
+    says nothing of the record itself.
     """
     record = each.candidate.record
     is_said = section == EXCHANGE_SECTION
     before, after = record_frame(record, day_only=True, author=author, says_role=is_said)
     content = hash((before, after, record.text, repr(record.details)))
-    after = (f" ({earlier})" if earlier else "") + after + mark
+    after += mark
     group = group_title(record)
     has_company = group in groups
     among = frame_in_group(record, author) if has_company else ""
@@ -104,26 +104,29 @@ def record_item(
     whole = record.summary.removesuffix(told) == record.text
     is_counted = shows_text_alone(record)
 
-    def form(text: str, tokens: int, detail: ShownDetail) -> Form:
+    def form(text: str, tokens: int, detail: ShownDetail, note: str = "") -> Form:
         body = record_body(record, text.removesuffix(told), detail)
         # Line breaks inside a text gain an indent each.
         raw = frame_tokens + (tokens + 2 * body.count("\n") if is_counted and tokens else measure.count_raw(body))
         raw += not body.endswith(ENDING)
-        short = f"{among}{body}{after}" if has_company else ""
-        return Form(detail=detail, text=f"{before}{body}{after}", tokens=measure.scaled(raw), short=short)
+        raw += measure.count_raw(note) if note else 0
+        short = f"{among}{body}{note}{after}" if has_company else ""
+        return Form(detail=detail, text=f"{before}{body}{note}{after}", tokens=measure.scaled(raw), short=short)
 
-    forms: list[Form] = []
+    bodies: list[tuple[str, int, ShownDetail]] = []
     if is_said and not whole and record.text_tokens <= EXCHANGE_TOKENS:
-        forms.append(form(record.text, record.text_tokens, "full"))
+        bodies.append((record.text, record.text_tokens, "full"))
     passages = each.candidate.passages if deepest_detail(record) == "full" else None
     if passages:
         if record.text_tokens <= MAX_WHOLE_TOKENS:
-            forms.append(form(record.text, record.text_tokens, "full"))
-        forms += [form(text, 0, "passage") for text in _excerpts(record, passages, measure)]
+            bodies.append((record.text, record.text_tokens, "full"))
+        bodies.extend((text, 0, "passage") for text in _excerpts(record, passages, measure))
     elif deepest_detail(record) != "micro":
-        forms.append(form(record.summary, record.summary_tokens, "full" if whole else "summary"))
-    if not forms or record.micro_tokens < record.summary_tokens:
-        forms.append(form(record.micro, record.micro_tokens, "micro"))
+        bodies.append((record.summary, record.summary_tokens, "full" if whole else "summary"))
+    if not bodies or record.micro_tokens < record.summary_tokens:
+        bodies.append((record.micro, record.micro_tokens, "micro"))
+    forms: list[Form] = [form(*bodies[0], note=f" ({earlier})")] if earlier else []
+    forms += [form(*body) for body in bodies]
     return Item(
         id=record.id,
         kind=record.kind,

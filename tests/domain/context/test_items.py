@@ -69,6 +69,17 @@ def test_a_short_record_has_one_form_which_is_its_full_text(make_record: MakeRec
     assert item.parts == {"relevance": 0.5}
 
 
+def test_what_a_record_replaced_costs_no_record_its_place(make_record: MakeRecord) -> None:
+    """F7.2: the line is shown without it where there is no room for both."""
+    each = Scored(candidate=Candidate(record=make_record("The port is 5433."), source="recall"), score=0.5, parts={})
+    item = record_item(each, MEASURE, section="Known Information", share="x", earlier="until 2026-11-20: 5432")
+    assert [form.text for form in item.forms] == [
+        "- [r000001 fact 2026-11-20] The port is 5433. (until 2026-11-20: 5432)",
+        "- [r000001 fact 2026-11-20] The port is 5433.",
+    ]
+    assert item.forms[0].tokens > item.forms[1].tokens
+
+
 def test_a_long_record_falls_from_summary_to_micro(make_record: MakeRecord) -> None:
     """C2.3: full text only by recall."""
     record = make_record("long text", summary="a summary …", micro="a micro…", summary_tokens=4, micro_tokens=3)
