@@ -134,13 +134,13 @@ def passes(
     return {one.name: one for one in (*rows, *(one for each in others for one in each.passes(count)))}
 
 
-def summarizers(settings: Settings, encoder: Embedder, counter: TokenCounter) -> Mapping[str, Summarizer]:
+def summarizers(settings: Settings, counter: TokenCounter) -> Mapping[str, Summarizer]:
     """Return every available summarizer: the extractive one, and a model where the settings name one."""
     from mcp_memory.summarizers.chat_models import AnthropicModel, ChosenModel, OpenAIModel
     from mcp_memory.summarizers.extractive import ExtractiveSummarizer
     from mcp_memory.summarizers.model import ModelSummarizer
 
-    extractive = ExtractiveSummarizer(encoder, counter)
+    extractive = ExtractiveSummarizer(counter)
     services = {"openai": OpenAIModel, "anthropic": AnthropicModel}
     if settings.summarizer == "extractive" or settings.summarizer_model is None:
         return {"extractive": extractive}

@@ -316,7 +316,7 @@ class Wiring:
 
         settings, counter, pause = self.settings, self.counter, self.call_priority.pause
         extracting = Extractor(self.records, self._embedder, counter, pause, self.tokens.person_of)
-        summarizers = extensions.summarizers(settings, self._embedder, counter)
+        summarizers = extensions.summarizers(settings, counter)
         others = extensions.added(settings.compaction_extensions)
 
         def count_patiently(text: str) -> int:

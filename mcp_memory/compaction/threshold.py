@@ -76,7 +76,8 @@ def span_of(log: SessionLog, options: Options, at: float) -> Span | str:
 
 def span_over(entries: tuple[Entry, ...], log: SessionLog, max_tokens: int, options: Options) -> Span:
     """Return these entries of the log as a span, with room for the exact values of its summary."""
-    span = Span(entries=entries, anchor=log.anchor, max_tokens=max_tokens, ledger_tokens=0)
+    most = max(max_tokens, options.tokens(options.summary_share))
+    span = Span(entries=entries, anchor=log.anchor, max_tokens=max_tokens, most_tokens=most, ledger_tokens=0)
     originals = sum(entry.original_tokens for entry in span.replaced)
     now = sum(entry.tokens for entry in span.replaced)
     room = min(options.tokens(options.ledger_share), originals // LEDGER_OF_ORIGINALS, now // LEDGER_OF_SPAN)

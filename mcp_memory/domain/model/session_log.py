@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Literal, Protocol, TypeAlias, cast, get_args
 
-from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.model.records import Instant, Record
 
 Role = Literal["system", "user", "assistant", "tool"]
 EntryKind = Literal["message", "tool_call", "tool_result"]
@@ -232,8 +232,9 @@ class Options:
 
     `old_turns`: a call or turn is old once this many turns began after it. `least_output`: a shorter tool output
     stays. `fold_material`: the user's long messages may be archived too, their instructions quoted.
-    `summary_tokens`: the size of a summary, without the user's instructions and exact values. `ledger_share`: the
-    share of the window that these values may take in it.
+    `summary_tokens`: the size of a span's own summary, without the user's instructions and exact values.
+    `summary_share`, `ledger_share`: the shares of the window that the summary with all earlier ones, and these values,
+    may take.
     """
 
     window: int
@@ -245,7 +246,8 @@ class Options:
     target: float = 0.5
     least_output: int = 100
     fold_material: bool = False
-    summary_tokens: int = 2_000
+    summary_tokens: int = 3_000
+    summary_share: float = 0.15
     ledger_share: float = 0.04
     passes: tuple[PassName, ...] = ("mask", "tool_calls", "threshold", "goal_batch")
 
@@ -286,13 +288,15 @@ class Plan:
 class Span:
     """The entries to summarise, in the log's order, exchanges whole, and the summary to merge them into.
 
-    The anchor, the one live summary, is not among the entries. `max_tokens` limits the summary's own words, and
-    `ledger_tokens` the exact values; the user's instructions come on top.
+    The anchor, the one live summary, is not among the entries. `max_tokens` limits the words about these entries,
+    `most_tokens` those of the whole summary with what it knew before, and `ledger_tokens` the exact values; the user's
+    instructions come on top.
     """
 
     entries: tuple[Entry, ...]
     anchor: Entry | None
     max_tokens: int
+    most_tokens: int
     ledger_tokens: int
 
     @property
@@ -310,6 +314,16 @@ class Pass(Protocol):
     def plan(self, log: SessionLog, options: Options) -> Plan:
         """Return the replacements; never an entry twice, never part of an exchange alone unless it stays one."""
         ...
+
+
+def entry_of(record: Record) -> Entry:
+    """Return a stored record of the log as an original entry."""
+    return Entry(
+        id=record.id, kind=cast("EntryKind", record.kind), role=role_of(record.kind, record.role), text=record.text,
+        tokens=record.text_tokens, at=record.occurred_at, covers=(record.id,), original_tokens=record.text_tokens,
+        summary=record.summary, micro=record.micro, tool=record.tool, call_id=record.call_id,
+        failed=record.outcome == "failure", pinned=record.pinned, importance=record.importance,
+    )  # fmt: skip
 
 
 def replacing(

@@ -6,7 +6,7 @@ Purely mechanical: it rewords and interprets nothing.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, get_args
 
 from mcp_memory.domain.model.records import Json
@@ -22,6 +22,10 @@ _USERS, _SAID, _FAILED, _CALLED, _PRINTED = 3.0, 2.0, 2.0, 1.5, 0.5
 """Weights of an occurrence in the user's words, in others' words and blocks, in an error, a call, and an output."""
 _AGED = 0.7
 """The share of a weight that remains when newer values are merged in."""
+_TOLD_ELSEWHERE = 0.1
+"""The share of a weight that remains where the same summary says the value in a sentence."""
+_UNUSED, _LOOKING = 0.2, 0.3
+"""The shares of a weight that remain for a printed value that nobody took up, and for a command that only looks."""
 _LEAST_PRINTED = 0.6
 """Least worth of a value in a tool's output."""
 _FILE_KEYS = frozenset(
@@ -59,6 +63,11 @@ class Ledger:
 
 # e.g. the numbers in "batch 1: 500 rows"
 _NUMBERS = re.compile(r"\d+")
+# e.g. "5433", "v2.1", "HOLD_SWEEP", "a3f9c21"
+_NAMING = re.compile(r"[\w.:/-]{0,40}\d[\w.:/-]{0,40}|\w+_\w+")
+_MOST_NAMING = 20_000
+# e.g. "ls -la src", "git log -n 3": commands that change nothing
+_LOOKS = re.compile(r"(?:\S{1,200} )?(?:ls|cat|head|tail|less|grep|rg|find|sed -n|wc|ps|df|du|pwd|which|git (?:log|diff|status|show))\b")
 _FRAME = re.compile(
     r"^\[(?:GOAL BATCH|CONTEXT SUMMARY|MESSAGE ARCHIVED)\b[^\n]{0,200}"
     r"|(?<=^\[TOOL OUTPUT ARCHIVED) id=\w+|(?: tokens=[\d,]+)(?: lines=[\d,]+)?(?: at=[\d:TZ-]+)?\](?=\n|\Z)"
@@ -80,11 +89,24 @@ def values_in(text: str, limit: int) -> tuple[str, ...]:
 def ledger_of(entries: Iterable[Entry]) -> Ledger:
     """Collect the exact values of these entries; later and repeated ones weigh more."""
     read = tuple(entries)
+    taken_up = frozenset[str]().union(*(_distinct(entry.text) for entry in read if entry.kind != "tool_result"))
+    met: set[tuple[str, str]] = set()
     found: list[_Weighed] = []
     for place, entry in enumerate(read, 1):
         share = 0.5 + 0.5 * place / len(read)
-        found.extend(_Weighed(sort, text, weight * share) for sort, text, weight in _of(entry))
+        for sort, text, weight in _of(entry):
+            is_unused = entry.kind == "tool_result" and not _distinct(text) & taken_up
+            # A counter that is printed a hundred times is worth no more than once; one who speaks of it is.
+            again = (text, entry.kind + entry.role) in met
+            met.add((text, entry.kind + entry.role))
+            worth = 0.0 if again else weight * share * (_UNUSED if is_unused else 1.0)
+            found.append(_Weighed(sort, text, worth))
     return _gathered(found)
+
+
+def _distinct(text: str) -> frozenset[str]:
+    """Return the words of a text that can name one thing: with a digit, or of some length with signs inside."""
+    return frozenset(word.strip(".,:;") for word in _NAMING.findall(text[:_MOST_NAMING]))
 
 
 def merged(older: Ledger, newer: Ledger) -> Ledger:
@@ -103,6 +125,12 @@ def fitted(ledger: Ledger, max_tokens: int, count: Count) -> Ledger:
             break
         kept.append((place, each))
     return _gathered([each for _, each in sorted(kept)])
+
+
+def without(ledger: Ledger, text: str) -> Ledger:
+    """Return the ledger with what the text holds weighed least: listing it again adds nothing."""
+    weights = {each: weight * (_TOLD_ELSEWHERE if each in text else 1.0) for each, weight in ledger.weights.items()}
+    return replace(ledger, weights=weights)
 
 
 def on_one_line(ledger: Ledger) -> str:
@@ -193,7 +221,7 @@ def _of_arguments(entry: Entry) -> Iterator[_Weighed]:
         elif key in _COMMAND_KEYS and text.strip():
             command = text.strip().split("\n", 1)[0]
             if len(command) <= 2 * MAX_EXACT:
-                yield _Weighed("commands", command, _CALLED)
+                yield _Weighed("commands", command, _CALLED * (_LOOKING if _LOOKS.match(command) else 1.0))
         else:
             yield from _of_output(text, _CALLED)
 

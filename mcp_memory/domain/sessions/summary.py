@@ -78,8 +78,9 @@ def parsed(text: str) -> StructuredSummary:
 def merged(anchor: StructuredSummary, newer: StructuredSummary) -> StructuredSummary:
     """Return the earlier summary with the newer one merged in; of contradictory lines the newer is last.
 
-    Goal, state and steps come from the newer one where it has them. A former goal becomes a fact, and steps
-    completed since are removed. Everything else is kept from both, once.
+    Goal, state and steps come from the newer one where it has them. A former goal becomes a fact, former steps are
+    open items, and those completed since are removed; of a file the newer state counts. Everything else is kept from
+    both, once.
     """
     lines: dict[Section, list[str]] = {section: [*anchor.of(section), *newer.of(section)] for section in SECTIONS}
     for section in ("goal", "state", "in_progress", "next_steps"):
@@ -87,10 +88,18 @@ def merged(anchor: StructuredSummary, newer: StructuredSummary) -> StructuredSum
     former = structured({"goal": [*lines["goal"], *anchor.of("goal")]}).of("goal")
     given_up = [f"Earlier goal: {goal}" for goal in former if _differs(goal, lines["goal"])]
     lines["facts"] = [*anchor.of("facts"), *given_up, *newer.of("facts")]
+    if newer.of("next_steps"):
+        lines["open_items"] = [*anchor.of("open_items"), *anchor.of("next_steps"), *newer.of("open_items")]
+    again = {_path(line) for line in newer.of("changes")}
+    lines["changes"] = [line for line in anchor.of("changes") if _path(line) not in again] + [*newer.of("changes")]
     done = [_content(line) for line in lines["completed"]]
-    for section in ("in_progress", "next_steps"):
+    for section in ("in_progress", "next_steps", "open_items"):
         lines[section] = [line for line in lines[section] if not _is_done(line, done)]
     return with_ledger(structured(lines), merged_ledgers(ledger_in(anchor), ledger_in(newer)))
+
+
+def _path(line: str) -> str:
+    return line.partition(": ")[0]
 
 
 def fitted(summary: StructuredSummary, max_tokens: int, count: Count) -> StructuredSummary:
@@ -219,8 +228,14 @@ def _droppable(summary: StructuredSummary) -> list[tuple[Section, str]]:
         *ledger,
         *part("completed", -LATEST, None),
         *part("facts", -LATEST, None),
+        *part("changes", None, -LATEST),
+        *part("fixes", None, -LATEST),
+        *part("open_items", None, -LATEST),
         *part("dead_ends", None, -1),
         *part("decisions", None, -1),
+        *part("changes", -LATEST, None),
+        *part("fixes", -LATEST, None),
+        *part("open_items", -LATEST, None),
         *part("in_progress", None, None),
         *part("next_steps", None, None),
         *part("state", None, None),
@@ -241,8 +256,11 @@ Write these sections, in this order, each "## Title" with lines that begin "- ".
 ## Completed: what was done, with its result.
 ## In progress: what was begun and not finished.
 ## Next steps: what is to be done next, in order.
+## Open items: what else is left open, put off, or waits for somebody.
 ## Decisions: what was decided, why, what led to it, what was rejected.
 ## Dead ends: what was tried and failed, with the error, so that nobody tries again.
+## Fixes: errors, each with what fixed it.
+## Files changed: each file that was changed, with what was done to it and whether it works.
 ## Files, ## Commands, ## Identifiers: paths, commands, names and ids that matter, one a line.
 ## Exact values: numbers, versions, settings, dates, each with what it is of: "timeout = 30 s".
 

@@ -19,8 +19,9 @@ def word_set(kind: str) -> frozenset[str]:
 
 
 def spaced(kind: str) -> str:
-    """Return the alternatives of a kind in English."""
-    return _KINDS[kind]["en"].replace("\n", "")
+    """Return the alternatives of a kind in all languages with spaces between words."""
+    languages = _KINDS[kind].items()
+    return "|".join(text.replace("\n", "") for name, text in languages if name not in _UNSPACED_LANGUAGES)
 
 
 def unspaced(kind: str) -> str:

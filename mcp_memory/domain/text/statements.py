@@ -51,6 +51,8 @@ _UNSAID = (*lexicon.QUESTION_SIGNS, *lexicon.COLONS, "{", ";")
 """Endings of questions, headings and lines of code."""
 # "The cache would be too slow." → a guess
 _GUESS = re.compile(rf"\b(?:{lexicon.HEDGES}|would|(?:may|could) be)\b|{lexicon.HEDGES_UNSPACED}", re.IGNORECASE)
+# "We chose Redis, | because Memcached would lose data"
+_REASON = re.compile(rf"\b(?:{lexicon.spaced('reasons')})\b|{lexicon.unspaced('reasons')}", re.IGNORECASE)
 # "The test is failing.", "All checks are now green again."
 _MOMENTARY = re.compile(
     r"^(?:\S+\s+){1,5}(?:is|are)\s+(?:(?:now|still|again|currently|all|already|not|just|about)\s+)*"
@@ -124,8 +126,10 @@ _NOWHERE = re.compile(
     r"(?: (?!never\b|not\b)\S+){0,4}? failed\b)",
     re.IGNORECASE,
 )
-# "缓存方案行不通", "元に戻した"
-_NOWHERE_UNSPACED = re.compile(lexicon.unspaced("dead_ends"))
+# "缓存方案行不通", "元に戻した", "das hat nichts gebracht"
+_NOWHERE_ELSEWHERE = re.compile(
+    rf"\b(?:{lexicon.spaced('dead_ends')})\b|{lexicon.unspaced('dead_ends')}", re.IGNORECASE
+)
 """Dead ends: by its `verb`, unless a person is its subject; by our own `deed`; or in any case."""
 # "we | did not fix the bug" is no dead end
 _SOMEBODY = re.compile(r"\b(?:i|we|you|they) $", re.IGNORECASE)
@@ -209,6 +213,21 @@ def comes_to_nothing(sentence: str) -> bool:
     return _failed_in_trying(sentence) or _led_nowhere(sentence)
 
 
+def gives_reason(sentence: str) -> bool:
+    """Return True where a sentence names a reason."""
+    return bool(_REASON.search(sentence))
+
+
+def finds_out(sentence: str) -> bool:
+    """Return True where a sentence says what was found out."""
+    return bool(_FINDING.search(sentence))
+
+
+def tells_of_trouble(sentence: str) -> bool:
+    """Return True where a sentence says that something is wrong."""
+    return bool(_WRONG.search(sentence))
+
+
 def tells_its_reader(sentence: str) -> bool:
     """Return True where a sentence tells its reader what to do: words of a page, valid only in place."""
     return bool(_INSTRUCTION.search(sentence))
@@ -235,8 +254,8 @@ def _is_whole(sentence: str) -> bool:
 
 
 def _is_vouched_for(sentence: str) -> bool:
-    """Return True where a sentence neither guesses nor tells its reader what to do."""
-    return not _GUESS.search(sentence) and not tells_its_reader(sentence)
+    """Return True where a sentence neither guesses nor tells its reader what to do; a reason may guess."""
+    return not _GUESS.search(_REASON.split(sentence, maxsplit=1)[0]) and not tells_its_reader(sentence)
 
 
 def _failed_in_trying(sentence: str) -> bool:
@@ -251,8 +270,8 @@ def _failed_in_trying(sentence: str) -> bool:
 
 def _led_nowhere(sentence: str) -> bool:
     """Return True for an action without effect, or one that was undone."""
-    unspaced = _NOWHERE_UNSPACED.search(sentence)
-    ends = [*_NOWHERE.finditer(sentence), *([unspaced] if unspaced else [])]
+    elsewhere = _NOWHERE_ELSEWHERE.search(sentence)
+    ends = [*_NOWHERE.finditer(sentence), *([elsewhere] if elsewhere else [])]
     return any(_is_nowhere(each, sentence[: each.start()]) for each in ends)
 
 
@@ -279,12 +298,9 @@ _OPEN = re.compile(
     re.IGNORECASE,
 )
 # "It turned out that the cache drops rows"
-_FINDING = re.compile(
-    r"\b(?:turn(?:s|ed) out|(?:found|figured) out|found that|worth (?:knowing|noting)|note that|noticed that"
-    r"|learn(?:ed|t) that|discovered|confirmed that|root cause|(?:cause|reason|culprit|problem|issue) (?:is|was))\b"
-    r"|原因|发现|發現|判明|分かっ|わかっ",
-    re.IGNORECASE,
-)
+_FINDING = re.compile(rf"\b(?:{lexicon.spaced('findings')})|{lexicon.unspaced('findings')}", re.IGNORECASE)
+# "The build fails", "la mémoire manque"
+_WRONG = re.compile(rf"\b(?:{lexicon.spaced('wrong')})\b|{lexicon.unspaced('wrong')}", re.IGNORECASE)
 # "According to the log, | Maria Novak wrote it"
 _PERSON = re.compile(r"(?<=[^\s.!?:] )[A-Z][a-zà-ÿ]{1,20} [A-Z][a-zà-ÿ]{1,20}\b")
 # "Let me look at the tests", "I'll read the file"

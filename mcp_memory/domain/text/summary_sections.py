@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias, get_args
 from mcp_memory.domain.text.lexicon import section_titles
 
 Section: TypeAlias = Literal[
-    "goal", "constraints", "instructions", "facts", "state", "completed", "in_progress", "next_steps", "decisions",
-    "dead_ends", "files", "commands", "identifiers", "values",
+    "goal", "constraints", "instructions", "facts", "state", "completed", "in_progress", "next_steps", "open_items",
+    "decisions", "dead_ends", "fixes", "changes", "files", "commands", "identifiers", "values",
 ]  # fmt: skip
 SECTIONS: tuple[Section, ...] = get_args(Section)
 _KNOWN_TITLES = section_titles()

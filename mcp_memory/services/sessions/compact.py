@@ -151,7 +151,7 @@ class Compact:
         options, note = adapted(usual, makeup(log), wanting)
         options = self._with_passes(options, request)
         begun = Begun(caller=caller, trigger=request.trigger, tokens_before=log.tokens)
-        writer = self._summing_up.writer(request.summarizer, request.prompt, request.instructions)
+        writer = self._summing_up.writer(request.summarizer, request.prompt, request.instructions, caller)
         course = Course(
             caller=caller, options=options, log=log, begun=begun, writer=writer, tell=tell, is_forced=request.force
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
 from mcp_memory.compaction.threshold import body_of, span_of, span_over, summary_replacement
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import Entry, Options, Plan, SessionLog, Span, preserved, saved
+from mcp_memory.domain.model.session_log import Entry, Options, Plan, SessionLog, Span, entry_of, in_order, preserved, saved
 from mcp_memory.domain.sessions import ledger as ledgers
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
@@ -23,7 +23,7 @@ from mcp_memory.domain.sessions.summary import (
     summary_prompt,
     with_ledger,
 )
-from mcp_memory.domain.text.summary_sections import LISTED, Section
+from mcp_memory.domain.text.summary_sections import LISTED
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Summarizer, SummaryRequest, TokenCounter
@@ -65,12 +65,12 @@ class SummingUp:
         self._usual = "model" if "model" in summarizers else "extractive"
         self._counter = counter
 
-    def writer(self, who: str | None, prompt: str, instructions: str) -> Writer:
+    def writer(self, who: str | None, prompt: str, instructions: str, caller: Caller) -> Writer:
         """Return the writer of one compaction's summaries. Raises InvalidRequest where no model is configured."""
         name = self._usual if who in (None, "caller") else who
         if name not in self._summarizers:
             raise InvalidRequest("No model is configured to summarise; set MCP_MEMORY_SUMMARIZER, or leave it out.")
-        return Writer(self._summarizers[name], prompt, instructions, self._counter)
+        return Writer(self._summarizers[name], prompt, instructions, self._counter, lambda span: self._originals(span, caller))
 
     def ask(self, log: SessionLog, options: Options, at: float, prompt: str, instructions: str) -> Asked | None:
         """Return the span for the caller to summarise; None without one."""
@@ -97,7 +97,7 @@ class SummingUp:
         wrong = problems(text, self._sources(span, caller), longest, self._counter.count)
         if wrong:
             raise InvalidRequest(f"The summary was not taken. {' '.join(wrong)} Send it again with the same span.")
-        body = _body(span, parsed(text), _earlier(span), self._counter)
+        body = body_over(span, self._originals(span, caller), parsed(text), self._counter)
         made = summary_replacement(span, body, self._counter.count)
         if saved(log, [made]) <= 0:
             raise InvalidRequest("The summary was not taken: it is not shorter than its span. Shorten it.")
@@ -113,6 +113,16 @@ class SummingUp:
             if _digest(entries) == digest:
                 return span_over(entries, log, options.summary_tokens, options)
         raise Conflict("The log changed since, or span is none that was asked for; call compact again for a new one.")
+
+    def _originals(self, span: Span, caller: Caller) -> tuple[Entry, ...]:
+        """Return what the span's entries cover, as it was said; a block whose originals are gone speaks for itself."""
+        covered = {record_id for entry in span.entries if entry.form != "original" for record_id in entry.covers}
+        records = self._records.get(covered, caller.scopes) if covered else {}
+        found: list[Entry] = []
+        for entry in span.entries:
+            own = [entry_of(records[each]) for each in entry.covers if each in records]
+            found += own or [entry]
+        return in_order(found).entries
 
     def _sources(self, span: Span, caller: Caller) -> list[str]:
         """Return the text of the span, and of the originals it replaced: the summary's author has seen both."""
@@ -139,25 +149,34 @@ class SummingUp:
 class Writer:
     """Writes the summaries of one compaction, and remembers their author."""
 
-    def __init__(self, summarizer: Summarizer, prompt: str, instructions: str, counter: TokenCounter) -> None:
+    def __init__(
+        self,
+        summarizer: Summarizer,
+        prompt: str,
+        instructions: str,
+        counter: TokenCounter,
+        originals: Callable[[Span], tuple[Entry, ...]],
+    ) -> None:
         self._summarizer = summarizer
         self._prompt = prompt
         self._instructions = instructions
         self._counter = counter
+        self._originals = originals
         self._written: Written | None = None
 
     def write(self, span: Span) -> str:
         """Write the body of a span's summary, merged into its anchor's. Raises SummaryFailed."""
-        earlier = _earlier(span)
+        originals = self._originals(span)
         request = SummaryRequest(
             entries=span.entries,
-            earlier=earlier,
+            originals=originals,
+            earlier=_earlier(span),
             max_tokens=span.max_tokens,
             prompt=summary_prompt(self._instructions, self._prompt),
         )
         made = self._summarizer.summarize(request)
         self._written = Written(by=made.by, note=made.note, spent=self.spent + made.spent)
-        return _body(span, made.summary, earlier, self._counter)
+        return body_over(span, originals, made.summary, self._counter)
 
     @property
     def spent(self) -> int:
@@ -169,23 +188,29 @@ class Writer:
         return self._written
 
 
-def _body(span: Span, summary: StructuredSummary, earlier: StructuredSummary | None, counter: TokenCounter) -> str:
+def body_over(span: Span, originals: tuple[Entry, ...], summary: StructuredSummary, counter: TokenCounter) -> str:
     """Merge the summary, the span's user instructions and its exact values into the earlier summary.
 
-    Words, instructions and values have separate budgets.
+    Words, instructions and values have separate budgets. What the earlier summary knew keeps its room.
     """
     whole = merged(summary, structured({"instructions": instructions_in(span.entries)}))
-    ledger = ledgers.merged(ledger_in(summary), ledgers.ledger_of(span.entries))
-    if earlier:
+    ledger = ledgers.merged(ledger_in(summary), ledgers.ledger_of(originals))
+    room = span.max_tokens
+    if earlier := _earlier(span):
+        room = min(room + counter.count(rendered(_words(earlier))), span.most_tokens)
         whole, ledger = merged(earlier, whole), ledgers.merged(ledger_in(earlier), ledger)
-    aside = ("instructions", *LISTED)
-    words: dict[Section, tuple[str, ...]] = {
-        section: lines for section, lines in whole.lines.items() if section not in aside
-    }
-    words["constraints"] = _constraints(whole, int(CONSTRAINTS_SHARE * span.max_tokens), counter)
-    own = fitted(structured(words), span.max_tokens, counter.count)
+    words = _words(whole).lines
+    constraints = _constraints(whole, int(CONSTRAINTS_SHARE * room), counter)
+    own = fitted(structured({**words, "constraints": constraints}), room, counter.count)
     said = structured({**own.lines, "instructions": whole.of("instructions")})
-    return rendered(with_ledger(said, ledgers.fitted(ledger, span.ledger_tokens, counter.count)))
+    kept = ledgers.fitted(ledgers.without(ledger, rendered(said)), span.ledger_tokens, counter.count)
+    return rendered(with_ledger(said, kept))
+
+
+def _words(summary: StructuredSummary) -> StructuredSummary:
+    """Return the summary without instructions and exact values."""
+    aside = ("instructions", *LISTED)
+    return structured({section: lines for section, lines in summary.lines.items() if section not in aside})
 
 
 def _constraints(summary: StructuredSummary, max_tokens: int, counter: TokenCounter) -> tuple[str, ...]:

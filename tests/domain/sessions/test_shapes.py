@@ -3,8 +3,8 @@
 import pytest
 
 from mcp_memory.domain.text.summary_sections import Section
-from mcp_memory.summarizers.sentences import Speaker, Utterance
-from mcp_memory.summarizers.shapes import changes_direction, section_of
+from mcp_memory.domain.sessions.sentences import Speaker, Utterance
+from mcp_memory.domain.sessions.shapes import changes_direction, section_of
 
 
 def said(text: str, speaker: Speaker = "assistant", *, label: str = "", is_last: bool = False) -> Section | None:

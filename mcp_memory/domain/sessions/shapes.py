@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from mcp_memory.domain.text import lexicon
 from mcp_memory.domain.text.segments import unquoted
-from mcp_memory.domain.text.statements import comes_to_nothing, is_momentary, statement
+from mcp_memory.domain.text.statements import comes_to_nothing, gives_reason, is_momentary, statement
 from mcp_memory.domain.text.summary_sections import Section
-from mcp_memory.summarizers.sentences import MOST_CHARACTERS, Utterance
+from mcp_memory.domain.sessions.sentences import MOST_CHARACTERS, Utterance
 
 # e.g. "Next steps:", "What failed:", "## Decisions"
 _LABELS: Mapping[Section, re.Pattern[str]] = {
@@ -54,6 +54,16 @@ _CHOSEN = re.compile(
     rf"|{lexicon.unspaced('decided')}",
     re.IGNORECASE,
 )
+# "wir nehmen Postgres", "on garde la file", "nos quedamos con SQLite"
+_CHOSEN_ELSEWHERE = re.compile(rf"\b(?:{lexicon.spaced('chosen')})\b", re.IGNORECASE)
+# "Ask Jonas first", "das machen wir morgen"
+_PUT_OFF = re.compile(
+    rf"\b(?:{lexicon.spaced('put_off')}|{lexicon.spaced('due')})\b|{lexicon.unspaced('put_off')}|{lexicon.unspaced('due')}"
+    rf"|^(?:(?:{lexicon.spaced('left_labels')})\b|{lexicon.unspaced('left_labels')})[^.:：]{{0,30}}[:：]",
+    re.IGNORECASE,
+)
+# "No, Postgres", "nee lass das"
+_REFUSAL = re.compile(rf"(?:^|[.!?,;]\s+)(?:(?:{lexicon.spaced('refusals')})\b|{lexicon.unspaced('refusals')})", re.IGNORECASE)
 # "not sure whether to use Redis"
 _UNCHOSEN = re.compile(
     rf"\b(?:{lexicon.DENIALS}|{lexicon.HEDGES}|{lexicon.CONDITIONS}|{lexicon.spaced('undecided')})\b.{{0,40}}"
@@ -72,7 +82,7 @@ _CONSTRAINT = re.compile(
     r"|\bnot exceed\b|\bwithout (?:changing|breaking|touching|adding|using|new|any)\b|\b(?:requirement|constraint)s?\b"
     r"|\bi(?:['’]d| would) rather\b|\bi(?:['’]d)? prefer\b"
     r"|(?:^|[,;:.!?]\s*|\b(?:also|and|please)\s+)(?:leave out|exclude)\b"
-    rf"|{lexicon.unspaced('rules')}|{lexicon.unspaced('demands')}|(?:^|[，,。；])(?:请)?别",
+    rf"|\b(?:{lexicon.spaced('demands')})\b|{lexicon.unspaced('rules')}|{lexicon.unspaced('demands')}|(?:^|[，,。；])(?:请)?别",
     re.IGNORECASE,
 )
 # "Next: the index", "I'll add the tests", "still needs a lock"
@@ -171,7 +181,23 @@ def decides(text: str) -> bool:
     stated = statement(text)
     if stated and stated.kind == "decision":
         return True
-    return bool(_CHOSEN.search(text)) and not _UNCHOSEN.search(text)
+    is_chosen = _CHOSEN.search(text) or _CHOSEN_ELSEWHERE.search(text)
+    return bool(is_chosen) and not _UNCHOSEN.search(text)
+
+
+def is_put_off(text: str) -> bool:
+    """Return True where something is left for later, or waits for somebody."""
+    return bool(_PUT_OFF.search(text))
+
+
+def refuses(text: str) -> bool:
+    """Return True where an answer refuses what was proposed."""
+    return bool(_REFUSAL.search(text))
+
+
+def is_narration(text: str) -> bool:
+    """Return True for step-by-step talk."""
+    return bool(_NARRATION.match(text))
 
 
 def _labelled(said: Utterance) -> Section | None:

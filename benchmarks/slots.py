@@ -1,0 +1,262 @@
+"""What summaries and extraction keep of whole sessions that somebody else wrote, with what was to be kept.
+
+Run: python -m benchmarks.slots [--part dev|aside] [--verbose]
+"""
+
+import argparse
+import gzip
+import json
+import re
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from benchmarks.survival import as_log, newest
+from mcp_memory.compaction.mask_tool_output import MaskToolOutput
+from mcp_memory.compaction.threshold import span_over
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.session_log import PRESETS, SessionLog, applied
+from mcp_memory.domain.sessions.slots import learnt_from, slots_of
+from mcp_memory.domain.sessions.summary import StructuredSummary, parsed
+from mcp_memory.domain.text.summary_sections import Section
+from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
+from mcp_memory.entrypoints.conversations.messages import MessageReader
+from mcp_memory.entrypoints.conversations.transcripts import read_transcript
+from mcp_memory.services.sessions.summarize_span import body_over
+from mcp_memory.summarizers.extractive import ExtractiveSummarizer
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.ports.text import SummaryRequest
+
+DATA = Path(__file__).parent / "data" / "sessions"
+ROUNDS = 5
+WINDOW = 100_000
+SECTIONS_OF: Mapping[str, tuple[Section, ...]] = {
+    "goal": ("goal",),
+    "instructions": ("instructions", "constraints"),
+    "open_items": ("open_items", "in_progress", "next_steps"),
+    "decisions": ("decisions", "constraints"),
+    "dead_ends": ("dead_ends", "fixes"),
+    "files": ("changes",),
+    "fixes": ("fixes",),
+    "values": (),
+    "state": ("state",),
+    "next": ("next_steps", "in_progress"),
+}
+"""The sections of a summary in which each kind of slot is looked for; a value may stand anywhere."""
+# e.g. "<system-reminder>…</system-reminder>"
+_HARNESS = re.compile(
+    r"<(system-reminder|user_instructions|environment_context|command-name|command-message|command-args"
+    r"|local-command-stdout|INSTRUCTIONS|session_context)>.*?</\1>",
+    re.DOTALL,
+)
+_OWN_TOOL = re.compile(r"memory|ToolSearch", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """So many of so many."""
+
+    right: int = 0
+    of: int = 0
+
+    def __add__(self, other: "Kept") -> "Kept":
+        return Kept(right=self.right + other.right, of=self.of + other.of)
+
+    def __str__(self) -> str:
+        return f"{self.right:>4} of {self.of:>4}  {100 * self.right / self.of:5.1f} %" if self.of else "   -"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A session with what is to be kept of it."""
+
+    told: Mapping[str, Any]
+    counter: TiktokenCounter
+
+    @property
+    def expected(self) -> Mapping[str, Any]:
+        return self.told["expected"]
+
+    @cached_property
+    def log(self) -> SessionLog:
+        return as_log(records_of(self.told), self.counter)
+
+    @cached_property
+    def cut(self) -> SessionLog:
+        """The first half, up to the place at which somebody else cut it."""
+        half = {**self.told, "entries": self.told["entries"][: self.told["cut"]]}
+        return as_log(records_of(half), self.counter)
+
+
+def records_of(told: Mapping[str, Any]) -> list[NewRecord]:
+    """A client's entries as records, without what the client adds."""
+    found = _read(told["client"], told["entries"])
+    own = {record.call_id for record in found if record.kind == "tool_call" and _OWN_TOOL.search(record.tool or "")}
+    kept = [replace(each, text=_HARNESS.sub("", each.text).strip()) for each in found if each.call_id not in own]
+    return [each for each in kept if each.text and not each.text.startswith(("Caveat:", "[Request interrupted"))]
+
+
+def _read(client: str, entries: Sequence[Mapping[str, Any]]) -> list[NewRecord]:
+    if client == "claude_code":
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+            file.write("\n".join(json.dumps(entry) for entry in entries))
+            file.flush()
+            return list(read_transcript(Path(file.name)).records)
+    reader = MessageReader()
+    records: list[NewRecord] = []
+    for entry in entries:
+        for message in _messages(entry):
+            try:
+                records += reader.read(message, "entry")
+            except InvalidRequest:
+                continue
+    return records
+
+
+def _messages(entry: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """The messages in an entry of Codex, Gemini, or an interface."""
+    if "payload" in entry:
+        return [entry["payload"]] if entry.get("type") == "response_item" else []
+    if entry.get("type") in ("gemini", "user") and "content" in entry and "role" not in entry:
+        role = "assistant" if entry["type"] == "gemini" else "user"
+        made: list[Mapping[str, Any]] = [{"role": role, "content": entry["content"]}] if entry["content"] else []
+        for call in entry.get("toolCalls", []):
+            made.append({"type": "tool_use", "id": call["id"], "name": call["name"], "input": call.get("args", {})})
+            answers = [part["functionResponse"]["response"] for part in call.get("result") or ()]
+            output = "\n".join(str(each.get("output", each.get("error", each))) for each in answers)
+            status = "failed" if call.get("status") == "error" else "completed"
+            made.append({"type": "tool_result", "tool_use_id": call["id"], "content": output, "status": status})
+        return made
+    return [entry]
+
+
+def stands(item: Mapping[str, Any], lines: Iterable[str]) -> bool:
+    """One of the lines holds every word of one of the item's groups."""
+    folded = [line.casefold() for line in lines]
+    return any(all(word.casefold() in line for word in group) for group in item.get("any_of", ()) for line in folded)
+
+
+def in_slots(case: Case, summary: StructuredSummary) -> Mapping[str, list[tuple[str, bool]]]:
+    """For each kind of slot, every expected entry and whether the summary has it in its place."""
+    lines = {kind: [line for each in sections for line in summary.of(each)] for kind, sections in SECTIONS_OF.items()}
+    expected = case.expected
+    found: dict[str, list[tuple[str, bool]]] = {}
+    for kind in SECTIONS_OF:
+        for item in expected.get(kind, ()):
+            if kind == "values":
+                right, name = any(item.casefold() in line.casefold() for each in summary.lines.values() for line in each), item
+            elif kind == "files":
+                right, name = _file_is_right(item, lines[kind]), item["path"]
+            else:
+                right, name = stands(item, lines[kind]), item["text"] if "text" in item else item["error"]
+            found.setdefault(kind, []).append((name, right))
+    return found
+
+
+def _file_is_right(item: Mapping[str, Any], lines: Iterable[str]) -> bool:
+    """The file is named, and not said to work or to fail against the truth."""
+    own = [line for line in lines if item["path"] in line.split(": ", 1)[0] or line.split(": ", 1)[0] in item["path"]]
+    told = " ".join(own)
+    says = False if "removed" in told or "fails" in told else True if "passed" in told else None
+    return bool(own) and (says is None or item["works"] is None or says == item["works"])
+
+
+def summary_of(case: Case, log: SessionLog, tokens: int = 3000) -> StructuredSummary:
+    summarizer = ExtractiveSummarizer(case.counter)
+    span = span_over(log.entries, log, tokens, PRESETS["default"])
+    request = SummaryRequest(entries=log.entries, originals=log.entries, max_tokens=tokens, prompt="")
+    made = summarizer.summarize(request).summary
+    return parsed(body_over(span, log.entries, made, case.counter))
+
+
+def extraction(case: Case) -> tuple[Kept, Kept, list[str], list[str]]:
+    """The yield and the precision of what is learnt from the session."""
+    learnt = [one.text for one in learnt_from(slots_of(case.log.entries))]
+    expected = case.expected
+    wanted = [*expected["facts_worth_remembering"], *expected["decisions"], *expected["dead_ends"]]
+    also = [*wanted, *expected["instructions"], *expected["fixes"]]
+    missed = [item["text"] for item in wanted if not stands(item, learnt)]
+    bad = [
+        text
+        for text in learnt
+        if not any(stands(item, [text]) for item in also) or any(stands(item, [text]) for item in expected["traps"])
+    ]
+    return (
+        Kept(right=len(wanted) - len(missed), of=len(wanted)),
+        Kept(right=len(learnt) - len(bad), of=len(learnt)),
+        missed,
+        bad,
+    )
+
+
+def continuation(case: Case) -> Mapping[str, Kept]:
+    """What the steps behind the cut need: how much of it stands in the block, or in what is left otherwise."""
+    log, needed = case.cut, case.told["needed_after_cut"]
+    summary = summary_of(case, log)
+    block = "\n".join(line for lines in summary.lines.values() for line in lines)
+    half = newest(log, log.tokens // 2)
+    masks = applied(log, MaskToolOutput(case.counter.count).plan(log, PRESETS["default"]).replacements)
+    texts = {
+        "block": block,
+        "last half kept": "\n".join(entry.text for entry in half.entries),
+        "masks alone": "\n".join(entry.text for entry in masks.entries),
+        "block or one recall away": "\n".join(entry.text for entry in log.entries),
+    }
+    return {
+        name: Kept(right=sum(each.casefold() in text.casefold() for each in needed), of=len(needed))
+        for name, text in texts.items()
+    }
+
+
+def cases(part: str, counter: TiktokenCounter) -> list[Case]:
+    with gzip.open(DATA / f"{part}.jsonl.gz", "rt", encoding="utf-8") as file:
+        return [Case(json.loads(line), counter) for line in file]
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--part", choices=("dev", "aside"), default="dev")
+    arguments.add_argument("--verbose", action="store_true")
+    arguments.add_argument("--only", default="")
+    chosen = arguments.parse_args()
+    counter = TiktokenCounter()
+    read = [case for case in cases(chosen.part, counter) if chosen.only in case.told["name"]]
+    kinds: dict[str, Kept] = {}
+    learnt, clean = Kept(), Kept()
+    carried: dict[str, Kept] = {}
+    began, tokens = time.process_time(), 0
+    for case in read:
+        summary = summary_of(case, case.log)
+        tokens += case.log.tokens
+        own = Kept()
+        for kind, items in in_slots(case, summary).items():
+            one = Kept(right=sum(right for _, right in items), of=len(items))
+            kinds[kind] = kinds.get(kind, Kept()) + one
+            own += one
+            if chosen.verbose:
+                for name, right in items:
+                    if not right:
+                        print(f"   {case.told['name']} {kind}: {name}")
+        gained, precise, missed, bad = extraction(case)
+        learnt, clean = learnt + gained, clean + precise
+        if chosen.verbose:
+            print(*(f"   {case.told['name']} not learnt: {each}" for each in missed), sep="\n")
+            print(*(f"   {case.told['name']} noise: {each}" for each in bad), sep="\n")
+        for name, share in continuation(case).items():
+            carried[name] = carried.get(name, Kept()) + share
+        print(f"{case.told['name']:<24}{case.told['client']:<14}{case.told['language']:<4}{case.log.tokens:>8,} tokens  {own}")
+    print(f"\n{'slots right':<24}{sum(kinds.values(), Kept())}")
+    for kind, share in kinds.items():
+        print(f"  {kind:<22}{share}")
+    print(f"{'extraction, yield':<24}{learnt}\n{'extraction, precision':<24}{clean}\n\ncontinuation")
+    for name, share in carried.items():
+        print(f"  {name:<24}{share}")
+    print(f"\n{tokens:,} tokens, {time.process_time() - began:.1f} s of processor")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,307 @@
+"""Fills the slots of a session: what it is for, what was demanded, decided, done, changed, mended and left open.
+
+What the agent did counts before what the user said, that before what the agent concluded, other sentences last. Later
+events change earlier slots. Pure; independent of stores, tokens and models.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from itertools import groupby
+from typing import Literal, TypeAlias
+
+from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry
+from mcp_memory.domain.sessions.deeds import Change, Deeds, Failure
+from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
+from mcp_memory.domain.sessions.shapes import changes_direction, decides, is_narration, is_put_off, refuses, section_of
+from mcp_memory.domain.sessions.tool_lines import call_line, one_line
+from mcp_memory.domain.text.exact_values import exact_in
+from mcp_memory.domain.text.lexicon import QUESTION_SIGNS, STOP_WORDS
+from mcp_memory.domain.text.statements import Statement, StatementKind, finds_out, gives_reason, statement, tells_of_trouble
+from mcp_memory.domain.text.summary_sections import Section
+from mcp_memory.domain.text.words import index_terms, normal_hash
+
+SlotState: TypeAlias = Literal["open", "done", "superseded", "doubtful"]
+
+CONCLUSION_CHARACTERS, FIX_CHARACTERS, COMMAND_CHARACTERS, STATE_CHARACTERS = 320, 280, 80, 500
+PROPOSED = 2
+"""The last sentences of a message that an answer decides on."""
+LEAST_WORDS, FEW_WORDS = 3, 5
+_LASTING: frozenset[Section] = frozenset({"constraints", "decisions", "dead_ends", "fixes", "facts"})
+LEAST_GOAL = 20  # characters
+LATEST, SUBSTANCE = 12, 40
+"""The agent's last messages that tell the state, and the characters of one that is no mere remark."""
+IS_DONE = 0.7
+"""The share of an open item's words that something done must contain to close it."""
+
+
+_DIGIT = re.compile(r"\d")
+
+
+class Trust(IntEnum):
+    """Where a slot comes from, the least trusted first."""
+
+    OTHER, CONCLUDED, SAID, DONE = range(4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One thing to know of a session. `source` is the id of the entry it comes from, `place` that entry's place."""
+
+    section: Section
+    text: str
+    source: str
+    place: int
+    trust: Trust
+    worth: float = 1.0
+    state: SlotState = "open"
+
+
+def slots_of(entries: Sequence[Entry]) -> tuple[Slot, ...]:
+    """Return the slots of these entries in their order, each once; superseded ones are left out."""
+    deeds = Deeds(entries)
+    places = {entry.id: place for place, entry in enumerate(entries)}
+    found = [*_did(deeds, places), *_told(entries, deeds)]
+    return _settled(sorted(found, key=lambda slot: slot.place))
+
+
+def learnt_from(slots: Iterable[Slot]) -> tuple[Slot, ...]:
+    """Return the slots that are worth knowing in other sessions: demands, decisions, dead ends, fixes, firm facts."""
+    return tuple(slot for slot in slots if _lasts(slot))
+
+
+def as_statement(slot: Slot) -> Statement:
+    """Return the slot as what a record can state."""
+    kinds: dict[Section, StatementKind] = {"decisions": "decision", "dead_ends": "episode"}
+    return Statement(kind=kinds.get(slot.section, "fact"), text=slot.text)
+
+
+def _lasts(slot: Slot) -> bool:
+    """Return True for what holds beyond today and makes sense alone."""
+    if slot.trust == Trust.OTHER or slot.section not in _LASTING:
+        return False
+    if slot.section in ("constraints", "facts"):
+        has_subject = len(slot.text.split()) > FEW_WORDS or not slot.text.isascii()
+        return has_subject and not is_put_off(slot.text) and (slot.section == "constraints" or bool(exact_in(slot.text)))
+    return True
+
+
+def _did(deeds: Deeds, places: dict[str, int]) -> Iterator[Slot]:
+    sections: dict[str, Section] = {"open": "next_steps", "going on": "in_progress", "done": "completed"}
+    for step in deeds.plan:
+        state: SlotState = "done" if step.state == "done" else "open"
+        yield _slot(sections[step.state], step.text, step.source, places, state=state)
+    for change in deeds.changes:
+        yield _slot("changes", _changed(change), change.source, places)
+    for title, source in deeds.commits:
+        yield _slot("completed", title, source, places, state="done")
+    if latest := _latest(deeds):
+        yield _slot("state", *latest, places)
+
+
+def _latest(deeds: Deeds) -> tuple[str, str] | None:
+    """Return the latest change, check and commit in one line, with the id of the last of them."""
+    parts: list[tuple[int, str, str]] = []
+    for change in deeds.changes:
+        parts.append((change.edits[-1], f"last change: {change.path}", change.source))
+    parts = sorted(parts)[-1:]
+    for did in [did for did in deeds.done if did.checks][-1:]:
+        shown = did.error or one_line(did.output.text.strip().rpartition("\n")[2], COMMAND_CHARACTERS)
+        said = "failed" if did.error else "went well"
+        parts.append((did.place, f"`{one_line(did.command, COMMAND_CHARACTERS)}` {said}: {shown}", did.entry.id))
+    for title, source in deeds.commits[-1:]:
+        parts.append((len(parts) + 1_000_000, title, source))
+    return ("; ".join(text for _, text, _ in sorted(parts)), parts[-1][2]) if parts else None
+
+
+def _slot(section: Section, text: str, source: str, places: dict[str, int], state: SlotState = "open") -> Slot:
+    return Slot(section=section, text=text, source=source, place=places[source], trust=Trust.DONE, worth=2.0, state=state)
+
+
+def _changed(change: Change) -> str:
+    """Describe what was done to a file: "app.py: edited 3 times, last `x = 1`; tests passed since"."""
+    often = f"edited {len(change.edits)} times" if len(change.edits) > 1 else "written" if change.is_new else "edited"
+    last = f", last `{change.last}`" if change.last else ""
+    checked = {True: "; a check passed since", False: f"; a check fails since: {change.error}", None: ""}[change.works]
+    return f"{change.path}: {'removed again' if change.is_gone else often + last + checked}"
+
+
+def _told(entries: Sequence[Entry], deeds: Deeds) -> Iterator[Slot]:
+    said = said_in(entries)
+    by_entry = {number: [*own] for number, own in groupby(said, lambda each: each.entry)}
+    if goal := _goal(entries):
+        yield goal
+    for failure in deeds.failures:
+        yield from _failed(failure, entries, by_entry)
+    users = [n for n in by_entry if by_entry[n][0].speaker == "user"]
+    agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
+    yield from _state(agents or users, by_entry, entries)
+    proposal: list[Utterance] = []
+    mended = {each.did.output.id for each in deeds.failures if each.fixed_at is not None}
+    for number, own in by_entry.items():
+        if entries[number].id in mended:
+            continue
+        if own[0].speaker == "user":
+            yield from _of_user(
+                own, entries, proposal,
+                is_first=users[0] == number, is_last=number in users[-LAST_MESSAGES:], is_newest=users[-1] == number,
+            )  # fmt: skip
+            proposal = []
+        else:
+            yield from _of_agent(own, entries[number], deeds)
+            proposal = own if own[0].speaker == "assistant" else proposal
+
+
+def _goal(entries: Sequence[Entry]) -> Slot | None:
+    """Return the user's first wish, or the last that changed the direction; a greeting is none."""
+    wishes = [(n, entry) for n, entry in enumerate(entries) if entry.is_users]
+    turned = [each for each in wishes if changes_direction(each[1].text)][-1:]
+    stated = [each for each in wishes if len(each[1].text) >= LEAST_GOAL]
+    for place, entry in (turned or stated or wishes)[:1]:
+        text = entry.summary if entry.tokens > INSTRUCTION_TOKENS and entry.summary else entry.text
+        return Slot(section="goal", text=" ".join(text.split()), source=entry.id, place=place, trust=Trust.SAID, worth=3.0)
+    return None
+
+
+def _failed(failure: Failure, entries: Sequence[Entry], by_entry: dict[int, list[Utterance]]) -> Iterator[Slot]:
+    """Yield a failed command with what fixed it: what was said before it went well, and the files."""
+    did, end = failure.did, failure.fixed_at
+    wrong = f"`{one_line(did.command or did.line.done, COMMAND_CHARACTERS)}` failed: {did.error}"
+    if end is None:
+        if did.checks:
+            yield Slot(
+                section="open_items", text=wrong, source=did.entry.id, place=did.place, trust=Trust.DONE, state="doubtful"
+            )
+        return
+    told = [text for n in range(did.place, end) if (text := _conclusion(by_entry.get(n, ())))]
+    why = _joined(dict.fromkeys([*told[:1], *told[-1:]]))
+    files = ", ".join(dict.fromkeys(call_line(entries[n]).done.partition(" ")[2] for n in failure.edits))
+    how = f"edited {files}" if files else f"{call_line(entries[end]).done} went well"
+    text = f"{wrong} → {'; '.join(part for part in (one_line(why, FIX_CHARACTERS), how) if part)}"
+    yield Slot(section="fixes", text=text, source=did.entry.id, place=did.place, trust=Trust.DONE, worth=2.5, state="done")
+
+
+def _conclusion(own: Sequence[Utterance]) -> str:
+    """Return what a message concludes: its sentences without questions and talk about the next step, as many as fit."""
+    spoken = [each for each in own if each.speaker in ("user", "assistant")]
+    kept = [each.text for each in spoken if not is_narration(each.text) and not each.text.endswith(QUESTION_SIGNS)]
+    return _joined(kept)
+
+
+def _joined(sentences: Iterable[str]) -> str:
+    text = ""
+    for sentence in sentences:
+        longer = f"{text} {sentence}".strip()
+        if len(longer) > CONCLUSION_CHARACTERS and text:
+            break
+        text = longer
+    return text
+
+
+def _state(agents: Sequence[int], by_entry: dict[int, list[Utterance]], entries: Sequence[Entry]) -> Iterator[Slot]:
+    """Yield what the agent's last messages of substance say of how things stand, in their order."""
+    told = ""
+    for number in reversed(agents[-LATEST:]):
+        concluded = _conclusion(by_entry[number])
+        if len(told) + len(concluded) > STATE_CHARACTERS and told:
+            break
+        if _DIGIT.search(concluded) and len(concluded) * (1 if concluded.isascii() else 2) >= SUBSTANCE:
+            told = f"{concluded} {told}".strip()
+    if told:
+        last = agents[-1]
+        yield Slot(section="state", text=told, source=entries[last].id, place=last, trust=Trust.CONCLUDED)
+
+
+def _of_user(
+    own: Sequence[Utterance], entries: Sequence[Entry], proposal: Sequence[Utterance], *, is_first: bool, is_last: bool, is_newest: bool
+) -> Iterator[Slot]:
+    """Yield what the user demands, puts off and states; an answer decides on what was proposed before it."""
+    entry = entries[own[0].entry]
+    for said in own:
+        section = section_of(said)
+        if said.text.endswith(QUESTION_SIGNS):
+            continue
+        if is_put_off(said.text) or (is_newest and not is_first and _says_something(said.text)):
+            yield _of(said, "next_steps" if is_last else "open_items", entry, Trust.SAID, 1.5)
+        if section in ("constraints", "dead_ends", "facts") or (section == "decisions" and is_first):
+            yield _of(said, section, entry, Trust.SAID, 1.5)
+        elif is_first and section is None and _says_something(said.text):
+            yield _of(said, "facts", entry, Trust.OTHER, 1.0)
+    answer = _conclusion(own)
+    if is_first or not answer or _is_assent(answer):
+        return
+    asked = _joined([each.text for each in proposal[-PROPOSED:]])
+    if not asked and not decides(answer):
+        return  # A further request, or talk among people.
+    text = f"{one_line(asked, FIX_CHARACTERS)} → {answer}" if asked else answer
+    made = Slot(section="decisions", text=text, source=entry.id, place=own[0].entry, trust=Trust.SAID, worth=_weight(text))
+    yield made
+    if asked and refuses(answer):
+        yield replace(made, section="dead_ends", text=f"Refused: {text}")
+
+
+def _weight(text: str) -> float:
+    """Return the worth of a conclusion: higher with a reason and with exact values."""
+    return 1.5 + 0.5 * gives_reason(text) + 0.25 * min(len(exact_in(text)), 4)
+
+
+def _is_assent(text: str) -> bool:
+    return not _says_something(text) and not exact_in(text)
+
+
+def _says_something(text: str) -> bool:
+    return len(text.split()) > LEAST_WORDS or (not text.isascii() and len(text) > 8)
+
+
+def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: Deeds) -> Iterator[Slot]:
+    place, concluded = own[0].entry, _conclusion(own)
+    is_firm = _says_something(concluded) and (gives_reason(concluded) or bool(exact_in(concluded)))
+    section: Section | None = None
+    if own[0].speaker == "assistant" and is_firm:
+        if finds_out(concluded) or tells_of_trouble(concluded):
+            section = "fixes"
+        elif deeds.edited_after(place):
+            section = "decisions"
+    if section:
+        yield Slot(section=section, text=concluded, source=entry.id, place=place, trust=Trust.CONCLUDED, worth=_weight(concluded))
+    for said in own:
+        yield from _of_sentence(said, entry, concluded if section else "")
+
+
+def _of_sentence(said: Utterance, entry: Entry, concluded: str) -> Iterator[Slot]:
+    section = section_of(said)
+    is_asking = said.text.endswith(QUESTION_SIGNS)
+    if is_put_off(said.text) and not is_asking and not is_narration(said.text) and section not in ("decisions", "dead_ends"):
+        yield _of(said, "next_steps" if said.is_last else "open_items", entry, Trust.CONCLUDED, 1.2)
+        return
+    if section is None or (section in ("decisions", "facts") and said.text in concluded):
+        return
+    is_firm = said.speaker == "assistant" and (section != "facts" or statement(said.text))
+    yield _of(said, section, entry, Trust.CONCLUDED if is_firm else Trust.OTHER, 1.0)
+
+
+def _of(said: Utterance, section: Section, entry: Entry, trust: Trust, share: float) -> Slot:
+    return Slot(section=section, text=said.text, source=entry.id, place=said.entry, trust=trust, worth=share * max(said.worth, 0.1))
+
+
+def _settled(found: Sequence[Slot]) -> tuple[Slot, ...]:
+    """Return each slot once, the last of a repetition, without items that later events closed or replaced."""
+    done = [(slot.place, _content(slot.text)) for slot in found if slot.section in ("completed", "changes")]
+    kept: dict[tuple[Section, str], Slot] = {}
+    for slot in found:
+        if slot.section in ("open_items", "next_steps", "in_progress") and _is_done(slot, done):
+            continue
+        key = (slot.section, normal_hash(slot.text))
+        kept.pop(key, None)
+        kept[key] = slot
+    return tuple(kept.values())
+
+
+def _is_done(slot: Slot, done: Iterable[tuple[int, frozenset[str]]]) -> bool:
+    words = _content(slot.text)
+    return bool(words) and any(place > slot.place and len(words & other) >= IS_DONE * len(words) for place, other in done)
+
+
+def _content(text: str) -> frozenset[str]:
+    return frozenset(index_terms(text)) - STOP_WORDS
