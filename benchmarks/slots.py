@@ -26,10 +26,10 @@ from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.entrypoints.conversations.messages import MessageReader
 from mcp_memory.entrypoints.conversations.transcripts import read_transcript
-from mcp_memory.services.sessions.summarize_span import body_over
-from mcp_memory.summarizers.extractive import ExtractiveSummarizer
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.text import SummaryRequest
+from mcp_memory.services.sessions.summarize_span import body_over
+from mcp_memory.summarizers.extractive import ExtractiveSummarizer
 
 DATA = Path(__file__).parent / "data" / "sessions"
 ROUNDS = 5
@@ -148,7 +148,10 @@ def in_slots(case: Case, summary: StructuredSummary) -> Mapping[str, list[tuple[
     for kind in SECTIONS_OF:
         for item in expected.get(kind, ()):
             if kind == "values":
-                right, name = any(item.casefold() in line.casefold() for each in summary.lines.values() for line in each), item
+                right, name = (
+                    any(item.casefold() in line.casefold() for each in summary.lines.values() for line in each),
+                    item,
+                )
             elif kind == "files":
                 right, name = _file_is_right(item, lines[kind]), item["path"]
             else:
@@ -248,7 +251,9 @@ def main() -> None:
             print(*(f"   {case.told['name']} noise: {each}" for each in bad), sep="\n")
         for name, share in continuation(case).items():
             carried[name] = carried.get(name, Kept()) + share
-        print(f"{case.told['name']:<24}{case.told['client']:<14}{case.told['language']:<4}{case.log.tokens:>8,} tokens  {own}")
+        print(
+            f"{case.told['name']:<24}{case.told['client']:<14}{case.told['language']:<4}{case.log.tokens:>8,} tokens  {own}"
+        )
     print(f"\n{'slots right':<24}{sum(kinds.values(), Kept())}")
     for kind, share in kinds.items():
         print(f"  {kind:<22}{share}")

@@ -158,6 +158,8 @@ class Settings(BaseSettings):
     """Python files that add passes, presets or watchers of compaction, by their whole paths (docs/compaction.md)."""
     compaction_idle_minutes: Annotated[float, Field(ge=0, le=10_080)] = 5.0
     """Minutes that a session is silent before its log, if 70 % full, is compacted."""
+    noted_days: Annotated[float, Field(gt=0, le=3_650)] = 14.0
+    """Days after which what was read out of a session, and nobody confirmed, is retired."""
     redact_secrets: bool = True
     """Replace keys, tokens and private keys before anything is stored."""
     embedder: EmbedderName = "minilm"

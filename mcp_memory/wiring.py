@@ -194,7 +194,9 @@ class Wiring:
         """Moves records on that are due by their lifecycle."""
         from mcp_memory.services.memory.maintain import Maintain
 
-        return Maintain(self.records, self._embedder, self.counter, self._clock, self.tokens.person_of)
+        return Maintain(
+            self.records, self._embedder, self.counter, self._clock, self.tokens.person_of, self.settings.noted_days
+        )
 
     @made_once
     def revise(self) -> Revise:

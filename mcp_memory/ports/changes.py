@@ -34,6 +34,7 @@ class RecordChange:
     tags: tuple[str, ...] = ()
     superseded_by: str | None = None
     is_turn: bool = False
+    is_noted: bool = False
     terms: bytes | None = None
     vectors: Vectors | None = None
     mentions: Sequence[str] = ()

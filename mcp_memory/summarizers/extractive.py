@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from mcp_memory.domain.sessions.shapes import changes_direction
 from mcp_memory.domain.sessions.slots import Slot, slots_of
 from mcp_memory.domain.sessions.summary import fitted, structured
 from mcp_memory.domain.text.excerpts import Room
@@ -48,10 +49,13 @@ class ExtractiveSummarizer:
 
     def summarize(self, request: SummaryRequest) -> Summarized:
         """See `Summarizer`. Never raises."""
-        taken = self._taken(slots_of(request.originals), request.max_tokens)
+        taken = self._taken(slots_of(request.originals or request.entries), request.max_tokens)
         lines: dict[Section, list[str]] = {}
         for slot, line in taken:
             lines.setdefault(slot.section, []).append(line)
+        earlier = request.earlier.of("goal") if request.earlier else ()
+        if earlier and not any(changes_direction(goal) for goal in lines.get("goal", ())):
+            lines["goal"] = [earlier[-1]]
         summary = fitted(structured(lines), request.max_tokens, self._counter.count)
         return Summarized(summary=summary, by=self.name)
 
@@ -63,7 +67,7 @@ class ExtractiveSummarizer:
         known: dict[Section, list[frozenset[str]]] = {}
         for slot in ranked:
             words = frozenset(index_terms(slot.text))
-            if any(len(words & other) >= SAME * len(words) for other in known.get(slot.section, ())):
+            if any(_repeats(words, other) for other in known.get(slot.section, ())):
                 continue
             line = self._line(slot.text, min(_most(slot.section), max(tokens // 5, 1)))
             cost = self._counter.count(line) + BULLET_TOKENS
@@ -78,6 +82,12 @@ class ExtractiveSummarizer:
     def _line(self, text: str, most: int) -> str:
         segment, room = Segment(text=text), Room(self._counter.count, self._counter.truncate)
         return room.whole(segment, most) or room.cut(segment, most)
+
+
+def _repeats(words: frozenset[str], other: frozenset[str]) -> bool:
+    """Return True where another slot has nearly all of these words, and each of them with a number."""
+    numbers = {word for word in words if any(sign.isdigit() for sign in word)}
+    return numbers <= other and len(words & other) >= SAME * len(words)
 
 
 def _promise(slot: Slot) -> float:

@@ -92,7 +92,7 @@ def counter() -> TiktokenCounter:
 
 @pytest.fixture
 def extractive(embedder: MiniLMEmbedder, counter: TiktokenCounter) -> ExtractiveSummarizer:
-    return ExtractiveSummarizer(embedder, counter)
+    return ExtractiveSummarizer(counter)
 
 
 @pytest.fixture(params=["openai", "anthropic"])

@@ -35,18 +35,31 @@ ESCALATING_TRIGGERS = 3  # triggers after which a censor blocks
 LEAST_TRIGGERS, TOLERATED_FALSE = 5, 0.5  # 3 false of 5 triggers retire a censor
 USED_RANGE, USED_SCALE = 0.5, 5.0  # 10 uses more than ignores: importance × 1.48
 
+NOTED: Status = "noted"
+"""The status of what was read out of a session, until something confirms it; only its session sees it."""
+NOTED_DAYS = 14  # until what nobody confirmed is retired, unless set otherwise
+_PROMOTED = "noted_first"
+"""The detail of a record that began as noted."""
+
 PAST: tuple[Status, ...] = ("superseded", "inactive", "retired")
 """Statuses in which every life may end, and from which a record may be restored."""
 _BY_HAND: frozenset[Status] = frozenset({"core", *PAST})
 _ARCHIVED, _BEFORE_ESCALATION = "archived", "action_before_escalation"
 """Details that outlive the status: that an episode was archived once, and a censor's action before its escalation."""
+_CONFIRMED = "stored again, confirmed or used"
 _STAGES: Mapping[Kind, Moves] = {
     "fact": {
         "new": {"confirmed": "met again in another session", "core": "3 confirmations, or by hand"},
         "confirmed": {"core": "3 confirmations, or by hand"},
         "core": {},
+        NOTED: {"new": _CONFIRMED},
     },
-    "episode": {"active": {"summarized": "30 days old"}, "summarized": {"archived": "90 days old"}, "archived": {}},
+    "episode": {
+        "active": {"summarized": "30 days old"},
+        "summarized": {"archived": "90 days old"},
+        "archived": {},
+        NOTED: {"active": _CONFIRMED},
+    },
     "procedure": {
         "active": {
             "effective": "more than 60 % of 5 uses or more succeeded",
@@ -64,6 +77,7 @@ _STAGES: Mapping[Kind, Moves] = {
         "recorded": {"pending": "outcome is pending", "reviewed": "outcome is known"},
         "pending": {"reviewed": "outcome is known"},
         "reviewed": {},
+        NOTED: {"recorded": _CONFIRMED},
     },
     "identity": {"active": {}},
     "result": {"active": {}},
@@ -96,7 +110,7 @@ LIFECYCLES: Mapping[Kind, Moves] = {kind: _with_ends(kind) for kind in _STAGES}
 """Every transition that a record of each kind can make; docs/lifecycle.md shows them."""
 
 _WEIGHTS: Mapping[Status, float] = {
-    "core": 1.0, "effective": 1.0, "escalated": 1.0, "confirmed": 0.75, "reviewed": 0.75, "summarized": 0.4,
+    "noted": 0.2, "core": 1.0, "effective": 1.0, "escalated": 1.0, "confirmed": 0.75, "reviewed": 0.75, "summarized": 0.4,
     "archived": 0.25, "ineffective": 0.1, "superseded": 0.1, "inactive": 0.0, "retired": 0.0,
 }  # fmt: skip
 _PLAIN_WEIGHT = 0.5
@@ -213,10 +227,17 @@ def with_more_said(record: Record, item: NewRecord) -> Record:
     return after_outcome(merged, outcome or item.outcome)
 
 
+def promoted(record: Record) -> Record:
+    """Return a noted record as confirmed, in the first stage of its kind; others unchanged."""
+    if record.status != NOTED:
+        return record
+    return moved_to(replace(record, details={**record.details, _PROMOTED: True}), first_status(record.kind))
+
+
 def after_confirmation(record: Record, now: Instant) -> Record:
     """Return the record met again in another session: facts rise to confirmed, and to core at three confirmations."""
     counters = replace(record.counters, confirmed=record.counters.confirmed + 1)
-    met = replace(record, counters=counters, updated_at=now)
+    met = replace(promoted(record), counters=counters, updated_at=now)
     return moved_to(met, _evident(met)) if stage_of(met) in ("new", "confirmed") else met
 
 
@@ -243,7 +264,8 @@ def after_feedback(record: Record, feedback: Feedback) -> Record:
         feedback = "used"  # A shown procedure has no known result yet.
     counters = record.counters
     counted: dict[str, int] = {name: getattr(counters, name) + 1 for name in _COUNTED_BY[feedback]}
-    return judged(replace(record, counters=replace(counters, **counted)))
+    told = promoted(record) if feedback in ("used", "helpful") else record
+    return judged(replace(told, counters=replace(counters, **counted)))
 
 
 def judged(record: Record) -> Record:
@@ -254,11 +276,13 @@ def judged(record: Record) -> Record:
     return record
 
 
-def aged(record: Record, now: Instant) -> Record:
-    """Return an episode in the stage that its age calls for; other kinds unchanged.
+def aged(record: Record, now: Instant, noted_days: float = NOTED_DAYS) -> Record:
+    """Return an episode in the stage that its age calls for, and what was noted long ago retired; others unchanged.
 
     Extract the facts and decisions of an episode before it becomes archived.
     """
+    if record.status == NOTED:
+        return moved_to(record, "retired") if now - record.created_at >= noted_days * DAY_SECONDS else record
     days = (now - record.occurred_at) / DAY_SECONDS
     if record.kind == "episode" and record.status == "active" and days >= SUMMARIZED_DAYS:
         record = moved_to(record, "summarized")

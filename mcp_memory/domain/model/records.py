@@ -14,6 +14,7 @@ GivenKind = Literal[
 Kind = Literal[GivenKind, "result"]
 Visibility = Literal["private", "shared", "user"]
 Status = Literal[
+    "noted",  # facts, decisions, episodes: read out of a session, and not confirmed yet
     "new", "confirmed", "core",  # facts
     "active",  # several kinds; each has its own stages: domain/model/lifecycle.py
     "summarized", "archived",  # episodes

@@ -67,7 +67,8 @@ class RecordFilter:
     """The records that a query may see.
 
     Scopes and hidden branches always apply. Each other field narrows; an empty set means any. Records of
-    `ISOLATED_KINDS` in `isolated_tasks` do not pass. `own_of` names an agent: its records pass, and so do its
+    `ISOLATED_KINDS` in `isolated_tasks` do not pass, nor does
+    what is noted in another session than `noted_in` names. `own_of` names an agent: its records pass, and so do its
     person's own.
     """
 
@@ -84,6 +85,7 @@ class RecordFilter:
     pinned: bool = False
     include_inactive: bool = False
     hidden_branches: frozenset[str] = frozenset()
+    noted_in: str = ""
     isolated_tasks: frozenset[str] = frozenset()
     exclude: frozenset[str] = frozenset()
     only: frozenset[str] | None = None

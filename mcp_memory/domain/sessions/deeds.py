@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.sessions.tool_lines import CallLine, call_fields, call_line, one_line
 from mcp_memory.domain.sessions.tool_outputs import errors_of
@@ -23,21 +22,31 @@ _OPEN, _GOING_ON, _DONE = ("pending", "open", "todo", "not_started"), ("in_progr
 # "exited with code 1", '"exit_code": 2', "exit status 1"; not "code 0"
 _EXIT = re.compile(r"\bexit(?:ed)?(?: with)?[ _]?(?:code|status)[\"']?\s?[:=]?\s?(\d{1,3})\b", re.IGNORECASE)
 # "The user doesn't want to proceed with this tool use", "rejected by user", "declined by the user"
-_REFUSED = re.compile(r"\b(?:user (?:doesn['’]t want|rejected|declined|denied|cancell?ed)|(?:rejected|declined|denied) by (?:the )?user)")
+_REFUSED = re.compile(
+    r"\b(?:user (?:doesn['’]t want|rejected|declined|denied|cancell?ed)|(?:rejected|declined|denied) by (?:the )?user)"
+)
 # "pytest -q", "make lint", "go vet ./...", "npm run build"
-_CHECKS = re.compile(r"(?:\b|_)(?:tests?|pytest|tox|lint|build|vet|check|tsc|ruff|mypy|pyright|clippy|compile|verify|ctest|rspec|jest|vitest|validate)\b")
+_CHECKS = re.compile(
+    r"(?:\b|_)(?:tests?|pytest|tox|lint|build|vet|check|tsc|ruff|mypy|pyright|clippy|compile|verify|ctest|rspec|jest|vitest|validate)\b"
+)
 # "rm -f src/ticker.go", "git rm old.py"
 _REMOVED = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm (?:-\w+ )*(?P<removed>[^;&|\n]{1,300})")
 # "git checkout -- app.py", "git restore app.py"
-_UNDONE = re.compile(r"\bgit (?:checkout(?: \S{1,60})? --|restore(?: --?\w+)*) (?P<undone>[^;&|\n]{1,300})|\bgit (?:revert|reset --hard|stash)\b")
+_UNDONE = re.compile(
+    r"\bgit (?:checkout(?: \S{1,60})? --|restore(?: --?\w+)*) (?P<undone>[^;&|\n]{1,300})|\bgit (?:revert|reset --hard|stash)\b"
+)
 # "git commit -am x", "git push", "docker push", "npm publish"
-_PUBLISHES = re.compile(r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)|kubectl apply|terraform apply|helm upgrade)\b")
+_PUBLISHES = re.compile(
+    r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)|kubectl apply|terraform apply|helm upgrade)\b"
+)
 # "[main 3f2a1bc] Fix the clock"
 _COMMITTED = re.compile(r"^\[[^\]\n]{1,80} (?P<hash>[0-9a-f]{7,40})\] (?P<title>.{1,120})", re.MULTILINE)
 # "cd app && FOO=1 go test ./..." → "go", "test"
 _STEP = re.compile(r"&&|\|\||[;|\n]")
 # Steps that prepare or look: "cd app", "FOO=1", "grep -c x"
-_BESIDE = re.compile(r"(?:cd|export|source|set|env|sleep|echo|cat|ls|grep|rg|head|tail|sed|awk|wc|find|mkdir|true|pwd|date)\b|\w+=")
+_BESIDE = re.compile(
+    r"(?:cd|export|source|set|env|sleep|echo|cat|ls|grep|rg|head|tail|sed|awk|wc|find|mkdir|true|pwd|date)\b|\w+="
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +237,11 @@ def _keys(did: Did) -> frozenset[str]:
 def _steps(call: Entry) -> Iterator[Step]:
     """Yield the items of a plan in a call's arguments: a list of objects that each have a text and a status."""
     for value in (call_fields(call.text) or {}).values():
-        if not isinstance(value, list) or not value or not all(isinstance(each, Mapping) and "status" in each for each in value):
+        if (
+            not isinstance(value, list)
+            or not value
+            or not all(isinstance(each, Mapping) and "status" in each for each in value)
+        ):
             continue
         for item in value[:MOST_ITEMS]:
             assert isinstance(item, Mapping)
@@ -261,7 +274,12 @@ def _last_line(did: Did) -> str:
     """Return the most telling line of what was written: the longest of the first few that fits."""
     added = [line[1:] for line in did.entry.text.split("\n") if line.startswith("+")]
     lines = [line.strip() for line in (did.line.written.split("\n") if did.line.written else added)[:12]]
-    telling = [line for line in lines if 8 <= len(line) <= 2 * CHANGE_CHARACTERS and not line.startswith(("***", "@@", "-", "#!", "import", "package", "from"))]
+    telling = [
+        line
+        for line in lines
+        if 8 <= len(line) <= 2 * CHANGE_CHARACTERS
+        and not line.startswith(("***", "@@", "-", "#!", "import", "package", "from"))
+    ]
     return one_line(max(telling, key=len), CHANGE_CHARACTERS) if telling else ""
 
 

@@ -67,7 +67,9 @@ _NUMBERS = re.compile(r"\d+")
 _NAMING = re.compile(r"[\w.:/-]{0,40}\d[\w.:/-]{0,40}|\w+_\w+")
 _MOST_NAMING = 20_000
 # e.g. "ls -la src", "git log -n 3": commands that change nothing
-_LOOKS = re.compile(r"(?:\S{1,200} )?(?:ls|cat|head|tail|less|grep|rg|find|sed -n|wc|ps|df|du|pwd|which|git (?:log|diff|status|show))\b")
+_LOOKS = re.compile(
+    r"(?:\S{1,200} )?(?:ls|cat|head|tail|less|grep|rg|find|sed -n|wc|ps|df|du|pwd|which|git (?:log|diff|status|show))\b"
+)
 _FRAME = re.compile(
     r"^\[(?:GOAL BATCH|CONTEXT SUMMARY|MESSAGE ARCHIVED)\b[^\n]{0,200}"
     r"|(?<=^\[TOOL OUTPUT ARCHIVED) id=\w+|(?: tokens=[\d,]+)(?: lines=[\d,]+)?(?: at=[\d:TZ-]+)?\](?=\n|\Z)"

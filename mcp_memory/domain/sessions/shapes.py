@@ -7,11 +7,11 @@ output is never a constraint, a decision or a next step, whatever its words. Ind
 import re
 from collections.abc import Mapping
 
+from mcp_memory.domain.sessions.sentences import MOST_CHARACTERS, Utterance
 from mcp_memory.domain.text import lexicon
 from mcp_memory.domain.text.segments import unquoted
-from mcp_memory.domain.text.statements import comes_to_nothing, gives_reason, is_momentary, statement
+from mcp_memory.domain.text.statements import comes_to_nothing, is_momentary, statement
 from mcp_memory.domain.text.summary_sections import Section
-from mcp_memory.domain.sessions.sentences import MOST_CHARACTERS, Utterance
 
 # e.g. "Next steps:", "What failed:", "## Decisions"
 _LABELS: Mapping[Section, re.Pattern[str]] = {
@@ -63,7 +63,9 @@ _PUT_OFF = re.compile(
     re.IGNORECASE,
 )
 # "No, Postgres", "nee lass das"
-_REFUSAL = re.compile(rf"(?:^|[.!?,;]\s+)(?:(?:{lexicon.spaced('refusals')})\b|{lexicon.unspaced('refusals')})", re.IGNORECASE)
+_REFUSAL = re.compile(
+    rf"(?:^|[.!?,;]\s+)(?:(?:{lexicon.spaced('refusals')})\b|{lexicon.unspaced('refusals')})", re.IGNORECASE
+)
 # "not sure whether to use Redis"
 _UNCHOSEN = re.compile(
     rf"\b(?:{lexicon.DENIALS}|{lexicon.HEDGES}|{lexicon.CONDITIONS}|{lexicon.spaced('undecided')})\b.{{0,40}}"

@@ -15,10 +15,18 @@ from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry
 from mcp_memory.domain.sessions.deeds import Change, Deeds, Failure
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
 from mcp_memory.domain.sessions.shapes import changes_direction, decides, is_narration, is_put_off, refuses, section_of
+from mcp_memory.domain.sessions.summary import instructions_in
 from mcp_memory.domain.sessions.tool_lines import call_line, one_line
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import QUESTION_SIGNS, STOP_WORDS
-from mcp_memory.domain.text.statements import Statement, StatementKind, finds_out, gives_reason, statement, tells_of_trouble
+from mcp_memory.domain.text.statements import (
+    Statement,
+    StatementKind,
+    finds_out,
+    gives_reason,
+    statement,
+    tells_of_trouble,
+)
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.domain.text.words import index_terms, normal_hash
 
@@ -29,8 +37,8 @@ PROPOSED = 2
 """The last sentences of a message that an answer decides on."""
 LEAST_WORDS, FEW_WORDS = 3, 5
 _LASTING: frozenset[Section] = frozenset({"constraints", "decisions", "dead_ends", "fixes", "facts"})
-LEAST_GOAL = 20  # characters
-LATEST, SUBSTANCE = 12, 40
+LEAST_GOAL, MATERIAL_CHARACTERS = 12, 2_000
+LATEST, SUBSTANCE = 12, 30
 """The agent's last messages that tell the state, and the characters of one that is no mere remark."""
 IS_DONE = 0.7
 """The share of an open item's words that something done must contain to close it."""
@@ -83,7 +91,9 @@ def _lasts(slot: Slot) -> bool:
         return False
     if slot.section in ("constraints", "facts"):
         has_subject = len(slot.text.split()) > FEW_WORDS or not slot.text.isascii()
-        return has_subject and not is_put_off(slot.text) and (slot.section == "constraints" or bool(exact_in(slot.text)))
+        return (
+            has_subject and not is_put_off(slot.text) and (slot.section == "constraints" or bool(exact_in(slot.text)))
+        )
     return True
 
 
@@ -97,15 +107,14 @@ def _did(deeds: Deeds, places: dict[str, int]) -> Iterator[Slot]:
     for title, source in deeds.commits:
         yield _slot("completed", title, source, places, state="done")
     if latest := _latest(deeds):
-        yield _slot("state", *latest, places)
+        # Behind what the agent says of it.
+        yield replace(_slot("state", *latest, places), place=len(places))
 
 
 def _latest(deeds: Deeds) -> tuple[str, str] | None:
     """Return the latest change, check and commit in one line, with the id of the last of them."""
-    parts: list[tuple[int, str, str]] = []
-    for change in deeds.changes:
-        parts.append((change.edits[-1], f"last change: {change.path}", change.source))
-    parts = sorted(parts)[-1:]
+    changed = [(change.edits[-1], f"last change: {change.path}", change.source) for change in deeds.changes]
+    parts = sorted(changed)[-1:]
     for did in [did for did in deeds.done if did.checks][-1:]:
         shown = did.error or one_line(did.output.text.strip().rpartition("\n")[2], COMMAND_CHARACTERS)
         said = "failed" if did.error else "went well"
@@ -116,7 +125,9 @@ def _latest(deeds: Deeds) -> tuple[str, str] | None:
 
 
 def _slot(section: Section, text: str, source: str, places: dict[str, int], state: SlotState = "open") -> Slot:
-    return Slot(section=section, text=text, source=source, place=places[source], trust=Trust.DONE, worth=2.0, state=state)
+    return Slot(
+        section=section, text=text, source=source, place=places[source], trust=Trust.DONE, worth=2.0, state=state
+    )
 
 
 def _changed(change: Change) -> str:
@@ -155,13 +166,20 @@ def _told(entries: Sequence[Entry], deeds: Deeds) -> Iterator[Slot]:
 
 def _goal(entries: Sequence[Entry]) -> Slot | None:
     """Return the user's first wish, or the last that changed the direction; a greeting is none."""
-    wishes = [(n, entry) for n, entry in enumerate(entries) if entry.is_users]
-    turned = [each for each in wishes if changes_direction(each[1].text)][-1:]
-    stated = [each for each in wishes if len(each[1].text) >= LEAST_GOAL]
-    for place, entry in (turned or stated or wishes)[:1]:
-        text = entry.summary if entry.tokens > INSTRUCTION_TOKENS and entry.summary else entry.text
-        return Slot(section="goal", text=" ".join(text.split()), source=entry.id, place=place, trust=Trust.SAID, worth=3.0)
+    wishes = [(place, wish) for place, entry in enumerate(entries) for wish in _wishes(entry)]
+    turned = [each for each in wishes if changes_direction(each[1])][-1:]
+    stated = [each for each in wishes if len(each[1]) >= LEAST_GOAL]
+    for place, wish in (turned or stated or wishes)[:1]:
+        text = " ".join(wish[:MATERIAL_CHARACTERS].split())
+        source = entries[place].id
+        return Slot(section="goal", text=text, source=source, place=place, trust=Trust.SAID, worth=3.0)
     return None
+
+
+def _wishes(entry: Entry) -> tuple[str, ...]:
+    """Return the user's requests in an entry, including those in a block of turns."""
+    is_long = entry.is_users and entry.tokens > INSTRUCTION_TOKENS
+    return (entry.summary or entry.text,) if is_long else instructions_in((entry,))
 
 
 def _failed(failure: Failure, entries: Sequence[Entry], by_entry: dict[int, list[Utterance]]) -> Iterator[Slot]:
@@ -171,7 +189,12 @@ def _failed(failure: Failure, entries: Sequence[Entry], by_entry: dict[int, list
     if end is None:
         if did.checks:
             yield Slot(
-                section="open_items", text=wrong, source=did.entry.id, place=did.place, trust=Trust.DONE, state="doubtful"
+                section="open_items",
+                text=wrong,
+                source=did.entry.id,
+                place=did.place,
+                trust=Trust.DONE,
+                state="doubtful",
             )
         return
     told = [text for n in range(did.place, end) if (text := _conclusion(by_entry.get(n, ())))]
@@ -179,7 +202,9 @@ def _failed(failure: Failure, entries: Sequence[Entry], by_entry: dict[int, list
     files = ", ".join(dict.fromkeys(call_line(entries[n]).done.partition(" ")[2] for n in failure.edits))
     how = f"edited {files}" if files else f"{call_line(entries[end]).done} went well"
     text = f"{wrong} → {'; '.join(part for part in (one_line(why, FIX_CHARACTERS), how) if part)}"
-    yield Slot(section="fixes", text=text, source=did.entry.id, place=did.place, trust=Trust.DONE, worth=2.5, state="done")
+    yield Slot(
+        section="fixes", text=text, source=did.entry.id, place=did.place, trust=Trust.DONE, worth=2.5, state="done"
+    )
 
 
 def _conclusion(own: Sequence[Utterance]) -> str:
@@ -206,7 +231,7 @@ def _state(agents: Sequence[int], by_entry: dict[int, list[Utterance]], entries:
         concluded = _conclusion(by_entry[number])
         if len(told) + len(concluded) > STATE_CHARACTERS and told:
             break
-        if _DIGIT.search(concluded) and len(concluded) * (1 if concluded.isascii() else 2) >= SUBSTANCE:
+        if (not told or _DIGIT.search(concluded)) and len(concluded) * (1 if concluded.isascii() else 2) >= SUBSTANCE:
             told = f"{concluded} {told}".strip()
     if told:
         last = agents[-1]
@@ -214,7 +239,13 @@ def _state(agents: Sequence[int], by_entry: dict[int, list[Utterance]], entries:
 
 
 def _of_user(
-    own: Sequence[Utterance], entries: Sequence[Entry], proposal: Sequence[Utterance], *, is_first: bool, is_last: bool, is_newest: bool
+    own: Sequence[Utterance],
+    entries: Sequence[Entry],
+    proposal: Sequence[Utterance],
+    *,
+    is_first: bool,
+    is_last: bool,
+    is_newest: bool,
 ) -> Iterator[Slot]:
     """Yield what the user demands, puts off and states; an answer decides on what was proposed before it."""
     entry = entries[own[0].entry]
@@ -223,11 +254,10 @@ def _of_user(
         if said.text.endswith(QUESTION_SIGNS):
             continue
         if is_put_off(said.text) or (is_newest and not is_first and _says_something(said.text)):
-            yield _of(said, "next_steps" if is_last else "open_items", entry, Trust.SAID, 1.5)
-        if section in ("constraints", "dead_ends", "facts") or (section == "decisions" and is_first):
+            yield _of(said, "next_steps" if is_last and not is_first else "open_items", entry, Trust.SAID, 1.5)
+        is_told = section == "decisions" if is_first else section == "facts"  # The goal holds what came first.
+        if section and (section in ("constraints", "dead_ends") or is_told):
             yield _of(said, section, entry, Trust.SAID, 1.5)
-        elif is_first and section is None and _says_something(said.text):
-            yield _of(said, "facts", entry, Trust.OTHER, 1.0)
     answer = _conclusion(own)
     if is_first or not answer or _is_assent(answer):
         return
@@ -235,7 +265,9 @@ def _of_user(
     if not asked and not decides(answer):
         return  # A further request, or talk among people.
     text = f"{one_line(asked, FIX_CHARACTERS)} → {answer}" if asked else answer
-    made = Slot(section="decisions", text=text, source=entry.id, place=own[0].entry, trust=Trust.SAID, worth=_weight(text))
+    made = Slot(
+        section="decisions", text=text, source=entry.id, place=own[0].entry, trust=Trust.SAID, worth=_weight(text)
+    )
     yield made
     if asked and refuses(answer):
         yield replace(made, section="dead_ends", text=f"Refused: {text}")
@@ -264,7 +296,14 @@ def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: Deeds) -> Iterator[
         elif deeds.edited_after(place):
             section = "decisions"
     if section:
-        yield Slot(section=section, text=concluded, source=entry.id, place=place, trust=Trust.CONCLUDED, worth=_weight(concluded))
+        yield Slot(
+            section=section,
+            text=concluded,
+            source=entry.id,
+            place=place,
+            trust=Trust.CONCLUDED,
+            worth=_weight(concluded),
+        )
     for said in own:
         yield from _of_sentence(said, entry, concluded if section else "")
 
@@ -272,7 +311,12 @@ def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: Deeds) -> Iterator[
 def _of_sentence(said: Utterance, entry: Entry, concluded: str) -> Iterator[Slot]:
     section = section_of(said)
     is_asking = said.text.endswith(QUESTION_SIGNS)
-    if is_put_off(said.text) and not is_asking and not is_narration(said.text) and section not in ("decisions", "dead_ends"):
+    if (
+        is_put_off(said.text)
+        and not is_asking
+        and not is_narration(said.text)
+        and section not in ("decisions", "dead_ends")
+    ):
         yield _of(said, "next_steps" if said.is_last else "open_items", entry, Trust.CONCLUDED, 1.2)
         return
     if section is None or (section in ("decisions", "facts") and said.text in concluded):
@@ -282,7 +326,14 @@ def _of_sentence(said: Utterance, entry: Entry, concluded: str) -> Iterator[Slot
 
 
 def _of(said: Utterance, section: Section, entry: Entry, trust: Trust, share: float) -> Slot:
-    return Slot(section=section, text=said.text, source=entry.id, place=said.entry, trust=trust, worth=share * max(said.worth, 0.1))
+    return Slot(
+        section=section,
+        text=said.text,
+        source=entry.id,
+        place=said.entry,
+        trust=trust,
+        worth=share * max(said.worth, 0.1),
+    )
 
 
 def _settled(found: Sequence[Slot]) -> tuple[Slot, ...]:
@@ -300,7 +351,9 @@ def _settled(found: Sequence[Slot]) -> tuple[Slot, ...]:
 
 def _is_done(slot: Slot, done: Iterable[tuple[int, frozenset[str]]]) -> bool:
     words = _content(slot.text)
-    return bool(words) and any(place > slot.place and len(words & other) >= IS_DONE * len(words) for place, other in done)
+    return bool(words) and any(
+        place > slot.place and len(words & other) >= IS_DONE * len(words) for place, other in done
+    )
 
 
 def _content(text: str) -> frozenset[str]:

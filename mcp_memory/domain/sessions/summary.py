@@ -36,6 +36,12 @@ LATEST = 3
 IS_DONE = 0.7
 """The share of a step's words that a completed line must contain to mark it done."""
 
+IS_TOLD = 0.5
+"""The share of a line's words that a summary must contain to tell it."""
+MOST_MISSED = 4
+"""Most lines of a section to name at once, the latest."""
+_CHECKED: tuple[Section, ...] = ("goal", "constraints", "in_progress", "next_steps", "open_items", "dead_ends")
+
 _ASSENTS = word_set("assents")
 # e.g. "好的", "继续", "はい"
 _ASSENTS_UNSPACED = re.compile(f"(?:{unspaced('assents')})+")
@@ -143,6 +149,25 @@ def problems(text: str, sources: Iterable[str], max_tokens: int, count: Count) -
     if tokens > max_tokens:
         found.append(f"It has {tokens:,} tokens, and may have {max_tokens:,}; make it shorter.")
     return tuple(found)
+
+
+def left_out(text: str, known: StructuredSummary) -> tuple[str, ...]:
+    """Name what a submitted summary leaves out of the goal, open items, constraints and dead ends, or contradicts.
+
+    `known` are the lines that the slots have. A line is told where half of its words, and one of its numbers or names,
+    occur in the summary; what is open and said to be done contradicts it.
+    """
+    told = _content(text)
+    finished = [_content(line) for line in parsed(text).of("completed")]
+    found: list[str] = []
+    for section in _CHECKED:
+        lines = known.of(section)[-MOST_MISSED:]
+        missed = [line for line in lines if len(_content(line) & told) < IS_TOLD * len(_content(line))]
+        found += [f"“{TITLES[section]}” leaves out: {line}" for line in missed]
+    for line in (*known.of("next_steps"), *known.of("in_progress"), *known.of("open_items")):
+        if _is_done(line, finished):
+            found.append(f"“{TITLES['completed']}” says what is still open: {line}")
+    return tuple(found[:MOST_INVENTED])
 
 
 def instructions_in(entries: Iterable[Entry]) -> tuple[str, ...]:

@@ -54,7 +54,8 @@ def hidden_branches(records: TaskReader, caller: Caller) -> frozenset[str]:
 
 def visible_to(records: TaskReader, caller: Caller) -> RecordFilter:
     """Return the filter for everything the caller may see; narrow it further."""
-    return RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches(records, caller))
+    hidden = hidden_branches(records, caller)
+    return RecordFilter(scopes=caller.scopes, hidden_branches=hidden, noted_in=caller.session_id)
 
 
 def readable(entries: Mapping[str, Entry], records: MemoryReader, caller: Caller) -> Mapping[str, Entry]:

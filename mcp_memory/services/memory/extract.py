@@ -10,23 +10,21 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from mcp_memory.domain.model.ids import RECORD
-from mcp_memory.domain.model.lifecycle import first_status
+from mcp_memory.domain.model.lifecycle import NOTED, first_status
 from mcp_memory.domain.model.records import DEFAULT_IMPORTANCE, Counters, Instant, Outcome, Record, searchable_text
 from mcp_memory.domain.model.scopes import scope_key
-from mcp_memory.domain.model.session_log import Pause
+from mcp_memory.domain.model.session_log import ENTRY_KINDS, Pause, entry_of, in_order
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task, branches_beside, path_to
+from mcp_memory.domain.sessions.slots import as_statement, learnt_from, slots_of
 from mcp_memory.domain.text.entity_extraction import found_entities
 from mcp_memory.domain.text.micro_and_summary import MeasuredText, measured
-from mcp_memory.domain.text.statements import Statement, dead_ends, statements
+from mcp_memory.domain.text.statements import Statement, statements
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.text import Embedder, TokenCounter, Vectors
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.embedding import embedded_each
-
-_NOBODYS = frozenset({"system", "developer", "tool", "function"})
-"""Roles of messages by neither the user nor the assistant: they brief or quote, and are no evidence."""
 
 Said = tuple[str, str]
 """A scope, and the digest of a normalised text."""
@@ -46,11 +44,11 @@ class StatementDraft:
 
 
 class Extractor:
-    """Makes records from the statements of episodes and messages, with the source in `details.source`. Thread-safe.
+    """Makes records of what episodes and sessions state, with the source in `details.source`. Thread-safe.
 
-    An episode gives facts and decisions; a user's or assistant's message also gives dead ends, as failed episodes.
-    Other records give nothing, nor do retired or disproved ones. A failed source, or one in a dead-end task, gives only
-    dead ends.
+    An episode gives facts and decisions; the slots of a session's log also dead ends, as failed episodes. Other records
+    give nothing, nor do retired or disproved ones. A failed source, or one in a dead-end task, gives only dead ends.
+    What comes from a log is noted, not confirmed: only its session sees it until something confirms it.
     """
 
     def __init__(
@@ -68,9 +66,14 @@ class Extractor:
         self._counter = counter
         self._pause = pause
 
-    def unknown(self, source: Record, tasks: Sequence[Task]) -> Mapping[Said, Statement]:
-        """Return the source's statements that its readers do not know yet; `tasks` are those of its namespace."""
-        stated = _stated(source, tasks)
+    def unknown(
+        self, source: Record, tasks: Sequence[Task], learnt: Sequence[Statement] = ()
+    ) -> Mapping[Said, Statement]:
+        """Return the source's statements that its readers do not know yet; `tasks` are those of its namespace.
+
+        `learnt` is what an entry of a session's log states; an episode is read here.
+        """
+        stated = _stated(source, tasks, learnt)
         if not stated:
             return {}
         known = _known(stated, _hidden(source, self._records), self._records)
@@ -79,14 +82,16 @@ class Extractor:
     def drafts(self, sources: Sequence[Record], *, embedded: bool) -> Sequence[StatementDraft]:
         """Do the slow part: reading, short forms, counts and, where `embedded`, the vectors.
 
-        Drafts are in the order of the sources; of equal statements in one scope and branch the first counts. Raises
+        Episodes are read one by one, records of a session's log together: their slots are what they state. Drafts are
+        in the order of the sources; of equal statements in one scope and branch the first counts. Raises
         StoreUnavailable, but not for the embedder: its vectors are left out.
         """
+        learnt = _learnt([source for source in sources if source.kind in ENTRY_KINDS])
         tree = cache(self._records.tasks)
         new: dict[tuple[str | None, Said], tuple[Record, Statement]] = {}
         for source in sources:
             self._pause()
-            for key, statement in self.unknown(source, tree(source.namespace)).items():
+            for key, statement in self.unknown(source, tree(source.namespace), learnt.get(source.id, ())).items():
                 new.setdefault((source.branch_id, key), (source, statement))
         made = self._vectors([*new.values()]) if embedded else [None] * len(new)
         count, truncate = self._counter.count, self._counter.truncate
@@ -144,19 +149,22 @@ class Extractor:
         return [None if isinstance(each, StoreUnavailable) else each for each in made]
 
 
-def _stated(source: Record, tasks: Sequence[Task]) -> Mapping[Said, Statement]:
-    """Return a source's statements by key.
+def _learnt(log: Sequence[Record]) -> Mapping[str, Sequence[Statement]]:
+    """Return what entries of one session's log state, by the record that states it."""
+    found: dict[str, list[Statement]] = {}
+    for slot in learnt_from(slots_of(in_order(entry_of(record) for record in log).entries)):
+        found.setdefault(slot.source, []).append(as_statement(slot))
+    return found
 
-    "Decided because X failed" is a decision; a fact that is a dead end is a dead end.
-    """
-    is_message = source.kind == "message" and (source.role or "").lower() not in _NOBODYS
-    if not source.is_live or not (is_message or source.kind == "episode"):
+
+def _stated(source: Record, tasks: Sequence[Task], learnt: Sequence[Statement]) -> Mapping[Said, Statement]:
+    """Return a source's statements by key, only the dead ends of one that led nowhere."""
+    if not source.is_live:
         return {}
-    said = statements(source.text)
-    holds = [] if said and _led_nowhere(source, tasks) else said
-    decisions = [each for each in holds if each.kind == "decision"]
-    found = [*holds, *(dead_ends(source.text) if is_message else []), *decisions]
-    return {(source.scope, normal_hash(each.text)): each for each in found}
+    said = statements(source.text) if source.kind == "episode" else learnt
+    if said and _led_nowhere(source, tasks):
+        said = [each for each in said if each.kind == "episode"]
+    return {(source.scope, normal_hash(each.text)): each for each in said}
 
 
 def _led_nowhere(source: Record, tasks: Sequence[Task]) -> bool:
@@ -188,7 +196,8 @@ def _record(draft: StatementDraft, source: Record, record_id: str, at: Instant) 
     return replace(
         source, id=record_id, kind=kind, text=draft.statement.text, summary=text.summary, micro=text.micro,
         text_tokens=text.text_tokens, summary_tokens=text.summary_tokens, micro_tokens=text.micro_tokens,
-        importance=DEFAULT_IMPORTANCE, confidence=None, status=first_status(kind), outcome=_outcome(draft.statement),
+        importance=DEFAULT_IMPORTANCE, confidence=None, status=NOTED if source.kind in ENTRY_KINDS else first_status(kind),
+        outcome=_outcome(draft.statement),
         pinned=False, details={"source": source.id}, role=None, tool=None, call_id=None, superseded_by=None,
         created_at=at, updated_at=at, accessed_at=source.occurred_at, counters=Counters(),
     )  # fmt: skip

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import islice
 
-from mcp_memory.domain.model.lifecycle import DAY_SECONDS, SUMMARIZED_DAYS, aged, judged, stages
+from mcp_memory.domain.model.lifecycle import DAY_SECONDS, NOTED, NOTED_DAYS, SUMMARIZED_DAYS, aged, judged, stages
 from mcp_memory.domain.model.records import Instant, Kind, Record, Status
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.records import RecordStore
@@ -18,12 +18,15 @@ from mcp_memory.services.memory.extract import Extractor, Said, StatementDraft
 
 STEP_RECORDS = 10
 """Records of one step, which is one transaction: other processes wait for the write lock meanwhile."""
-_MAY_BE_DUE: Mapping[Kind, tuple[int, tuple[Status, ...]]] = {
-    "episode": (SUMMARIZED_DAYS, ("active", "summarized")),
-    "procedure": (0, stages("procedure")),
-    "censor": (0, stages("censor")),
-}
-"""For each kind, the age in days and the stages from which a record may be due."""
+_MAY_BE_DUE: Sequence[tuple[Kind, int, tuple[Status, ...]]] = (
+    ("episode", SUMMARIZED_DAYS, ("active", "summarized")),
+    ("procedure", 0, stages("procedure")),
+    ("censor", 0, stages("censor")),
+    ("fact", 0, (NOTED,)),
+    ("decision", 0, (NOTED,)),
+    ("episode", 0, (NOTED,)),
+)
+"""The kinds, with the age in days and the stages from which a record may be due."""
 
 Progress = Callable[[int, int], None]
 """Called with the number of records done and the number known so far."""
@@ -63,8 +66,10 @@ class Maintain:
         counter: TokenCounter,
         clock: Clock,
         person_of: Callable[[str], str] = lambda agent: "",
+        noted_days: float = NOTED_DAYS,
     ) -> None:
-        """`person_of` names an agent's person, "" for the owner of the memory."""
+        """`person_of` names an agent's person, "" for the owner. `noted_days` pass until what is noted is retired."""
+        self._noted_days = noted_days
         self._records = records
         self._extracting = Extractor(records, embedder, counter, person_of=person_of)
         self._clock = clock
@@ -74,7 +79,7 @@ class Maintain:
         now, tree = self._clock(), cache(self._records.tasks)
         told, new = Maintained(), set[Said]()
         for record in self._due(now):
-            told += _told(_moved(record, now), 0)
+            told += _told(_moved(record, now, self._noted_days), 0)
             if _is_to_go(record, now):
                 new.update(self._extracting.unknown(record, tree(record.namespace)))
         return replace(told, extracted=len(new))
@@ -109,9 +114,9 @@ class Maintain:
 
     def _due(self, now: Instant) -> Iterator[Record]:
         """Yield every record, of any scope, that is due."""
-        for kind, (days, statuses) in _MAY_BE_DUE.items():
+        for kind, days, statuses in _MAY_BE_DUE:
             for record in self._records.to_maintain(kind, statuses, now - days * DAY_SECONDS):
-                if _moved(record, now).status != record.status:
+                if _moved(record, now, self._noted_days).status != record.status:
                     yield record
 
     def _drafts(self, record: Record, now: Instant) -> Sequence[StatementDraft]:
@@ -131,7 +136,7 @@ class Maintain:
         record = transaction.get(due.id)
         if record is None or record.text != due.text:
             return Maintained()
-        moved = _moved(record, now)
+        moved = _moved(record, now, self._noted_days)
         if moved.status == record.status:
             return Maintained()
         extracted = [stored for draft in drafts if (stored := self._extracting.store(draft, now, transaction))]
@@ -139,16 +144,16 @@ class Maintain:
         return _told(moved, len(extracted))
 
 
-def _moved(record: Record, now: Instant) -> Record:
-    return judged(aged(record, now))
+def _moved(record: Record, now: Instant, noted_days: float) -> Record:
+    return judged(aged(record, now, noted_days))
 
 
 def _is_to_go(record: Record, now: Instant) -> bool:
-    return _moved(record, now).status == "archived"
+    return aged(record, now).status == "archived"
 
 
 def _told(moved: Record, extracted: int) -> Maintained:
     """Count the result of moving one record on."""
     if moved.status == "archived":
         return Maintained(archived=1, extracted=extracted)
-    return Maintained(summarized=1) if moved.kind == "episode" else Maintained(judged=1)
+    return Maintained(summarized=1) if moved.status == "summarized" else Maintained(judged=1)

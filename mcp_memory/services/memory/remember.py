@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mcp_memory.domain.model.lifecycle import after_confirmation, restored, with_more_said
+from mcp_memory.domain.model.lifecycle import after_confirmation, promoted, restored, with_more_said
 from mcp_memory.domain.model.records import LOG_KINDS, NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.text.micro_and_summary import remeasured
@@ -143,6 +143,7 @@ class Remember:
         if merged.outcome != existing.outcome:
             merged = remeasured(merged, self._counter.count, self._counter.truncate)
         is_echo = caller.session_id == existing.session_id or self._echo_filter.find(caller, item.text) == existing.id
+        merged = promoted(merged)  # The agent vouches for it, also in the session that it was read out of.
         if not is_echo and transaction.confirm(existing, caller.session_id):
             merged = after_confirmation(merged, now)
         if merged != existing:

@@ -9,6 +9,7 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import SessionLog
 from mcp_memory.domain.model.tasks import Stack, Task
 from mcp_memory.domain.sessions import ledger as ledgers
+from mcp_memory.domain.sessions.slots import slots_of
 from mcp_memory.domain.sessions.summary import instructions_in, rendered, structured, with_ledger
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.ports.records import MemoryReader
@@ -23,6 +24,21 @@ LATEST_ENTRIES = 300
 LATEST_INSTRUCTIONS, INSTRUCTION_CHARACTERS = 5, 400  # a longer instruction is cut
 LEDGER_TOKENS = 250  # for exact values
 TASKS_SHOWN = 8
+SLOTS_SHOWN: frozenset[Section] = frozenset(
+    {
+        "goal",
+        "constraints",
+        "state",
+        "in_progress",
+        "next_steps",
+        "open_items",
+        "decisions",
+        "dead_ends",
+        "fixes",
+        "changes",
+    }
+)
+LATEST_SLOTS = 8  # of each section
 
 
 class CheckpointWriter:
@@ -64,13 +80,20 @@ class CheckpointWriter:
     def _text(self, stack: Stack, log: SessionLog) -> str:
         entries = log.entries[-LATEST_ENTRIES:]
         said = [one for one in instructions_in(entries) if one.strip()][-LATEST_INSTRUCTIONS:]
-        lines: dict[Section, list[str]] = {
+        lines: dict[Section, list[str]] = {}
+        for slot in slots_of(entries):
+            if slot.section in SLOTS_SHOWN:
+                lines.setdefault(slot.section, []).append(_cut(slot.text))
+        lines = {section: own[-LATEST_SLOTS:] for section, own in lines.items()}
+        stack_lines: dict[Section, list[str]] = {
             "goal": [" > ".join(task.goal for task in stack.path)] if stack.path else [],
             "instructions": [_cut(one) for one in said],
             "completed": [_ended(task) for task in stack.done[-TASKS_SHOWN:]],
             "next_steps": [task.goal for task in stack.planned[:TASKS_SHOWN]],
             "dead_ends": [_ended(task) for task in stack.dead_ends[-TASKS_SHOWN:]],
         }
+        for section, own in stack_lines.items():
+            lines[section] = own if section == "goal" and own else [*lines.get(section, ()), *own]
         ledger = ledgers.fitted(ledgers.ledger_of(entries), LEDGER_TOKENS, self._counter.count)
         return rendered(with_ledger(structured(lines), ledger))
 

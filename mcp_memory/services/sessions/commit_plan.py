@@ -77,7 +77,7 @@ class PlanCommitter:
             StoreUnavailable: the log is as it was; the message names the remedy.
         """
         gone = {entry_id for made in plan.replacements for entry_id in made.replaces}
-        drafts = self._extracting.drafts(self._messages(log, gone, begun.caller), embedded=False)
+        drafts = self._extracting.drafts(self._originals(log, gone, begun.caller), embedded=False)
         summaries = [self._summary(made, begun.caller) for made in plan.replacements if made.entry.form == "summary"]
         extracted = self._extract(drafts)
         with self._records.write() as transaction:
@@ -114,10 +114,13 @@ class PlanCommitter:
                 extracted += [self._extracting.store(draft, now, transaction) for draft in some]
         return tuple(filter(None, extracted))
 
-    def _messages(self, log: SessionLog, gone: set[str], caller: Caller) -> Sequence[Record]:
-        """Return the user and assistant messages that the plan removes. Masks remove no words."""
-        ids = [entry.id for entry in log.entries if entry.id in gone and _speaks(entry)]
-        return [*self._records.get(ids, caller.scopes).values()] if ids else []
+    def _originals(self, log: SessionLog, gone: set[str], caller: Caller) -> Sequence[Record]:
+        """Return what the removed entries cover, where messages are among them. Masks remove no words."""
+        removed = [entry for entry in log.entries if entry.id in gone]
+        if not any(_speaks(entry) for entry in removed):
+            return []
+        ids = [each for entry in removed if entry.form != "summary" for each in entry.covers]
+        return [*self._records.get(ids, caller.scopes).values()]
 
     def _summary(self, made: Replacement, caller: Caller) -> _Summary:
         """Prepare the summary as a record, so that later searches find the session by it."""

@@ -8,13 +8,25 @@ from hashlib import blake2b
 
 from mcp_memory.compaction.threshold import body_of, span_of, span_over, summary_replacement
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import Entry, Options, Plan, SessionLog, Span, entry_of, in_order, preserved, saved
+from mcp_memory.domain.model.session_log import (
+    Entry,
+    Options,
+    Plan,
+    SessionLog,
+    Span,
+    entry_of,
+    in_order,
+    preserved,
+    saved,
+)
 from mcp_memory.domain.sessions import ledger as ledgers
+from mcp_memory.domain.sessions.slots import slots_of
 from mcp_memory.domain.sessions.summary import (
     StructuredSummary,
     fitted,
     instructions_in,
     ledger_in,
+    left_out,
     merged,
     parsed,
     problems,
@@ -23,13 +35,15 @@ from mcp_memory.domain.sessions.summary import (
     summary_prompt,
     with_ledger,
 )
-from mcp_memory.domain.text.summary_sections import LISTED
+from mcp_memory.domain.text.summary_sections import LISTED, Section
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Summarizer, SummaryRequest, TokenCounter
 
 ASKED_TOKENS = 6_000
 """Tokens of a span shown to the caller that summarises it: it has seen the span, and opens the rest by id."""
+SPANS_REMEMBERED = 100
+"""Spans of which a summary was refused once for what it leaves out; a process that begins anew checks again."""
 WHOLE_ENTRY_TOKENS = 200  # a longer entry is shown by its summary
 CONSTRAINTS_SHARE = 0.25
 """Share of a summary's own tokens; older constraints are dropped where the user's words that set them are quoted."""
@@ -64,13 +78,16 @@ class SummingUp:
         self._summarizers = summarizers
         self._usual = "model" if "model" in summarizers else "extractive"
         self._counter = counter
+        self._checked: dict[str, bool] = {}
 
     def writer(self, who: str | None, prompt: str, instructions: str, caller: Caller) -> Writer:
         """Return the writer of one compaction's summaries. Raises InvalidRequest where no model is configured."""
         name = self._usual if who in (None, "caller") else who
         if name not in self._summarizers:
             raise InvalidRequest("No model is configured to summarise; set MCP_MEMORY_SUMMARIZER, or leave it out.")
-        return Writer(self._summarizers[name], prompt, instructions, self._counter, lambda span: self._originals(span, caller))
+        return Writer(
+            self._summarizers[name], prompt, instructions, self._counter, lambda span: self._originals(span, caller)
+        )
 
     def ask(self, log: SessionLog, options: Options, at: float, prompt: str, instructions: str) -> Asked | None:
         """Return the span for the caller to summarise; None without one."""
@@ -97,11 +114,32 @@ class SummingUp:
         wrong = problems(text, self._sources(span, caller), longest, self._counter.count)
         if wrong:
             raise InvalidRequest(f"The summary was not taken. {' '.join(wrong)} Send it again with the same span.")
+        self._check_once(span, named, text, caller)
         body = body_over(span, self._originals(span, caller), parsed(text), self._counter)
         made = summary_replacement(span, body, self._counter.count)
         if saved(log, [made]) <= 0:
             raise InvalidRequest("The summary was not taken: it is not shorter than its span. Shorten it.")
         return Plan(reason="the caller's own summary", replacements=(made,))
+
+    def _check_once(self, span: Span, named: str, text: str, caller: Caller) -> None:
+        """Raise InvalidRequest for what the slots have and the summary has not, once for each span."""
+        if named in self._checked:
+            return
+        missed = left_out(text, self._slots(span, caller))
+        if missed:
+            self._checked[named] = True
+            while len(self._checked) > SPANS_REMEMBERED:
+                self._checked.pop(next(iter(self._checked)), None)
+            raise InvalidRequest(
+                f"The summary was not taken yet. {'; '.join(missed)}. Mend it where that matters, and send it again"
+                " with the same span: the next one is taken."
+            )
+
+    def _slots(self, span: Span, caller: Caller) -> StructuredSummary:
+        lines: dict[Section, list[str]] = {}
+        for slot in slots_of(self._originals(span, caller)):
+            lines.setdefault(slot.section, []).append(slot.text)
+        return structured(lines)
 
     def _span(self, log: SessionLog, options: Options, named: str) -> Span:
         first, last, digest = ([*named.split("-"), "", ""])[:3]
@@ -117,7 +155,7 @@ class SummingUp:
     def _originals(self, span: Span, caller: Caller) -> tuple[Entry, ...]:
         """Return what the span's entries cover, as it was said; a block whose originals are gone speaks for itself."""
         covered = {record_id for entry in span.entries if entry.form != "original" for record_id in entry.covers}
-        records = self._records.get(covered, caller.scopes) if covered else {}
+        records = self._records.get(covered, caller.scopes)
         found: list[Entry] = []
         for entry in span.entries:
             own = [entry_of(records[each]) for each in entry.covers if each in records]

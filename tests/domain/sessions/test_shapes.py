@@ -2,9 +2,9 @@
 
 import pytest
 
-from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.domain.sessions.sentences import Speaker, Utterance
 from mcp_memory.domain.sessions.shapes import changes_direction, section_of
+from mcp_memory.domain.text.summary_sections import Section
 
 
 def said(text: str, speaker: Speaker = "assistant", *, label: str = "", is_last: bool = False) -> Section | None:

@@ -4,7 +4,7 @@
 SELECT
     r.change, r.id, r.scope, r.status NOT IN ('inactive', 'retired') AS is_live, 0 AS is_erased, r.kind, r.occurred_at,
     r.task_id, r.session_id, r.branch_id, r.pinned, r.tags, r.superseded_by,
-    r.speaker IS NOT NULL OR r.role IS NOT NULL AS is_turn, t.terms, v.vector,
+    r.speaker IS NOT NULL OR r.role IS NOT NULL AS is_turn, r.status = 'noted' AS is_noted, t.terms, v.vector,
     (
         SELECT json_group_array(DISTINCT e.name_key) FROM mentions AS m JOIN entities AS e ON e.id = m.entity
         WHERE m.record_id = r.id
