@@ -9,6 +9,7 @@ import json
 import re
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.survival import as_log, newest
+from mcp_memory.compaction.goal_batch import GoalBatch
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
-from mcp_memory.compaction.threshold import span_over
+from mcp_memory.compaction.retell_tool_calls import ToolCalls
+from mcp_memory.compaction.threshold import SUMMARY_OF_ORIGINALS, Threshold, body_of, span_over, summary_replacement
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.domain.model.session_log import PRESETS, SessionLog, applied
+from mcp_memory.domain.model.session_log import PRESETS, SessionLog, Span, applied
 from mcp_memory.domain.sessions.slots import learnt_from, slots_of
 from mcp_memory.domain.sessions.summary import StructuredSummary, parsed
 from mcp_memory.domain.text.summary_sections import Section
@@ -32,7 +35,7 @@ from mcp_memory.services.sessions.summarize_span import body_over
 from mcp_memory.summarizers.extractive import ExtractiveSummarizer
 
 DATA = Path(__file__).parent / "data" / "sessions"
-ROUNDS = 5
+ROUNDS, FACTS = 5, 37
 WINDOW = 100_000
 SECTIONS_OF: Mapping[str, tuple[Section, ...]] = {
     "goal": ("goal",),
@@ -168,7 +171,13 @@ def _file_is_right(item: Mapping[str, Any], lines: Iterable[str]) -> bool:
     return bool(own) and (says is None or item["works"] is None or says == item["works"])
 
 
-def summary_of(case: Case, log: SessionLog, tokens: int = 3000) -> StructuredSummary:
+def room_for(log: SessionLog) -> int:
+    """The tokens that a summary of this log may take."""
+    return max(PRESETS["default"].summary_tokens, log.tokens // SUMMARY_OF_ORIGINALS)
+
+
+def summary_of(case: Case, log: SessionLog) -> StructuredSummary:
+    tokens = room_for(log)
     summarizer = ExtractiveSummarizer(case.counter)
     span = span_over(log.entries, log, tokens, PRESETS["default"])
     request = SummaryRequest(entries=log.entries, originals=log.entries, max_tokens=tokens, prompt="")
@@ -215,6 +224,46 @@ def continuation(case: Case) -> Mapping[str, Kept]:
     }
 
 
+def rounds(read: Sequence[Case]) -> list[Kept]:
+    """How many of 37 facts of the largest session are stated after each of five rounds, another session a round."""
+    by_size = sorted(read, key=lambda case: -case.log.tokens)
+    first = by_size[0].expected
+    facts: list[Mapping[str, Any]] = [*first["instructions"], *first["decisions"], *first["dead_ends"], *first["fixes"]]
+    facts = [*facts, *({"any_of": [[value]]} for value in first["values"])][:FACTS]
+    log, told = SessionLog(()), list[Kept]()
+    for number, case in enumerate(by_size[:ROUNDS]):
+        # Ids and times of later rounds come behind those of earlier ones.
+        names = [f"{entry.id}{number}" for entry in case.log.entries]
+        told_later = zip(names, case.log.entries, strict=True)
+        later = tuple(replace(entry, id=name, covers=(name,)) for name, entry in told_later)
+        span = span_over(later, log, room_for(case.log), PRESETS["default"])
+        earlier = parsed(body_of(log.anchor.text)) if log.anchor else None
+        asked = SummaryRequest(entries=later, earlier=earlier, max_tokens=span.max_tokens, prompt="")
+        body = body_over(span, later, ExtractiveSummarizer(case.counter).summarize(asked).summary, case.counter)
+        log = SessionLog((summary_replacement(span, body, case.counter.count).entry,))
+        told.append(Kept(right=sum(stands(fact, [log.entries[0].text]) for fact in facts), of=len(facts)))
+    return told
+
+
+def planted_values(case: Case) -> tuple[Kept, float]:
+    """How many planted values stand in the log after every pass, all forced, and the share of tokens that is gone."""
+    count, options = case.counter.count, replace(PRESETS["default"], threshold=0.0, window=case.log.tokens // 4)
+
+    def write(span: Span) -> str:
+        covered = {each for entry in span.entries for each in entry.covers}
+        originals = tuple(entry for entry in case.log.entries if entry.id in covered)
+        asked = SummaryRequest(entries=span.entries, originals=originals, max_tokens=span.max_tokens, prompt="")
+        return body_over(span, originals, ExtractiveSummarizer(case.counter).summarize(asked).summary, case.counter)
+
+    log = case.log
+    for one in (MaskToolOutput(count), ToolCalls(count), Threshold(count, write), GoalBatch(count)):
+        log = applied(log, one.plan(log, options).replacements)
+    text = "\n".join(entry.text for entry in log.entries)
+    planted = case.told.get("planted") or ()
+    kept = Kept(right=sum(str(each["value"]) in text for each in planted), of=len(planted))
+    return kept, 1 - log.tokens / case.log.tokens
+
+
 def cases(part: str, counter: TiktokenCounter) -> list[Case]:
     with gzip.open(DATA / f"{part}.jsonl.gz", "rt", encoding="utf-8") as file:
         return [Case(json.loads(line), counter) for line in file]
@@ -224,43 +273,38 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--part", choices=("dev", "aside"), default="dev")
     arguments.add_argument("--verbose", action="store_true")
-    arguments.add_argument("--only", default="")
     chosen = arguments.parse_args()
-    counter = TiktokenCounter()
-    read = [case for case in cases(chosen.part, counter) if chosen.only in case.told["name"]]
-    kinds: dict[str, Kept] = {}
-    learnt, clean = Kept(), Kept()
-    carried: dict[str, Kept] = {}
-    began, tokens = time.process_time(), 0
+    read = cases(chosen.part, TiktokenCounter())
+    kinds, rest = defaultdict[str, Kept](Kept), defaultdict[str, Kept](Kept)
+    began, tokens = time.process_time(), sum(case.log.tokens for case in read)
     for case in read:
-        summary = summary_of(case, case.log)
-        tokens += case.log.tokens
         own = Kept()
-        for kind, items in in_slots(case, summary).items():
+        for kind, items in in_slots(case, summary_of(case, case.log)).items():
             one = Kept(right=sum(right for _, right in items), of=len(items))
-            kinds[kind] = kinds.get(kind, Kept()) + one
-            own += one
-            if chosen.verbose:
-                for name, right in items:
-                    if not right:
-                        print(f"   {case.told['name']} {kind}: {name}")
+            kinds[kind], own = kinds[kind] + one, own + one
+            _tell(chosen.verbose, f"{case.told['name']} {kind}", [name for name, right in items if not right])
         gained, precise, missed, bad = extraction(case)
-        learnt, clean = learnt + gained, clean + precise
-        if chosen.verbose:
-            print(*(f"   {case.told['name']} not learnt: {each}" for each in missed), sep="\n")
-            print(*(f"   {case.told['name']} noise: {each}" for each in bad), sep="\n")
+        rest["extraction, yield"] += gained
+        rest["extraction, precision"] += precise
+        _tell(chosen.verbose, f"{case.told['name']} not learnt", missed)
+        _tell(chosen.verbose, f"{case.told['name']} noise", bad)
         for name, share in continuation(case).items():
-            carried[name] = carried.get(name, Kept()) + share
-        print(
-            f"{case.told['name']:<24}{case.told['client']:<14}{case.told['language']:<4}{case.log.tokens:>8,} tokens  {own}"
-        )
-    print(f"\n{'slots right':<24}{sum(kinds.values(), Kept())}")
-    for kind, share in kinds.items():
-        print(f"  {kind:<22}{share}")
-    print(f"{'extraction, yield':<24}{learnt}\n{'extraction, precision':<24}{clean}\n\ncontinuation")
-    for name, share in carried.items():
-        print(f"  {name:<24}{share}")
+            rest[f"continuation: {name}"] += share
+        print(f"{case.told['name']:<30}{case.told['client']:<12}{case.log.tokens:>8,} tokens  {own}")
+    print(f"\n{'slots right':<40}{sum(kinds.values(), Kept())}")
+    for name, share in (*kinds.items(), *rest.items()):
+        print(f"  {name:<38}{share}")
+    for case in read:
+        if case.told.get("planted"):
+            kept, gone = planted_values(case)
+            print(f"  planted, {case.told['name']:<29}{kept}, {100 * gone:.0f} % of the tokens gone")
+    print(f"  facts after each round: {', '.join(str(each.right) for each in rounds(read))} of {FACTS}")
     print(f"\n{tokens:,} tokens, {time.process_time() - began:.1f} s of processor")
+
+
+def _tell(is_asked: bool, what: str, missed: Sequence[str]) -> None:
+    for each in missed if is_asked else ():
+        print(f"   {what}: {each}")
 
 
 if __name__ == "__main__":

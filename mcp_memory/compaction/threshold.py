@@ -29,6 +29,8 @@ LONG_TURN = 0.1
 """Share of the window from which a turn is taken exchange by exchange, so that not too much goes for a small gain."""
 LEAST_SUMMARY = 50
 """Tokens: a span that leaves less for a summary stays unchanged."""
+SUMMARY_OF_ORIGINALS = 12
+"""A long span may have a summary of this part of its originals' tokens."""
 LEDGER_OF_ORIGINALS, LEDGER_OF_SPAN = 10, 4
 """Exact values take at most this part of the originals' tokens, and of the replaced entries' tokens."""
 QUOTE_TOKENS = 4
@@ -68,7 +70,8 @@ def span_of(log: SessionLog, options: Options, at: float) -> Span | str:
     if not entries:
         return "nothing outside the preserved part"
     own_words = sum(entry.tokens for entry in entries if not _is_quoted(entry)) + _anchor_tokens(log)
-    max_tokens = min(options.summary_tokens, own_words // 2)
+    originals = sum(entry.original_tokens for entry in entries)
+    max_tokens = min(max(options.summary_tokens, originals // SUMMARY_OF_ORIGINALS), own_words // 2)
     if max_tokens < LEAST_SUMMARY:
         return f"only {own_words:,} tokens outside the preserved part that a summary would make shorter"
     return span_over(entries, log, max_tokens, options)

@@ -35,7 +35,7 @@ SlotState: TypeAlias = Literal["open", "done", "superseded", "doubtful"]
 CONCLUSION_CHARACTERS, FIX_CHARACTERS, COMMAND_CHARACTERS, STATE_CHARACTERS = 320, 280, 80, 500
 PROPOSED = 2
 """The last sentences of a message that an answer decides on."""
-LEAST_WORDS, FEW_WORDS = 3, 5
+LEAST_WORDS, FEW_WORDS = 3, 3
 _LASTING: frozenset[Section] = frozenset({"constraints", "decisions", "dead_ends", "fixes", "facts"})
 LEAST_GOAL, MATERIAL_CHARACTERS = 12, 2_000
 LATEST, SUBSTANCE = 12, 30
@@ -87,14 +87,18 @@ def as_statement(slot: Slot) -> Statement:
 
 def _lasts(slot: Slot) -> bool:
     """Return True for what holds beyond today and makes sense alone."""
-    if slot.trust == Trust.OTHER or slot.section not in _LASTING:
+    if slot.trust < (Trust.SAID if slot.section == "facts" else Trust.CONCLUDED) or slot.section not in _LASTING:
         return False
     if slot.section in ("constraints", "facts"):
         has_subject = len(slot.text.split()) > FEW_WORDS or not slot.text.isascii()
         return (
-            has_subject and not is_put_off(slot.text) and (slot.section == "constraints" or bool(exact_in(slot.text)))
+            has_subject and not is_put_off(slot.text) and (slot.section == "constraints" or _names_something(slot.text))
         )
     return True
+
+
+def _names_something(text: str) -> bool:
+    return bool(_DIGIT.search(text) or exact_in(text))
 
 
 def _did(deeds: Deeds, places: dict[str, int]) -> Iterator[Slot]:
@@ -305,10 +309,10 @@ def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: Deeds) -> Iterator[
             worth=_weight(concluded),
         )
     for said in own:
-        yield from _of_sentence(said, entry, concluded if section else "")
+        yield from _of_sentence(said, entry, concluded, ("facts", section) if section else ())
 
 
-def _of_sentence(said: Utterance, entry: Entry, concluded: str) -> Iterator[Slot]:
+def _of_sentence(said: Utterance, entry: Entry, concluded: str, told: Sequence[Section]) -> Iterator[Slot]:
     section = section_of(said)
     is_asking = said.text.endswith(QUESTION_SIGNS)
     if (
@@ -319,7 +323,7 @@ def _of_sentence(said: Utterance, entry: Entry, concluded: str) -> Iterator[Slot
     ):
         yield _of(said, "next_steps" if said.is_last else "open_items", entry, Trust.CONCLUDED, 1.2)
         return
-    if section is None or (section in ("decisions", "facts") and said.text in concluded):
+    if section is None or (section in told and said.text in concluded):
         return
     is_firm = said.speaker == "assistant" and (section != "facts" or statement(said.text))
     yield _of(said, section, entry, Trust.CONCLUDED if is_firm else Trust.OTHER, 1.0)

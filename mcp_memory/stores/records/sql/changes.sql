@@ -24,6 +24,6 @@ LEFT JOIN vectors AS v ON v.row = r.row AND v.embedder = :embedder AND v.windows
 WHERE r.change > :since
 UNION ALL
 SELECT
-    change, id, scope, 0, 1, NULL, 0.0, NULL, NULL, NULL, 0, '[]', NULL, 0, NULL, NULL, '[]', '[]', '[]', NULL
+    change, id, scope, 0, 1, NULL, 0.0, NULL, NULL, NULL, 0, '[]', NULL, 0, 0, NULL, NULL, '[]', '[]', '[]', NULL
 FROM tombstones WHERE change > :since
 ORDER BY 1;
