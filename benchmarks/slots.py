@@ -229,7 +229,7 @@ def rounds(read: Sequence[Case]) -> list[Kept]:
     by_size = sorted(read, key=lambda case: -case.log.tokens)
     first = by_size[0].expected
     facts: list[Mapping[str, Any]] = [*first["instructions"], *first["decisions"], *first["dead_ends"], *first["fixes"]]
-    facts = [*facts, *({"any_of": [[value]]} for value in first["values"])][:FACTS]
+    facts = [*facts, *({"any_of": [[value]]} for value in first["values"]), *first["facts_worth_remembering"]][:FACTS]
     log, told = SessionLog(()), list[Kept]()
     for number, case in enumerate(by_size[:ROUNDS]):
         # Ids and times of later rounds come behind those of earlier ones.

@@ -93,8 +93,9 @@ class DateReader(Protocol):
 class SummaryRequest:
     """A span to summarise.
 
-    `entries` are the span, in order, without the earlier summary's own entry; `originals` are what they cover, as it was
-    said; `earlier` is that summary. The result may take `max_tokens` as counted. `prompt` is for a model or caller: sections, form, what to leave out.
+    `entries` are the span, in order, without the earlier summary's own entry; `originals` are what they cover, as it
+    was said; `earlier` is that summary. The result may take `max_tokens` as counted. `prompt` is for a model or caller:
+    sections, form, what to leave out.
     """
 
     entries: tuple[Entry, ...]

@@ -33,11 +33,12 @@ _CHECKS = re.compile(
 _REMOVED = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm (?:-\w+ )*(?P<removed>[^;&|\n]{1,300})")
 # "git checkout -- app.py", "git restore app.py"
 _UNDONE = re.compile(
-    r"\bgit (?:checkout(?: \S{1,60})? --|restore(?: --?\w+)*) (?P<undone>[^;&|\n]{1,300})|\bgit (?:revert|reset --hard|stash)\b"
+    r"\bgit (?:checkout(?: \S{1,60})? --|restore(?: --?\w{1,30}){0,5}) (?P<undone>[^;&|\n]{1,300})"
 )
 # "git commit -am x", "git push", "docker push", "npm publish"
 _PUBLISHES = re.compile(
-    r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)|kubectl apply|terraform apply|helm upgrade)\b"
+    r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)"
+    r"|(?:kubectl|terraform) apply|helm upgrade)\b"
 )
 # "[main 3f2a1bc] Fix the clock"
 _COMMITTED = re.compile(r"^\[[^\]\n]{1,80} (?P<hash>[0-9a-f]{7,40})\] (?P<title>.{1,120})", re.MULTILINE)
@@ -82,7 +83,10 @@ class Step:
 
 @dataclass(slots=True, kw_only=True)
 class Change:
-    """What was done to a file, by the places of its edits. `works`: what a test or build said since, None for nothing."""
+    """Holds what was done to a file, by the places of its edits.
+
+    `works` is what a test or build said since, None where none ran.
+    """
 
     path: str
     source: str
@@ -96,7 +100,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A command that failed. `edits` are the places of the changes after it; `fixed_at` where it first went well then."""
+    """A command that failed.
+
+    `edits` are the places of the changes after it; `fixed_at` is where it first went well then, None for nowhere.
+    """
 
     did: Did
     edits: tuple[int, ...]
@@ -104,7 +111,7 @@ class Failure:
 
 
 class Deeds:
-    """What was done in these entries. Immutable; read once."""
+    """Reads what was done in these entries, each thing once. Immutable."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._log = SessionLog(tuple(entries))
@@ -170,7 +177,7 @@ class Deeds:
 
     @cached_property
     def commits(self) -> tuple[tuple[str, str], ...]:
-        """What each commit, tag and push that went well did, with the call's id."""
+        """Return what each commit, tag and push that went well did, with the call's id."""
         found = list[tuple[str, str]]()
         for did in self.done:
             if did.went_well and _PUBLISHES.search(did.command):

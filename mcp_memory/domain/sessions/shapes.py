@@ -183,7 +183,7 @@ def decides(text: str) -> bool:
     stated = statement(text)
     if stated and stated.kind == "decision":
         return True
-    is_chosen = _CHOSEN.search(text) or _CHOSEN_ELSEWHERE.search(text)
+    is_chosen = _CHOSEN.search(text) or _CHOSEN_ELSEWHERE.search(unquoted(text))
     return bool(is_chosen) and not _UNCHOSEN.search(text)
 
 

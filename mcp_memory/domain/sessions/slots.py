@@ -1,4 +1,4 @@
-"""Fills the slots of a session: what it is for, what was demanded, decided, done, changed, mended and left open.
+"""Fills the slots of a session: what it is for, what was demanded, decided, done, changed, fixed and left open.
 
 What the agent did counts before what the user said, that before what the agent concluded, other sentences last. Later
 events change earlier slots. Pure; independent of stores, tokens and models.
@@ -48,7 +48,7 @@ _DIGIT = re.compile(r"\d")
 
 
 class Trust(IntEnum):
-    """Where a slot comes from, the least trusted first."""
+    """Ranks where a slot comes from, the least trusted first."""
 
     OTHER, CONCLUDED, SAID, DONE = range(4)
 
@@ -87,7 +87,11 @@ def as_statement(slot: Slot) -> Statement:
 
 def _lasts(slot: Slot) -> bool:
     """Return True for what holds beyond today and makes sense alone."""
-    if slot.trust < (Trust.SAID if slot.section == "facts" else Trust.CONCLUDED) or slot.section not in _LASTING:
+    if (
+        slot.state == "doubtful"
+        or slot.trust < (Trust.SAID if slot.section == "facts" else Trust.CONCLUDED)
+        or (slot.section not in _LASTING)
+    ):
         return False
     if slot.section in ("constraints", "facts"):
         has_subject = len(slot.text.split()) > FEW_WORDS or not slot.text.isascii()
@@ -153,9 +157,9 @@ def _told(entries: Sequence[Entry], deeds: Deeds) -> Iterator[Slot]:
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
     yield from _state(agents or users, by_entry, entries)
     proposal: list[Utterance] = []
-    mended = {each.did.output.id for each in deeds.failures if each.fixed_at is not None}
+    repaired = {each.did.output.id for each in deeds.failures if each.fixed_at is not None}
     for number, own in by_entry.items():
-        if entries[number].id in mended:
+        if entries[number].id in repaired:
             continue
         if own[0].speaker == "user":
             yield from _of_user(
@@ -269,9 +273,11 @@ def _of_user(
     if not asked and not decides(answer):
         return  # A further request, or talk among people.
     text = f"{one_line(asked, FIX_CHARACTERS)} → {answer}" if asked else answer
+    is_firm = any((refuses(answer), gives_reason(answer), decides(answer), _names_something(answer)))
     made = Slot(
-        section="decisions", text=text, source=entry.id, place=own[0].entry, trust=Trust.SAID, worth=_weight(text)
-    )
+        section="decisions", text=text, source=entry.id, place=own[0].entry, trust=Trust.SAID, worth=_weight(text),
+        state="open" if is_firm else "doubtful",
+    )  # fmt: skip
     yield made
     if asked and refuses(answer):
         yield replace(made, section="dead_ends", text=f"Refused: {text}")

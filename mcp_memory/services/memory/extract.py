@@ -196,7 +196,8 @@ def _record(draft: StatementDraft, source: Record, record_id: str, at: Instant) 
     return replace(
         source, id=record_id, kind=kind, text=draft.statement.text, summary=text.summary, micro=text.micro,
         text_tokens=text.text_tokens, summary_tokens=text.summary_tokens, micro_tokens=text.micro_tokens,
-        importance=DEFAULT_IMPORTANCE, confidence=None, status=NOTED if source.kind in ENTRY_KINDS else first_status(kind),
+        importance=DEFAULT_IMPORTANCE, confidence=None,
+        status=NOTED if source.kind in ENTRY_KINDS else first_status(kind),
         outcome=_outcome(draft.statement),
         pinned=False, details={"source": source.id}, role=None, tool=None, call_id=None, superseded_by=None,
         created_at=at, updated_at=at, accessed_at=source.occurred_at, counters=Counters(),

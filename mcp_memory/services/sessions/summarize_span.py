@@ -43,7 +43,7 @@ from mcp_memory.ports.text import Summarizer, SummaryRequest, TokenCounter
 ASKED_TOKENS = 6_000
 """Tokens of a span shown to the caller that summarises it: it has seen the span, and opens the rest by id."""
 SPANS_REMEMBERED = 100
-"""Spans of which a summary was refused once for what it leaves out; a process that begins anew checks again."""
+"""Spans of which a summary was refused once for what it leaves out; a process that starts again checks again."""
 WHOLE_ENTRY_TOKENS = 200  # a longer entry is shown by its summary
 CONSTRAINTS_SHARE = 0.25
 """Share of a summary's own tokens; older constraints are dropped where the user's words that set them are quoted."""
@@ -153,7 +153,7 @@ class SummingUp:
         raise Conflict("The log changed since, or span is none that was asked for; call compact again for a new one.")
 
     def _originals(self, span: Span, caller: Caller) -> tuple[Entry, ...]:
-        """Return what the span's entries cover, as it was said; a block whose originals are gone speaks for itself."""
+        """Return what the span's entries cover, as it was said; a block without originals stays."""
         covered = {record_id for entry in span.entries if entry.form != "original" for record_id in entry.covers}
         records = self._records.get(covered, caller.scopes)
         found: list[Entry] = []

@@ -1,0 +1,157 @@
+"""Slots of a session: filled from what was done before what was said, and changed by what happens later."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from mcp_memory.domain.model.session_log import Entry, EntryKind, Role
+from mcp_memory.domain.sessions.slots import as_statement, learnt_from, slots_of
+from mcp_memory.domain.text.summary_sections import Section
+
+Line = tuple[str, str]
+"""Who or which tool, and the text; a result's text behind a call's arguments, "!" before that of a failed one."""
+_OTHERS: dict[str, tuple[EntryKind, Role]] = {"user": ("message", "user"), "assistant": ("message", "assistant")}
+
+
+def session(*lines: Line) -> tuple[Entry, ...]:
+    """A log; a call's line is "arguments => result"."""
+    made: list[Entry] = []
+
+    def add(kind: EntryKind, role: Role, text: str, tool: str | None = None, *, failed: bool = False) -> None:
+        number = f"r{len(made):05}"
+        made.append(
+            Entry(
+                id=number,
+                kind=kind,
+                role=role,
+                text=text,
+                tokens=len(text) // 4,
+                at=0.0,
+                covers=(number,),
+                original_tokens=len(text) // 4,
+                tool=tool,
+                failed=failed,
+            )
+        )
+
+    for who, text in lines:
+        if who in _OTHERS:
+            add(*_OTHERS[who], text)
+            continue
+        arguments, _, result = text.partition(" => ")
+        add("tool_call", "assistant", arguments, who)
+        add("tool_result", "tool", result.removeprefix("!"), who, failed=result.startswith("!"))
+    return tuple(made)
+
+
+def told(entries: Sequence[Entry], section: Section) -> list[str]:
+    return [slot.text for slot in slots_of(entries) if slot.section == section]
+
+
+def run(command: str, result: str) -> Line:
+    return "Bash", f"{json.dumps({'command': command})} => {result}"
+
+
+@pytest.mark.parametrize(
+    ("tool", "field", "text"), [("TodoWrite", "todos", "content"), ("update_plan", "plan", "step"), ("write_todos", "todos", "description")]
+)  # fmt: skip
+def test_the_latest_list_of_things_to_do_says_what_is_open(tool: str, field: str, text: str) -> None:
+    """D9.1: whichever client wrote it; an item of an earlier list that is done now is open no more."""
+
+    def plan(*states: str) -> Line:
+        items = [{text: f"Part {n} of the importer", "status": state} for n, state in enumerate(states)]
+        return tool, f"{json.dumps({field: items})} => ok"
+
+    entries = session(
+        ("user", "Build the importer, please."), plan("pending", "pending"), plan("completed", "in_progress", "pending")
+    )
+    assert told(entries, "completed") == ["Part 0 of the importer"]
+    assert told(entries, "in_progress") == ["Part 1 of the importer"]
+    assert told(entries, "next_steps") == ["Part 2 of the importer"]
+
+
+def test_a_test_that_was_red_and_is_green_is_a_fix_with_its_reason() -> None:
+    """D9.1: the error, what was said of it, and the file that was edited."""
+    entries = session(
+        ("user", "Make the clock tests pass."),
+        run("pytest -q", "!E   assert 174 == 180\n1 failed"),
+        ("assistant", "The host runs 94 s ahead. I compare with the database's clock instead."),
+        ("Edit", '{"file_path": "src/clock.py", "old_string": "a", "new_string": "expires_at > now()"} => ok'),
+        run("pytest -q", "12 passed"),
+    )
+    [fix] = told(entries, "fixes")
+    assert all(part in fix for part in ("`pytest -q` failed", "assert 174 == 180", "94 s ahead", "edited src/clock.py"))
+    assert told(entries, "changes") == ["src/clock.py: edited, last `expires_at > now()`; a check passed since"]
+    assert "`pytest -q` went well: 12 passed" in told(entries, "state")[-1]
+
+
+def test_a_file_that_was_removed_again_says_so_and_a_failing_check_stays_open() -> None:
+    """D9.1: what a file is worth follows from what happened after it was written."""
+    entries = session(
+        ("user", "Expire the holds, please."),
+        ("Write", '{"file_path": "/src/ticker.go", "content": "package hold // every 30 s"} => ok'),
+        ("Edit", '{"file_path": "/src/store.go", "old_string": "15", "new_string": "const HoldTTL = 12"} => ok'),
+        run("rm src/ticker.go && go vet ./...", "!store.go:9: error: undefined: HoldTTL"),
+    )
+    assert "store.go: edited, last `const HoldTTL = 12`; a check fails since: " in told(entries, "changes")[1]
+    [still_red] = told(entries, "open_items")
+    assert "undefined: HoldTTL" in still_red
+    gone = session(
+        *[("user", "Go on with it.")], ("Write", '{"file_path": "a/b.go", "content": "x"} => ok'), run("rm b.go", "ok")
+    )
+    assert told(gone, "changes") == ["a/b.go: removed again"]
+
+
+def test_an_answer_decides_on_what_was_proposed_and_a_refusal_is_a_dead_end() -> None:
+    """D9.1: a decision keeps its reason and what was rejected."""
+    entries = session(
+        ("user", "Where do the jobs of the renderer go?"),
+        ("assistant", "Redis would be quick, with a list for each queue."),
+        ("user", "no, Postgres, since Redis loses the queue on restart"),
+        ("assistant", "Agreed, a table with SKIP LOCKED."),
+    )
+    [decision] = told(entries, "decisions")
+    assert "Redis would be quick" in decision
+    assert "Postgres, since Redis loses" in decision
+    assert [text.startswith("Refused: ") for text in told(entries, "dead_ends")] == [True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The refund waits for the answer of Jonas.",
+        "Still open: the retention of the logs.",
+        "Offen: die Stanza für db-neu.",
+        "Queda: el despliegue del viernes 16.",
+        "Reste : lancer ferme_lebrun pour de vrai.",
+        "7月7日复查以后再说，还没确认。",
+        "デプロイは来週、まだ未確認です。",
+    ],
+)
+def test_what_is_put_off_is_open_in_any_of_six_languages(text: str) -> None:
+    """D9.1."""
+    entries = session(
+        ("user", "Look after the release of the tidebook, please."), ("assistant", text), *[("assistant", "Fine.")] * 4
+    )
+    assert [*told(entries, "open_items"), *told(entries, "next_steps")] == [text]
+
+
+def test_only_what_lasts_is_learnt() -> None:
+    """D10.1: demands, decisions, dead ends and fixes; no talk, no question, nothing put off."""
+    entries = session(
+        ("user", "Never touch the legacy_sailings table, the import needs it."),
+        ("assistant", "Let me look at the schema first. We decided to use Redis, because Memcached would lose data."),
+        ("assistant", "Fine so far."),
+        ("user", "The signature is sweet!"),
+    )
+    learnt = [as_statement(slot) for slot in learnt_from(slots_of(entries))]
+    assert [(one.kind, one.text) for one in learnt] == [
+        ("fact", "Never touch the legacy_sailings table, the import needs it."),
+        ("decision", "We decided to use Redis, because Memcached would lose data."),
+    ]
+
+
+def test_nothing_said_and_nothing_done_fills_no_slot() -> None:
+    assert slots_of(()) == ()
+    assert slots_of(session(("user", "ok"))) == ()
