@@ -52,7 +52,7 @@ _STAGES: Mapping[Kind, Moves] = {
         "new": {"confirmed": "met again in another session", "core": "3 confirmations, or by hand"},
         "confirmed": {"core": "3 confirmations, or by hand"},
         "core": {},
-        NOTED: {"new": _CONFIRMED},
+        NOTED: dict.fromkeys(("new", "confirmed", "core"), _CONFIRMED),
     },
     "episode": {
         "active": {"summarized": "30 days old"},
@@ -77,7 +77,7 @@ _STAGES: Mapping[Kind, Moves] = {
         "recorded": {"pending": "outcome is pending", "reviewed": "outcome is known"},
         "pending": {"reviewed": "outcome is known"},
         "reviewed": {},
-        NOTED: {"recorded": _CONFIRMED},
+        NOTED: dict.fromkeys(("recorded", "pending", "reviewed"), _CONFIRMED),
     },
     "identity": {"active": {}},
     "result": {"active": {}},
@@ -110,7 +110,8 @@ LIFECYCLES: Mapping[Kind, Moves] = {kind: _with_ends(kind) for kind in _STAGES}
 """Every transition that a record of each kind can make; docs/lifecycle.md shows them."""
 
 _WEIGHTS: Mapping[Status, float] = {
-    "noted": 0.2, "core": 1.0, "effective": 1.0, "escalated": 1.0, "confirmed": 0.75, "reviewed": 0.75, "summarized": 0.4,
+    NOTED: 0.2,
+    "core": 1.0, "effective": 1.0, "escalated": 1.0, "confirmed": 0.75, "reviewed": 0.75, "summarized": 0.4,
     "archived": 0.25, "ineffective": 0.1, "superseded": 0.1, "inactive": 0.0, "retired": 0.0,
 }  # fmt: skip
 _PLAIN_WEIGHT = 0.5
@@ -229,7 +230,7 @@ def with_more_said(record: Record, item: NewRecord) -> Record:
 
 def promoted(record: Record) -> Record:
     """Return a noted record as confirmed, in the first stage of its kind; others unchanged."""
-    if record.status != NOTED:
+    if stage_of(record) != NOTED:
         return record
     return moved_to(replace(record, details={**record.details, _PROMOTED: True}), first_status(record.kind))
 
@@ -281,7 +282,7 @@ def aged(record: Record, now: Instant, noted_days: float = NOTED_DAYS) -> Record
 
     Extract the facts and decisions of an episode before it becomes archived.
     """
-    if record.status == NOTED:
+    if stage_of(record) == NOTED:
         return moved_to(record, "retired") if now - record.created_at >= noted_days * DAY_SECONDS else record
     days = (now - record.occurred_at) / DAY_SECONDS
     if record.kind == "episode" and record.status == "active" and days >= SUMMARIZED_DAYS:

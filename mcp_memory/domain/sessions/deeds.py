@@ -32,9 +32,7 @@ _CHECKS = re.compile(
 # "rm -f src/ticker.go", "git rm old.py"
 _REMOVED = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm (?:-\w+ )*(?P<removed>[^;&|\n]{1,300})")
 # "git checkout -- app.py", "git restore app.py"
-_UNDONE = re.compile(
-    r"\bgit (?:checkout(?: \S{1,60})? --|restore(?: --?\w{1,30}){0,5}) (?P<undone>[^;&|\n]{1,300})"
-)
+_UNDONE = re.compile(r"\bgit (?:checkout(?: \S{1,60})? --|restore(?: --?\w{1,30}){0,5}) (?P<undone>[^;&|\n]{1,300})")
 # "git commit -am x", "git push", "docker push", "npm publish"
 _PUBLISHES = re.compile(
     r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)"

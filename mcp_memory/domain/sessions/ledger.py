@@ -64,7 +64,7 @@ class Ledger:
 # e.g. the numbers in "batch 1: 500 rows"
 _NUMBERS = re.compile(r"\d+")
 # e.g. "5433", "v2.1", "HOLD_SWEEP", "a3f9c21"
-_NAMING = re.compile(r"[\w.:/-]{0,40}\d[\w.:/-]{0,40}|\w+_\w+")
+_NAMING = re.compile(r"[\w.:/-]+")
 _MOST_NAMING = 20_000
 # e.g. "ls -la src", "git log -n 3": commands that change nothing
 _LOOKS = re.compile(
@@ -108,7 +108,8 @@ def ledger_of(entries: Iterable[Entry]) -> Ledger:
 
 def _distinct(text: str) -> frozenset[str]:
     """Return the words of a text that can name one thing: with a digit, or of some length with signs inside."""
-    return frozenset(word.strip(".,:;") for word in _NAMING.findall(text[:_MOST_NAMING]))
+    words = (word.strip(".:-/") for word in _NAMING.findall(text[:_MOST_NAMING]))
+    return frozenset(word for word in words if "_" in word or any(sign.isdigit() for sign in word))
 
 
 def merged(older: Ledger, newer: Ledger) -> Ledger:

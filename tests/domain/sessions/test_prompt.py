@@ -44,8 +44,11 @@ Write these sections, in this order, each "## Title" with lines that begin "- ".
 ## Completed: what was done, with its result.
 ## In progress: what was begun and not finished.
 ## Next steps: what is to be done next, in order.
+## Open items: what else is left open, put off, or waits for somebody.
 ## Decisions: what was decided, why, what led to it, what was rejected.
 ## Dead ends: what was tried and failed, with the error, so that nobody tries again.
+## Fixes: errors, each with what fixed it.
+## Files changed: each file that was changed, with what was done to it and whether it works.
 ## Files, ## Commands, ## Identifiers: paths, commands, names and ids that matter, one a line.
 ## Exact values: numbers, versions, settings, dates, each with what it is of: "timeout = 30 s".
 

@@ -54,8 +54,9 @@ def run(command: str, result: str) -> Line:
 
 
 @pytest.mark.parametrize(
-    ("tool", "field", "text"), [("TodoWrite", "todos", "content"), ("update_plan", "plan", "step"), ("write_todos", "todos", "description")]
-)  # fmt: skip
+    ("tool", "field", "text"),
+    [("TodoWrite", "todos", "content"), ("update_plan", "plan", "step"), ("write_todos", "todos", "description")],
+)
 def test_the_latest_list_of_things_to_do_says_what_is_open(tool: str, field: str, text: str) -> None:
     """D9.1: whichever client wrote it; an item of an earlier list that is done now is open no more."""
 
