@@ -114,11 +114,11 @@ class SummingUp:
         wrong = problems(text, self._sources(span, caller), longest, self._counter.count)
         if wrong:
             raise InvalidRequest(f"The summary was not taken. {' '.join(wrong)} Send it again with the same span.")
-        self._check_once(span, named, text, caller)
         body = body_over(span, self._originals(span, caller), parsed(text), self._counter)
         made = summary_replacement(span, body, self._counter.count)
         if saved(log, [made]) <= 0:
             raise InvalidRequest("The summary was not taken: it is not shorter than its span. Shorten it.")
+        self._check_once(span, named, text, caller)
         return Plan(reason="the caller's own summary", replacements=(made,))
 
     def _check_once(self, span: Span, named: str, text: str, caller: Caller) -> None:

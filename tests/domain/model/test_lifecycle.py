@@ -232,7 +232,7 @@ def test_an_episode_ages(make_record: MakeRecord, days: float, status: Status) -
 def test_a_context_shows_less_of_an_old_episode(make_record: MakeRecord) -> None:
     """C8.2: its text is there, to be opened."""
     shown = {status: deepest_detail(make_record(kind="episode", status=status)) for status in stages("episode")}
-    assert shown == {"active": "full", "summarized": "summary", "archived": "micro"}
+    assert shown == {"active": "full", "summarized": "summary", "archived": "micro", "noted": "full"}
 
 
 @pytest.mark.parametrize(

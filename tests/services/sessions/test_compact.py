@@ -13,7 +13,7 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import PRESETS, Options, PassName, Plan, SessionLog, applied
 from mcp_memory.domain.sessions.summary import parsed, structured
 from mcp_memory.errors import Conflict, InvalidRequest, StoreBusy
-from mcp_memory.ports.text import Embedder, Summarized, Summarizer, SummaryRequest, TokenCounter
+from mcp_memory.ports.text import Summarized, Summarizer, SummaryRequest, TokenCounter
 from mcp_memory.services.memory.forget import Forgotten
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -580,8 +580,8 @@ class TestModel:
         costly = Costly()
         make = extensions.summarizers
 
-        def make_with_costly(settings: Settings, embedder: Embedder, counter: TokenCounter) -> Mapping[str, Summarizer]:
-            return {**make(settings, embedder, counter), "model": costly}
+        def make_with_costly(settings: Settings, counter: TokenCounter) -> Mapping[str, Summarizer]:
+            return {**make(settings, counter), "model": costly}
 
         monkeypatch.setattr(extensions, "summarizers", make_with_costly)
         return costly
