@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mcp_memory.domain.sessions.shapes import changes_direction
-from mcp_memory.domain.sessions.slots import Slot, slots_of
+from mcp_memory.domain.sessions.slots import FilledSlot, slots_of
 from mcp_memory.domain.sessions.summary import fitted, structured
 from mcp_memory.domain.text.excerpts import Room
 from mcp_memory.domain.text.segments import Segment
@@ -59,11 +59,11 @@ class ExtractiveSummarizer:
         summary = fitted(structured(lines), request.max_tokens, self._counter.count)
         return Summarized(summary=summary, by=self.name)
 
-    def _taken(self, slots: Iterable[Slot], tokens: int) -> list[tuple[Slot, str]]:
+    def _taken(self, slots: Iterable[FilledSlot], tokens: int) -> list[tuple[FilledSlot, str]]:
         """Return the best slots that fit, in order, each with its line."""
         ranked = sorted(slots, key=lambda slot: (-_promise(slot), -slot.place))[:MOST_RANKED]
         left, spent = tokens - TITLES_TOKENS, Counter[str]()
-        taken: list[tuple[Slot, str]] = []
+        taken: list[tuple[FilledSlot, str]] = []
         known: dict[Section, list[frozenset[str]]] = {}
         for slot in ranked:
             words = frozenset(index_terms(slot.text))
@@ -90,7 +90,7 @@ def _repeats(words: frozenset[str], other: frozenset[str]) -> bool:
     return numbers <= other and len(words & other) >= SAME * len(words)
 
 
-def _promise(slot: Slot) -> float:
+def _promise(slot: FilledSlot) -> float:
     return _WEIGHT[slot.section] * slot.worth
 
 

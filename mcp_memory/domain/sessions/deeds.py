@@ -31,6 +31,18 @@ _CHECKS = re.compile(
 )
 # "rm -f src/ticker.go", "git rm old.py"
 _REMOVED = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm (?:-\w+ )*(?P<removed>[^;&|\n]{1,300})")
+# "sed -i 's/a/b/' app.py", "sed -i -e s/a/b/ app.py"
+_IN_PLACE = re.compile(
+    r"\bsed (?:-\w+ )*(?:-\w{0,3}i\S{0,20}|--in-place\S{0,20}) [^\n]{0,300}?\s(?P<path>[\w./~@+-]{1,200})\s*(?=$|[;&|\n])"
+)
+# "cat > app.toml <<EOF", "echo x >> .env", "tee -a app.toml"; not "pytest > out.log"
+_POURED = re.compile(
+    r"\b(?:(?:cat|echo|printf)\b[^\n;&|>]{0,200}>>?|tee(?: -\w+)*) ?[\"']?(?!/dev/|/tmp/)(?P<path>[\w./~@+-]{1,200})"
+)
+# "mv a.py b.py", "git mv a.py b.py"
+_MOVED = re.compile(
+    r"(?:^|[;&|\n]\s*)(?:git )?mv (?:-\w+ ){0,3}(?P<old>[\w./~@+-]{1,200}) (?P<path>[\w./~@+-]{1,200})\s*(?=$|[;&|\n])"
+)
 # "git checkout -- app.py", "git restore app.py"
 _UNDONE = re.compile(r"\bgit (?:checkout(?: \S{1,60})? --|restore(?: --?\w{1,30}){0,5}) (?P<undone>[^;&|\n]{1,300})")
 # "git commit -am x", "git push", "docker push", "npm publish"
@@ -80,7 +92,7 @@ class Step:
 
 
 @dataclass(slots=True, kw_only=True)
-class Change:
+class FileChange:
     """Holds what was done to a file, by the places of its edits.
 
     `works` is what a test or build said since, None where none ran.
@@ -129,16 +141,18 @@ class Deeds:
         return ()
 
     @cached_property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[FileChange, ...]:
         """Every file that was changed, in the order of its first change."""
-        found: dict[str, Change] = {}
+        found: dict[str, FileChange] = {}
         for did in self.done:
             if not did.went_well:
                 if did.checks:
                     _judge(found, False, did.error)
                 continue
             for path in _paths_changed(did):
-                change = found.setdefault(path, Change(path=path, source=did.entry.id, is_new=did.line.act == "wrote"))
+                change = found.setdefault(
+                    path, FileChange(path=path, source=did.entry.id, is_new=did.line.act == "wrote")
+                )
                 change.edits.append(did.place)
                 change.is_gone, change.works, change.source = False, None, did.entry.id
                 change.last = _last_line(did)
@@ -258,18 +272,25 @@ def _steps(call: Entry) -> Iterator[Step]:
 
 
 def _paths_changed(did: Did) -> list[str]:
+    if did.line.act == "ran":
+        found = (each for pattern in (_IN_PLACE, _POURED, _MOVED) for each in pattern.finditer(_outside(did.command)))
+        return [*dict.fromkeys(each["path"] for each in found)]
     if did.line.act not in ("edited", "wrote"):
         return []
     _, _, subject = did.line.done.partition(" ")
     return [path for path in subject.split(", ") if path]
 
 
-def _paths_gone(command: str, known: Mapping[str, Change]) -> Iterator[str]:
-    named = " ".join(
-        found.groupdict().get("removed") or found.groupdict().get("undone") or ""
-        for pattern in (_REMOVED, _UNDONE)
-        for found in pattern.finditer(command)
-    ).split()
+def _outside(command: str) -> str:
+    """Return a command up to the text that it pours into a file: the line with "<<EOF" is the last."""
+    head, mark, rest = command.partition("<<")
+    return head + mark + rest.partition("\n")[0]
+
+
+def _paths_gone(command: str, known: Mapping[str, FileChange]) -> Iterator[str]:
+    patterns = ((_REMOVED, "removed"), (_UNDONE, "undone"), (_MOVED, "old"))
+    found = (each[name] for pattern, name in patterns for each in pattern.finditer(_outside(command)))
+    named = " ".join(found).split()
     for path in known:
         if any(path == name or path.endswith(f"/{name.removeprefix('./')}") for name in named):
             yield path
@@ -288,6 +309,6 @@ def _last_line(did: Did) -> str:
     return one_line(max(telling, key=len), CHANGE_CHARACTERS) if telling else ""
 
 
-def _judge(changes: Mapping[str, Change], works: bool, error: str) -> None:
+def _judge(changes: Mapping[str, FileChange], works: bool, error: str) -> None:
     for change in changes.values():
         change.works, change.error = works, error

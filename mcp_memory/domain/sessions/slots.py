@@ -11,8 +11,9 @@ from enum import IntEnum
 from itertools import groupby
 from typing import Literal, TypeAlias
 
+from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL, is_own_tool
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry
-from mcp_memory.domain.sessions.deeds import Change, Deeds, Failure
+from mcp_memory.domain.sessions.deeds import FileChange, Deeds, Failure
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
 from mcp_memory.domain.sessions.shapes import changes_direction, decides, is_narration, is_put_off, refuses, section_of
 from mcp_memory.domain.sessions.summary import instructions_in
@@ -47,49 +48,56 @@ IS_DONE = 0.7
 _DIGIT = re.compile(r"\d")
 
 
-class Trust(IntEnum):
-    """Ranks where a slot comes from, the least trusted first."""
+class Provenance(IntEnum):
+    """Ranks where a slot comes from, the weakest first."""
 
     OTHER, CONCLUDED, SAID, DONE = range(4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
+class FilledSlot:
     """One thing to know of a session. `source` is the id of the entry it comes from, `place` that entry's place."""
 
     section: Section
     text: str
     source: str
     place: int
-    trust: Trust
+    provenance: Provenance
     worth: float = 1.0
     state: SlotState = "open"
 
 
-def slots_of(entries: Sequence[Entry]) -> tuple[Slot, ...]:
+def slots_of(entries: Sequence[Entry]) -> tuple[FilledSlot, ...]:
     """Return the slots of these entries in their order, each once; superseded ones are left out."""
+    entries = [entry for entry in entries if _is_of_work(entry)]
     deeds = Deeds(entries)
     places = {entry.id: place for place, entry in enumerate(entries)}
     found = [*_did(deeds, places), *_told(entries, deeds)]
     return _settled(sorted(found, key=lambda slot: slot.place))
 
 
-def learnt_from(slots: Iterable[Slot]) -> tuple[Slot, ...]:
+def _is_of_work(entry: Entry) -> bool:
+    """Return False for what is the client's, and for calls of this memory's own tools."""
+    arguments = entry.text if entry.kind == "tool_call" else None
+    return entry.text not in (CLIENTS_NOTE, OWN_CALL) and not is_own_tool(entry.tool, arguments)
+
+
+def learnt_from(slots: Iterable[FilledSlot]) -> tuple[FilledSlot, ...]:
     """Return the slots that are worth knowing in other sessions: demands, decisions, dead ends, fixes, firm facts."""
     return tuple(slot for slot in slots if _lasts(slot))
 
 
-def as_statement(slot: Slot) -> Statement:
+def as_statement(slot: FilledSlot) -> Statement:
     """Return the slot as what a record can state."""
     kinds: dict[Section, StatementKind] = {"decisions": "decision", "dead_ends": "episode"}
     return Statement(kind=kinds.get(slot.section, "fact"), text=slot.text)
 
 
-def _lasts(slot: Slot) -> bool:
+def _lasts(slot: FilledSlot) -> bool:
     """Return True for what holds beyond today and makes sense alone."""
     if (
         slot.state == "doubtful"
-        or slot.trust < (Trust.SAID if slot.section == "facts" else Trust.CONCLUDED)
+        or slot.provenance < (Provenance.SAID if slot.section == "facts" else Provenance.CONCLUDED)
         or (slot.section not in _LASTING)
     ):
         return False
@@ -105,7 +113,7 @@ def _names_something(text: str) -> bool:
     return bool(_DIGIT.search(text) or exact_in(text))
 
 
-def _did(deeds: Deeds, places: dict[str, int]) -> Iterator[Slot]:
+def _did(deeds: Deeds, places: dict[str, int]) -> Iterator[FilledSlot]:
     sections: dict[str, Section] = {"open": "next_steps", "going on": "in_progress", "done": "completed"}
     for step in deeds.plan:
         state: SlotState = "done" if step.state == "done" else "open"
@@ -132,13 +140,19 @@ def _latest(deeds: Deeds) -> tuple[str, str] | None:
     return ("; ".join(text for _, text, _ in sorted(parts)), parts[-1][2]) if parts else None
 
 
-def _slot(section: Section, text: str, source: str, places: dict[str, int], state: SlotState = "open") -> Slot:
-    return Slot(
-        section=section, text=text, source=source, place=places[source], trust=Trust.DONE, worth=2.0, state=state
+def _slot(section: Section, text: str, source: str, places: dict[str, int], state: SlotState = "open") -> FilledSlot:
+    return FilledSlot(
+        section=section,
+        text=text,
+        source=source,
+        place=places[source],
+        provenance=Provenance.DONE,
+        worth=2.0,
+        state=state,
     )
 
 
-def _changed(change: Change) -> str:
+def _changed(change: FileChange) -> str:
     """Describe what was done to a file: "app.py: edited 3 times, last `x = 1`; tests passed since"."""
     often = f"edited {len(change.edits)} times" if len(change.edits) > 1 else "written" if change.is_new else "edited"
     last = f", last `{change.last}`" if change.last else ""
@@ -146,16 +160,16 @@ def _changed(change: Change) -> str:
     return f"{change.path}: {'removed again' if change.is_gone else often + last + checked}"
 
 
-def _told(entries: Sequence[Entry], deeds: Deeds) -> Iterator[Slot]:
+def _told(entries: Sequence[Entry], deeds: Deeds) -> Iterator[FilledSlot]:
     said = said_in(entries)
     by_entry = {number: [*own] for number, own in groupby(said, lambda each: each.entry)}
     if goal := _goal(entries):
         yield goal
     for failure in deeds.failures:
-        yield from _failed(failure, entries, by_entry)
+        yield from _failed(failure, entries, by_entry, deeds)
     users = [n for n in by_entry if by_entry[n][0].speaker == "user"]
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
-    yield from _state(agents or users, by_entry, entries)
+    yield from _state(agents, by_entry, entries)
     proposal: list[Utterance] = []
     repaired = {each.did.output.id for each in deeds.failures if each.fixed_at is not None}
     for number, own in by_entry.items():
@@ -172,7 +186,7 @@ def _told(entries: Sequence[Entry], deeds: Deeds) -> Iterator[Slot]:
             proposal = own if own[0].speaker == "assistant" else proposal
 
 
-def _goal(entries: Sequence[Entry]) -> Slot | None:
+def _goal(entries: Sequence[Entry]) -> FilledSlot | None:
     """Return the user's first wish, or the last that changed the direction; a greeting is none."""
     wishes = [(place, wish) for place, entry in enumerate(entries) for wish in _wishes(entry)]
     turned = [each for each in wishes if changes_direction(each[1])][-1:]
@@ -180,7 +194,7 @@ def _goal(entries: Sequence[Entry]) -> Slot | None:
     for place, wish in (turned or stated or wishes)[:1]:
         text = " ".join(wish[:MATERIAL_CHARACTERS].split())
         source = entries[place].id
-        return Slot(section="goal", text=text, source=source, place=place, trust=Trust.SAID, worth=3.0)
+        return FilledSlot(section="goal", text=text, source=source, place=place, provenance=Provenance.SAID, worth=3.0)
     return None
 
 
@@ -190,28 +204,39 @@ def _wishes(entry: Entry) -> tuple[str, ...]:
     return (entry.summary or entry.text,) if is_long else instructions_in((entry,))
 
 
-def _failed(failure: Failure, entries: Sequence[Entry], by_entry: dict[int, list[Utterance]]) -> Iterator[Slot]:
-    """Yield a failed command with what fixed it: what was said before it went well, and the files."""
+def _failed(
+    failure: Failure, entries: Sequence[Entry], by_entry: dict[int, list[Utterance]], deeds: Deeds
+) -> Iterator[FilledSlot]:
+    """Yield a failed command with what fixed it: what was said before it went well, and the files.
+
+    What was edited for it without another run is open, and says so.
+    """
     did, end = failure.did, failure.fixed_at
+    files = ", ".join(change.path for change in deeds.changes if set(change.edits) & set(failure.edits))
     wrong = f"`{one_line(did.command or did.line.done, COMMAND_CHARACTERS)}` failed: {did.error}"
     if end is None:
-        if did.checks:
-            yield Slot(
+        if did.checks or files:
+            yield FilledSlot(
                 section="open_items",
-                text=wrong,
+                text=f"{wrong}; edited {files} since, not run again" if files else wrong,
                 source=did.entry.id,
                 place=did.place,
-                trust=Trust.DONE,
+                provenance=Provenance.DONE,
                 state="doubtful",
             )
         return
     told = [text for n in range(did.place, end) if (text := _conclusion(by_entry.get(n, ())))]
     why = _joined(dict.fromkeys([*told[:1], *told[-1:]]))
-    files = ", ".join(dict.fromkeys(call_line(entries[n]).done.partition(" ")[2] for n in failure.edits))
     how = f"edited {files}" if files else f"{call_line(entries[end]).done} went well"
     text = f"{wrong} → {'; '.join(part for part in (one_line(why, FIX_CHARACTERS), how) if part)}"
-    yield Slot(
-        section="fixes", text=text, source=did.entry.id, place=did.place, trust=Trust.DONE, worth=2.5, state="done"
+    yield FilledSlot(
+        section="fixes",
+        text=text,
+        source=did.entry.id,
+        place=did.place,
+        provenance=Provenance.DONE,
+        worth=2.5,
+        state="done",
     )
 
 
@@ -232,7 +257,9 @@ def _joined(sentences: Iterable[str]) -> str:
     return text
 
 
-def _state(agents: Sequence[int], by_entry: dict[int, list[Utterance]], entries: Sequence[Entry]) -> Iterator[Slot]:
+def _state(
+    agents: Sequence[int], by_entry: dict[int, list[Utterance]], entries: Sequence[Entry]
+) -> Iterator[FilledSlot]:
     """Yield what the agent's last messages of substance say of how things stand, in their order."""
     told = ""
     for number in reversed(agents[-LATEST:]):
@@ -243,7 +270,9 @@ def _state(agents: Sequence[int], by_entry: dict[int, list[Utterance]], entries:
             told = f"{concluded} {told}".strip()
     if told:
         last = agents[-1]
-        yield Slot(section="state", text=told, source=entries[last].id, place=last, trust=Trust.CONCLUDED)
+        yield FilledSlot(
+            section="state", text=told, source=entries[last].id, place=last, provenance=Provenance.CONCLUDED
+        )
 
 
 def _of_user(
@@ -254,7 +283,7 @@ def _of_user(
     is_first: bool,
     is_last: bool,
     is_newest: bool,
-) -> Iterator[Slot]:
+) -> Iterator[FilledSlot]:
     """Yield what the user demands, puts off and states; an answer decides on what was proposed before it."""
     entry = entries[own[0].entry]
     for said in own:
@@ -262,10 +291,10 @@ def _of_user(
         if said.text.endswith(QUESTION_SIGNS):
             continue
         if is_put_off(said.text) or (is_newest and not is_first and _says_something(said.text)):
-            yield _of(said, "next_steps" if is_last and not is_first else "open_items", entry, Trust.SAID, 1.5)
+            yield _of(said, "next_steps" if is_last and not is_first else "open_items", entry, Provenance.SAID, 1.5)
         is_told = section == "decisions" if is_first else section == "facts"  # The goal holds what came first.
         if section and (section in ("constraints", "dead_ends") or is_told):
-            yield _of(said, section, entry, Trust.SAID, 1.5)
+            yield _of(said, section, entry, Provenance.SAID, 1.5)
     answer = _conclusion(own)
     if is_first or not answer or _is_assent(answer):
         return
@@ -274,8 +303,8 @@ def _of_user(
         return  # A further request, or talk among people.
     text = f"{one_line(asked, FIX_CHARACTERS)} → {answer}" if asked else answer
     is_firm = any((refuses(answer), gives_reason(answer), decides(answer), _names_something(answer)))
-    made = Slot(
-        section="decisions", text=text, source=entry.id, place=own[0].entry, trust=Trust.SAID, worth=_weight(text),
+    made = FilledSlot(
+        section="decisions", text=text, source=entry.id, place=own[0].entry, provenance=Provenance.SAID, worth=_weight(text),
         state="open" if is_firm else "doubtful",
     )  # fmt: skip
     yield made
@@ -296,7 +325,7 @@ def _says_something(text: str) -> bool:
     return len(text.split()) > LEAST_WORDS or (not text.isascii() and len(text) > 8)
 
 
-def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: Deeds) -> Iterator[Slot]:
+def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: Deeds) -> Iterator[FilledSlot]:
     place, concluded = own[0].entry, _conclusion(own)
     is_firm = _says_something(concluded) and (gives_reason(concluded) or bool(exact_in(concluded)))
     section: Section | None = None
@@ -306,19 +335,19 @@ def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: Deeds) -> Iterator[
         elif deeds.edited_after(place):
             section = "decisions"
     if section:
-        yield Slot(
+        yield FilledSlot(
             section=section,
             text=concluded,
             source=entry.id,
             place=place,
-            trust=Trust.CONCLUDED,
+            provenance=Provenance.CONCLUDED,
             worth=_weight(concluded),
         )
     for said in own:
         yield from _of_sentence(said, entry, concluded, ("facts", section) if section else ())
 
 
-def _of_sentence(said: Utterance, entry: Entry, concluded: str, told: Sequence[Section]) -> Iterator[Slot]:
+def _of_sentence(said: Utterance, entry: Entry, concluded: str, told: Sequence[Section]) -> Iterator[FilledSlot]:
     section = section_of(said)
     is_asking = said.text.endswith(QUESTION_SIGNS)
     if (
@@ -327,29 +356,29 @@ def _of_sentence(said: Utterance, entry: Entry, concluded: str, told: Sequence[S
         and not is_narration(said.text)
         and section not in ("decisions", "dead_ends")
     ):
-        yield _of(said, "next_steps" if said.is_last else "open_items", entry, Trust.CONCLUDED, 1.2)
+        yield _of(said, "next_steps" if said.is_last else "open_items", entry, Provenance.CONCLUDED, 1.2)
         return
     if section is None or (section in told and said.text in concluded):
         return
     is_firm = said.speaker == "assistant" and (section != "facts" or statement(said.text))
-    yield _of(said, section, entry, Trust.CONCLUDED if is_firm else Trust.OTHER, 1.0)
+    yield _of(said, section, entry, Provenance.CONCLUDED if is_firm else Provenance.OTHER, 1.0)
 
 
-def _of(said: Utterance, section: Section, entry: Entry, trust: Trust, share: float) -> Slot:
-    return Slot(
+def _of(said: Utterance, section: Section, entry: Entry, provenance: Provenance, share: float) -> FilledSlot:
+    return FilledSlot(
         section=section,
         text=said.text,
         source=entry.id,
         place=said.entry,
-        trust=trust,
+        provenance=provenance,
         worth=share * max(said.worth, 0.1),
     )
 
 
-def _settled(found: Sequence[Slot]) -> tuple[Slot, ...]:
+def _settled(found: Sequence[FilledSlot]) -> tuple[FilledSlot, ...]:
     """Return each slot once, the last of a repetition, without items that later events closed or replaced."""
     done = [(slot.place, _content(slot.text)) for slot in found if slot.section in ("completed", "changes")]
-    kept: dict[tuple[Section, str], Slot] = {}
+    kept: dict[tuple[Section, str], FilledSlot] = {}
     for slot in found:
         if slot.section in ("open_items", "next_steps", "in_progress") and _is_done(slot, done):
             continue
@@ -359,7 +388,7 @@ def _settled(found: Sequence[Slot]) -> tuple[Slot, ...]:
     return tuple(kept.values())
 
 
-def _is_done(slot: Slot, done: Iterable[tuple[int, frozenset[str]]]) -> bool:
+def _is_done(slot: FilledSlot, done: Iterable[tuple[int, frozenset[str]]]) -> bool:
     words = _content(slot.text)
     return bool(words) and any(
         place > slot.place and len(words & other) >= IS_DONE * len(words) for place, other in done

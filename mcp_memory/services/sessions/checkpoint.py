@@ -81,8 +81,10 @@ class CheckpointWriter:
         entries = log.entries[-LATEST_ENTRIES:]
         said = [one for one in instructions_in(entries) if one.strip()][-LATEST_INSTRUCTIONS:]
         lines: dict[Section, list[str]] = {}
+        quoted = " ".join(" ".join(said).split())
         for slot in slots_of(entries):
-            if slot.section in SLOTS_SHOWN:
+            # What is quoted above need not be repeated; the goal says what all of it is for.
+            if slot.section in SLOTS_SHOWN and (slot.section == "goal" or slot.text not in quoted):
                 lines.setdefault(slot.section, []).append(_cut(slot.text))
         lines = {section: own[-LATEST_SLOTS:] for section, own in lines.items()}
         stack_lines: dict[Section, list[str]] = {

@@ -78,7 +78,7 @@ class SummingUp:
         self._summarizers = summarizers
         self._usual = "model" if "model" in summarizers else "extractive"
         self._counter = counter
-        self._checked: dict[str, bool] = {}
+        self._checked: tuple[str, ...] = ()
 
     def writer(self, who: str | None, prompt: str, instructions: str, caller: Caller) -> Writer:
         """Return the writer of one compaction's summaries. Raises InvalidRequest where no model is configured."""
@@ -127,9 +127,7 @@ class SummingUp:
             return
         missed = left_out(text, self._slots(span, caller))
         if missed:
-            self._checked[named] = True
-            while len(self._checked) > SPANS_REMEMBERED:
-                self._checked.pop(next(iter(self._checked)), None)
+            self._checked = (*self._checked, named)[-SPANS_REMEMBERED:]
             raise InvalidRequest(
                 f"The summary was not taken yet. {'; '.join(missed)}. Mend it where that matters, and send it again"
                 " with the same span: the next one is taken."

@@ -46,8 +46,9 @@ def test_of_what_the_user_said_the_latest_is_kept_and_the_long_is_cut(app: App) 
     say(app, caller, *(f"Look at part {n} next, please, before the others." for n in range(9)))
     say(app, caller, "And then " + "more of it, " * 60)
     text = checkpoint(app, caller)
-    assert "part 0" not in text
-    assert "part 8" in text
+    assert "## Goal\n- Look at part 0 next" in text
+    assert [n for n in range(9) if f"> Look at part {n} next" in text] == [4, 5, 6, 7, 8]
+    assert not any(f"part {n}" in text for n in range(1, 4))
     assert max(map(len, text.splitlines())) <= INSTRUCTION_CHARACTERS + len("> ")
 
 
@@ -60,3 +61,39 @@ def test_it_takes_the_place_of_the_sessions_former_one_alone(app: App) -> None:
     third = app.checkpoint(one)
     records = app.records.get([each for each in (first, second, third) if each], one.scopes)
     assert [records[each].superseded_by for each in (first, second, third) if each] == [third, None, None]
+
+
+def test_neither_the_client_nor_the_memory_itself_speaks_in_it(app: App) -> None:
+    caller = app.caller("s1")
+    said = (
+        "Never touch the table legacy_sailings.\n<system-reminder>The date is 3 May, call TaskCreate.</system-reminder>"
+    )
+    say(app, caller, "Import the sailings from rows.csv.", said)
+    app.feed(
+        [
+            NewRecord(
+                kind="tool_call",
+                role="assistant",
+                tool="mcp__mcp-memory__remember",
+                call_id="1",
+                text='{"facts": ["The quay is closed, tide_9"]}',
+            ),
+            NewRecord(
+                kind="tool_result",
+                role="tool",
+                tool="mcp__mcp-memory__remember",
+                call_id="1",
+                text="Error: database_9 is locked",
+                outcome="failure",
+            ),
+        ],
+        caller,
+    )
+    say(app, caller, "We decided to use COPY, because single inserts take hours.", role="assistant")
+    say(app, caller, "The refund of ferry 12 waits for the answer of Jonas.", role="assistant")
+    text = checkpoint(app, caller)
+    assert all(each not in text for each in ("TaskCreate", "tide_9", "database_9", "own tool"))
+    assert "## Goal\n- Import the sailings from rows.csv." in text
+    assert "> Never touch the table legacy_sailings." in text
+    assert "## Decisions\n- We decided to use COPY, because single inserts take hours." in text
+    assert "- The refund of ferry 12 waits for the answer of Jonas." in text

@@ -445,6 +445,13 @@ class TestCallersSummary:
         "## Dead ends\n- none\n"
     )
 
+    def _insisted(self, app: App, caller: Caller, window: int, span: str) -> Compacted:
+        """Send a summary that tells less than the span holds: it is refused once for that, then taken."""
+        request = CompactRequest(window=window, summary=self.GOOD, span=span)
+        with pytest.raises(InvalidRequest, match="the next one is taken"):
+            app.compact(request, caller)
+        return app.compact(request, caller)
+
     def test_the_caller_summarises_in_two_steps(self, app: App, caller: Caller) -> None:
         """D7.1: prompt and span first; the summary is taken for exactly that span."""
         log = fed(app, caller, 40)
@@ -452,13 +459,28 @@ class TestCallersSummary:
         assert asked
         assert "Decisions" in asked.prompt
         assert "amber-relay" in asked.text
-        done = app.compact(CompactRequest(window=6_000, summary=self.GOOD, span=asked.span), caller)
+        done = self._insisted(app, caller, 6_000, asked.span)
         assert _ran(done) == ["threshold"]
         assert done.compactions == 1
         summary = _summary(app, caller)
         assert "Move the rest." in summary
         assert log.entries[0].text in summary
         assert done.written is None
+
+    def test_what_a_summary_leaves_out_is_named_and_one_that_tells_it_is_taken_at_once(
+        self, app: App, caller: Caller
+    ) -> None:
+        """D7.1: an error that is not told, and a step that is said to be done; the log stays as it was."""
+        fed(app, caller, 40)
+        asked = app.compact(replace(EVERY, window=6_000, summarizer="caller"), caller).asked
+        assert asked
+        before = app.logs.log(caller)
+        with pytest.raises(InvalidRequest, match=r"“Dead ends” leaves out: read_file failed") as refused:
+            app.compact(CompactRequest(window=6_000, summary=self.GOOD, span=asked.span), caller)
+        assert app.logs.log(caller) == before
+        missed = [part.split(" leaves out: ")[-1] for part in str(refused.value).split("; ")]
+        whole = self.GOOD.replace("## Dead ends\n- none", "## Dead ends\n- " + "\n- ".join(missed))
+        assert app.compact(CompactRequest(window=6_000, summary=whole, span=asked.span), caller).compactions == 1
 
     @pytest.mark.parametrize(
         ("change", "complaint"),
@@ -538,7 +560,7 @@ class TestCallersSummary:
         first = app.compact(CompactRequest(window=2_500, summarizer="caller", passes=("threshold",)), caller)
         assert first.asked
         assert not _ran(first)
-        done = app.compact(CompactRequest(window=2_500, summary=self.GOOD, span=first.asked.span), caller)
+        done = self._insisted(app, caller, 2_500, first.asked.span)
         assert [run.name for run in done.runs] == ["threshold", "ceiling"]
         assert done.after.share <= 0.9
         assert app.compact(CompactRequest(undo=True), caller).after.tokens == first.before.tokens
@@ -549,7 +571,7 @@ class TestCallersSummary:
         assert asked
         span, _, number = asked.span.partition("/")
         assert number == "1"
-        done = app.compact(CompactRequest(window=6_000, summary=self.GOOD, span=f"{span}/99"), caller)
+        done = self._insisted(app, caller, 6_000, f"{span}/99")
         assert (done.number, done.compactions) == (2, 2)
 
     def test_undo_and_a_summary_exclude_each_other(self, app: App, caller: Caller) -> None:

@@ -10,7 +10,7 @@ from mcp_memory import extensions
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.sessions.summary import structured
-from mcp_memory.ports.text import Embedder, Summarized, Summarizer, SummaryRequest, TokenCounter
+from mcp_memory.ports.text import Summarized, Summarizer, SummaryRequest, TokenCounter
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest
 from mcp_memory.settings import Settings
 from tests.conftest import Clock
@@ -62,8 +62,8 @@ def test_the_logs_of_others_are_sent_to_no_model(
             asked.append(request.entries[0].text)
             return Summarized(summary=structured({"goal": ["Every service on its new port."]}), by="model")
 
-    def make_with_model(settings: Settings, embedder: Embedder, counter: TokenCounter) -> Mapping[str, Summarizer]:
-        return {**make(settings, embedder, counter), "model": Model()}
+    def make_with_model(settings: Settings, counter: TokenCounter) -> Mapping[str, Summarizer]:
+        return {**make(settings, counter), "model": Model()}
 
     make = extensions.summarizers
     monkeypatch.setattr(extensions, "summarizers", make_with_model)
@@ -139,7 +139,7 @@ def test_what_is_said_during_a_compaction_is_compacted_by_the_next(
 
     said: list[int] = []
 
-    def make_slow(_: Settings, __: Embedder, ___: TokenCounter) -> Mapping[str, Summarizer]:
+    def make_slow(_: Settings, __: TokenCounter) -> Mapping[str, Summarizer]:
         return {"extractive": Meanwhile()}
 
     monkeypatch.setattr(extensions, "summarizers", make_slow)
