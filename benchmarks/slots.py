@@ -6,7 +6,6 @@ Run: python -m benchmarks.slots [--part dev|aside] [--verbose]
 import argparse
 import gzip
 import json
-import re
 import tempfile
 import time
 from collections import defaultdict
@@ -21,15 +20,14 @@ from mcp_memory.compaction.goal_batch import GoalBatch
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
 from mcp_memory.compaction.retell_tool_calls import ToolCalls
 from mcp_memory.compaction.threshold import SUMMARY_OF_ORIGINALS, Threshold, body_of, span_over, summary_replacement
+from mcp_memory.domain.memory.harness import without_harness
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.session_log import PRESETS, SessionLog, Span, applied
 from mcp_memory.domain.sessions.slots import learnt_from, slots_of
 from mcp_memory.domain.sessions.summary import StructuredSummary, parsed
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
-from mcp_memory.entrypoints.conversations.messages import MessageReader
 from mcp_memory.entrypoints.conversations.transcripts import read_transcript
-from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.text import SummaryRequest
 from mcp_memory.services.sessions.summarize_span import body_over
 from mcp_memory.summarizers.extractive import ExtractiveSummarizer
@@ -50,13 +48,6 @@ SECTIONS_OF: Mapping[str, tuple[Section, ...]] = {
     "next": ("next_steps", "in_progress"),
 }
 """The sections of a summary in which each kind of slot is looked for; a value may stand anywhere."""
-# e.g. "<system-reminder>…</system-reminder>"
-_HARNESS = re.compile(
-    r"<(system-reminder|user_instructions|environment_context|command-name|command-message|command-args"
-    r"|local-command-stdout|INSTRUCTIONS|session_context)>.*?</\1>",
-    re.DOTALL,
-)
-_OWN_TOOL = re.compile(r"memory|ToolSearch", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,45 +87,11 @@ class Case:
 
 
 def records_of(told: Mapping[str, Any]) -> list[NewRecord]:
-    """A client's entries as records, without what the client adds."""
-    found = _read(told["client"], told["entries"])
-    own = {record.call_id for record in found if record.kind == "tool_call" and _OWN_TOOL.search(record.tool or "")}
-    kept = [replace(each, text=_HARNESS.sub("", each.text).strip()) for each in found if each.call_id not in own]
-    return [each for each in kept if each.text and not each.text.startswith(("Caveat:", "[Request interrupted"))]
-
-
-def _read(client: str, entries: Sequence[Mapping[str, Any]]) -> list[NewRecord]:
-    if client == "claude_code":
-        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
-            file.write("\n".join(json.dumps(entry) for entry in entries))
-            file.flush()
-            return list(read_transcript(Path(file.name)).records)
-    reader = MessageReader()
-    records: list[NewRecord] = []
-    for entry in entries:
-        for message in _messages(entry):
-            try:
-                records += reader.read(message, "entry")
-            except InvalidRequest:
-                continue
-    return records
-
-
-def _messages(entry: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    """The messages in an entry of Codex, Gemini, or an interface."""
-    if "payload" in entry:
-        return [entry["payload"]] if entry.get("type") == "response_item" else []
-    if entry.get("type") in ("gemini", "user") and "content" in entry and "role" not in entry:
-        role = "assistant" if entry["type"] == "gemini" else "user"
-        made: list[Mapping[str, Any]] = [{"role": role, "content": entry["content"]}] if entry["content"] else []
-        for call in entry.get("toolCalls", []):
-            made.append({"type": "tool_use", "id": call["id"], "name": call["name"], "input": call.get("args", {})})
-            answers = [part["functionResponse"]["response"] for part in call.get("result") or ()]
-            output = "\n".join(str(each.get("output", each.get("error", each))) for each in answers)
-            status = "failed" if call.get("status") == "error" else "completed"
-            made.append({"type": "tool_result", "tool_use_id": call["id"], "content": output, "status": status})
-        return made
-    return [entry]
+    """A client's entries as a log stores them, without what the client adds."""
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        file.write("\n".join(json.dumps(entry) for entry in told["entries"]))
+        file.flush()
+        return [without_harness(record) for record in read_transcript(Path(file.name)).records]
 
 
 def stands(item: Mapping[str, Any], lines: Iterable[str]) -> bool:

@@ -33,11 +33,13 @@ _CHECKS = re.compile(
 _REMOVED = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm (?:-\w+ )*(?P<removed>[^;&|\n]{1,300})")
 # "sed -i 's/a/b/' app.py", "sed -i -e s/a/b/ app.py"
 _IN_PLACE = re.compile(
-    r"\bsed (?:-\w+ )*(?:-\w{0,3}i\S{0,20}|--in-place\S{0,20}) [^\n]{0,300}?\s(?P<path>[\w./~@+-]{1,200})\s*(?=$|[;&|\n])"
+    r"\bsed (?:-\w+ )*(?:-\w{0,3}i\S{0,20}|--in-place\S{0,20}) [^\n]{0,300}?\s"
+    r"(?P<path>[\w./~@+-]{1,200})\s*(?=$|[;&|\n])"
 )
 # "cat > app.toml <<EOF", "echo x >> .env", "tee -a app.toml"; not "pytest > out.log"
 _POURED = re.compile(
-    r"\b(?:(?:cat|echo|printf)\b[^\n;&|>]{0,200}>>?|tee(?: -\w+)*) ?[\"']?(?!/dev/|/tmp/)(?P<path>[\w./~@+-]{1,200})"
+    r"\b(?:(?:cat|echo|printf)\b[^\n;&|>]{0,200}>>?|tee(?: -\w+)*) ?(?!/dev/|/tmp/)"
+    r"(?P<path>[\w./~@+-]{1,200})\s*(?=$|[;&|<>\n])"
 )
 # "mv a.py b.py", "git mv a.py b.py"
 _MOVED = re.compile(

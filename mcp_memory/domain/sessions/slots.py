@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL, is_own_tool
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry
-from mcp_memory.domain.sessions.deeds import FileChange, Deeds, Failure
+from mcp_memory.domain.sessions.deeds import Deeds, Failure, FileChange
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
 from mcp_memory.domain.sessions.shapes import changes_direction, decides, is_narration, is_put_off, refuses, section_of
 from mcp_memory.domain.sessions.summary import instructions_in
@@ -304,8 +304,8 @@ def _of_user(
     text = f"{one_line(asked, FIX_CHARACTERS)} → {answer}" if asked else answer
     is_firm = any((refuses(answer), gives_reason(answer), decides(answer), _names_something(answer)))
     made = FilledSlot(
-        section="decisions", text=text, source=entry.id, place=own[0].entry, provenance=Provenance.SAID, worth=_weight(text),
-        state="open" if is_firm else "doubtful",
+        section="decisions", text=text, source=entry.id, place=own[0].entry, provenance=Provenance.SAID,
+        worth=_weight(text), state="open" if is_firm else "doubtful",
     )  # fmt: skip
     yield made
     if asked and refuses(answer):
