@@ -100,8 +100,7 @@ def _calls(block: Entry, number: int) -> Iterator[Utterance]:
     text = _WHY.sub("", _OPENED_BY.sub("", speech(block)[:MOST_CHARACTERS].strip()), count=1)
     for each in weighed([Segment(text=" ".join(text.split()))], block.kind):
         speaker = "output" if block.failed else "block"
-        if text:
-            yield Utterance(text=each.segment.text, speaker=speaker, entry=number, worth=each.worth, words=each.words)
+        yield Utterance(text=each.segment.text, speaker=speaker, entry=number, worth=each.worth, words=each.words)
 
 
 def _deeds(entries: Sequence[Entry]) -> Iterator[Utterance]:

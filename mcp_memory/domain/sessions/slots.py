@@ -122,12 +122,12 @@ def _did(deeds: Deeds, places: dict[str, int]) -> Iterator[FilledSlot]:
         yield _slot("changes", _changed(change), change.source, places)
     for title, source in deeds.commits:
         yield _slot("completed", title, source, places, state="done")
-    if latest := _latest(deeds):
+    if latest := _latest(deeds, places):
         # Behind what the agent says of it.
         yield replace(_slot("state", *latest, places), place=len(places))
 
 
-def _latest(deeds: Deeds) -> tuple[str, str] | None:
+def _latest(deeds: Deeds, places: dict[str, int]) -> tuple[str, str] | None:
     """Return the latest change, check and commit in one line, with the id of the last of them."""
     changed = [(change.edits[-1], f"last change: {change.path}", change.source) for change in deeds.changes]
     parts = sorted(changed)[-1:]
@@ -135,9 +135,8 @@ def _latest(deeds: Deeds) -> tuple[str, str] | None:
         shown = did.error or one_line(did.output.text.strip().rpartition("\n")[2], COMMAND_CHARACTERS)
         said = "failed" if did.error else "went well"
         parts.append((did.place, f"`{one_line(did.command, COMMAND_CHARACTERS)}` {said}: {shown}", did.entry.id))
-    for title, source in deeds.commits[-1:]:
-        parts.append((len(parts) + 1_000_000, title, source))
-    return ("; ".join(text for _, text, _ in sorted(parts)), parts[-1][2]) if parts else None
+    parts = sorted([*parts, *((places[source], title, source) for title, source in deeds.commits[-1:])])
+    return ("; ".join(text for _, text, _ in parts), parts[-1][2]) if parts else None
 
 
 def _slot(section: Section, text: str, source: str, places: dict[str, int], state: SlotState = "open") -> FilledSlot:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL
 from mcp_memory.domain.model.session_log import Entry, EntryKind, Role
 from mcp_memory.domain.sessions.slots import as_statement, learnt_from, slots_of
 from mcp_memory.domain.text.summary_sections import Section
@@ -102,6 +103,78 @@ def test_a_file_that_was_removed_again_says_so_and_a_failing_check_stays_open() 
         *[("user", "Go on with it.")], ("Write", '{"file_path": "a/b.go", "content": "x"} => ok'), run("rm b.go", "ok")
     )
     assert told(gone, "changes") == ["a/b.go: removed again"]
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("sed -i 's/15/12/; s/a/b/' src/store.go && gofmt -l .", "src/store.go"),
+        ("cat > conf/app.toml <<'EOF'\necho no > other.toml\nEOF", "conf/app.toml"),
+        ("cat <<EOF > conf/app.toml\nport = 5433\nEOF", "conf/app.toml"),
+        ("echo 'PORT=5433' >> .env", ".env"),
+        ("grep -v old hosts | tee -a hosts.new > /dev/null", "hosts.new"),
+        ("git mv tides.py clock.py", "clock.py"),
+    ],
+)
+def test_a_file_that_a_shell_changes_is_a_changed_file(command: str, path: str) -> None:
+    """D9.1: whichever way it was written; what a command prints into a file is none of its text."""
+    entries = session(("user", "Move the port, please."), run(command, "ok"), run("pytest -q > out.log", "3 passed"))
+    assert told(entries, "changes") == [f"{path}: edited; a check passed since"]
+    assert (
+        told(session(("user", "Look at it."), run("sed -n 1,9p a.py; echo 'a > b' > /dev/null", "x")), "changes") == []
+    )
+
+
+def test_an_edit_after_a_failure_that_nobody_ran_again_stays_open() -> None:
+    """D9.1: it is no fix yet."""
+    entries = session(
+        ("user", "Make the import run."),
+        run("python import.py", "!KeyError: 'sailing_id'"),
+        run("sed -i 's/sailing_id/id/' import.py", "ok"),
+    )
+    [item] = told(entries, "open_items")
+    assert "KeyError: 'sailing_id'" in item
+    assert item.endswith("; edited import.py since, not run again")
+    assert told(entries, "fixes") == []
+
+
+def test_what_was_committed_and_pushed_is_done() -> None:
+    """D9.1: by the tool's own words, and the last of it is how things stand."""
+    entries = session(
+        ("user", "Fix the clock."),
+        run("git commit -am 'Fix the clock'", "[main 3f2a1bc] Fix the clock\n 1 file changed"),
+        run("git push", "To origin\n   11aa22b..3f2a1bc  main -> main"),
+    )
+    committed, pushed = told(entries, "completed")
+    assert committed == "Committed 3f2a1bc: Fix the clock"
+    assert pushed == "Ran `git push` → 11aa22b..3f2a1bc main -> main"
+    assert told(entries, "state") == [pushed]
+
+
+def test_a_command_in_parts_is_a_command_and_a_dropped_step_no_step() -> None:
+    """D9.1: other clients give the words of a command as a list."""
+    steps = [{"step": "Part 1", "status": "cancelled"}, {"step": "Part 2", "status": "pending"}]
+    entries = session(
+        ("user", "Run the tests of the importer."),
+        ("shell", json.dumps({"command": ["bash", "-lc", "pytest -q"]}) + " => !E   assert 174 == 180"),
+        ("update_plan", json.dumps({"plan": steps}) + " => ok"),
+    )
+    assert "assert 174 == 180" in told(entries, "open_items")[0]
+    assert told(entries, "next_steps") == ["Part 2"]
+
+
+def test_neither_the_client_nor_this_memory_fills_a_slot() -> None:
+    """D9.1: also where an earlier version stored a call as it was."""
+    entries = session(
+        ("mcp__mcp-memory__remember", f"{OWN_CALL} => !{OWN_CALL}"),
+        ("mcp__mcp-memory__push_task", '{"goal": "Import the sailings"} => !Error: database is locked'),
+        ("ToolSearch", f"{CLIENTS_NOTE} => {CLIENTS_NOTE}"),
+    )
+    assert slots_of(entries) == ()
+
+
+def test_a_call_that_nobody_mentions_and_nothing_answers_is_told() -> None:
+    assert told(session(run("ls", "x"))[:1], "facts") == ['Bash called once, with {"command": "ls"}']
 
 
 def test_an_answer_decides_on_what_was_proposed_and_a_refusal_is_a_dead_end() -> None:

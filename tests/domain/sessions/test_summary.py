@@ -14,6 +14,7 @@ from mcp_memory.domain.sessions.summary import (
     fitted,
     instructions_in,
     ledger_in,
+    left_out,
     merged,
     parsed,
     problems,
@@ -406,3 +407,23 @@ def test_a_summary_takes_another_ledger() -> None:
     assert with_ledger(summary, other) == of(
         goal=("Ship it",), files=("b.py",), commands=("just check",), identifiers=("PAY-7",)
     )
+
+
+def test_of_a_file_the_newer_state_counts() -> None:
+    """D9.1: what an earlier summary said of it is past."""
+    earlier = of(changes=("src/clock.py: edited; a check fails since: boom", "src/hold.py: written"))
+    now = of(changes=("src/clock.py: edited; a check passed since",))
+    assert merged(earlier, now).of("changes") == ("src/hold.py: written", "src/clock.py: edited; a check passed since")
+
+
+def test_a_summary_that_calls_done_what_is_open_says_so_and_a_whole_one_leaves_nothing_out() -> None:
+    """D7.1: what is missing, and what contradicts what was done."""
+    known = of(goal=("Move the sailings to Postgres",), open_items=("Write the refund letter",))
+    assert left_out("## Goal\n- Sailings move to Postgres\n## Completed\n- Wrote the refund letter", known) == (
+        "“Completed” says what is still open: Write the refund letter",
+    )
+    assert left_out("## Goal\n- none", known) == (
+        "“Goal” leaves out: Move the sailings to Postgres",
+        "“Open items” leaves out: Write the refund letter",
+    )
+    assert left_out("## Goal\n- Sailings move to Postgres\n## Open items\n- The refund letter", known) == ()
