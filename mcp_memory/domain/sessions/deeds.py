@@ -33,17 +33,17 @@ _CHECKS = re.compile(
 _REMOVED = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm (?:-\w+ )*(?P<removed>[^;&|\n]{1,300})")
 # "sed -i 's/a/b/' app.py", "sed -i -e s/a/b/ app.py"
 _IN_PLACE = re.compile(
-    r"\bsed (?:-\w+ )*(?:-\w{0,3}i\S{0,20}|--in-place\S{0,20}) [^\n]{0,300}?\s"
-    r"(?P<path>[\w./~@+-]{1,200})\s*(?=$|[;&|\n])"
+    r"\bsed (?:-\w{1,20} ){0,3}(?:-\w{0,3}i\S{0,20}|--in-place\S{0,20}) [^\n]{0,200}? "
+    r"(?P<path>[\w./~@+-]{1,120}) ?(?=$|[;&|\n])"
 )
 # "cat > app.toml <<EOF", "echo x >> .env", "tee -a app.toml"; not "pytest > out.log"
 _POURED = re.compile(
     r"\b(?:(?:cat|echo|printf)\b[^\n;&|>]{0,200}>>?|tee(?: -\w+)*) ?(?!/dev/|/tmp/)"
-    r"(?P<path>[\w./~@+-]{1,200})\s*(?=$|[;&|<>\n])"
+    r"(?P<path>[\w./~@+-]{1,120}) ?(?=$|[;&|<>\n])"
 )
 # "mv a.py b.py", "git mv a.py b.py"
 _MOVED = re.compile(
-    r"(?:^|[;&|\n]\s*)(?:git )?mv (?:-\w+ ){0,3}(?P<old>[\w./~@+-]{1,200}) (?P<path>[\w./~@+-]{1,200})\s*(?=$|[;&|\n])"
+    r"(?:^|[;&|\n] {0,3})(?:git )?mv (?:-\w{1,20} ){0,3}(?P<old>[\w./~@+-]{1,120}) (?P<path>[\w./~@+-]{1,120}) ?(?=$|[;&|\n])"
 )
 # "git checkout -- app.py", "git restore app.py"
 _UNDONE = re.compile(r"\bgit (?:checkout(?: \S{1,60})? --|restore(?: --?\w{1,30}){0,5}) (?P<undone>[^;&|\n]{1,300})")
