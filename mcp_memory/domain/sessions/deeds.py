@@ -43,7 +43,8 @@ _POURED = re.compile(
 )
 # "mv a.py b.py", "git mv a.py b.py"
 _MOVED = re.compile(
-    r"(?:^|[;&|\n] {0,3})(?:git )?mv (?:-\w{1,20} ){0,3}(?P<old>[\w./~@+-]{1,120}) (?P<path>[\w./~@+-]{1,120}) ?(?=$|[;&|\n])"
+    r"(?:^|[;&|\n] {0,3})(?:git )?mv (?:-\w{1,20} ){0,3}(?P<old>[\w./~@+-]{1,120}) "
+    r"(?P<path>[\w./~@+-]{1,120}) ?(?=$|[;&|\n])"
 )
 # "git checkout -- app.py", "git restore app.py"
 _UNDONE = re.compile(r"\bgit (?:checkout(?: \S{1,60})? --|restore(?: --?\w{1,30}){0,5}) (?P<undone>[^;&|\n]{1,300})")
