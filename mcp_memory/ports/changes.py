@@ -16,7 +16,8 @@ class RecordChange:
     """One record as it is now; only id and scope where it `is_erased`.
 
     `terms` is `domain.text.words.packed_terms` of its indexed text. `vectors` are None where it has none by the
-    requested embedder. A turn is part of a dialogue. Entities are given by key: `aliases` pairs one with its other
+    requested embedder. A turn is part of a dialogue. `noted_in` is the one session (`session_key`) that
+    sees it. Entities are given by key: `aliases` pairs one with its other
     name, `relations` hold source, type, target, weight.
     """
 
@@ -34,7 +35,7 @@ class RecordChange:
     tags: tuple[str, ...] = ()
     superseded_by: str | None = None
     is_turn: bool = False
-    is_noted: bool = False
+    noted_in: str | None = None
     terms: bytes | None = None
     vectors: Vectors | None = None
     mentions: Sequence[str] = ()

@@ -22,7 +22,10 @@ RecordOrder = Literal["created", "occurred", "accessed", "updated", "important"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSummary:
-    """Status counts and facts of the store. Counts cover only what the caller may see."""
+    """Status counts and facts of the store. Counts cover only what the caller may see.
+
+    `promoted` counts the records that began as noted.
+    """
 
     path: str
     engine: str
@@ -33,6 +36,7 @@ class StoreSummary:
     statuses: Mapping[str, int]
     sessions: int
     tasks: Mapping[str, int]
+    promoted: int
     file_bytes: int
 
 

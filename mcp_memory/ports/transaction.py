@@ -36,6 +36,10 @@ class DuplicateFinder(Protocol):
         """Return the record of this scope, outside the log, that has exactly this text now."""
         ...
 
+    def find_noted(self, scope: str, digest: str) -> Record | None:
+        """Return the newest noted record of this scope by the digest of its normalised text."""
+        ...
+
     def find_corrected(self, scope: str, digest: str) -> Record | None:
         """Return the record, outside the log, that said this until it was replaced, proven wrong or changed.
 

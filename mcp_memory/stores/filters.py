@@ -78,12 +78,11 @@ class _Columns:
         self._size = 1
         self._texts = {
             name: np.zeros(_FIRST_CAPACITY, np.int32)
-            for name in ("scope", "kind", "task_id", "session_id", "branch_id")
+            for name in ("scope", "kind", "task_id", "session_id", "branch_id", "noted_in")
         }
         self._occurred = np.zeros(_FIRST_CAPACITY, np.float64)
         self._live = np.zeros(_FIRST_CAPACITY, np.bool_)
         self._pinned = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self._noted = np.zeros(_FIRST_CAPACITY, np.bool_)
 
     def put(self, change: RecordChange) -> None:
         number = number_of(change.id)
@@ -94,7 +93,6 @@ class _Columns:
         self._occurred[number] = change.occurred_at
         self._live[number] = change.is_live
         self._pinned[number] = change.pinned
-        self._noted[number] = change.is_noted
         for tag in self._tags.pop(number, ()):
             self._by_tag[tag].discard(number)
         if change.tags:
@@ -131,7 +129,7 @@ class _Columns:
         if where.hidden_branches:
             yield ~self._any_of("branch_id", where.hidden_branches)
         if where.noted_in:
-            yield ~self._noted[: self._size] | self._any_of("session_id", [where.noted_in])
+            yield self._any_of("noted_in", [None, where.noted_in])
         if where.isolated_tasks:
             yield ~(self._any_of("task_id", where.isolated_tasks) & self._any_of("kind", ISOLATED_KINDS))
         if where.only is not None:

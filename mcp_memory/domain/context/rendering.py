@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mcp_memory.domain.model.graph import EntityFacts
+from mcp_memory.domain.model.lifecycle import NOTED
 from mcp_memory.domain.model.records import (
     ASKED_AS,
     LOG_KINDS,
@@ -308,11 +309,12 @@ def _decision(record: Record, text: str, detail: ShownDetail) -> str:
 
 
 def _ending(record: Record) -> str:
-    """Return the outcome, the confidence, and a mark for a mostly failing procedure."""
+    """Return the outcome, the confidence, and a mark for a mostly failing procedure or what nobody confirmed yet."""
     outcome = f"outcome: {record.outcome}" if record.outcome and record.kind != "event" else ""
     confidence = "" if record.confidence is None else f"confidence: {round(record.confidence * 100)} %"
     flag = "ineffective" if record.kind == "procedure" and record.status == "ineffective" else ""
-    known = ", ".join(part for part in (outcome, confidence, flag) if part)
+    noted = "noted, not confirmed" if record.status == NOTED else ""
+    known = ", ".join(part for part in (outcome, confidence, flag, noted) if part)
     return f" ({known})" if known else ""
 
 

@@ -28,6 +28,11 @@ def scope_key(visibility: Visibility, namespace: str, agent: str, person: str = 
     return f"shared/{namespace}"
 
 
+def session_key(agent: str, session_id: str | None) -> str:
+    """Return the key of an agent's session: another agent may use the same id."""
+    return f"{agent}/{session_id}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """The caller: the namespace and agent of the process or of a token, and the session.
@@ -67,9 +72,8 @@ class RecordFilter:
     """The records that a query may see.
 
     Scopes and hidden branches always apply. Each other field narrows; an empty set means any. Records of
-    `ISOLATED_KINDS` in `isolated_tasks` do not pass, nor does
-    what is noted in another session than `noted_in` names. `own_of` names an agent: its records pass, and so do its
-    person's own.
+    `ISOLATED_KINDS` in `isolated_tasks` do not pass. With `noted_in`, a `session_key`, neither does what is noted in
+    any other session. `own_of` names an agent: its records pass, and so do its person's own.
     """
 
     scopes: tuple[str, ...]

@@ -166,17 +166,11 @@ def statements(text: str) -> list[Statement]:
     momentary states, instructions to the reader, and sentences that depend on the one before are left out: better a
     few that hold than all.
     """
-    return _each_once(text, statement)
-
-
-def dead_ends(text: str) -> list[Statement]:
-    """Find the failed attempts that the text reports, in order, each once and at most 20; their kind is episode.
-
-    "Tried … but …", "… did not help", "… was a dead end", "reverted …", "ruled out …", in Chinese and Japanese as
-    well. `statements` and this leave out the same sentences, except past ones. A decision may give a dead end as its
-    reason: both functions find it.
-    """
-    return _each_once(text, dead_end)
+    found: dict[str, Statement] = {}
+    for sentence in sentences_of(text[:MAX_READ]):
+        if stated := statement(sentence):
+            found.setdefault(normal_hash(stated.text), stated)
+    return list(found.values())[:MAX_STATEMENTS]
 
 
 def statement(sentence: str) -> Statement | None:
@@ -197,7 +191,11 @@ def statement(sentence: str) -> Statement | None:
 
 
 def dead_end(sentence: str) -> Statement | None:
-    """Return the dead end that one sentence reports; see `dead_ends`."""
+    """Return the failed attempt that one sentence reports, an episode.
+
+    "Tried … but …", "… did not help", "… was a dead end", "reverted …", "ruled out …", in Chinese and Japanese as well.
+    It leaves out what `statement` does, except past states. A decision may give a dead end as its reason: both find it.
+    """
     if not _is_whole(sentence):
         return None
     told = _CONNECTIVE.sub("", sentence)
@@ -236,14 +234,6 @@ def tells_its_reader(sentence: str) -> bool:
 def is_momentary(sentence: str) -> bool:
     """Return True where a sentence describes a passing state: "The test is failing"."""
     return bool(_MOMENTARY.search(sentence))
-
-
-def _each_once(text: str, read: Callable[[str], Statement | None]) -> list[Statement]:
-    found: dict[str, Statement] = {}
-    for sentence in sentences_of(text[:MAX_READ]):
-        if stated := read(sentence):
-            found.setdefault(normal_hash(stated.text), stated)
-    return list(found.values())[:MAX_STATEMENTS]
 
 
 def _is_whole(sentence: str) -> bool:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from mcp_memory.domain.model.lifecycle import NOTED
 from mcp_memory.domain.model.records import Record
-from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.scopes import Caller, RecordFilter, session_key
 from mcp_memory.domain.model.session_log import Entry
 from mcp_memory.domain.model.tasks import Stack, Task, branches_beside, nearest_open, path_to, stack_at
 from mcp_memory.errors import Conflict, NotFound
@@ -55,7 +56,16 @@ def hidden_branches(records: TaskReader, caller: Caller) -> frozenset[str]:
 def visible_to(records: TaskReader, caller: Caller) -> RecordFilter:
     """Return the filter for everything the caller may see; narrow it further."""
     hidden = hidden_branches(records, caller)
-    return RecordFilter(scopes=caller.scopes, hidden_branches=hidden, noted_in=caller.session_id)
+    return RecordFilter(scopes=caller.scopes, hidden_branches=hidden, noted_in=session_key(caller.agent, caller.session_id))
+
+
+def is_visible(record: Record, caller: Caller, hidden: frozenset[str]) -> bool:
+    """Return True where the caller may open the record by its id; its scope was checked before.
+
+    What is noted opens in its own session, and for a call of the same agent that names no session.
+    """
+    is_elsewhere = caller.agent != record.agent or (caller.named_session and caller.session_id != record.session_id)
+    return record.branch_id not in hidden and not (record.status == NOTED and is_elsewhere)
 
 
 def readable(entries: Mapping[str, Entry], records: MemoryReader, caller: Caller) -> Mapping[str, Entry]:
@@ -75,8 +85,8 @@ def require_own(record_id: str, caller: Caller, transaction: Transaction) -> Rec
         Conflict: it belongs to an inherited namespace, which is only read.
     """
     record = transaction.get(record_id)
-    is_visible = record is not None and record.scope in caller.scopes
-    if record is None or not is_visible or record.branch_id in hidden_branches(transaction, caller):
+    is_in_scope = record is not None and record.scope in caller.scopes
+    if record is None or not is_in_scope or not is_visible(record, caller, hidden_branches(transaction, caller)):
         raise NotFound(f"No record {record_id!r}; call `recall` to find ids. Nothing was changed.")
     if record.namespace != caller.namespace and record.visibility != "user":
         raise Conflict(f"Record {record_id} belongs to {record.namespace}, which is only read here; change it there.")

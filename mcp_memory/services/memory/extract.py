@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from mcp_memory.domain.model.ids import RECORD
-from mcp_memory.domain.model.lifecycle import NOTED, first_status
+from mcp_memory.domain.model.lifecycle import NOTED, first_status, promoted
 from mcp_memory.domain.model.records import DEFAULT_IMPORTANCE, Counters, Instant, Outcome, Record, searchable_text
 from mcp_memory.domain.model.scopes import scope_key
 from mcp_memory.domain.model.session_log import ENTRY_KINDS, Pause, entry_of, in_order
@@ -18,6 +18,7 @@ from mcp_memory.domain.model.tasks import DEAD_ENDS, Task, branches_beside, path
 from mcp_memory.domain.sessions.slots import as_statement, learnt_from, slots_of
 from mcp_memory.domain.text.entity_extraction import found_entities
 from mcp_memory.domain.text.micro_and_summary import MeasuredText, measured
+from mcp_memory.domain.text.segments import sentences_of
 from mcp_memory.domain.text.statements import Statement, statements
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import StoreUnavailable
@@ -108,9 +109,9 @@ class Extractor:
     def store(self, draft: StatementDraft, at: Instant, transaction: Transaction) -> str | None:
         """Store the statement for all readers of the source; return its record's id.
 
-        Returns None where it stored nothing: the readers know it, it was corrected for them, or the source was erased,
-        retired, changed or failed since it was read. A statement that only a branch knew leaves that branch instead of
-        being stored twice.
+        Returns None where it stored nothing: the readers know it, it or a sentence of it was corrected for them, or the
+        source was erased, retired, changed or failed since it was read. A statement that only a branch knew leaves that
+        branch instead of being stored twice. One that is noted is promoted where the user or another session repeats it.
 
         Raises:
             EmbedderMismatch: another embedder made the store's vectors; store the draft without its own.
@@ -125,11 +126,14 @@ class Extractor:
         said, hidden = draft.statement.text, _hidden(source, transaction)
         if self._is_settled(said, source, hidden, transaction):
             return None
-        stored = transaction.find_text(source.scope, content_hash(said))
+        noted = transaction.find_noted(source.scope, normal_hash(said))
+        stored = noted or transaction.find_text(source.scope, content_hash(said))
         if stored and (is_dead_end or stored.kind != "episode"):
-            if stored.branch_id not in hidden:
+            place = None if stored.branch_id in hidden else stored.branch_id
+            told = replace(promoted(stored) if _repeats(source, stored) else stored, branch_id=place)
+            if told == stored:
                 return None
-            transaction.update(replace(stored, branch_id=None, updated_at=at))
+            transaction.update(replace(told, updated_at=at))
             return stored.id
         record = _record(draft, source, transaction.next_id(RECORD), at)
         transaction.insert(record, draft.vectors, found_entities(said, source.speaker), (), in_session=False)
@@ -137,11 +141,13 @@ class Extractor:
 
     def _is_settled(self, said: str, source: Record, hidden: frozenset[str | None], transaction: Transaction) -> bool:
         """Return True where the source's readers know it, or it was corrected for them."""
-        digest = normal_hash(said)
+        # "Refused: Shall we move? → No, keep it." may hold a corrected sentence between others.
+        sentences = sentences_of(said.removeprefix("Refused: ").replace(" → ", "\n"))
+        digests = {normal_hash(each) for each in (said, *sentences)}
         persons = scope_key("user", source.namespace, source.agent, self._person_of(source.agent))
         readable = dict.fromkeys((source.scope, scope_key("shared", source.namespace, ""), persons))
-        is_known = bool(_known([(source.scope, digest)], hidden, transaction))
-        return is_known or any(transaction.find_corrected(scope, digest) for scope in readable)
+        is_known = bool(_known([(source.scope, normal_hash(said))], hidden, transaction))
+        return is_known or any(transaction.find_corrected(scope, each) for scope in readable for each in digests)
 
     def _vectors(self, stated: Sequence[tuple[Record, Statement]]) -> Sequence[Vectors | None]:
         texts = [searchable_text(each.text, source.speaker, {}) for source, each in stated]
@@ -184,6 +190,17 @@ def _known(
 ) -> Collection[Said]:
     """Return the statements known outside the hidden branches."""
     return [key for key, branches in reader.find_learnt(stated).items() if not hidden.issuperset(branches)]
+
+
+def _repeats(source: Record, noted: Record) -> bool:
+    """Return True where an episode says what was noted, or an entry later: the user's, or another session's.
+
+    An agent that repeats itself confirms nothing, nor does a log that is stored again under another session's name.
+    """
+    if source.kind not in ENTRY_KINDS:
+        return True
+    is_elsewhere = (source.agent, source.session_id) != (noted.agent, noted.session_id)
+    return source.occurred_at > noted.occurred_at and (is_elsewhere or entry_of(source).is_users)
 
 
 def _outcome(statement: Statement) -> Outcome | None:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from mcp_memory.domain.model.lifecycle import after_confirmation, promoted, restored, with_more_said
 from mcp_memory.domain.model.records import LOG_KINDS, NewRecord, Record
-from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.text.micro_and_summary import remeasured
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
@@ -18,7 +18,7 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import VectorStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.branch_visibility import hidden_branches
+from mcp_memory.services.memory.branch_visibility import hidden_branches, visible_to
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of
 from mcp_memory.services.memory.supersede import successors, supersede
@@ -201,13 +201,12 @@ class Remember:
         vectors = draft.made.vectors if draft.made else None
         if outcome.status != "stored" or vectors is None or draft.item.kind in LOG_KINDS:
             return outcome
-        hidden = hidden_branches(self._records, caller)
         exclude = (outcome.id, *outcome.similar, *draft.item.supersedes)
         near = self._vectors.search(vectors[0], (draft.scope,), SIMILAR_SHOWN, exclude=exclude)
         alike = tuple(record_id for record_id, cosine in near.items() if cosine >= SIMILAR_COSINE)
         similar = (*outcome.similar, *alike)
-        if hidden:
-            where = RecordFilter(scopes=(draft.scope,), hidden_branches=hidden, only=frozenset(similar))
+        if similar:
+            where = replace(visible_to(self._records, caller), scopes=(draft.scope,), only=frozenset(similar))
             visible = self._records.matching_ids(where)
             similar = tuple(record_id for record_id in similar if record_id in visible)
         return replace(outcome, similar=similar[:SIMILAR_SHOWN])

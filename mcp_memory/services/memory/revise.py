@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.memory.redaction import clean_text
-from mcp_memory.domain.model.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand
+from mcp_memory.domain.model.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand, promoted
 from mcp_memory.domain.model.records import Entity, Outcome, Record, Status, Visibility, searchable_text
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.text.entity_extraction import found_entities
@@ -104,7 +104,7 @@ class Revise:
         now = self._clock()
         changed = replace(record, updated_at=now, accessed_at=now)
         if text is not None:
-            changed = replace(changed, text=text)
+            changed = replace(promoted(changed), text=text)  # Who corrects it vouches for the new text.
         if revision.feedback:
             changed = after_feedback(changed, revision.feedback)
         changed = after_outcome(changed, revision.outcome)

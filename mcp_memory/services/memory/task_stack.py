@@ -27,6 +27,7 @@ from mcp_memory.ports.text import Clock, Redactor
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.branch_visibility import (
     hidden_branches,
+    is_visible,
     place_of,
     recorded_place,
     require_task,
@@ -306,7 +307,7 @@ class Tasks:
             return
         hidden = hidden_branches(self._records, caller)
         records = self._records.get(record_ids, caller.scopes)
-        missing = set(record_ids) - {each.id for each in records.values() if each.branch_id not in hidden}
+        missing = set(record_ids) - {each.id for each in records.values() if is_visible(each, caller, hidden)}
         if missing:
             raise NotFound(f"inherit: no record {min(missing)!r}; call `recall` to find ids.")
 

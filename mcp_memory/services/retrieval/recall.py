@@ -21,7 +21,7 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock, TokenCounter
-from mcp_memory.services.memory.branch_visibility import hidden_branches, place_of, readable, visible_to
+from mcp_memory.services.memory.branch_visibility import hidden_branches, is_visible, place_of, readable, visible_to
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.supersede import earlier_values
 from mcp_memory.services.retrieval.results import cut, fit, shown_record, shown_stand_in, shown_task
@@ -210,7 +210,7 @@ class Recall:
     def _records_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
         hidden = hidden_branches(self._records, caller)
         records = self._records.get(request.ids, caller.scopes)
-        return {i: shown_record(r, request.detail, caller) for i, r in records.items() if r.branch_id not in hidden}
+        return {i: shown_record(r, request.detail, caller) for i, r in records.items() if is_visible(r, caller, hidden)}
 
     def _tasks_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
         """Return the tasks among the ids with their full results; contexts name tasks beside records."""

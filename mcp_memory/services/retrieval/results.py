@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
+from mcp_memory.domain.model.lifecycle import NOTED
 from mcp_memory.domain.model.records import Detail, Json, Record, Status
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, SessionLog
@@ -15,7 +16,7 @@ _ESSENTIAL = ("id", "kind", "text", "occurred_at", "status", "superseded_by", "a
 """Fields of a result that remain where the whole is larger than the budget."""
 
 TELLING: frozenset[Status] = frozenset(
-    {"superseded", "inactive", "retired", "core", "ineffective", "escalated", "archived", "summarized"}
+    {"superseded", "inactive", "retired", "core", "ineffective", "escalated", "archived", "summarized", NOTED}
 )
 """Statuses that change a record's meaning for the reader; the others are the normal course of its life."""
 

@@ -17,7 +17,7 @@ from mcp_memory.ports.records import MemoryReader, RecordStore
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.memory.branch_visibility import hidden_branches, readable, visible_to
+from mcp_memory.services.memory.branch_visibility import hidden_branches, is_visible, readable, visible_to
 from mcp_memory.services.retrieval.results import shown_record, shown_stand_in
 
 LOG_SHOWN = 500  # records of one session, the last ones
@@ -53,6 +53,7 @@ class Overview:
             "session": caller.session_id,
             "records": dict(summary.records),
             "statuses": dict(summary.statuses),
+            "promoted": summary.promoted,
             "tasks": dict(summary.tasks),
             "sessions": summary.sessions,
             "graph": {"entities": graph.entities, "relations": graph.relations},
@@ -88,7 +89,7 @@ class Overview:
         """Return one record in full, with its earlier texts, counters and links. Raises NotFound."""
         hidden = hidden_branches(self._records, caller)
         record = self._records.get([record_id], caller.scopes).get(record_id)
-        if record is None or record.branch_id in hidden:
+        if record is None or not is_visible(record, caller, hidden):
             raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
         earlier: list[Json] = [{"until": iso(at), "text": text} for at, text in self._records.old_texts(record_id)]
         return (

@@ -164,7 +164,7 @@ class _Graph:
         if change.is_erased:
             for graph in self._scopes.values():
                 graph.forget(change.id)
-        elif change.is_live:
+        elif change.is_live and change.noted_in is None:  # Others must not find what is noted by what it mentions.
             place = RecordPlace(change.scope, change.branch_id)
             place = self._places[change.id] = self._shared.setdefault(place, place)
             self._population[place] += 1

@@ -48,7 +48,7 @@ _CLAUSES: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
         "(r.branch_id IS NULL OR r.branch_id NOT IN (SELECT value FROM json_each(:hidden_branches)))",
         lambda f: _array(f.hidden_branches),
     ),
-    "noted_in": ("(r.status <> 'noted' OR r.session_id = :noted_in)", lambda f: f.noted_in),
+    "noted_in": ("(r.status <> 'noted' OR r.agent || '/' || r.session_id = :noted_in)", lambda f: f.noted_in),
     "isolated_tasks": (
         "(r.task_id IS NULL OR r.task_id NOT IN (SELECT value FROM json_each(:isolated_tasks, '$.tasks'))"
         " OR r.kind NOT IN (SELECT value FROM json_each(:isolated_tasks, '$.kinds')))",

@@ -79,7 +79,7 @@ def change_from_row(row: Iterable[Any]) -> RecordChange:
     """Make a change from a row of the statement `changes`, whose columns are those of RecordChange, then `windows`."""
     *values, windows = row
     columns = dict(zip(_CHANGE_FIELDS, values, strict=True))
-    for name in ("is_live", "is_erased", "pinned", "is_turn", "is_noted"):
+    for name in ("is_live", "is_erased", "pinned", "is_turn"):
         columns[name] = bool(columns[name])
     for name in ("tags", "mentions", "aliases", "relations"):
         columns[name] = _pairs(columns[name])

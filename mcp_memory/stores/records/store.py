@@ -209,6 +209,7 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
             records=dict(count("count_kinds")),
             statuses=dict(count("count_statuses")),
             sessions=count("count_sessions")[0][0],
+            promoted=count("count_promoted")[0][0],
             tasks=dict(self._rows("count_tasks", (caller.namespace,))),
             file_bytes=sum(path.stat().st_size for path in self._database.path.parent.glob("memory.db*")),
         )

@@ -47,6 +47,9 @@ class SqliteTransaction(SqliteLogWriter):
     def find_text(self, scope: str, digest: str) -> Record | None:
         return self._record("find_text", {"scope": scope, "digest": digest})
 
+    def find_noted(self, scope: str, digest: str) -> Record | None:
+        return self._record("find_noted", {"scope": scope, "digest": digest})
+
     def find_corrected(self, scope: str, digest: str) -> Record | None:
         return self._record("find_corrected", {"scope": scope, "digest": digest})
 

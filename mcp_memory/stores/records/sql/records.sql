@@ -49,6 +49,11 @@ WHERE r.scope = :scope AND r.content_hash = :digest
     AND r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary')
 ORDER BY r.row DESC LIMIT 1;
 
+-- name: find_noted
+-- The newest record that is noted in a scope, by its normal digest.
+SELECT {columns} FROM records AS r
+WHERE r.scope = :scope AND r.normal_hash = :digest AND r.status = 'noted' ORDER BY r.row DESC LIMIT 1;
+
 -- name: find_texts
 -- Which (scope, digest) pairs are stored.
 SELECT DISTINCT r.scope, r.content_hash FROM json_each(:pairs) AS p
@@ -56,17 +61,17 @@ JOIN records AS r ON r.scope = json_extract(p.value, '$[0]') AND r.content_hash 
 WHERE r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary');
 
 -- name: find_learnt
--- Which (scope, normal digest) pairs records outside the log and the episodes say, of any status, and in which branches.
+-- Which (scope, normal digest) pairs records outside the log and the episodes say, of any status but noted, and in which branches.
 SELECT DISTINCT r.scope, r.normal_hash, r.branch_id FROM json_each(:pairs) AS p
 JOIN records AS r ON r.scope = json_extract(p.value, '$[0]') AND r.normal_hash = json_extract(p.value, '$[1]')
-WHERE r.kind NOT IN ('episode', 'event', 'message', 'tool_call', 'tool_result', 'summary');
+WHERE r.kind NOT IN ('episode', 'event', 'message', 'tool_call', 'tool_result', 'summary') AND r.status <> 'noted';
 
 -- name: extracted_from
--- What was extracted from these episodes and messages, and still says the words it was extracted with.
+-- What was extracted from these episodes and entries of logs, and still says the words it was extracted with.
 SELECT r.id FROM json_each(:ids) AS i
-CROSS JOIN records AS e ON e.id = i.value AND e.kind IN ('episode', 'message')
+CROSS JOIN records AS e ON e.id = i.value AND e.kind IN ('episode', 'message', 'tool_call', 'tool_result', 'event')
 CROSS JOIN records AS r ON json_extract(r.details, '$.source') = e.id AND r.occurred_at = e.occurred_at
-WHERE (r.kind IN ('fact', 'decision') OR r.kind = 'episode' AND e.kind = 'message') AND r.normal_hash = coalesce(
+WHERE (r.kind IN ('fact', 'decision') OR r.kind = 'episode' AND e.kind <> 'episode') AND r.normal_hash = coalesce(
     (SELECT o.normal_hash FROM old_texts AS o WHERE o.record_id = r.id ORDER BY o.change LIMIT 1), r.normal_hash
 )
 ORDER BY r.row;
@@ -183,7 +188,7 @@ WITH stored (row) AS (
     SELECT s.row FROM records AS s NOT INDEXED
     WHERE NOT EXISTS (
         SELECT 1 FROM records AS e
-        WHERE e.id = json_extract(s.details, '$.source') AND e.kind IN ('episode', 'message')
+        WHERE e.id = json_extract(s.details, '$.source') AND e.kind IN ('episode', 'message', 'tool_call', 'tool_result', 'event')
     )
     ORDER BY s.row DESC LIMIT :look_back
 )

@@ -161,6 +161,10 @@ SELECT r.kind, count(*) FROM records AS r WHERE {where} GROUP BY r.kind ORDER BY
 -- name: count_statuses
 SELECT r.status, count(*) FROM records AS r WHERE {where} GROUP BY r.status ORDER BY r.status;
 
+-- name: count_promoted
+-- What began as noted and was confirmed since.
+SELECT count(*) FROM records AS r WHERE {where} AND json_extract(r.details, '$.noted_first');
+
 -- name: count_sessions
 SELECT count(DISTINCT r.session_id) FROM records AS r WHERE {where};
 
