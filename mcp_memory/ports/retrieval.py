@@ -22,6 +22,10 @@ class FilterIndex(Protocol):
         """
         ...
 
+    def noted_elsewhere(self, session: str) -> frozenset[str]:
+        """Return the ids of what is noted in any session but this one, a `session_key`."""
+        ...
+
     def newest(self, among: RecordSet, limit: int) -> Sequence[str]:
         """Return ids of at most `limit` of them, newest `occurred_at` first, then the latest stored."""
         ...

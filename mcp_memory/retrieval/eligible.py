@@ -21,9 +21,10 @@ class Eligible:
 
 def eligible(where: RecordFilter, records: RecordReader, filters: FilterIndex) -> Eligible:
     """Resolve a selective filter to the records that pass; any other leaves the choice to the store's scopes."""
-    # Open branches hold few records: excluding those is cheaper than listing all others.
+    # Open branches hold few records, as do other sessions' notes: excluding those is cheaper than listing all others.
     hidden = records.ids_in_branches(where.hidden_branches) if where.hidden_branches else frozenset[str]()
-    exclude = where.exclude | hidden
+    noted = filters.noted_elsewhere(where.noted_in) if where.noted_in else frozenset[str]()
+    exclude = where.exclude | hidden | noted
     if not where.is_selective:
         return Eligible(only=None, exclude=exclude)
     return Eligible(only=filters.passing(where), exclude=exclude)

@@ -44,6 +44,11 @@ class BitmapFilterIndex:
                 flags &= held_against(passing, np.arange(len(flags)))
         return RecordSet(flags.tobytes())
 
+    def noted_elsewhere(self, session: str) -> frozenset[str]:
+        with self._follower.reading(self):
+            numbers: list[int] = self._columns.noted_elsewhere(session).tolist()
+        return frozenset(make_id(RECORD, number) for number in numbers)
+
     def newest(self, among: RecordSet, limit: int) -> Sequence[str]:
         numbers = np.flatnonzero(np.frombuffer(among.flags, np.bool_))
         with self._follower.reading(self):
@@ -137,6 +142,9 @@ class _Columns:
         if where.exclude:
             yield ~self._these(where.exclude)
 
+    def noted_elsewhere(self, session: str) -> NDArray[np.int64]:
+        return np.flatnonzero(~self._any_of("noted_in", [None, session]))
+
     def newest(self, numbers: NDArray[np.int64], limit: int) -> list[int]:
         """Return at most `limit` of the numbers, newest `occurred_at` first, then the latest stored."""
         occurred = self._occurred[numbers]
@@ -147,7 +155,7 @@ class _Columns:
         newest: list[int] = numbers[order].tolist()
         return newest
 
-    def _any_of(self, name: str, wanted: Collection[str]) -> Flags:
+    def _any_of(self, name: str, wanted: Collection[str | None]) -> Flags:
         codes = [self._codes[text] for text in wanted if text in self._codes]
         column = self._texts[name][: self._size]
         if len(codes) > _FEW:

@@ -4,7 +4,6 @@ Independent of models, stores and the speaker.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 

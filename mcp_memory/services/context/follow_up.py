@@ -20,6 +20,7 @@ from mcp_memory.errors import BudgetTooSmall
 from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.context.fit_to_budget import Block, BlockDraft, compose, unchanged
+from mcp_memory.services.memory.branch_visibility import is_visible
 
 CACHED_SECONDS = 30.0
 CACHED, SHOWN = 32, 256
@@ -201,7 +202,7 @@ def _unchanged(block: Block, measure: Measure) -> tuple[Block, Mapping[str, Json
 
 def _still(record: Record, item: Item, where: RecordFilter, caller: Caller, measure: Measure) -> bool:
     """Return True where the record may be shown, and in the same words."""
-    if not record.holds or record.branch_id in where.hidden_branches:
+    if not record.holds or not is_visible(record, caller, where.hidden_branches):
         return False
     each = Scored(candidate=Candidate(record=record, source=item.source), score=0.0, parts={})
     name = author(record.agent, caller)

@@ -56,7 +56,9 @@ def hidden_branches(records: TaskReader, caller: Caller) -> frozenset[str]:
 def visible_to(records: TaskReader, caller: Caller) -> RecordFilter:
     """Return the filter for everything the caller may see; narrow it further."""
     hidden = hidden_branches(records, caller)
-    return RecordFilter(scopes=caller.scopes, hidden_branches=hidden, noted_in=session_key(caller.agent, caller.session_id))
+    return RecordFilter(
+        scopes=caller.scopes, hidden_branches=hidden, noted_in=session_key(caller.agent, caller.session_id)
+    )
 
 
 def is_visible(record: Record, caller: Caller, hidden: frozenset[str]) -> bool:

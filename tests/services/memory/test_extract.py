@@ -209,9 +209,7 @@ def test_of_a_task_that_failed_the_dead_ends_are_kept(
         assert found == {"Raising the timeout didn't fix the flaky test.": "episode"}
 
 
-def test_of_a_task_that_fails_meanwhile_the_dead_ends_are_kept(
-    app: App, say: RememberOne, extract: Extract
-) -> None:
+def test_of_a_task_that_fails_meanwhile_the_dead_ends_are_kept(app: App, say: RememberOne, extract: Extract) -> None:
     """D4.1, T1.3: what was made ready is not stored."""
     app.tasks.push(PushRequest(goal="try it"), app.caller())
     say(f"{FACT} {DEAD_END}")
@@ -220,9 +218,7 @@ def test_of_a_task_that_fails_meanwhile_the_dead_ends_are_kept(
 
 
 @pytest.mark.parametrize("mode", ["erase", "retire"])
-def test_nothing_is_kept_of_what_is_forgotten(
-    app: App, say: RememberOne, extract: Extract, mode: ForgetMode
-) -> None:
+def test_nothing_is_kept_of_what_is_forgotten(app: App, say: RememberOne, extract: Extract, mode: ForgetMode) -> None:
     """D4.1, R9: also where that happens while it is made ready."""
     message = say(f"{FACT} {DEAD_END}")
     assert extract(meanwhile=lambda: app.forget([message.id], mode, app.caller())) == [None, None]
