@@ -109,9 +109,9 @@ class Extractor:
     def store(self, draft: StatementDraft, at: Instant, transaction: Transaction) -> str | None:
         """Store the statement for all readers of the source; return its record's id.
 
-        Returns None where it stored nothing: the readers know it, it or a sentence of it was corrected for them, or the
-        source was erased, retired, changed or failed since it was read. A statement that only a branch knew leaves that
-        branch instead of being stored twice. One that is noted is promoted where the user or another session repeats it.
+        Returns None where it stored nothing: the readers know it, it or a sentence of it was corrected for them, or
+        the source was erased, retired, changed or failed since it was read. A statement that only a branch knew leaves
+        that branch instead of being stored twice. A noted one is promoted where the user or another session repeats it.
 
         Raises:
             EmbedderMismatch: another embedder made the store's vectors; store the draft without its own.

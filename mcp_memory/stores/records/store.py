@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
-from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key
+from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key, session_key
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.ports.records import Mention, Outline, RecordOrder, StatedRelation, StoreSummary
@@ -195,7 +195,8 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         return {row["session_id"]: row["task_id"] for row in rows}
 
     def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary:
-        where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches, include_inactive=True)
+        own = session_key(caller.agent, caller.session_id)
+        where = RecordFilter(scopes=caller.scopes, hidden_branches=hidden_branches, noted_in=own, include_inactive=True)
 
         def count(name: str) -> list[Any]:
             return self._database.rows(*filtered(name, where))

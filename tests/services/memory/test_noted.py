@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +15,7 @@ from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.transfer import Origin
 from mcp_memory.services.context.assemble import ContextRequest
-from mcp_memory.services.memory.extract import Extractor
+from mcp_memory.services.memory.extract import Extractor, StatementDraft
 from mcp_memory.services.memory.merge import Merger
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
@@ -95,7 +95,7 @@ def test_only_its_session_sees_it(app: App, noted: str, here: Caller, remember: 
             app.tasks.push(PushRequest(goal="try", inherit=(noted,)), other)
     elsewhere = Caller(namespace="elsewhere", agent=here.agent, session_id="here", named_session=True)
     assert app.recall(RecallRequest(query=QUERY), elsewhere).results == ()
-    again = remember("the BILLING server runs on db2", caller=app.caller("there"))
+    again = remember("the BILLING server runs on db2", caller=app.caller("third"))
     assert again.similar == ()
     assert app.inspect.status(app.caller("there"))["statuses"] == {"active": 2, "new": 1}
     assert app.inspect.status(here)["statuses"] == {"active": 2, "new": 1, "noted": 1}
@@ -189,6 +189,29 @@ def test_a_log_that_is_stored_again_under_another_name_promotes_nothing(
     clock.advance(seconds=-1)
     assert state(FACT, app.caller("resumed")) == [None]
     assert stored(app, noted).status == "noted"
+
+
+def test_an_extraction_that_was_killed_is_completed(
+    app: App, state: State, here: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D10.1: one transaction is all or nothing; the next run stores all of it, once."""
+    text = f"{FACT} Never restart it on Fridays. Raising the timeout did not work."
+    whole, begun = Extractor.store, list[str]()
+
+    def killed(self: Extractor, draft: StatementDraft, *rest: Any) -> str | None:
+        if begun:
+            raise KeyboardInterrupt
+        begun.append(draft.statement.text)
+        return whole(self, draft, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Extractor, "store", killed)
+        with pytest.raises(KeyboardInterrupt):
+            state(text, here)
+    first = state("Go on.", here)
+    assert None not in first
+    assert len(first) == len(set(first)) >= 2
+    assert set(state("Go on.", here)) == {None}
 
 
 def test_it_expires(app: App, noted: str, here: Caller, clock: "Clock") -> None:
