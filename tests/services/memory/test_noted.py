@@ -83,6 +83,8 @@ def sees(app: App, record_id: str, caller: Caller) -> set[str]:
 
 def test_only_its_session_sees_it(app: App, noted: str, here: Caller, remember: RememberOne) -> None:
     """D10.1: not another session, nor another agent in one of the same name, nor another project."""
+    again = remember("the BILLING server runs on db2", caller=app.caller("there"))
+    assert noted not in again.similar
     assert sees(app, noted, here) == {"recall", "list", "id", "log", "context"}
     bob = Caller(namespace=here.namespace, agent="bob", session_id="here", named_session=True)
     for other in (app.caller("there"), bob):
@@ -95,8 +97,6 @@ def test_only_its_session_sees_it(app: App, noted: str, here: Caller, remember: 
             app.tasks.push(PushRequest(goal="try", inherit=(noted,)), other)
     elsewhere = Caller(namespace="elsewhere", agent=here.agent, session_id="here", named_session=True)
     assert app.recall(RecallRequest(query=QUERY), elsewhere).results == ()
-    again = remember("the BILLING server runs on db2", caller=app.caller("third"))
-    assert again.similar == ()
     assert app.inspect.status(app.caller("there"))["statuses"] == {"active": 2, "new": 1}
     assert app.inspect.status(here)["statuses"] == {"active": 2, "new": 1, "noted": 1}
 
