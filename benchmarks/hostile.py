@@ -273,7 +273,6 @@ def _functions() -> Mapping[str, tuple[Callable[[str], object], int]]:
         "mentions": entity_extraction.found_entities,
         "names in a query": lambda given: list(entity_extraction.name_candidates(given)),
         "statements": statements.statements,
-        "dead ends": statements.dead_ends,
         "terms": words.packed_terms,
         "query terms": words.query_terms,
         "hashes": lambda given: (words.content_hash(given), words.normal_hash(given)),

@@ -13,6 +13,10 @@ class NotFound(McpMemoryError):
     """An id or a name does not exist, or this caller may not see it."""
 
 
+class SummaryIncomplete(InvalidRequest):
+    """A summary leaves out what the session holds; the next one for the same span is taken."""
+
+
 class Conflict(McpMemoryError):
     """The request is well formed, but the present state does not allow it."""
 

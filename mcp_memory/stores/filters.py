@@ -185,4 +185,4 @@ class _Columns:
         while (more := len(self._live)) < self._size:
             self._texts = {name: grown(column, more) for name, column in self._texts.items()}
             self._occurred, self._live = grown(self._occurred, more), grown(self._live, more)
-            self._pinned, self._noted = grown(self._pinned, more), grown(self._noted, more)
+            self._pinned = grown(self._pinned, more)

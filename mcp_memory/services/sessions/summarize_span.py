@@ -36,7 +36,7 @@ from mcp_memory.domain.sessions.summary import (
     with_ledger,
 )
 from mcp_memory.domain.text.summary_sections import LISTED, Section
-from mcp_memory.errors import Conflict, InvalidRequest
+from mcp_memory.errors import Conflict, InvalidRequest, SummaryIncomplete
 from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Summarizer, SummaryRequest, TokenCounter
 
@@ -122,13 +122,13 @@ class SummingUp:
         return Plan(reason="the caller's own summary", replacements=(made,))
 
     def _check_once(self, span: Span, named: str, text: str, caller: Caller) -> None:
-        """Raise InvalidRequest for what the slots have and the summary has not, once for each span."""
+        """Raise SummaryIncomplete for what the slots have and the summary has not, once for each span."""
         if named in self._checked:
             return
         missed = left_out(text, self._slots(span, caller))
         if missed:
             self._checked = (*self._checked, named)[-SPANS_REMEMBERED:]
-            raise InvalidRequest(
+            raise SummaryIncomplete(
                 f"The summary was not taken yet. {'; '.join(missed)}. Mend it where that matters, and send it again"
                 " with the same span: the next one is taken."
             )

@@ -338,7 +338,7 @@ class TestWhatIsAnswered:
                 assert other["before"] == pytest.approx(one["before"] * FACTOR, rel=0.02)
         for one, other in zip(plain["replacements"], theirs["replacements"], strict=False):
             for name in ("original_token_count", "summary_token_count"):
-                assert other[name] == pytest.approx(one[name] * FACTOR, rel=0.1)
+                assert other[name] == pytest.approx(one[name] * FACTOR, rel=0.1, abs=8)
 
     async def test_a_window_of_the_clients_is_full_when_its_own_tokens_fill_it(self, server: MCPServer) -> None:
         """S6.1, D1.1."""
@@ -414,6 +414,8 @@ class TestSummarisedByTheCaller:
         asked = (await compact(client, messages, window=10_000, summarizer="caller", force=True))["summarize"]
         assert asked["entries"] > 0
         assert text_of(messages[0]) in asked["text"]
+        given = {"session_id": SESSION, "window": 10_000, "summary": GOOD, "span": asked["span"]}
+        assert "leaves out" in text_in(await client.call_tool("compact", given))
         answer = await compact(client, window=10_000, summary=GOOD, span=asked["span"])
         [made] = answer["replacements"]
         assert made["text"].startswith(f"[CONTEXT SUMMARY {made['id']}]")
@@ -522,7 +524,9 @@ class TestSummarisedByTheClientsModel:
         assert [each["id"] for each in answer["replacements"]] == [each.entry.id for each in live]
         assert live
         async with Client(server, mode=era) as client:
-            taken = await compact(client, window=30_000, summary=GOOD, span=answer["summarize"]["span"])
+            given = {"summary": GOOD, "span": answer["summarize"]["span"]}
+            await client.call_tool("compact", {"session_id": SESSION, "window": 30_000, **given})  # leaves things out
+            taken = await compact(client, window=30_000, **given)
         assert passes_that_ran(taken) == ["threshold"]
 
     @pytest.mark.parametrize("sample", [Model(" \n"), denied])

@@ -1,6 +1,6 @@
 """What a session states is noted: its own until something confirms it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -128,21 +128,19 @@ def test_it_opens_by_id_for_a_call_that_names_no_session(app: App, noted: str) -
     assert sees(app, noted, app.caller()) == {"id"}
 
 
-@pytest.mark.parametrize(
-    ("confirm", "status"),
-    [
-        (lambda app, noted, here, state: app.revise(Revision(id=noted, feedback="used"), here), "new"),
-        (lambda app, noted, here, state: app.revise(Revision(id=noted, feedback="helpful"), here), "new"),
-        (lambda app, noted, here, state: app.revise(Revision(id=noted, status="core"), here), "core"),
-        (lambda app, noted, here, state: app.revise(Revision(id=noted, text="It runs on db3."), here), "new"),
-        (lambda app, noted, here, state: state(FACT, here), "new"),
-        (lambda app, noted, here, state: state(FACT, app.caller("there")), "new"),
-    ],
-    ids=["used", "helpful", "by hand", "corrected", "the user again", "another session"],
-)
-def test_it_is_promoted(
-    app: App, noted: str, here: Caller, state: State, confirm: Callable[..., object], status: str
-) -> None:
+Confirm = Callable[[App, str, Caller, State], object]
+CONFIRMED: Mapping[str, tuple[Confirm, str]] = {
+    "used": (lambda app, noted, here, state: app.revise(Revision(id=noted, feedback="used"), here), "new"),
+    "helpful": (lambda app, noted, here, state: app.revise(Revision(id=noted, feedback="helpful"), here), "new"),
+    "by hand": (lambda app, noted, here, state: app.revise(Revision(id=noted, status="core"), here), "core"),
+    "corrected": (lambda app, noted, here, state: app.revise(Revision(id=noted, text="It runs on db3."), here), "new"),
+    "the user again": (lambda app, noted, here, state: state(FACT, here), "new"),
+    "another session": (lambda app, noted, here, state: state(FACT, app.caller("there")), "new"),
+}
+
+
+@pytest.mark.parametrize(("confirm", "status"), CONFIRMED.values(), ids=CONFIRMED)
+def test_it_is_promoted(app: App, noted: str, here: Caller, state: State, confirm: Confirm, status: str) -> None:
     """D10.1: then others see it, maintenance leaves it, and the status counts it."""
     confirm(app, noted, here, state)
     assert stored(app, noted).status == status

@@ -1,6 +1,7 @@
 """The `compact` tool."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -16,7 +17,7 @@ from mcp_memory.entrypoints.server.compaction_answers import nothing_to_do, show
 from mcp_memory.entrypoints.server.identity import asking, require_local
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool, with_text
 from mcp_memory.entrypoints.server.wire import CompactArguments, request_of
-from mcp_memory.errors import Conflict, InvalidRequest
+from mcp_memory.errors import Conflict, InvalidRequest, SummaryIncomplete
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest
 from mcp_memory.services.sessions.feed import Fed
 
@@ -125,8 +126,16 @@ def _summarised(
     try:
         client.check_sampling()
         summary = client.sample(f"{asked.prompt}\n\n<span>\n{asked.text}\n</span>", SAMPLED_TOKENS)
-        second = compact(replace(request, summary=summary, span=asked.span))
-        runs, extracted = done.runs + second.runs, done.extracted + second.extracted
-        return replace(second, before=done.before, runs=runs, extracted=extracted), ""
+        second_request = replace(request, summary=summary, span=asked.span)
+        with suppress(SummaryIncomplete):
+            return _joined(done, compact(second_request)), ""
+        # A model that is asked again writes the same again: what it left out is found by a query.
+        return _joined(done, compact(second_request)), ""
     except (InvalidRequest, Conflict) as error:
         return done, str(error)
+
+
+def _joined(first: Compacted, second: Compacted) -> Compacted:
+    """Return two steps of one compaction as one."""
+    runs, extracted = first.runs + second.runs, first.extracted + second.extracted
+    return replace(second, before=first.before, runs=runs, extracted=extracted)
