@@ -524,7 +524,7 @@ class TestSummarisedByTheClientsModel:
         assert [each["id"] for each in answer["replacements"]] == [each.entry.id for each in live]
         assert live
         async with Client(server, mode=era) as client:
-            given = {"summary": GOOD, "span": answer["summarize"]["span"]}
+            given: dict[str, Any] = {"summary": GOOD, "span": answer["summarize"]["span"]}
             await client.call_tool("compact", {"session_id": SESSION, "window": 30_000, **given})  # leaves things out
             taken = await compact(client, window=30_000, **given)
         assert passes_that_ran(taken) == ["threshold"]
