@@ -272,6 +272,7 @@ def test_the_calling_agent_summarises_in_two_steps(memory: "ServerProcess") -> N
         "## Goal\n- The totals are right\n## Key facts\n- retry_limit = 7\n## Current state\n- all edited\n"
         "## Next steps\n- none\n## Decisions\n- amounts are kept in cents\n## Dead ends\n- none"
     )
+    assert "leaves out" in client.refused(summary=good, span=asked["span"])
     answer = client.compact(summary=good, span=asked["span"])
     [summary] = client.summaries()
     assert summary["id"] in {each["id"] for each in answer["replacements"]}

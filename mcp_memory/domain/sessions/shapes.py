@@ -56,10 +56,10 @@ _CHOSEN = re.compile(
 )
 # "wir nehmen Postgres", "on garde la file", "nos quedamos con SQLite"
 _CHOSEN_ELSEWHERE = re.compile(rf"\b(?:{lexicon.spaced('chosen')})\b", re.IGNORECASE)
-# "Ask Jonas first", "das machen wir morgen"
+# "Ask Jonas first", "das machen wir morgen", "Next step: the invoices of May"
 _PUT_OFF = re.compile(
     rf"\b(?:{lexicon.spaced('put_off')}|{lexicon.spaced('due')})\b|{lexicon.unspaced('put_off')}|{lexicon.unspaced('due')}"
-    rf"|^(?:(?:{lexicon.spaced('left_labels')})\b|{lexicon.unspaced('left_labels')})[^.:：]{{0,30}}[:：]",
+    rf"|^(?:(?:{lexicon.spaced('left_labels')}|{lexicon.spaced('open_labels')})\b|{lexicon.unspaced('left_labels')})[^.:：]{{0,30}}[:：]",
     re.IGNORECASE,
 )
 # "No, Postgres", "nee lass das"

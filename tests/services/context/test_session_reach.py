@@ -8,6 +8,7 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.errors import SummaryIncomplete
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -100,24 +101,27 @@ def test_a_message_that_becomes_private_takes_its_summary_along(app: App, caller
     fed(app, caller, 40)
     app.compact(SUMMARISE, caller)
     (summary,) = _summaries(bob, bob.caller())
-    decided = next(entry for entry in app.logs.said(caller) if entry.role == "assistant" and _tells(app, entry.id))
-    app.revise(Revision(id=decided.id, visibility="private"), caller)
+    decided = next(
+        entry for entry in app.logs.said(caller) if entry.role == "assistant" and _tells(app, entry.id, caller)
+    )
+    for visibility in ("private", "shared", "private"):  # Shown again, the message does not take its words along.
+        app.revise(Revision(id=decided.id, visibility=visibility), caller)
     assert _summaries(bob, bob.caller()) == []
     assert _open(bob, str(summary.details["replacement"]), bob.caller()) == []
-    assert not any(record.details["source"] == decided.id for record in _extracted(bob))
-    assert any(record.details["source"] == decided.id for record in _extracted(app))
+    assert not any(record.details["source"] == decided.id for record in _extracted(bob, bob.caller("work")))
+    assert any(record.details["source"] == decided.id for record in _extracted(app, caller))
     app.revise(Revision(id=app.logs.said(caller)[0].id, visibility="private"), caller)
     assert [each.visibility for each in _summaries(app, caller)] == ["private"]
 
 
-def _extracted(app: App) -> list[Record]:
-    answer = app.recall(RecallRequest(kinds=("fact", "decision"), limit=100, max_tokens=50_000), app.caller())
+def _extracted(app: App, caller: Caller) -> list[Record]:
+    answer = app.recall(RecallRequest(kinds=("fact", "decision"), limit=100, max_tokens=50_000), caller)
     records = app.records.get([str(result["id"]) for result in answer.results], app.caller().scopes)
     return [record for record in records.values() if "source" in record.details]
 
 
-def _tells(app: App, record_id: str) -> bool:
-    return any(record.details["source"] == record_id for record in _extracted(app))
+def _tells(app: App, record_id: str, caller: Caller) -> bool:
+    return any(record.details["source"] == record_id for record in _extracted(app, caller))
 
 
 def test_a_summary_of_a_branch_is_seen_where_the_branch_is(app: App, caller: Caller) -> None:
@@ -176,7 +180,10 @@ def test_secrets_in_a_callers_summary_are_cut_out(app: App, caller: Caller) -> N
     given = given.replace(
         "- none", "- The key is AKIAIOSFODNN7QZKWMTR, and ghp_16C7e42F292c6912E7710c838347Ae178B4a.", 1
     )
-    app.compact(replace(SUMMARISE, summary=given, span=asked.span), caller)
+    own = replace(SUMMARISE, summary=given, span=asked.span)
+    with pytest.raises(SummaryIncomplete, match="leaves out"):
+        app.compact(own, caller)
+    app.compact(own, caller)
     texts = [entry.text for entry in app.logs.log(caller).entries] + [each.text for each in _summaries(app, caller)]
     assert any("The key is" in text for text in texts)
     assert not any("AKIA" in text or "ghp_16" in text for text in texts)
