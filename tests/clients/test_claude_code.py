@@ -52,7 +52,10 @@ def list_texts(memory: App, *kinds: Kind, session_id: str | None = None) -> list
 
 
 def test_a_session_of_claude_code_has_its_memory(packages: NodePackages, memory: App, tmp_path: Path) -> None:
-    """S7.2: at its start, on a prompt, after a compaction and when resumed; tool calls work; what was said is kept."""
+    """S7.2: at its start, on a prompt, after a compaction and when resumed; tool calls work; what was said is kept.
+
+    What the memory's own tools were told is a record already, so the log leaves their calls out.
+    """
     select = ToolUse(name="ToolSearch", arguments={"query": f"select:{tool('remember')}"})
     note = ToolUse(name=tool("remember"), arguments={"text": LEARNT})
     summary = f"<analysis>Short.</analysis><summary>{SUMMARY}</summary>"
@@ -86,5 +89,5 @@ def test_a_session_of_claude_code_has_its_memory(packages: NodePackages, memory:
     log = list_texts(memory, "message", "tool_call", "tool_result", session_id=claude.id)
     assert [text for text in log if text in PROMPTS] == list(PROMPTS), log
     assert log.count(model.words) == len(PROMPTS)
-    assert any(LEARNT in text for text in log)
+    assert not any(LEARNT in text for text in log)
     assert any(SUMMARY in text for text in list_texts(memory, "summary"))
