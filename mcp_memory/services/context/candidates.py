@@ -30,7 +30,7 @@ LEAST_ITEM_TOKENS = 40
 """Tokens of an item with its frame, at least: a budget of 8,000 holds 200 of them."""
 ListOrder: TypeAlias = "RecordOrder | Literal['balanced']"
 CENSORS: frozenset[Kind] = frozenset({"censor"})
-BEARING_SHOWN, GENERAL_SHOWN = 10, 5
+BEARING_SHOWN, GENERAL_SHOWN = 10, 2
 """Most constraints that bear on a query, and beside those, that name no trigger; the rest is a count."""
 FEW_CENSORS = 3
 """So many constraints are all shown, whatever is asked."""
