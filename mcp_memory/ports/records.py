@@ -14,7 +14,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.ports.text import Vectors
-from mcp_memory.ports.transaction import TaskReader, Transaction
+from mcp_memory.ports.transaction import TaskReader, Transaction, VersionReader
 from mcp_memory.ports.transfer import Transfer
 
 RecordOrder = Literal["created", "occurred", "accessed", "updated", "important"]
@@ -159,10 +159,6 @@ class StatementReader(Protocol):
 
         None is the trunk. Records of any status count.
         """
-        ...
-
-    def old_texts(self, record_id: str) -> Sequence[tuple[Instant, str]]:
-        """Return the earlier texts of a record with the time each was replaced, newest first."""
         ...
 
     def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
@@ -330,8 +326,8 @@ class StoreUpkeep(Protocol):
     def drop_orphans(self) -> None: ...
 
 
-class MemoryReader(RecordReader, StatementReader, TaskReader, ChangeFeed, Protocol):
-    """Reads records, their statements, tasks and changes."""
+class MemoryReader(RecordReader, StatementReader, VersionReader, TaskReader, ChangeFeed, Protocol):
+    """Reads records, their statements and versions, tasks and changes."""
 
 
 class RecordStore(MemoryReader, Telemetry, EmbeddingQueue, StoreUpkeep, Protocol):
@@ -341,10 +337,13 @@ class RecordStore(MemoryReader, Telemetry, EmbeddingQueue, StoreUpkeep, Protocol
     method raises StoreUnavailable (busy, full, read-only, damaged, of a newer schema).
     """
 
-    def write(self, *, patiently: bool = True) -> AbstractContextManager[Transaction]:
+    def write(
+        self, by: Caller | None = None, reason: str = "", *, patiently: bool = True
+    ) -> AbstractContextManager[Transaction]:
         """Begin an atomic write, waiting a bounded time for other processes; commit at exit, roll back on error.
 
-        With `patiently` false it raises StoreBusy at once where another process is writing.
+        The versions it leaves name the caller and the reason; without a caller, upkeep. With `patiently` false it
+        raises StoreBusy at once where another process is writing.
         """
         ...
 

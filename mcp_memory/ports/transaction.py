@@ -9,6 +9,7 @@ from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, V
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import PassName, Replacement
 from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.session_logs import SaidEntry, Trigger, Undone
 from mcp_memory.ports.text import Vectors
 
@@ -26,6 +27,17 @@ class TaskReader(Protocol):
 
     def places(self, caller: Caller) -> Mapping[str, str]:
         """Map each session of the caller's agent to its current task's id; '' is the agent's own place."""
+        ...
+
+
+class VersionReader(Protocol):
+    """Reads what changes of records replaced."""
+
+    def versions(self, record_ids: Collection[str]) -> Mapping[str, Sequence[Version]]:
+        """Return the changes of each of these records, oldest first; records that never changed are left out.
+
+        It checks no scope: ask for records that the caller reads.
+        """
         ...
 
 
@@ -96,10 +108,13 @@ class RecordWriter(Protocol):
         """
         ...
 
-    def update(self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = ()) -> None:
-        """Replace a record's fields. With `vectors` its text changed: the old version is kept and indexes follow.
+    def update(
+        self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = (), *, reason: str = ""
+    ) -> None:
+        """Replace a record's fields, and keep the old values of all but counters and access times as a version.
 
-        `found` are the entities found in the new text; they replace those found in the old one.
+        With `vectors` its text changed, and indexes follow. `found` are the entities found in the new text; they
+        replace those found in the old one. `reason` replaces that of the whole write.
         """
         ...
 
@@ -179,5 +194,5 @@ class LogWriter(Protocol):
         ...
 
 
-class Transaction(RecordWriter, DuplicateFinder, LogWriter, TaskReader, Protocol):
+class Transaction(RecordWriter, DuplicateFinder, LogWriter, TaskReader, VersionReader, Protocol):
     """One atomic write: each change takes the next number of the sequence, and none is visible before the exit."""

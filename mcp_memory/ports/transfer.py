@@ -7,6 +7,7 @@ from typing import Protocol
 from mcp_memory.domain.model.records import Details, Instant, Record
 from mcp_memory.domain.model.session_log import EntryKind, Form, PassName, Role
 from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.session_logs import Trigger
 
 
@@ -50,15 +51,6 @@ class WholeEntity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EarlierText:
-    """A record's text before a correction; "" where only its hash is kept, for deduplication."""
-
-    text: str
-    normal_hash: str
-    replaced_at: Instant
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EntityMentioned:
     """A record's statement about an entity; `aliases` are the keys of its other names."""
 
@@ -83,10 +75,13 @@ class RelationSaid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeRecord:
-    """A record with all that is kept of it: earlier texts, oldest first, sessions that met it again, its statements."""
+    """A record with all that is kept of it: versions, oldest first, sessions that met it again, its statements.
+
+    Versions keep their numbers; one with the number 0 is given the next at import.
+    """
 
     record: Record
-    earlier: tuple[EarlierText, ...]
+    versions: tuple[Version, ...]
     confirmed_in: tuple[str, ...]
     mentions: tuple[EntityMentioned, ...]
     relations: tuple[RelationSaid, ...]

@@ -470,7 +470,8 @@ def test_a_text_is_found_by_its_digest_now_and_before(
     assert store.find_texts([("shared/here", new), ("shared/here", old), ("shared/there", new)]) == {
         ("shared/here", new)
     }
-    assert store.old_texts(record.id) == [(1000.0, "The port is 80.")]
+    (version,) = store.versions([record.id])[record.id]
+    assert (version.at, version.before["text"]) == (1000.0, "The port is 80.")
     assert found(store, "443") == [record.id]
     assert record.id not in found(store, "80")
 

@@ -253,7 +253,7 @@ def test_one_namespace_enters_though_parts_of_it_became_the_persons(store: Recor
 def test_every_table_is_carried_or_said_not_to_be(store: RecordStore, tmp_path: Path) -> None:
     """S7.1: who adds one decides which."""
     carried = {
-        "tasks", "sessions", "places", "entities", "records", "old_texts", "confirmations", "mentions", "aliases",
+        "tasks", "sessions", "places", "entities", "records", "versions", "confirmations", "mentions", "aliases",
         "relations", "tombstones", "compactions", "replacements", "covered", "undone_summaries",
     }  # fmt: skip
     made_again = {"record_tags", "terms", "vectors", "sequence", "meta"}

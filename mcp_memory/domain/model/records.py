@@ -153,7 +153,10 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record as stored. Times are instants; token counts are the store counter's, without any factor."""
+    """A record as stored. Times are instants; token counts are the store counter's, without any factor.
+
+    Agent, session and client are those that stored it; others may have changed it since (domain/model/versions.py).
+    """
 
     id: str
     scope: str
@@ -186,6 +189,7 @@ class Record:
     updated_at: Instant
     accessed_at: Instant
     occurred_at: Instant
+    client: str = ""
     counters: Counters = Counters()
 
     @property

@@ -5,20 +5,22 @@ An error names the line in which something is wrong. Knows no store.
 
 import json
 import math
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import Field as DataclassField
 from functools import cache, partial
-from typing import Annotated, Any, BinaryIO, Final, NoReturn, cast, get_args, get_origin
+from typing import Annotated, Any, BinaryIO, Final, NoReturn, NotRequired, cast, get_args, get_origin
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from mcp_memory.bounded_files import MB, bounded_lines
 from mcp_memory.domain.model.ids import RECORD, TASK
-from mcp_memory.domain.model.records import MAX_IMPORTANCE, Details, Record
+from mcp_memory.domain.model.records import MAX_IMPORTANCE, Details, Instant, Record
 from mcp_memory.domain.model.scopes import USER_SCOPE, scope_key
 from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.versions import Version
 from mcp_memory.domain.text.times import is_datable
 from mcp_memory.entrypoints.server.arguments import path_of, problem_of
 from mcp_memory.errors import InvalidRequest
@@ -37,8 +39,11 @@ from mcp_memory.ports.transfer import (
 )
 from mcp_memory.services.memory.reindex import Progress
 
-FORMAT = 1
-"""Raised whenever a reader of the earlier form would misread a line."""
+FORMAT = 2
+"""Raised whenever a reader of the earlier form would misread a line.
+
+Format 1 is read as well: the fields that it lacks have defaults, and a record's `earlier` texts become versions.
+"""
 MAX_KEPT_CHARS = 4_000_000
 """Four times the limit of a call: the marks that replace secrets may have made a text longer."""
 MAX_PIECE_BYTES: Final = 64 * MB
@@ -59,6 +64,15 @@ _NAMES: Mapping[type, str] = {shape: name for name, shape in _SHAPES.items()}
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _StoredInt = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
 """SQLite keeps integers of 64 bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EarlierText:
+    """A record's text before a correction, in format 1; "" where only its hash was kept."""
+
+    text: str
+    normal_hash: str
+    replaced_at: Instant
 
 
 def write_memory(transfer: Transfer, target: BinaryIO, namespace: str | None, progress: Progress) -> int:
@@ -135,8 +149,10 @@ def read_origin(line: bytes) -> Origin:
     if not isinstance(given, dict) or "format" not in given:
         raise InvalidRequest('This is not an exported memory: its first line must begin with `{"memory": {"format": `.')
     told = dict(cast("dict[str, object]", given))
-    if (number := told.pop("format")) != FORMAT:
-        raise InvalidRequest(f"It is of format {number}, and this version reads format {FORMAT}; update mcp-memory.")
+    if (number := told.pop("format")) not in (1, FORMAT):
+        raise InvalidRequest(
+            f"It is of format {number}, and this version reads format 1 and {FORMAT}; update mcp-memory."
+        )
     return cast("Origin", _read(Origin, _FIRST_FIELD, told))
 
 
@@ -146,12 +162,30 @@ def read_piece(line: bytes) -> Piece:
     name = next(iter(given), "")
     if len(given) != 1 or name not in _SHAPES:
         raise InvalidRequest(f"A line must be an object with one field, which is one of {', '.join(_SHAPES)}.")
+    if name == "record":
+        given = {name: _with_versions(given[name])}
     piece = cast("Piece", _read(_SHAPES[name], name, given[name]))
     _check_piece(piece)
     return piece
 
 
-def _read(shape: type, name: str, told: object) -> object:
+def _with_versions(given: object) -> object:
+    """Return a record of format 1 with its earlier texts as versions, whose numbers and authors are not known."""
+    if not isinstance(given, dict) or "earlier" not in given:
+        return cast("object", given)
+    told = dict(cast("dict[str, object]", given))
+    earlier = cast("Sequence[_EarlierText]", _read(tuple[_EarlierText, ...], "earlier", told.pop("earlier")))
+    versions = [
+        Version(
+            change=0, write=0, at=each.replaced_at, agent="",
+            before={"normal_hash": each.normal_hash} | ({"text": each.text} if each.text else {}),
+        )
+        for each in earlier
+    ]  # fmt: skip
+    return {**told, "versions": [asdict(each) for each in versions]}
+
+
+def _read(shape: Any, name: str, told: object) -> object:
     """Read a JSON object as the dataclass: no field missing, unknown or converted. Raises InvalidRequest."""
     try:
         return _adapter(shape).validate_python(told)
@@ -161,7 +195,14 @@ def _read(shape: type, name: str, told: object) -> object:
 
 
 @cache
-def _adapter(shape: type) -> TypeAdapter[Any]:
+def _some_of_a_record() -> Any:
+    types = {each.name: _on_a_line(each.type) for each in fields(Record) if each.name not in ("id", "counters")}
+    types["normal_hash"] = str
+    return with_config(_STRICT)(cast("Any", TypedDict)("Before", types, total=False))
+
+
+@cache
+def _adapter(shape: Any) -> TypeAdapter[Any]:
     return TypeAdapter(_on_a_line(shape))
 
 
@@ -178,15 +219,21 @@ def _on_a_line(wanted: Any) -> Any:
 
 def _object_like(shape: Any) -> Any:
     beside = fields(Record) if shape is WholeRecord else ()
-    types = {each.name: _on_a_line(each.type) for each in (*beside, *fields(shape)) if each.name != "record"}
+    types = {each.name: _field_on_a_line(each) for each in (*beside, *fields(shape)) if each.name != "record"}
     named = with_config(_STRICT)(cast("Any", TypedDict)(shape.__name__, types))
     return Annotated[named, AfterValidator(partial(_made, shape))]
+
+
+def _field_on_a_line(field: DataclassField[Any]) -> Any:
+    """Return the type of a field; one with a default may be missing, as it is from memories of earlier versions."""
+    wanted = _on_a_line(field.type)
+    return wanted if field.default is field.default_factory is MISSING else NotRequired[wanted]
 
 
 def _made(shape: type, told: Mapping[str, Any]) -> object:
     if shape is not WholeRecord:
         return shape(**told)
-    own = {name: told[name] for name in Record.__dataclass_fields__}
+    own = {name: told[name] for name in Record.__dataclass_fields__ if name in told}
     return WholeRecord(record=Record(**own), **{name: value for name, value in told.items() if name not in own})
 
 
@@ -234,9 +281,9 @@ def _check_record(whole: WholeRecord) -> None:
     record = whole.record
     _check_times(record)
     _check_length(record.text, record.summary, record.micro)
-    for earlier in whole.earlier:
-        _check_times(earlier)
-        _check_length(earlier.text)
+    for version in whole.versions:
+        _check_times(version)
+        _check_before(version)
     _check_id(record.id, RECORD)
     _check_scope(record)
     if not 0 <= record.importance <= MAX_IMPORTANCE or not 0 <= (record.confidence or 0) <= 1:
@@ -246,8 +293,15 @@ def _check_record(whole: WholeRecord) -> None:
         raise InvalidRequest("Counters and token counts must not be negative.")
 
 
+def _check_before(version: Version) -> None:
+    values = cast("Mapping[str, Any]", _read(_some_of_a_record(), "before", version.before))
+    _check_length(*(value for value in values.values() if isinstance(value, str)))
+    for name, value in values.items():
+        _check_time(name, value)
+
+
 def _check_length(*texts: str) -> None:
-    if max(map(len, texts)) > MAX_KEPT_CHARS:
+    if max(map(len, texts), default=0) > MAX_KEPT_CHARS:
         raise InvalidRequest(f"A text of a record holds at most {MAX_KEPT_CHARS:,} characters.")
 
 
@@ -267,7 +321,9 @@ def _check_id(made_id: str, prefix: str) -> None:
 
 def _check_times(shaped: object) -> None:
     for each in fields(cast("Any", shaped)):
-        if each.name == "at" or each.name.endswith("_at"):
-            instant: float | None = getattr(shaped, each.name)
-            if instant is not None and not is_datable(instant):
-                raise InvalidRequest(f"`{each.name}` must be seconds since 1970, within the years 1 to 9999.")
+        _check_time(each.name, getattr(shaped, each.name))
+
+
+def _check_time(name: str, instant: float | None) -> None:
+    if (name == "at" or name.endswith("_at")) and instant is not None and not is_datable(instant):
+        raise InvalidRequest(f"`{name}` must be seconds since 1970, within the years 1 to 9999.")

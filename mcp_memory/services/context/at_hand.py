@@ -134,9 +134,11 @@ class AtHand:
         """Yield the records that took another's place since then, and those with another text."""
         replaced = self._records.successors([record.id for record in known if record.status == "superseded"])
         new = self._records.get([*replaced.values()], question.where.scopes)
-        texts = [
-            each for each in known if each.holds and any(at >= begun for at, _ in self._records.old_texts(each.id))
-        ]
+        versions = self._records.versions([each.id for each in known if each.holds])
+        told = {
+            each for each, history in versions.items() if any(v.at >= begun and "text" in v.before for v in history)
+        }
+        texts = [each for each in known if each.id in told]
         yield from [each for each in (*new.values(), *texts) if each.holds][:CHANGES_SHOWN]
 
     def _results(self, question: ContextQuestion, where: RecordFilter, begun: Instant) -> Sequence[Record]:

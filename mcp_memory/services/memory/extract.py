@@ -15,6 +15,7 @@ from mcp_memory.domain.model.records import DEFAULT_IMPORTANCE, Counters, Instan
 from mcp_memory.domain.model.scopes import scope_key
 from mcp_memory.domain.model.session_log import ENTRY_KINDS, Pause, entry_of, in_order
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task, branches_beside, path_to
+from mcp_memory.domain.model.versions import CONFIRMED
 from mcp_memory.domain.sessions.slots import as_statement, learnt_from, slots_of
 from mcp_memory.domain.text.entity_extraction import found_entities
 from mcp_memory.domain.text.micro_and_summary import MeasuredText, measured
@@ -133,7 +134,7 @@ class Extractor:
             told = replace(promoted(stored) if _repeats(source, stored) else stored, branch_id=place)
             if told == stored:
                 return None
-            transaction.update(replace(told, updated_at=at))
+            transaction.update(replace(told, updated_at=at), reason=CONFIRMED)
             return stored.id
         record = _record(draft, source, transaction.next_id(RECORD), at)
         transaction.insert(record, draft.vectors, found_entities(said, source.speaker), (), in_session=False)

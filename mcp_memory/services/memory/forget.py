@@ -54,7 +54,7 @@ class Forget:
             StoreUnavailable: nothing was changed.
         """
         wanted = tuple(dict.fromkeys(record_ids))
-        with self._records.write() as transaction:
+        with self._records.write(caller) as transaction:
             found = [record for i in wanted if (record := _own(i, caller, transaction))]
             done = tuple(record.id for record in found)
             extracted: tuple[str, ...] = ()

@@ -108,7 +108,7 @@ def record_of(draft: RecordDraft, text: MeasuredText, caller: Caller, now: Insta
     occurred = item.occurred_at if item.occurred_at is not None else now
     return Record(
         id=transaction.next_id(RECORD), scope=draft.scope, namespace=caller.namespace, visibility=item.visibility,
-        agent=caller.agent, session_id=caller.session_id, task_id=task_id,
+        agent=caller.agent, client=caller.client, session_id=caller.session_id, task_id=task_id,
         branch_id=innermost_branch(path_to(task_id, tasks)),
         kind=item.kind, text=item.text, summary=text.summary, micro=text.micro, text_tokens=text.text_tokens,
         summary_tokens=text.summary_tokens, micro_tokens=text.micro_tokens,

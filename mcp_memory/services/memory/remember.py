@@ -10,6 +10,7 @@ from typing import Literal
 from mcp_memory.domain.model.lifecycle import after_confirmation, promoted, restored, with_more_said
 from mcp_memory.domain.model.records import LOG_KINDS, NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.versions import CONFIRMED
 from mcp_memory.domain.text.micro_and_summary import remeasured
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
@@ -79,7 +80,7 @@ class Remember:
             StoreUnavailable: nothing was stored; the message names the remedy.
         """
         drafts = self._prepare(items, caller)
-        with self._records.write() as transaction:
+        with self._records.write(caller) as transaction:
             stored = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
         outcomes = [replace(one, cleaned=draft.cleaned) for draft, one in zip(drafts, stored, strict=True)]
         if advise:
@@ -126,7 +127,7 @@ class Remember:
         if existing.branch_id is None or existing.branch_id not in hidden_branches(transaction, caller):
             return existing
         surfaced = replace(existing, branch_id=None, updated_at=self._clock())
-        transaction.update(surfaced)
+        transaction.update(surfaced, reason=CONFIRMED)
         return surfaced
 
     def _meet_again(
@@ -147,7 +148,7 @@ class Remember:
         if not is_echo and transaction.confirm(existing, caller.session_id):
             merged = after_confirmation(merged, now)
         if merged != existing:
-            transaction.update(replace(merged, updated_at=now))
+            transaction.update(replace(merged, updated_at=now), reason=CONFIRMED)
         if merged.searchable_text != existing.searchable_text:
             transaction.index_anew(merged)
         return Remembered(id=existing.id, status="confirmed", redacted=redacted)

@@ -70,7 +70,7 @@ class Revise:
         if revision == Revision(id=revision.id):
             raise InvalidRequest("Nothing to change; give text, outcome, feedback or another field beside id.")
         new = self._new_text(revision, caller)
-        with self._records.write() as transaction:
+        with self._records.write(caller) as transaction:
             record = require_own(revision.id, caller, transaction)
             if new and new.text == record.text:
                 new = None

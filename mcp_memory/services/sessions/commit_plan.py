@@ -80,7 +80,7 @@ class PlanCommitter:
         drafts = self._extracting.drafts(self._originals(log, gone, begun.caller), embedded=False)
         summaries = [self._summary(made, begun.caller) for made in plan.replacements if made.entry.form == "summary"]
         extracted = self._extract(drafts)
-        with self._records.write() as transaction:
+        with self._records.write(begun.caller) as transaction:
             now = self._clock()
             number = begun.number or transaction.begin_compaction(begun.caller, begun.trigger, now, begun.tokens_before)
             stored = {each.entry.id: _store(each, begun.caller, now, transaction) for each in summaries}
@@ -94,7 +94,7 @@ class PlanCommitter:
         Extracted records stay. The summary's record is retired, and an earlier one is valid again. Raises Conflict
         where nothing is left to undo.
         """
-        with self._records.write() as transaction:
+        with self._records.write(caller) as transaction:
             now = self._clock()
             undone = transaction.undo_compaction(caller, now)
             for record_id in undone.record_ids:

@@ -91,7 +91,10 @@ class Overview:
         record = self._records.get([record_id], caller.scopes).get(record_id)
         if record is None or not is_visible(record, caller, hidden):
             raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
-        earlier: list[Json] = [{"until": iso(at), "text": text} for at, text in self._records.old_texts(record_id)]
+        history = self._records.versions([record_id]).get(record_id, ())
+        earlier: list[Json] = [
+            {"until": iso(each.at), "text": each.before["text"]} for each in reversed(history) if "text" in each.before
+        ]
         return (
             shown_record(record, "full", caller)
             | {

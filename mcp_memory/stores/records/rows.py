@@ -9,6 +9,7 @@ from typing import Any
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Counters, Record
 from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.versions import Version
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.ports.changes import RecordChange
 from mcp_memory.ports.text import Vectors
@@ -20,6 +21,7 @@ _RECORD_FIELDS = tuple(f.name for f in fields(Record) if f.name not in ("counter
 _TASK_FIELDS = tuple(f.name for f in fields(Task) if f.name not in ("artifacts", "inherit", "branch"))
 _COMPONENT_FIELDS = tuple(f.name for f in fields(Component) if f.name != "text")
 _CHANGE_FIELDS = tuple(f.name for f in fields(RecordChange))
+_VERSION_FIELDS = tuple(f.name for f in fields(Version) if f.name != "before")
 _PLAIN = len(_RECORD_FIELDS)
 _UNTOUCHED = Counters()
 
@@ -52,6 +54,16 @@ def record_to_columns(record: Record, change: int) -> dict[str, Column]:
         content_hash=content_hash(record.text),
         normal_hash=normal_hash(record.text),
     )
+    return columns
+
+
+def version_from_row(row: sqlite3.Row) -> Version:
+    return Version(**{name: row[name] for name in _VERSION_FIELDS}, before=json.loads(row["before"]))
+
+
+def version_to_columns(record_id: str, version: Version) -> dict[str, Column]:
+    columns: dict[str, Column] = {name: getattr(version, name) for name in _VERSION_FIELDS}
+    columns.update(record_id=record_id, before=json.dumps(dict(version.before), ensure_ascii=False))
     return columns
 
 

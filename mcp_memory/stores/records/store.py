@@ -16,6 +16,7 @@ from typing import Any, Literal
 from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key, session_key
 from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.ports.records import Mention, Outline, RecordOrder, StatedRelation, StoreSummary
 from mcp_memory.ports.text import Clock
@@ -27,7 +28,7 @@ from mcp_memory.stores.records.rows import change_from_row, record_from_row, tas
 from mcp_memory.stores.records.session_logs import SqliteSessionLogs
 from mcp_memory.stores.records.statements import statement
 from mcp_memory.stores.records.telemetry import SqliteTelemetry
-from mcp_memory.stores.records.transaction import SqliteTransaction, learnt
+from mcp_memory.stores.records.transaction import SqliteTransaction, learnt, versions_of
 from mcp_memory.stores.records.transfer import SqliteTransfer
 from mcp_memory.stores.records.upkeep import SqliteUpkeep
 
@@ -58,9 +59,11 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         self._clock = clock
 
     @contextmanager
-    def write(self, *, patiently: bool = True) -> Generator[SqliteTransaction]:
+    def write(
+        self, by: Caller | None = None, reason: str = "", *, patiently: bool = True
+    ) -> Generator[SqliteTransaction]:
         with self._database.write(WRITE_PATIENCE_SECONDS if patiently else 0) as connection:
-            transaction = SqliteTransaction(connection, self._embedder, self._clock)
+            transaction = SqliteTransaction(connection, self._embedder, self._clock, by, reason)
             yield transaction
             transaction.finish()
 
@@ -157,8 +160,9 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         with self._database.read() as connection:
             return learnt(connection, said)
 
-    def old_texts(self, record_id: str) -> Sequence[tuple[Instant, str]]:
-        return [(at, text) for at, text in self._rows("old_texts", (record_id,))]
+    def versions(self, record_ids: Collection[str]) -> Mapping[str, Sequence[Version]]:
+        with self._database.read() as connection:
+            return versions_of(connection, record_ids)
 
     def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
         mentioned = self._rows("entities_of", (record_id,))

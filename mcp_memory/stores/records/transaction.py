@@ -6,16 +6,24 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from mcp_memory.domain.model.ids import make_id
+from mcp_memory.domain.model.ids import make_id, number_of
 from mcp_memory.domain.model.records import Entity, Record, Relation, Visibility
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.versions import Version, replaced_values
 from mcp_memory.domain.text.entity_extraction import aliases_of, entity_key
-from mcp_memory.domain.text.words import packed_terms
+from mcp_memory.domain.text.words import normal_hash, packed_terms
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.stores.records.replacements import SqliteLogWriter
-from mcp_memory.stores.records.rows import record_from_row, record_to_columns, task_from_row, task_to_columns
+from mcp_memory.stores.records.rows import (
+    record_from_row,
+    record_to_columns,
+    task_from_row,
+    task_to_columns,
+    version_from_row,
+    version_to_columns,
+)
 from mcp_memory.stores.records.statements import meta, newest_change, statement
 
 UNEMBEDDED = "unembedded"
@@ -27,10 +35,14 @@ UNPURGED = "unpurged"
 class SqliteTransaction(SqliteLogWriter):
     """Implements `Transaction` on a connection whose transaction has begun; call `finish` before it commits."""
 
-    def __init__(self, connection: sqlite3.Connection, embedder: str, clock: Clock) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, embedder: str, clock: Clock, by: Caller | None = None, reason: str = ""
+    ) -> None:
         super().__init__(connection)
         self._embedder = embedder
         self._clock = clock
+        self._by = {"agent": by.agent, "client": by.client, "session_id": by.session_id} if by else {}
+        self._reason = reason
         self._tasks: dict[str, list[Task]] = {}
 
     def finish(self) -> None:
@@ -58,6 +70,9 @@ class SqliteTransaction(SqliteLogWriter):
 
     def replaced_by(self, record_id: str) -> Sequence[Record]:
         return [record_from_row(row) for row in self._run("replaced_by", (record_id,)).fetchall()]
+
+    def versions(self, record_ids: Collection[str]) -> Mapping[str, Sequence[Version]]:
+        return versions_of(self._db, record_ids)
 
     def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
         return learnt(self._db, said)
@@ -91,14 +106,15 @@ class SqliteTransaction(SqliteLogWriter):
             at = {"namespace": record.namespace, "id": record.session_id, "agent": record.agent, "at": self._clock()}
             self._run("meet_session", at)
 
-    def update(self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = ()) -> None:
+    def update(
+        self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = (), *, reason: str = ""
+    ) -> None:
         change = self._next_change()
+        self._keep_version(record, change, reason)
         if vectors is not None:
-            self._run("add_old_text", {"id": record.id, "change": change, "replaced_at": self._clock()})
             self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
             self._put_vectors(record.id, vectors)
             self._find_anew(record, found)
-        self._run("empty_old_texts", {"id": record.id, "scope": record.scope})
         self._run("update_record", record_to_columns(record, change))
         self._run("drop_tags", (record.id,))
         self._run("put_tags", (record.id,))
@@ -116,7 +132,7 @@ class SqliteTransaction(SqliteLogWriter):
         if not record_ids:
             return
         mentioned = self._mentioned(record_ids)
-        self._run("empty_extracted_texts", {"ids": json.dumps(record_ids)})
+        self._run("strip_extracted_versions", {"ids": json.dumps(record_ids)})
         self._drop_saying(record_ids)
         for record_id in record_ids:
             self._run("add_tombstone", {"id": record_id, "change": self._next_change()})
@@ -153,6 +169,23 @@ class SqliteTransaction(SqliteLogWriter):
     def places(self, caller: Caller) -> Mapping[str, str]:
         rows = self._run("list_places", (caller.namespace, caller.agent))
         return {row["session_id"]: row["task_id"] for row in rows}
+
+    def _keep_version(self, record: Record, change: int, reason: str) -> None:
+        """Note what the change replaces, unless nobody ever read it: the record is of this same write."""
+        old = self.get(record.id)
+        if old is None or number_of(record.id) > self._start:
+            return
+        before = dict(replaced_values(old, record))
+        if before:
+            if "text" in before:
+                before["normal_hash"] = normal_hash(old.text)
+            version = Version(
+                **self._by, change=change, write=self._start + 1, at=self._clock(), reason=reason or self._reason,
+                before=before,
+            )  # fmt: skip
+            self._run("add_version", version_to_columns(record.id, version))
+        if old.scope != record.scope:
+            self._run("strip_versions", (record.id,))
 
     def _put_vectors(self, record_id: str, vectors: Vectors | None) -> None:
         """Store the vectors, or note that they are missing; refuse to mix two embedders in one store."""
@@ -235,6 +268,14 @@ class SqliteTransaction(SqliteLogWriter):
 def place_name(caller: Caller) -> str:
     """Return the name of the caller's place: a named session has its own; all others share their agent's."""
     return caller.session_id if caller.named_session else ""
+
+
+def versions_of(connection: sqlite3.Connection, record_ids: Collection[str]) -> Mapping[str, Sequence[Version]]:
+    """Return the changes of each of these records, oldest first; records that never changed are left out."""
+    found: dict[str, list[Version]] = {}
+    for row in connection.execute(statement("versions"), (json.dumps(list(record_ids)),)):
+        found.setdefault(row["record_id"], []).append(version_from_row(row))
+    return found
 
 
 def learnt(

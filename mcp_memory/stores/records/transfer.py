@@ -12,11 +12,11 @@ from typing import Any
 from mcp_memory.domain.model.ids import MADE_AT_MOST, number_of
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.versions import Version
 from mcp_memory.domain.text.entity_extraction import entity_key
 from mcp_memory.domain.text.words import packed_terms
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.ports.transfer import (
-    EarlierText,
     EntityMentioned,
     ErasedRecord,
     KnownPlace,
@@ -31,9 +31,15 @@ from mcp_memory.ports.transfer import (
     WholeReplacement,
 )
 from mcp_memory.stores.records.database import Database
-from mcp_memory.stores.records.rows import record_from_row, record_to_columns, task_from_row, task_to_columns
+from mcp_memory.stores.records.rows import (
+    record_from_row,
+    record_to_columns,
+    task_from_row,
+    task_to_columns,
+    version_to_columns,
+)
 from mcp_memory.stores.records.statements import newest_change, statement
-from mcp_memory.stores.records.transaction import UNEMBEDDED
+from mcp_memory.stores.records.transaction import UNEMBEDDED, versions_of
 
 _REPLACEMENT_FIELDS = tuple(
     each.name
@@ -63,7 +69,7 @@ def _record(connection: sqlite3.Connection, row: sqlite3.Row, namespace: str | N
         aliases.setdefault(entity, []).append(key)
     return WholeRecord(
         record=record,
-        earlier=tuple(EarlierText(**_columns(each)) for each in of("leaving_texts")),
+        versions=tuple(versions_of(connection, [record.id]).get(record.id, ())),
         confirmed_in=tuple(session for (session,) in of("leaving_confirmations")),
         mentions=tuple(_mention(each, aliases) for each in of("leaving_mentions")),
         relations=tuple(RelationSaid(**_columns(each)) for each in of("leaving_relations")),
@@ -123,7 +129,7 @@ class _Entering:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
         self._change = newest_change(connection)
-        self._newest_id = 0
+        self._newest = 0
         self._namespaces: dict[str, str] = {}
         """Namespaces of the tasks so far: a place or parent must be an earlier task of the same project."""
         self._has_records = False
@@ -145,8 +151,8 @@ class _Entering:
             self._entity(piece)
 
     def finish(self) -> None:
-        """Reserve the imported ids, so that none is made again, and let every record wait for its vectors."""
-        self._db.execute(statement("raise_sequence"), (max(self._change, self._newest_id),))
+        """Reserve the imported numbers, so that none is made again, and let every record wait for its vectors."""
+        self._db.execute(statement("raise_sequence"), (max(self._change, self._newest),))
         if self._has_records:
             self._run("put_meta", (UNEMBEDDED, str(self._change)))
 
@@ -172,8 +178,8 @@ class _Entering:
         self._run("insert_record", record_to_columns(record, self._next_change()))
         self._run("put_tags", (record.id,))
         self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
-        for earlier in whole.earlier:
-            self._run("enter_text", {**asdict(earlier), "record_id": record.id, "change": self._next_change()})
+        for version in whole.versions:
+            self._version(version, record.id)
         for session in whole.confirmed_in:
             self._db.execute("INSERT INTO confirmations (record_id, session_id) VALUES (?, ?)", (record.id, session))
         for mention in whole.mentions:
@@ -183,6 +189,14 @@ class _Entering:
             where = {"record_id": record.id, "scope": record.scope, "change": self._next_change()}
             if not self._db.execute(statement("enter_relation"), {**asdict(relation), **ends, **where}).rowcount:
                 raise InvalidRequest(f"Its relation {relation.type!r} has an end that did not come before it.")
+
+    def _version(self, version: Version, record_id: str) -> None:
+        if not version.change:
+            change = self._next_change()
+            version = replace(version, change=change, write=change)
+        for number in (version.change, version.write):
+            self._known_number(number, f"{number} is no number of a change.")
+        self._run("add_version", version_to_columns(record_id, version))
 
     def _mention(self, whole: WholeRecord, mention: EntityMentioned) -> None:
         said = {
@@ -213,11 +227,13 @@ class _Entering:
             raise InvalidRequest(f"It refers to a task {task_id!r} of its project that did not come before it.")
 
     def _known_id(self, made_id: str) -> None:
+        self._known_number(number_of(made_id), f"{made_id!r} is no id of a memory.")
+
+    def _known_number(self, number: int, otherwise: str) -> None:
         """Accept only numbers that changes can plausibly have had: see `MADE_AT_MOST`."""
-        number = number_of(made_id)
         if not 0 < number <= MADE_AT_MOST:
-            raise InvalidRequest(f"{made_id!r} is no id of a memory.")
-        self._newest_id = max(self._newest_id, number)
+            raise InvalidRequest(otherwise)
+        self._newest = max(self._newest, number)
 
     def _next_change(self) -> int:
         self._change += 1

@@ -9,10 +9,10 @@ import pytest
 from inline_snapshot import snapshot
 
 from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.versions import Version
 from mcp_memory.entrypoints.transfer.pieces import MAX_PIECE_BYTES, MemoryFile, origin_line, piece_line, read_piece
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.transfer import (
-    EarlierText,
     EntityMentioned,
     KnownSession,
     Origin,
@@ -23,9 +23,13 @@ from mcp_memory.ports.transfer import (
 from tests.contract.conftest import BLANK
 
 SESSION = KnownSession(namespace="here", id="s1", agent="ann", started_at=1.0, last_at=2.5)
+VERSION = Version(
+    change=9, write=8, at=3.0, agent="bob", client="ide", session_id="s9", reason="told so",
+    before={"updated_at": 2.0, "text": "Tea", "tags": ["x"], "normal_hash": "x"},
+)  # fmt: skip
 RECORD = WholeRecord(
     record=replace(BLANK, id="r000001", agent="ann", namespace="here", scope="shared/here"),
-    earlier=(EarlierText(text="Tea", normal_hash="x", replaced_at=3.0),),
+    versions=(VERSION,),
     confirmed_in=("s2",),
     mentions=(EntityMentioned(name="Zoë", type="person", properties={"n": 1}, found=False, aliases=("zo",)),),
     relations=(
@@ -57,12 +61,26 @@ def test_a_line_is_an_object_named_after_what_it_holds() -> None:
         '{"session":{"namespace":"here","id":"s1","agent":"ann","started_at":1.0,"last_at":2.5}}\n'
     )
     assert origin_line(Origin(schema=3, namespace="here", pieces=7)).decode() == snapshot(
-        '{"memory":{"format":1,"schema":3,"namespace":"here","pieces":7}}\n'
+        '{"memory":{"format":2,"schema":3,"namespace":"here","pieces":7}}\n'
     )
     shown = json.loads(piece_line(RECORD))["record"]
     assert [shown[name] for name in ("kind", "confirmed_in", "tags")] == ["fact", ["s2"], []]
     assert '"name":"Zoë"' in piece_line(RECORD).decode()
     assert read_piece(piece_line(RECORD)) == RECORD
+
+
+def test_an_earlier_text_of_the_first_format_is_a_version_of_unknown_origin() -> None:
+    """S7.1: memories exported by earlier versions; fields that they do not know have their defaults."""
+    told = json.loads(piece_line(RECORD))["record"]
+    del told["versions"], told["client"]
+    told["earlier"] = [
+        {"text": "Tea", "normal_hash": "x", "replaced_at": 3.0}, {"text": "", "normal_hash": "y", "replaced_at": 4.0},
+    ]  # fmt: skip
+    unknown = Version(change=0, write=0, at=3.0, agent="", before={"normal_hash": "x", "text": "Tea"})
+    versions = (unknown, replace(unknown, at=4.0, before={"normal_hash": "y"}))
+    first = b'{"memory": {"format": 1, "schema": 5, "namespace": null, "pieces": 1}}\n'
+    line = json.dumps({"record": told}).encode() + b"\n"
+    assert read(MemoryFile(BytesIO(first + line), "old.jsonl")) == [replace(RECORD, versions=versions)]
 
 
 def test_numbers_without_a_fraction_are_numbers() -> None:
@@ -94,7 +112,7 @@ def test_numbers_without_a_fraction_are_numbers() -> None:
         (piece_line(RECORD).replace(b'"details":{}', b'"details":[]'), "details` must be an object"),
         (piece_line(RECORD).replace(b'"text_tokens":1', b'"text_tokens":1.5'), "must be a whole number"),
         (piece_line(RECORD).replace(b'"micro_tokens":1', b'"micro_tokens":9223372036854775808'), "must be less than 9"),
-        (piece_line(RECORD).replace(b'"Tea"', b"7"), r"`record.earlier\[0\].text` must be a string"),
+        (piece_line(RECORD).replace(b'"Tea"', b"7"), "`before.text` must be a string"),
     ],
 )  # fmt: skip
 def test_a_wrong_line_is_named_with_its_number_and_what_is_wrong(line: bytes, why: str) -> None:
@@ -118,7 +136,7 @@ def test_a_file_of_another_length_than_it_says_is_refused(pieces: int) -> None:
         (b"", "not JSON in UTF-8"),
         (piece_line(SESSION), "not an exported memory"),
         (b'{"memory": {"schema": 1}}', "not an exported memory"),
-        (b'{"memory": {"format": 2, "new": 1}}', "format 2, and this version reads format 1; update"),
+        (b'{"memory": {"format": 3, "new": 1}}', "format 3, and this version reads format 1 and 2; update"),
         (b'{"memory": {"format": 1}}', "`memory.schema` is required"),
     ],
 )
@@ -162,7 +180,9 @@ COUNTERS = {"accessed": 0, "confirmed": -1, "activated": 0, "succeeded": 0, "use
         (piece_line(RECORD).replace(b'{"n":1}', b'{"n":1e999}'), "1e999 is not a number"),
         (changed(started_at=-1e11), "`started_at` must be seconds since 1970"),
         (of_record(occurred_at=1e15), "`occurred_at` must be seconds since 1970"),
-        (piece_line(RECORD).replace(b'"replaced_at":3.0', b'"replaced_at":1e300'), "`replaced_at` must be"),
+        (piece_line(RECORD).replace(b'"at":3.0', b'"at":1e300'), "`at` must be"),
+        (piece_line(RECORD).replace(b'"updated_at":2.0', b'"updated_at":1e300'), "`updated_at` must be"),
+        (piece_line(RECORD).replace(b'"text":"Tea"', b'"id":"r000002"'), "not a known field"),
         (of_record(importance=11), "`importance` must be 0 to 10"),
         (of_record(confidence=-0.5), "`confidence` 0 to 1"),
         (of_record(summary_tokens=-1), "must not be negative"),
@@ -205,12 +225,12 @@ def test_no_line_is_read_beyond_those_that_were_announced() -> None:
         read(endless)
 
 
-@pytest.mark.parametrize("field", ["text", "summary", "earlier"])
+@pytest.mark.parametrize("field", ["text", "summary", "versions"])
 def test_a_text_longer_than_any_memory_holds_is_refused(field: str) -> None:
     """X6.4: four times what a call may store."""
     text = "x" * 4_000_001
-    large = replace(RECORD, earlier=(EarlierText(text=text, normal_hash="x", replaced_at=3.0),))
-    if field != "earlier":
+    large = replace(RECORD, versions=(replace(VERSION, before={"summary": text}),))
+    if field != "versions":
         large = replace(RECORD, record=replace(RECORD.record, **{field: text}))
     with pytest.raises(InvalidRequest, match="line 2: A text of a record holds at most 4,000,000 characters"):
         read(file_of(piece_line(large)))

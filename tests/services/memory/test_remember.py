@@ -7,6 +7,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import LOG_KINDS, Entity, Kind, NewRecord, Record, Relation
+from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
@@ -355,9 +356,9 @@ def test_a_record_erased_between_reading_and_writing_is_stored_anew(
     other = open_memory()
     write = app.records.write
 
-    def erase_first() -> object:
+    def erase_first(by: Caller) -> object:
         other.forget([fact.id], "erase", other.caller())
-        return write()
+        return write(by)
 
     monkeypatch.setattr(app.records, "write", erase_first)
     answer = remember("The port is 5432.")

@@ -10,6 +10,7 @@ from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.records import Kind, NewRecord, Outcome, Status
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import replacing
+from mcp_memory.domain.text.words import normal_hash
 from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore
 from mcp_memory.stores.records.statements import migrations
 
@@ -24,8 +25,13 @@ OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
     ("procedure", "active", None, 0),
 ]
 
-WITHOUT_COMPACTIONS = """
-DROP TABLE folders; DROP TABLE tokens;
+WITHOUT_VERSIONS = """
+DROP TABLE versions; ALTER TABLE records DROP COLUMN client;
+CREATE TABLE old_texts (record_id TEXT, change INTEGER, normal_hash TEXT, text TEXT, replaced_at REAL);
+"""
+"""What takes a store back to the fifth schema."""
+WITHOUT_COMPACTIONS = f"""
+{WITHOUT_VERSIONS} DROP TABLE folders; DROP TABLE tokens;
 DROP TABLE pass_runs; DROP TABLE undone_summaries; DROP TABLE covered; DROP TABLE replacements; DROP TABLE compactions;
 DROP INDEX records_in_log;
 """
@@ -93,3 +99,25 @@ def test_sessions_of_the_second_schema_have_logs_that_can_be_compacted(
     assert [entry.id for entry in logs.log(caller).entries] == [made.entry.id, ids[2]]
     assert store.defects() == []
     store.close()
+
+
+def test_earlier_texts_of_the_fifth_schema_are_versions_of_unknown_origin(
+    open_memory: Callable[..., App], tmp_path: Path
+) -> None:
+    """S2.3, N5.1, R8: what was corrected is known again, also where only its hash was kept."""
+    memory = open_memory()
+    fact = memory.remember([NewRecord(text="The port is 443.")], memory.caller())[0].id
+    memory.close()
+    rows = [(fact, 1, normal_hash("The port is 80."), "The port is 80.", 5.0), (fact, 2, normal_hash("Gone."), "", 6.0)]
+    with closing(sqlite3.connect(tmp_path / "data" / FILE_NAME)) as connection:
+        connection.executescript(f"{WITHOUT_VERSIONS} PRAGMA user_version = 5")
+        connection.executemany("INSERT INTO old_texts VALUES (?, ?, ?, ?, ?)", rows)
+        connection.commit()
+    memory = open_memory()
+    first, second = memory.records.versions([fact])[fact]
+    assert (first.change, first.write, first.at, first.agent, first.session_id) == (1, 1, 5.0, "", "")
+    assert (first.before["text"], "text" in second.before) == ("The port is 80.", False)
+    for text in ("the port is 80", "Gone."):
+        (answer,) = memory.remember([NewRecord(text=text)], memory.caller())
+        assert (answer.status, answer.superseded_by) == ("superseded", fact)
+    assert memory.records.defects() == []

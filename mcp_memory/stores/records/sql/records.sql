@@ -6,13 +6,13 @@ INSERT INTO records (
     id, change, scope, namespace, visibility, agent, session_id, task_id, branch_id, kind, text, summary, micro,
     text_tokens, summary_tokens, micro_tokens, content_hash, normal_hash, importance, confidence, status, outcome,
     pinned, tags, details, speaker, role, tool, call_id, superseded_by, created_at, updated_at, occurred_at,
-    accessed_at, accessed, confirmed, activated, succeeded, used, ignored, false_positives
+    accessed_at, accessed, confirmed, activated, succeeded, used, ignored, false_positives, client
 ) VALUES (
     :id, :change, :scope, :namespace, :visibility, :agent, :session_id, :task_id, :branch_id, :kind, :text, :summary,
     :micro, :text_tokens, :summary_tokens, :micro_tokens, :content_hash, :normal_hash, :importance, :confidence,
     :status, :outcome, :pinned, :tags, :details, :speaker, :role, :tool, :call_id, :superseded_by, :created_at,
     :updated_at, :occurred_at, :accessed_at, :accessed, :confirmed, :activated, :succeeded, :used, :ignored,
-    :false_positives
+    :false_positives, :client
 );
 
 -- name: update_record
@@ -72,13 +72,17 @@ SELECT r.id FROM json_each(:ids) AS i
 CROSS JOIN records AS e ON e.id = i.value AND e.kind IN ('episode', 'message', 'tool_call', 'tool_result', 'event')
 CROSS JOIN records AS r ON json_extract(r.details, '$.source') = e.id AND r.occurred_at = e.occurred_at
 WHERE (r.kind IN ('fact', 'decision') OR r.kind = 'episode' AND e.kind <> 'episode') AND r.normal_hash = coalesce(
-    (SELECT o.normal_hash FROM old_texts AS o WHERE o.record_id = r.id ORDER BY o.change LIMIT 1), r.normal_hash
+    (
+        SELECT json_extract(v.before, '$.normal_hash') FROM versions AS v
+        WHERE v.record_id = r.id AND json_extract(v.before, '$.normal_hash') IS NOT NULL ORDER BY v.change LIMIT 1
+    ), r.normal_hash
 )
 ORDER BY r.row;
 
--- name: empty_extracted_texts
+-- name: strip_extracted_versions
 -- What was extracted from these and corrected since keeps what it once said for recognition only.
-UPDATE old_texts SET text = '' WHERE record_id IN (
+UPDATE versions
+SET before = json_remove(before, '$.text', '$.summary', '$.micro', '$.details', '$.tags') WHERE record_id IN (
     SELECT id FROM records WHERE json_extract(details, '$.source') IN (SELECT value FROM json_each(:ids))
 );
 
@@ -88,7 +92,7 @@ UPDATE old_texts SET text = '' WHERE record_id IN (
 WITH said (id) AS (
     SELECT id FROM records
     WHERE scope = :scope AND normal_hash = :digest AND (superseded_by IS NOT NULL OR status = 'inactive')
-    UNION SELECT record_id FROM old_texts WHERE normal_hash = :digest
+    UNION SELECT record_id FROM versions WHERE json_extract(before, '$.normal_hash') = :digest
 )
 SELECT {columns} FROM said JOIN records AS r ON r.id = said.id
 WHERE r.scope = :scope AND r.kind NOT IN ('event', 'message', 'tool_call', 'tool_result', 'summary')
@@ -136,16 +140,19 @@ SELECT r.confidence, r.outcome FROM records AS r
 WHERE {where} AND r.kind = 'decision' AND r.confidence IS NOT NULL AND r.outcome IN ('success', 'partial', 'failure')
 ORDER BY r.row DESC LIMIT :limit;
 
--- name: old_texts
-SELECT replaced_at, text FROM old_texts WHERE record_id = ? AND text <> '' ORDER BY change DESC;
+-- name: versions
+-- Of each record the oldest first.
+SELECT record_id, change, write, at, agent, client, session_id, reason, before FROM versions
+WHERE record_id IN (SELECT value FROM json_each(?)) ORDER BY record_id, change;
 
--- name: empty_old_texts
+-- name: strip_versions
 -- A record that moves to another scope keeps what it once said for recognition only: others shall not read it.
-UPDATE old_texts SET text = '' WHERE record_id = :id AND (SELECT scope FROM records WHERE id = :id) <> :scope;
+UPDATE versions SET before = json_remove(before, '$.text', '$.summary', '$.micro', '$.details', '$.tags')
+WHERE record_id = ?;
 
--- name: add_old_text
-INSERT INTO old_texts (record_id, change, normal_hash, text, replaced_at)
-SELECT id, :change, normal_hash, text, :replaced_at FROM records WHERE id = :id;
+-- name: add_version
+INSERT INTO versions (record_id, change, write, at, agent, client, session_id, reason, before)
+VALUES (:record_id, :change, :write, :at, :agent, :client, :session_id, :reason, :before);
 
 -- name: confirm
 INSERT OR IGNORE INTO confirmations (record_id, session_id) VALUES (?, ?);

@@ -25,9 +25,6 @@ WHERE :namespace IS NULL OR r.namespace = :namespace AND r.visibility <> 'user' 
 -- Whether a record leaves with its namespace.
 SELECT 1 FROM records WHERE id = ? AND namespace = ? AND visibility <> 'user';
 
--- name: leaving_texts
-SELECT text, normal_hash, replaced_at FROM old_texts WHERE record_id = ? ORDER BY change;
-
 -- name: leaving_confirmations
 SELECT session_id FROM confirmations WHERE record_id = ? ORDER BY session_id;
 
@@ -81,10 +78,6 @@ INSERT INTO places (namespace, agent, session_id, task_id) VALUES (:namespace, :
 
 -- name: enter_entity
 INSERT INTO entities (change, scope, name, name_key, type) VALUES (:change, :scope, :name, :name_key, :type);
-
--- name: enter_text
-INSERT INTO old_texts (record_id, change, normal_hash, text, replaced_at)
-VALUES (:record_id, :change, :normal_hash, :text, :replaced_at);
 
 -- name: enter_mention
 -- Nothing where the entity is not known.
