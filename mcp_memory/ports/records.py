@@ -205,6 +205,10 @@ class Telemetry(Protocol):
 
     def context(self, context_id: str, caller: Caller) -> ContextReport | None: ...
 
+    def contexts(self, caller: Caller, limit: int) -> Sequence[tuple[Instant, ContextReport]]:
+        """Return the latest reports of the caller's agent in its namespace and when each was made, newest first."""
+        ...
+
     def assembled(self, caller: Caller, since: Instant) -> Assembled:
         """Total the reports by `keep_context` for the caller's agent in its namespace since then, at most two weeks.
 

@@ -14,10 +14,12 @@ from mcp_memory import __version__
 from mcp_memory.entrypoints.cli.access import tokens, trust
 from mcp_memory.entrypoints.cli.completion import complete, completion
 from mcp_memory.entrypoints.cli.console import OneLineErrors, prepare_streams, print_json, screen
+from mcp_memory.entrypoints.cli.corrections import edit, forget, pin, restore, supersede
 from mcp_memory.entrypoints.cli.doctor import doctor
 from mcp_memory.entrypoints.cli.install import install, uninstall
-from mcp_memory.entrypoints.cli.maintenance import backup, maintain, reindex, restore
+from mcp_memory.entrypoints.cli.maintenance import backup, maintain, reindex
 from mcp_memory.entrypoints.cli.options import AsJson, settings_chosen, with_options
+from mcp_memory.entrypoints.cli.overviews import contexts, projects, sessions
 from mcp_memory.entrypoints.cli.records import add, list_records, search, show, status, tasks
 from mcp_memory.entrypoints.cli.transfer import export, import_memory
 from mcp_memory.errors import InvalidRequest
@@ -153,7 +155,15 @@ for name, command in (
     ("show", show),
     ("list", list_records),
     ("tasks", tasks),
+    ("projects", projects),
+    ("sessions", sessions),
+    ("contexts", contexts),
     ("add", add),
+    ("edit", edit),
+    ("supersede", supersede),
+    ("pin", pin),
+    ("forget", forget),
+    ("restore", restore),
     ("trust", trust),
     ("install", install),
     ("uninstall", uninstall),
@@ -161,7 +171,6 @@ for name, command in (
     ("reindex", reindex),
     ("maintain", maintain),
     ("backup", backup),
-    ("restore", restore),
     ("export", export),
     ("import", import_memory),
     ("completion", completion),

@@ -1,4 +1,4 @@
-"""Commands that maintain the memory: reindex, maintain, backup, restore."""
+"""Commands that maintain the memory: reindex, maintain, backup."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mcp_memory.entrypoints.cli.console import interruptible, output, progress_bar
-from mcp_memory.entrypoints.cli.options import AsJson, over_memory, over_settings
+from mcp_memory.entrypoints.cli.options import AsJson, over_memory
+from mcp_memory.errors import NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -80,18 +81,12 @@ def backup(
     output(as_json, {"path": str(file), "bytes": size}, f"{file} ({size / 1e6:.1f} MB)")
 
 
-@over_settings("data_dir")
-def restore(
-    settings: "Settings",
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup's file.", exists=True, dir_okay=False)],
-    as_json: AsJson = False,
-) -> None:
-    """Replace the memory by a backup.
-
-    Stop the servers first. The former database is kept beside it.
-    """
+def restore_file(settings: "Settings", file: Path, as_json: bool) -> None:
+    """Replace the memory by a backup, and say where the former database is. Raises NotFound."""
     from mcp_memory.wiring import restore_backup
 
+    if not file.exists():
+        raise NotFound(f"No backup {file}, and no id of a record; `mcp-memory list --inactive` shows ids.")
     kept = restore_backup(settings, file, f"{datetime.now(UTC):%Y%m%d-%H%M%S}")
     former = f" The former database is {kept}." if kept else ""
     shown = {"restored": str(file), "kept": str(kept) if kept else None}

@@ -79,7 +79,7 @@ def search(
 ) -> None:
     """Find records by word and by meaning.
 
-    Ranked as for agents; what is found counts as opened.
+    Ranked as for agents. Looking does not count as opening, so that it changes no ranking.
     """
     from mcp_memory.entrypoints.cli.screens import result_screen
     from mcp_memory.services.retrieval.recall import RecallRequest
@@ -96,6 +96,7 @@ def search(
         include_inactive=inactive,
         offset=offset,
         max_tokens=UNLIMITED_TOKENS,
+        only_looks=True,
     )
     answer = asdict(memory.recall(request, memory.caller()))
     for reason in answer["degraded"]:
@@ -225,7 +226,7 @@ def add(
     from mcp_memory.entrypoints.server.arguments import read_arguments
     from mcp_memory.entrypoints.server.wire import ItemArgument, given
 
-    asked = {"text": _given_text(text), "kind": kind, "tags": tag or [], "importance": importance, "pinned": pin}
+    asked = {"text": given_text(text), "kind": kind, "tags": tag or [], "importance": importance, "pinned": pin}
     asked |= {"details": _object(details), "visibility": visibility}
     fields = given(read_arguments(ItemArgument, asked))
     with opened(settings) as memory:
@@ -242,7 +243,8 @@ def add(
         complain(note)
 
 
-def _given_text(text: str) -> str:
+def given_text(text: str) -> str:
+    """Return the text, or what standard input holds for `-`. Raises InvalidRequest."""
     if text != STDIN:
         return text
     given = sys.stdin.buffer.read(_MAX_BYTES_OF_A_CHAR * MAX_TEXT_CHARS + 1)

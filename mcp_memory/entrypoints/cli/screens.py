@@ -85,6 +85,18 @@ def health_screen(status: Mapping[str, Any]) -> Table:
     return table
 
 
+def row_screen(rows: Sequence[Mapping[str, Any]], nothing: str) -> RenderableType:
+    """Return a table with a column for each field of the first row, or the text for no rows at all."""
+    if not rows:
+        return Text(nothing)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in rows[0]:
+        table.add_column(name.capitalize())
+    for row in rows:
+        table.add_row(*(Text("yes" if value is True else _value(value or "")) for value in row.values()))
+    return table
+
+
 def record_lines(record: Mapping[str, Any]) -> list[RenderableType]:
     """Return a record as two paragraphs that fit any width: its heading and its text."""
     score = f"{record['score']:.2f}" if "score" in record else ""

@@ -39,7 +39,8 @@ ENVELOPE_TOKENS = 30
 class RecallRequest:
     """A query, or ids to open: records and tasks, one assembled context, or one summary of a session's log.
 
-    `since` and `until` are times or phrases.
+    `since` and `until` are times or phrases. With `only_looks` what is shown does not count as opened: a person who
+    looks around changes no ranking.
     """
 
     query: str = ""
@@ -57,6 +58,7 @@ class RecallRequest:
     offset: int = 0
     max_tokens: int = 2000
     explain: bool = False
+    only_looks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +118,8 @@ class Recall:
                 answer = self._search(read, request, caller, budget)
             else:
                 answer = self._list(request, caller, budget)
-        shown = [] if is_account(request) else [(str(r["id"]), str(r["text"])) for r in answer.results]
+        is_looking = request.only_looks or is_account(request)
+        shown = [] if is_looking else [(str(r["id"]), str(r["text"])) for r in answer.results]
         if shown:
             self._echo_filter.note(caller, shown)
             self._records.touch([record_id for record_id, _ in shown], self._clock())

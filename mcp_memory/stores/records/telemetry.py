@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.health import Assembled, Tally
@@ -66,6 +66,10 @@ class SqliteTelemetry:
     def context(self, context_id: str, caller: Caller) -> ContextReport | None:
         rows = self._database.rows(statement("get_context"), (caller.namespace, caller.agent, context_id))
         return report_from_json(rows[0]["report"]) if rows else None
+
+    def contexts(self, caller: Caller, limit: int) -> Sequence[tuple[Instant, ContextReport]]:
+        rows = self._database.rows(statement("list_contexts"), (caller.namespace, caller.agent, limit))
+        return [(row["created_at"], report_from_json(row["report"])) for row in rows]
 
     def assembled(self, caller: Caller, since: Instant) -> Assembled:
         whose = {"namespace": caller.namespace, "agent": caller.agent, "since": since}

@@ -6,6 +6,9 @@ INSERT OR REPLACE INTO contexts (namespace, agent, id, created_at, report) VALUE
 -- name: get_context
 SELECT report FROM contexts WHERE namespace = ? AND agent = ? AND id = ?;
 
+-- name: list_contexts
+SELECT created_at, report FROM contexts WHERE namespace = ? AND agent = ? ORDER BY created_at DESC, id DESC LIMIT ?;
+
 -- name: prune_contexts
 DELETE FROM contexts WHERE created_at < ?;
 

@@ -1,0 +1,133 @@
+"""Commands by which a person corrects a memory: edit, supersede, pin, forget, restore."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcp_memory.domain.model.ids import RECORD, number_of
+from mcp_memory.entrypoints.cli.console import output
+from mcp_memory.entrypoints.cli.maintenance import restore_file
+from mcp_memory.entrypoints.cli.options import AsJson, opened, over_memory, over_settings
+from mcp_memory.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+    from mcp_memory.domain.model.records import Record
+    from mcp_memory.services.memory.forget import ForgetMode, Forgotten
+    from mcp_memory.settings import Settings
+
+RecordId = Annotated[str, typer.Argument(metavar="ID", help="The record's id, which every list shows.")]
+RecordIds = Annotated[list[str], typer.Argument(metavar="ID…", help="The records' ids.")]
+Text = Annotated[str | None, typer.Option("--text", metavar="TEXT|-", help="- reads it from standard input.")]
+
+
+@over_memory("namespace", "agent")
+def edit(
+    memory: "App",
+    record_id: RecordId,
+    text: Text = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="All its tags; repeatable.")] = None,
+    importance: Annotated[float | None, typer.Option("--importance", metavar="N", help="0 to 10.")] = None,
+    confidence: Annotated[float | None, typer.Option("--confidence", metavar="P", help="0 to 1.")] = None,
+    outcome: Annotated[str | None, typer.Option("--outcome", metavar="WORD", help="success, failure, …")] = None,
+    visibility: Annotated[
+        str | None, typer.Option("--visibility", metavar="WHO", help="shared, private, user.")
+    ] = None,
+    feedback: Annotated[str | None, typer.Option("--feedback", metavar="WORD", help="helpful, wrong, …")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Correct a record, as an agent's `revise` does.
+
+    An earlier text is kept, and `mcp-memory show` shows it.
+    """
+    from mcp_memory.entrypoints.cli.records import given_text
+
+    changes = {"text": given_text(text) if text is not None else None, "tags": tag or None}
+    changes |= {"importance": importance, "confidence": confidence}
+    changes |= {"outcome": outcome, "visibility": visibility, "feedback": feedback}
+    _revise(memory, as_json, record_id, **changes)
+
+
+@over_memory("namespace", "agent")
+def pin(
+    memory: "App",
+    record_id: RecordId,
+    off: Annotated[bool, typer.Option("--off", help="Pin it no longer.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a record part of every context."""
+    _revise(memory, as_json, record_id, pinned=not off)
+
+
+@over_memory("namespace", "agent")
+def supersede(
+    memory: "App",
+    old: Annotated[str, typer.Argument(metavar="OLD", help="The record that no longer holds.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The record that holds instead.")],
+    as_json: AsJson = False,
+) -> None:
+    """Say that one record replaces another, which then ranks below it."""
+    _revise(memory, as_json, new, supersedes=[old])
+
+
+@over_memory("namespace", "agent")
+def forget(
+    memory: "App",
+    record_ids: RecordIds,
+    erase: Annotated[
+        bool, typer.Option("--erase", help="For good: no file keeps its text, but earlier backups.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take records out of the memory; `mcp-memory restore ID` brings them back.
+
+    Not what was erased.
+    """
+    forgotten = _move(memory, record_ids, "erase" if erase else "retire")
+    done = [*forgotten.done, *forgotten.extracted]
+    name = "erased" if erase else "retired"
+    later = "" if forgotten.purged else " Other processes use the files; the bytes go once they allow it."
+    output(as_json, {name: done}, f"{name.capitalize()}: {', '.join(done)}.{later}")
+
+
+@over_settings("data_dir", "namespace", "agent")
+def restore(
+    settings: "Settings",
+    targets: Annotated[list[str], typer.Argument(metavar="ID…|FILE", help="Records that were retired, or a backup.")],
+    as_json: AsJson = False,
+) -> None:
+    """Bring back records that were forgotten; or, given a backup's file, replace the whole memory by it.
+
+    For a file, stop the servers first. The former database is kept beside it.
+    """
+    if all(each.startswith(RECORD) and number_of(each) for each in targets):
+        with opened(settings) as memory:
+            restored = _move(memory, targets, "restore").done
+        output(as_json, {"restored": list(restored)}, f"Restored: {', '.join(restored)}.")
+        return
+    if len(targets) > 1:
+        raise InvalidRequest("Give the ids of records, or one backup's file.")
+    restore_file(settings, Path(targets[0]), as_json)
+
+
+def _revise(memory: "App", as_json: bool, record_id: str, **changes: object) -> None:
+    """Apply the changes that are not None, checked as an agent's are, and show the record."""
+    from mcp_memory.entrypoints.cli.screens import record_screen
+    from mcp_memory.entrypoints.server.arguments import read_arguments
+    from mcp_memory.entrypoints.server.wire import ReviseArguments, request_of
+    from mcp_memory.services.memory.revise import Revision
+
+    asked = {"id": record_id} | {name: value for name, value in changes.items() if value is not None}
+    revised: Record = memory.revise(request_of(Revision, read_arguments(ReviseArguments, asked)), memory.caller())
+    shown = memory.inspect.record(revised.id, memory.caller())
+    output(as_json, shown, *record_screen(shown))
+
+
+def _move(memory: "App", record_ids: list[str], mode: "ForgetMode") -> "Forgotten":
+    """Retire, restore or erase. Raises NotFound where none of the ids exists here, and names those that do not."""
+    forgotten = memory.forget(record_ids, mode, memory.caller())
+    if forgotten.not_found:
+        others = "the others are done" if forgotten.done else "nothing was changed"
+        raise NotFound(f"No record {', '.join(forgotten.not_found)} here; {others}. `mcp-memory list` shows ids.")
+    return forgotten

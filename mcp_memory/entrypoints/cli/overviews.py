@@ -1,0 +1,80 @@
+"""Commands that list what a memory holds beside records: projects, sessions, contexts."""
+
+from typing import TYPE_CHECKING
+
+from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.text.times import iso
+from mcp_memory.entrypoints.cli.console import output
+from mcp_memory.entrypoints.cli.options import AsJson, Limit, over_memory
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+
+@over_memory("namespace", "agent")
+def projects(memory: "App", as_json: AsJson = False) -> None:
+    """Show the projects (namespaces) that hold shared records, and how many each holds."""
+    from mcp_memory.domain.model.scopes import RecordFilter, scope_key
+    from mcp_memory.entrypoints.cli.screens import row_screen
+
+    here = memory.caller().namespace
+    known: list[dict[str, Json]] = [
+        {
+            "namespace": name,
+            "records": memory.records.count(RecordFilter(scopes=(scope_key("shared", name, ""),))),
+            "here": name == here,
+        }
+        for name in memory.records.shared_namespaces()
+    ]
+    output(as_json, known, row_screen(known, "No project holds a record yet."))
+
+
+@over_memory("namespace", "agent")
+def sessions(memory: "App", limit: Limit = 20, as_json: AsJson = False) -> None:
+    """Show the sessions that stored something lately, newest first.
+
+    `mcp-memory list --session NAME` shows what one stored.
+    """
+    from dataclasses import replace
+
+    from mcp_memory.entrypoints.cli.screens import row_screen
+    from mcp_memory.services.memory.branch_visibility import visible_to
+
+    where = visible_to(memory.records, memory.caller())
+    known: list[dict[str, Json]] = []
+    for name in memory.records.recent_sessions(where, limit):
+        own = replace(where, session_id=name)
+        for newest in memory.records.list(own, "occurred", 1):
+            stored = memory.records.count(own)
+            known.append(
+                {
+                    "session": name,
+                    "agent": newest.agent,
+                    "records": stored,
+                    "last": iso(newest.occurred_at),
+                    "latest": newest.micro,
+                }
+            )
+    output(as_json, known, row_screen(known, "No session stored anything yet."))
+
+
+@over_memory("namespace", "agent")
+def contexts(memory: "App", limit: Limit = 20, as_json: AsJson = False) -> None:
+    """Show the contexts that the agent was given lately, newest first.
+
+    `mcp-memory show ID` shows what went into one, what did not, and why.
+    """
+    from mcp_memory.entrypoints.cli.screens import row_screen
+
+    known: list[dict[str, Json]] = [
+        {
+            "id": report.id,
+            "at": iso(at),
+            "tokens": report.token_count,
+            "strategy": report.strategy,
+            "shown": len(report.components),
+            "left out": len(report.omitted),
+        }
+        for at, report in memory.records.contexts(memory.caller(), limit)
+    ]
+    output(as_json, known, row_screen(known, "No context was assembled in the last two weeks."))

@@ -1,0 +1,117 @@
+"""edit, supersede, pin, forget, restore; and the lists projects, sessions, contexts: a person's own hands."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
+
+if TYPE_CHECKING:
+    from tests.entrypoints.cli.conftest import Run
+
+OLD, NEW = "The exporter listens on port 9000.", "The exporter listens on port 9001."
+
+
+@pytest.fixture
+def memory(open_memory: Callable[..., App]) -> App:
+    return open_memory()
+
+
+@pytest.fixture
+def record_id(memory: App) -> str:
+    return memory.remember([NewRecord(text=OLD)], memory.caller())[0].id
+
+
+def found(memory: App) -> list[object]:
+    answer = memory.recall(RecallRequest(query="exporter port"), memory.caller())
+    return [result["text"] for result in answer.results]
+
+
+def test_a_text_is_corrected_and_its_former_version_kept(run: "Run", memory: App, record_id: str) -> None:
+    """U2.1."""
+    shown = run("edit", record_id, "--text", NEW, "--tag", "ports", "--importance", "7", "--json").json
+    assert (shown["text"], shown["tags"], shown["importance"]) == (NEW, ["ports"], 7)
+    assert [version["text"] for version in shown["earlier"]] == [OLD]
+    assert found(memory) == [NEW]
+    assert NEW in run("edit", record_id, "--feedback", "helpful").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["edit", "r000000"], "Nothing to change"),
+        (["edit", "r00000z", "--importance", "3"], "No record 'r00000z'"),
+        (["edit", "r00000z", "--importance", "11"], "`importance` must be at most 10"),
+        (["edit", "r00000z", "--outcome", "fine"], "`outcome` must be"),
+        (["forget", "r00000z"], "No record r00000z here; nothing was changed."),
+        (["restore", "r00000z"], "No record r00000z here"),
+        (["restore", "nothing.db"], "No backup nothing.db, and no id of a record"),
+        (["restore", "r00000z", "copy.db"], "Give the ids of records, or one backup's file."),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(run: "Run", memory: App, arguments: list[str], says: str) -> None:
+    """U2.1."""
+    ran = run(*arguments)
+    assert ran.code != 0
+    assert says in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_a_record_is_forgotten_brought_back_and_erased(run: "Run", memory: App, record_id: str) -> None:
+    """U2.1."""
+    assert run("forget", record_id, "--json").json == {"retired": [record_id]}
+    assert found(memory) == []
+    assert run("restore", record_id, "--json").json == {"restored": [record_id]}
+    assert found(memory) == [OLD]
+    assert run("forget", record_id, "r00000z", "--erase").code != 0
+    assert "r00000z" in run("forget", "r00000z").err
+    assert found(memory) == []
+    assert run("restore", record_id).code != 0
+
+
+def test_what_exists_is_erased_though_another_id_does_not(run: "Run", memory: App, record_id: str) -> None:
+    """U2.1: the error says so."""
+    assert "the others are done" in run("forget", record_id, "r00000z").err
+    assert found(memory) == []
+
+
+def test_a_record_is_pinned_and_let_go(run: "Run", memory: App, record_id: str) -> None:
+    """U2.1."""
+    assert run("pin", record_id, "--json").json["pinned"] is True
+    assert not run("pin", record_id, "--off", "--json").json.get("pinned")
+
+
+def test_one_record_replaces_another(run: "Run", memory: App, record_id: str) -> None:
+    """U2.1."""
+    [newer] = memory.remember([NewRecord(text=NEW)], memory.caller())
+    run("supersede", record_id, newer.id)
+    assert found(memory) == [NEW]
+
+
+def test_looking_changes_no_ranking(run: "Run", memory: App, record_id: str) -> None:
+    """U2.1: neither a search nor a look at the record counts as opened."""
+    assert run("search", "exporter port", "--json").json["results"][0]["id"] == record_id
+    assert run("show", record_id, "--json").json["counters"]["accessed"] == 0
+
+
+def test_projects_sessions_and_contexts_are_listed(run: "Run", memory: App, record_id: str) -> None:
+    """U2.1: each with the id or name that other commands take."""
+    assert run("projects", "--json").json == [{"namespace": "test", "records": 1, "here": True}]
+    [session] = run("sessions", "--json").json
+    assert (session["session"], session["records"], session["latest"]) == (memory.caller().session_id, 1, OLD)
+    assert run("contexts").out.strip() == "No context was assembled in the last two weeks."
+    context = memory.assemble_context(ContextRequest(query="exporter port"), memory.caller())
+    [listed] = run("contexts", "--json").json
+    assert (listed["id"], listed["shown"]) == (context.report.id, 1)
+    assert listed["id"] in run("contexts").out
+
+
+def test_nothing_stored_is_said(run: "Run", tmp_path: Path, memory: App) -> None:
+    """U2.1."""
+    assert "No project holds a record yet." in run("projects").out
+    assert "No session stored anything yet." in run("sessions").out
