@@ -14,6 +14,9 @@ sys.path[:] = trusted_path()
 def main() -> None:
     """Run the console script."""
     if len(sys.argv) == 1:
+        from functools import partial
+
+        from mcp_memory.entrypoints.hooks.answering import answer_hooks
         from mcp_memory.entrypoints.server.stdio import serve
         from mcp_memory.errors import McpMemoryError
         from mcp_memory.settings import load_settings
@@ -24,7 +27,7 @@ def main() -> None:
                 from mcp_memory.entrypoints.server.attach import attach
 
                 attach(settings)
-            serve(settings)
+            serve(settings, partial(answer_hooks, {}))
         except McpMemoryError as error:
             sys.exit(f"mcp-memory: {error}")
     elif sys.argv[1] == "hook" and not any(argument.startswith("-") for argument in sys.argv[2:]):

@@ -153,7 +153,8 @@ class App(Wiring):
 
     def remind(self, prompt: str, known: Collection[str], max_tokens: int, caller: Caller) -> Reminder:
         """Return the records that a prompt calls for beyond the known ids, within `max_tokens` client tokens."""
-        return self._remind(prompt, known, max_tokens, caller, self.factor(caller))
+        with self.call_priority.ahead():
+            return self._remind(prompt, known, max_tokens, caller, self.factor(caller))
 
     def checkpoint(self, caller: Caller) -> str | None:
         """Record the state of the caller's session; return the record's id, or None if there is nothing to say."""

@@ -1,4 +1,7 @@
-"""Defines the settings and alone reads the environment: arguments, MCP_MEMORY_* variables, a TOML file, defaults."""
+"""Defines the settings, read from arguments, MCP_MEMORY_* variables, a TOML file, defaults.
+
+With `locations.py` it alone reads the environment.
+"""
 
 import json
 import os
@@ -9,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-import platformdirs
 from pydantic import Field, JsonValue, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic_settings import (
@@ -20,11 +22,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from mcp_memory import locations
 from mcp_memory.errors import InvalidRequest
 
-APP_NAME = "mcp-memory"
-NOTES_FOLDER = "hooks"
-"""Folder in the data directory for the notes that a client's hooks keep about its sessions."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SENDABLE = re.compile(r"[\x20-\x7e]*")  # what an HTTP header can hold
 _FROM_ENVIRONMENT_ONLY = frozenset({"chroma_headers", "chroma_api_key", "url", "token"})
@@ -127,7 +127,7 @@ class Settings(BaseSettings):
     )
 
     data_dir: Annotated[Path, AfterValidator(_check_full_path)] = Field(
-        default_factory=lambda: Path(platformdirs.user_data_dir(APP_NAME, appauthor=False))
+        default_factory=lambda: Path(locations.default_data_dir())
     )
     """The database's folder, as a full path (`~` is home); must be on a local file system."""
     namespace: _Name | None = None
@@ -264,8 +264,7 @@ class Settings(BaseSettings):
 
 def config_file() -> Path:
     """Return the path of the TOML file: MCP_MEMORY_CONFIG, or config.toml in the platform's configuration directory."""
-    named = os.environ.get("MCP_MEMORY_CONFIG")
-    return Path(named) if named else Path(platformdirs.user_config_dir(APP_NAME, appauthor=False)) / "config.toml"
+    return Path(locations.config_file())
 
 
 def client_variables() -> dict[str, str]:

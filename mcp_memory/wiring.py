@@ -12,8 +12,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from mcp_memory import extensions
+from mcp_memory.locations import NOTES_FOLDER
 from mcp_memory.services.sessions.call_priority import CallPriority
-from mcp_memory.settings import NOTES_FOLDER, Settings
+from mcp_memory.settings import Settings
 from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore, restore
 
 if TYPE_CHECKING:

@@ -5,11 +5,9 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,63 +16,16 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
-from tests.forked import run_forked
+from tests.e2e.hook_session import PATIENCE_SECONDS, SESSION, Ran, Session
 
-PATIENCE_SECONDS = 60.0
-SESSION = "0a1b2c3d-0000-4000-8000-000000000001"
 PORT = "The staging database listens on port 6543."
 HURRIED = """\
-import dataclasses, sys
+import sys
 from mcp_memory.entrypoints.hooks import runner
-runner.HOOKS = {name: dataclasses.replace(hook, seconds=1.0) for name, hook in runner.HOOKS.items()}
+runner.SECONDS = dict.fromkeys(runner.SECONDS, 1.0)
 runner.main(sys.argv[2], {})
 """
 """The same with little time: nobody waits for ten seconds to see a deadline."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
-    """What a hook's process left."""
-
-    code: int
-    out: bytes
-    err: bytes
-
-    @property
-    def context(self) -> str:
-        """What it adds to the conversation."""
-        assert not self.err, self.err
-        return json.loads(self.out)["hookSpecificOutput"]["additionalContext"]
-
-
-class Session:
-    """A session of the client: its transcript, and hooks that are told of it."""
-
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        self.transcript = folder / "transcript.jsonl"
-        self.environment = dict(environment)
-        self._folder = folder
-
-    def say(self, uuid: str, role: str, content: Any) -> None:
-        line = {"type": role, "message": {"role": role, "content": content}, "uuid": uuid, "sessionId": SESSION}
-        with self.transcript.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-
-    def hook(self, name: str, **payload: str) -> Ran:
-        """Run a hook of this session."""
-        told = {
-            "session_id": SESSION,
-            "transcript_path": str(self.transcript),
-            "cwd": str(self._folder),
-            "hook_event_name": name,
-            **payload,
-        }
-        return self.run(json.dumps(told).encode(), name)
-
-    def run(self, raw: bytes, *arguments: str, code: str = "", **environment: str) -> Ran:
-        variables = {**self.environment, **environment}
-        done = run_forked("hook", *arguments, code=code, input=raw, env=variables, timeout=PATIENCE_SECONDS)
-        return Ran(code=done.returncode, out=done.stdout, err=done.stderr)
 
 
 def push_task(data_dir: Path, goal: str) -> None:
@@ -184,10 +135,9 @@ def test_nothing_that_goes_wrong_is_seen_by_the_session(session: Session, breaka
 def test_a_defect_of_ours_is_a_line_too(session: Session) -> None:
     broken = """\
 import sys
-from mcp_memory.entrypoints.hooks import runner
-from mcp_memory.entrypoints.hooks.events import Hook
+from mcp_memory.entrypoints.hooks import events, runner
 def act(hook): raise AssertionError("a\\nremembered\\ntext")
-runner.HOOKS = {"Stop": Hook(act=act, seconds=9.0)}
+events.HOOKS = {"Stop": act}
 runner.main(sys.argv[2], {})
 """
     ran = session.run(b'{"session_id": "s"}', "Stop", code=broken)

@@ -88,9 +88,12 @@ def serve(
 
         attach(settings)
     else:
+        from functools import partial
+
+        from mcp_memory.entrypoints.hooks.answering import answer_hooks
         from mcp_memory.entrypoints.server import stdio
 
-        stdio.serve(settings)
+        stdio.serve(settings, partial(answer_hooks, chosen))
 
 
 def _check_serving(context: typer.Context, http: bool, url: str | None) -> None:

@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,7 +77,7 @@ def start(hook: HookSession) -> str:
     text, report = _block(hook, words, kept, hook.settings.hook_max_tokens)
     if all(part.id == NOTHING for part in report.components):
         return ""
-    hook.notes.add_given([part.id for part in report.components if part.kind in KINDS])
+    hook.given += [part.id for part in report.components if part.kind in KINDS]
     return injected("SessionStart", text)
 
 
@@ -129,7 +129,7 @@ def remind(hook: HookSession) -> str:
     reminder = hook.app.remind(payload.prompt, hook.notes.given(), tokens_left(max_tokens, words, hook), hook.caller)
     if not reminder.text:
         return ""
-    hook.notes.add_given(reminder.ids)
+    hook.given += reminder.ids
     return injected("UserPromptSubmit", f"{words}\n{reminder.text}")
 
 
@@ -227,8 +227,9 @@ def _summary(said: str) -> str:
 def end(hook: HookSession) -> None:
     """Feed the log, and move on what is due until nothing is, or the hook's deadline ends the process.
 
-    Each step is one transaction: an end in the middle of one leaves all as it was before. What is left over is done by
-    the next server, or by `mcp-memory maintain`.
+    In a server this is its upkeep's work, which the new lines have woken. Each step is one transaction: an end in the
+    middle of one leaves all as it was before. What is left over is done by the next server, or by `mcp-memory
+    maintain`.
 
     Raises StoreUnavailable.
     """
@@ -237,36 +238,23 @@ def end(hook: HookSession) -> None:
         feed(hook)
     except McpMemoryError as error:
         failure = error
-    if hook.has_memory and hook.settings.maintain_minutes:
+    if hook.has_memory and hook.settings.maintain_minutes and not hook.server:
         while hook.app.keep_up():
             pass
     if failure:
         raise failure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
-    """An event's function, and the seconds after which the process ends wherever it is.
-
-    One that is `open_ended` does as much as it can in that time, and has not failed when it is over.
-    """
-
-    act: Callable[[HookSession], str | None]
-    seconds: float
-    open_ended: bool = False
-
-
-HOOKS: Mapping[str, Hook] = {
-    "SessionStart": Hook(act=start, seconds=8.0),
-    "UserPromptSubmit": Hook(act=remind, seconds=8.0),
-    "PostToolUse": Hook(act=feed_now_and_then, seconds=30.0),
-    "Stop": Hook(act=feed, seconds=6.0),
-    "PreCompact": Hook(act=before_compaction, seconds=20.0),
-    "PostCompact": Hook(act=after_compaction, seconds=10.0),
-    # Claude Code gives all hooks of a session's end 1.5 seconds together, and complains where one takes longer.
-    "SessionEnd": Hook(act=end, seconds=1.2, open_ended=True),
+HOOKS: Mapping[str, Callable[[HookSession], str | None]] = {
+    "SessionStart": start,
+    "UserPromptSubmit": remind,
+    "PostToolUse": feed_now_and_then,
+    "Stop": feed,
+    "PreCompact": before_compaction,
+    "PostCompact": after_compaction,
+    "SessionEnd": end,
 }
-"""By the names of Claude Code's events. A compaction fires SubagentStop as well: that one is not listened to."""
+"""By the names of the client's events, for which `runner` has the time limits."""
 
 
 def injected(event: str, text: str) -> str:

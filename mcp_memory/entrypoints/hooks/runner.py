@@ -2,55 +2,90 @@
 
 A hook is beside the session's work. The client shows what it prints to the model, waits while it runs, and takes some
 exit codes for a veto: so nothing that goes wrong here may be seen there.
+
+A running server answers for it where there is one; else this process opens the memory itself. Before it has asked,
+nothing slow is imported.
 """
 
-import contextlib
-import logging
 import os
 import sys
 import threading
-import warnings
 from collections.abc import Mapping
-from typing import NoReturn
 
-from mcp_memory.entrypoints.hooks.events import HOOKS
-from mcp_memory.entrypoints.hooks.session import open_session, read_payload
+from mcp_memory.entrypoints.hooks.asking import ask
+from mcp_memory.entrypoints.hooks.live_sockets import FAILURE
 from mcp_memory.errors import InvalidRequest, McpMemoryError
 
 COMPLAINT_CHARACTERS = 300
+SECONDS: Mapping[str, float] = {
+    "SessionStart": 8.0,
+    "UserPromptSubmit": 8.0,
+    "PostToolUse": 30.0,
+    "Stop": 6.0,
+    "PreCompact": 20.0,
+    "PostCompact": 10.0,
+    # Claude Code gives all hooks of a session's end 1.5 seconds together, and complains where one takes longer.
+    "SessionEnd": 1.2,
+}
+"""The events of Claude Code that are listened to, and the seconds after which a hook's process ends wherever it is.
+
+A compaction fires SubagentStop as well: that one is not listened to.
+"""
 UNKNOWN_SECONDS = 1.0
+ENDING = "SessionEnd"
+"""Does as much as it can in its time, and has not failed when that is over."""
+BEHIND_SECONDS = 10.0
+"""Time for what goes on in a process behind the session's end, for which nobody waits."""
 
 
 def run(name: str, raw: bytes, overrides: Mapping[str, object]) -> str:
-    """Run the hook of that name for the payload in these bytes, and return what it prints.
+    """Run the hook of that name here for the payload in these bytes, and return what it prints.
 
     Raises:
         InvalidRequest: there is no such hook, or the payload is none; settings are refused; at a session's start also
             where the memory lies on a server.
         McpMemoryError: the memory cannot be used.
     """
-    hook = HOOKS.get(name)
-    if hook is None:
+    from pathlib import Path
+
+    from mcp_memory.entrypoints.hooks.events import HOOKS
+    from mcp_memory.entrypoints.hooks.session import open_session, read_payload
+    from mcp_memory.settings import load_settings
+
+    act = HOOKS.get(name)
+    if act is None:
         raise InvalidRequest(f"There is no hook {name[:40]!r}; known are {', '.join(HOOKS)}.")
-    session = open_session(read_payload(raw), overrides)
+    session = open_session(read_payload(raw), load_settings(**overrides), Path.cwd())
     if session.settings.url:  # The memory lies elsewhere: what stands here is none of the session's.
         if name == "SessionStart":
             raise InvalidRequest("the memory lies on a server (MCP_MEMORY_URL), so hooks add and log nothing.")
         return ""
     try:
-        return hook.act(session) or ""
+        text = act(session) or ""
+        session.note_given()
+        return text
     finally:
         session.close()
 
 
-def main(name: str, overrides: Mapping[str, object]) -> NoReturn:
-    """Run the hook over standard input and output, and end the process."""
-    out, err = _take_outputs()
-    timer = threading.Timer(HOOKS[name].seconds if name in HOOKS else UNKNOWN_SECONDS, _give_up, (name, err))
+def main(name: str, overrides: Mapping[str, object]) -> None:
+    """Run the hook over standard input and output, and end the process: it does not return."""
+    out, err, null = _take_outputs()
+    seconds = SECONDS.get(name, UNKNOWN_SECONDS)
+    if name == ENDING and _is_behind():
+        out, err, seconds = _let_go(out, err, null), null, BEHIND_SECONDS
+    timer = threading.Timer(seconds, _give_up, (name, err))
     timer.daemon = True
     timer.start()
     try:
-        _write(out, run(name, _input(), overrides))
+        raw = _input()
+        answer = ask(name, raw, overrides)
+        if answer is None:
+            _write(out, _run_alone(name, raw, overrides))
+        elif answer[0] == FAILURE:
+            _complain(err, name, answer[1].decode("utf-8", "replace"))
+        else:
+            _write(out, answer[1])
     except McpMemoryError as error:
         _complain(err, name, str(error))
     except BaseException as error:  # noqa: BLE001 - the edge: a defect of ours is no matter of the session's
@@ -58,10 +93,40 @@ def main(name: str, overrides: Mapping[str, object]) -> NoReturn:
     _leave()
 
 
-def _take_outputs() -> tuple[int, int]:
-    """Keep both streams for ourselves: what libraries print goes nowhere."""
+def _run_alone(name: str, raw: bytes, overrides: Mapping[str, object]) -> bytes:
+    import logging
+    import warnings
+
     logging.disable()
     warnings.simplefilter("ignore")
+    return run(name, raw, overrides).encode("utf-8", "replace")
+
+
+def _is_behind() -> bool:
+    """Go on in a process of its own, where the system can fork; True there. The first one ends at once.
+
+    No thread has been started, and nothing loaded that a copy would harm.
+    """
+    if not hasattr(os, "fork"):
+        return False
+    try:
+        if os.fork():
+            _leave()
+        os.setsid()  # What ends the client's processes does not mean this one.
+    except OSError:  # There may be no further process.
+        return False
+    return True
+
+
+def _let_go(out: int, err: int, null: int) -> int:
+    """Close the client's streams, for whose end it waits; return what stands for them."""
+    for kept in {out, err} - {null}:
+        os.close(kept)
+    return null
+
+
+def _take_outputs() -> tuple[int, int, int]:
+    """Keep both streams for ourselves: what libraries print goes nowhere, which is the third."""
     null = os.open(os.devnull, os.O_WRONLY)
     kept: list[int] = []
     for number in (1, 2):
@@ -70,7 +135,7 @@ def _take_outputs() -> tuple[int, int]:
         except OSError:
             kept.append(null)
         os.dup2(null, number)
-    return kept[0], kept[1]
+    return kept[0], kept[1], null
 
 
 def _input() -> bytes:
@@ -80,24 +145,25 @@ def _input() -> bytes:
 
 
 def _give_up(name: str, err: int) -> None:
-    if name not in HOOKS or not HOOKS[name].open_ended:
+    if name != ENDING:
         _complain(err, name, "it took too long, and was ended; what was stored stays.")
     _leave()
 
 
 def _complain(err: int, name: str, message: str) -> None:
     line = " ".join(f"mcp-memory hook {name[:40]}: {message}".split())
-    _write(err, f"{line[:COMPLAINT_CHARACTERS]}\n")
+    _write(err, f"{line[:COMPLAINT_CHARACTERS]}\n".encode("utf-8", "replace"))
 
 
-def _write(stream: int, text: str) -> None:
-    """Write all of it as UTF-8, whatever the console's encoding; nobody may be there to read."""
-    rest = text.encode("utf-8", "replace")
-    with contextlib.suppress(OSError):
+def _write(stream: int, rest: bytes) -> None:
+    """Write all of it; nobody may be there to read."""
+    try:
         while rest:
             rest = rest[os.write(stream, rest) :]
+    except OSError:
+        pass
 
 
-def _leave() -> NoReturn:
-    """End at once: threads that still embed or search would be waited for."""
+def _leave() -> None:
+    """End at once. Threads that still embed or search would be waited for."""
     os._exit(0)

@@ -1,8 +1,7 @@
 """One hook of one session: Claude Code's input, and the session's memory, opened on demand."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -49,7 +48,7 @@ def read_payload(raw: bytes) -> Payload:
     if not isinstance(given, dict):
         raise InvalidRequest("The hook's input is not a JSON object; let the client run the hook.")
     named = cast("dict[str, object]", given)
-    told = {field.name: _text(named.get(field.name)) for field in fields(Payload)}
+    told = {each.name: _text(named.get(each.name)) for each in fields(Payload)}
     told["session_id"] = told["session_id"].strip()[:MAX_SESSION_CHARACTERS]
     if not told["session_id"].isprintable() or not told["session_id"]:
         raise InvalidRequest("The hook's input names no session; let the client run the hook.")
@@ -62,12 +61,18 @@ def _text(value: object) -> str:
 
 @dataclass(kw_only=True)
 class HookSession:
-    """Gives a hook what it works with. Opening the memory takes most of its time: `app` does it at the first use."""
+    """Gives a hook what it works with. Opening the memory takes most of its time: `app` does it at the first use.
+
+    `server` is the memory of the server that answers for the hook's process, if one does. `given` are the records that
+    the hook adds to the conversation.
+    """
 
     payload: Payload
     settings: "Settings"
     notes: SessionNotes
     folder: Path
+    server: "App | None" = None
+    given: list[str] = field(default_factory=list[str])
 
     @property
     def has_memory(self) -> bool:
@@ -76,12 +81,29 @@ class HookSession:
 
         return memory_exists(self.settings)
 
+    @property
+    def is_served(self) -> bool:
+        """True where the server works in the namespace that the session's folder has now.
+
+        A process of its own would find out anew: the folder may be another project's, or trusted since the server
+        began. Raises as `App.membership` does.
+        """
+        from mcp_memory.projects import read_project
+
+        if self.server is None or self.settings is not self.server.settings:
+            return False
+        if self.settings.namespace is not None:
+            return True
+        theirs = self.server.trust.membership(read_project(self.folder), takes=True)
+        mine = self.server.membership
+        return (theirs.namespace, theirs.is_refused) == (mine.namespace, mine.is_refused)
+
     @cached_property
     def app(self) -> "App":
         """The memory. Raises StoreUnavailable."""
         from mcp_memory.app import open_app
 
-        return open_app(self.settings, folder=self.folder)
+        return self.server or open_app(self.settings, folder=self.folder)
 
     @cached_property
     def caller(self) -> "Caller":
@@ -89,7 +111,8 @@ class HookSession:
 
         Where the settings name a session, that one counts, for the server too.
         """
-        caller = self.app.caller(client=CLIENT)
+        # A server's own client may be another program, in whose tokens it goes on counting.
+        caller = replace(self.app.caller(), client=CLIENT) if self.server else self.app.caller(client=CLIENT)
         return caller if caller.named_session else replace(caller, session_id=self.payload.session_id)
 
     def note_fed(self, until: int, mark: str) -> None:
@@ -97,27 +120,28 @@ class HookSession:
         namespace = self.app.membership.namespace
         self.notes.write(Noted(folder=str(self.folder), namespace=namespace, fed_until=until, fed_mark=mark))
 
+    def note_given(self) -> None:
+        """Record which records the session has: only once they are on their way to it."""
+        if self.given:
+            self.notes.add_given(self.given)
+
     def close(self) -> None:
-        """Close the memory where it was opened."""
-        if "app" in self.__dict__:
+        """Close the memory where it was opened for the hook."""
+        if self.server is None and "app" in self.__dict__:
             self.app.close()
 
 
-def open_session(payload: Payload, overrides: Mapping[str, object]) -> HookSession:
+def open_session(payload: Payload, settings: "Settings", working_dir: Path, server: "App | None" = None) -> HookSession:
     """Find the session's memory: of the folder it began in, wherever it went since, unless the settings name another.
 
-    Where that folder is gone, as a worktree may be, the session keeps the namespace that it had there.
-
-    Raises:
-        InvalidRequest: a setting is refused.
+    Where that folder is gone, as a worktree may be, the session keeps the namespace that it had there. `working_dir` is
+    that of the hook's process.
     """
     from mcp_memory.projects import folder_exists
-    from mcp_memory.settings import load_settings
 
-    settings = load_settings(**overrides)
     notes = SessionNotes(settings.data_dir, payload.session_id)
     noted = notes.noted
-    folder = Path(noted.folder or payload.cwd).absolute()
+    folder = working_dir / (noted.folder or payload.cwd)
     if settings.namespace is None and noted.folder and noted.namespace and not folder_exists(folder):
-        settings = load_settings(**{**overrides, "namespace": noted.namespace})
-    return HookSession(payload=payload, settings=settings, notes=notes, folder=folder)
+        settings = settings.model_copy(update={"namespace": noted.namespace})
+    return HookSession(payload=payload, settings=settings, notes=notes, folder=folder, server=server)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
-from mcp_memory.settings import NOTES_FOLDER
+from mcp_memory.locations import NOTES_FOLDER
 
 KEPT_SECONDS = 14 * 86_400
 MAX_NOTES_BYTES = 1_000_000

@@ -13,8 +13,9 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from mcp_memory.entrypoints.server.line_streams import GuardedInput, LineOutput, take_stdin, take_stdout
 from mcp_memory.errors import InvalidRequest
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
+    from mcp_memory.app import App
     from mcp_memory.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -35,8 +37,15 @@ WATCH_SECONDS: Final = 0.5
 SWITCH_SECONDS: Final = 0.0005
 
 
-def serve(settings: "Settings") -> NoReturn:
-    """Open the memory and serve it until the client leaves; ends the process.
+class Beside(Protocol):
+    """What a server does beside its client's calls, until it is stopped."""
+
+    def stop(self, seconds: float) -> None:
+        """Take nothing more, and wait for what is under way, about so long at the most."""
+
+
+def serve(settings: "Settings", beside: "Callable[[App], Beside]") -> NoReturn:
+    """Open the memory and serve it until the client leaves; ends the process. `beside` starts what goes on meanwhile.
 
     Raises:
         InvalidRequest: there is no standard input or output.
@@ -49,6 +58,7 @@ def serve(settings: "Settings") -> NoReturn:
     from mcp_memory.entrypoints.server.upkeep import upkeep_for
 
     app = open_app(settings)
+    at_side = beside(app)
     upkeep = upkeep_for(app, settings)
     upkeep.start()
     # Long work and calls share one interpreter: a call that is ready to go on gets it sooner than in Python's own 5 ms.
@@ -58,6 +68,7 @@ def serve(settings: "Settings") -> NoReturn:
             "Serving MCP for a client on standard input; `mcp-memory demo` shows it, `--help` lists commands.\n"
         )
     serve_stdio(build_server(app, warm_up=True, notice=app.notice))
+    at_side.stop(GRACE_SECONDS)
     upkeep.stop()
     app.close()
     leave()

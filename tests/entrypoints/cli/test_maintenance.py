@@ -18,11 +18,12 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.entrypoints.cli.maintenance import backup_file
 from mcp_memory.errors import EmbedderMismatch, InvalidRequest, StoreUnavailable, TextRefused
+from mcp_memory.locations import NOTES_FOLDER
 from mcp_memory.ports.text import Vectors
 from mcp_memory.services.memory.reindex import REINDEXED_AT_ONCE
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.settings import NOTES_FOLDER, Settings, load_settings
+from mcp_memory.settings import Settings, load_settings
 from mcp_memory.wiring import restore_backup
 from tests.embedders import HashingEmbedder
 from tests.entrypoints.cli.conftest import INTERRUPTIBLE

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.entrypoints.hooks.session_notes import Noted, SessionNotes
-from mcp_memory.settings import NOTES_FOLDER
+from mcp_memory.locations import NOTES_FOLDER
 
 
 def test_notes_are_read_by_the_next_process(tmp_path: Path) -> None:

@@ -1,0 +1,193 @@
+"""Answers hooks out of a running server, whose memory is loaded: a socket of its own, for processes of this user alone.
+
+Nothing here is needed for the server's calls: where there can be no socket, or no thread, hooks open the memory
+themselves.
+"""
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from mcp_memory.entrypoints.hooks import live_sockets
+from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.errors import McpMemoryError
+from mcp_memory.locations import fingerprint
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE: Final = 4
+"""Hooks answered side by side; whoever comes beyond is turned away at once."""
+PATIENCE_SECONDS: Final = 2.0
+"""Time for a hook to send its question, and to take the answer."""
+WAITING: Final = 16
+_LOCK: Final = ".lock"
+
+
+class Answer(NamedTuple):
+    """One of live_sockets' kinds, a text, and what to do once the hook has it."""
+
+    kind: bytes
+    text: str = ""
+    taken: Callable[[], None] = lambda: None
+
+
+Answering: TypeAlias = Callable[[str, bytes, Path], Answer]
+"""From a hook's name, its payload, and its working directory."""
+
+
+def of_memory(app: "App") -> Answering:
+    """Return what answers hooks of the sessions that work in this process's memory."""
+
+    def answer(name: str, payload: bytes, folder: Path) -> Answer:
+        from mcp_memory.entrypoints.hooks.events import HOOKS
+        from mcp_memory.entrypoints.hooks.session import open_session, read_payload
+
+        session = open_session(read_payload(payload), app.settings, folder, app)
+        if name not in HOOKS or not session.is_served:
+            return Answer(live_sockets.NOT_MINE)
+        text = HOOKS[name](session) or ""
+        return Answer(live_sockets.OUTPUT, text, session.note_given)
+
+    return answer
+
+
+class HookSocket:
+    """A server's socket for hooks, open from `start` to `stop`. Neither raises."""
+
+    def __init__(self, answer: Answering, data_dir: Path, chosen: Mapping[str, object]) -> None:
+        self._answer = answer
+        self._data_dir = str(data_dir)
+        self._settings = fingerprint(chosen)
+        self._places = threading.BoundedSemaphore(AT_ONCE)
+        self._listener: socket.socket | None = None
+
+    def start(self) -> None:
+        """Listen from now on. The hooks' own code is loaded for the first of them."""
+        if not live_sockets.are_possible():
+            return
+        try:
+            folder = Path(self._data_dir, live_sockets.FOLDER)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            place = live_sockets.open_private(self._data_dir)
+            _tidy(place)
+            name = f"{live_sockets.name_of(self._settings, Path.cwd())}{os.urandom(3).hex()}"
+            self._lock = _lock_new(f"{name}{_LOCK}", place)
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            listener.bind(live_sockets.address(self._data_dir, place, f"{name}{live_sockets.SUFFIX}"))
+            os.chmod(f"{name}{live_sockets.SUFFIX}", 0o600, dir_fd=place)
+            listener.listen(WAITING)
+        except OSError as error:
+            logger.info("Hooks find no socket of this server (%s).", error.strerror or type(error).__name__)
+            return
+        self._place, self._name, self._listener = place, name, listener
+        threading.Thread(target=self._accept, args=(listener,), name="hooks", daemon=True).start()
+
+    def stop(self, seconds: float) -> None:
+        """Take no further hook, and wait for those that are being answered, at most so long each."""
+        if self._listener is None:
+            return
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # The thread that accepts closes it.
+        for _ in range(AT_ONCE):
+            self._places.acquire(timeout=seconds)
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                hook, _ = listener.accept()
+            except OSError:  # It was closed; or files ran out, and hooks help themselves from now on.
+                _remove(self._place, self._name)
+                return listener.close()
+            if self._places.acquire(blocking=False):
+                threading.Thread(target=self._serve, args=(hook,), name="hook", daemon=True).start()
+            else:
+                hook.close()
+
+    def _serve(self, hook: socket.socket) -> None:
+        try:
+            with hook:
+                hook.settimeout(PATIENCE_SECONDS)
+                if live_sockets.is_same_user(hook):
+                    self._exchange(hook)
+        except (OSError, ValueError) as error:  # It left, or said nothing that a hook says.
+            logger.info("A hook was not answered (%s).", type(error).__name__)
+        finally:
+            self._places.release()
+
+    def _exchange(self, hook: socket.socket) -> None:
+        """Raises OSError where the hook left, and ValueError for what is no question."""
+        name, folder, payload = _read(hook).split(b"\0", 2)
+        hook.sendall(live_sockets.HEARD)  # Fails where the hook has given up: then nothing is done for it.
+        answer = self._answered(os.fsdecode(name), payload, Path(os.fsdecode(folder)))
+        text = answer.text.encode("utf-8", "replace").replace(live_sockets.END, b" ")
+        hook.sendall(answer.kind + text + live_sockets.END)
+        answer.taken()
+
+    def _answered(self, name: str, payload: bytes, folder: Path) -> Answer:
+        try:
+            return self._answer(name, payload, folder)
+        except McpMemoryError as error:
+            return Answer(live_sockets.FAILURE, str(error))
+        except Exception as error:  # noqa: BLE001 - the edge
+            log_defect("A hook", error)
+            return Answer(live_sockets.NOT_MINE)
+
+
+def _read(hook: socket.socket) -> bytes:
+    """Return all that the hook says. Raises OSError, and ValueError for more than the limit."""
+    told = bytearray()
+    while part := hook.recv(65_536):
+        told += part
+        if len(told) > 2 * live_sockets.MOST_BYTES:
+            raise ValueError
+    return bytes(told)
+
+
+def _lock_new(name: str, place: int) -> int:
+    """Make a file that is locked as long as this process lives; return its descriptor, which stays open.
+
+    Raises OSError: also where another server took the file for that of a dead one before it was locked.
+    """
+    import fcntl  # Windows has none, nor such sockets.
+
+    lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=place)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.stat(name, dir_fd=place)
+    return lock
+
+
+def _tidy(place: int) -> None:
+    """Remove the sockets of servers that were killed: the kernel has released their locks."""
+    import fcntl
+
+    for file in os.listdir(place):
+        if file.endswith(_LOCK):
+            with contextlib.suppress(OSError):
+                lock = os.open(file, os.O_RDWR | os.O_CLOEXEC, dir_fd=place)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _remove(place, file.removesuffix(_LOCK))
+                finally:
+                    os.close(lock)
+
+
+def _remove(place: int, name: str) -> None:
+    """Remove a socket, then the lock beside it: a socket without a lock would stay for ever."""
+    for suffix in (live_sockets.SUFFIX, _LOCK):
+        with contextlib.suppress(OSError):
+            os.unlink(f"{name}{suffix}", dir_fd=place)
+
+
+def answer_hooks(chosen: Mapping[str, object], app: "App") -> HookSocket:
+    """Answer hooks out of this memory from now on; `chosen` are the arguments that its settings were made with."""
+    opened = HookSocket(of_memory(app), app.settings.data_dir, chosen)
+    opened.start()
+    return opened
