@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,7 @@ def knowing(server: "ServerProcess") -> "ServerProcess":
 
 
 @contextlib.contextmanager
-def stopped(process: Any) -> Iterator[None]:
+def stopped(process: Any) -> Generator[None]:
     os.kill(process.pid, signal.SIGSTOP)
     try:
         yield
