@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AT_ONCE: Final = 4
-"""Hooks answered side by side; whoever comes beyond is turned away at once."""
+"""Hooks answered side by side; one more is refused at once."""
 PATIENCE_SECONDS: Final = 2.0
 """Time for a hook to send its question, and to take the answer."""
 WAITING: Final = 16

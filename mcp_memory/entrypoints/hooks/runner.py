@@ -12,8 +12,7 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from mcp_memory.entrypoints.hooks.asking import ask
-from mcp_memory.entrypoints.hooks.live_sockets import FAILURE
+from mcp_memory.entrypoints.hooks.live_sockets import FAILURE, ask
 from mcp_memory.errors import InvalidRequest, McpMemoryError
 
 COMPLAINT_CHARACTERS = 300
@@ -35,7 +34,7 @@ UNKNOWN_SECONDS = 1.0
 ENDING = "SessionEnd"
 """Does as much as it can in its time, and has not failed when that is over."""
 BEHIND_SECONDS = 10.0
-"""Time for what goes on in a process behind the session's end, for which nobody waits."""
+"""Time for the work of a process behind the session's end, for which nobody waits."""
 
 
 def run(name: str, raw: bytes, overrides: Mapping[str, object]) -> str:
@@ -103,7 +102,7 @@ def _run_alone(name: str, raw: bytes, overrides: Mapping[str, object]) -> bytes:
 
 
 def _is_behind() -> bool:
-    """Go on in a process of its own, where the system can fork; True there. The first one ends at once.
+    """Continue in a process of its own, where the system can fork; True there. The first one ends at once.
 
     No thread has been started, and nothing loaded that a copy would harm.
     """
@@ -119,7 +118,7 @@ def _is_behind() -> bool:
 
 
 def _let_go(out: int, err: int, null: int) -> int:
-    """Close the client's streams, for whose end it waits; return what stands for them."""
+    """Close the client's streams, for whose end it waits; return their replacement."""
     for kept in {out, err} - {null}:
         os.close(kept)
     return null

@@ -85,7 +85,7 @@ class HookSession:
     def is_served(self) -> bool:
         """True where the server works in the namespace that the session's folder has now.
 
-        A process of its own would find out anew: the folder may be another project's, or trusted since the server
+        A process of its own would find out again: the folder may be another project's, or trusted since the server
         began. Raises as `App.membership` does.
         """
         from mcp_memory.projects import read_project

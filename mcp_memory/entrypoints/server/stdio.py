@@ -38,14 +38,14 @@ SWITCH_SECONDS: Final = 0.0005
 
 
 class Beside(Protocol):
-    """What a server does beside its client's calls, until it is stopped."""
+    """Work that a server does beside its client's calls, until it is stopped."""
 
     def stop(self, seconds: float) -> None:
-        """Take nothing more, and wait for what is under way, about so long at the most."""
+        """Take nothing more, and wait for what has begun, about so long at the most."""
 
 
 def serve(settings: "Settings", beside: "Callable[[App], Beside]") -> NoReturn:
-    """Open the memory and serve it until the client leaves; ends the process. `beside` starts what goes on meanwhile.
+    """Open the memory and serve it until the client leaves; ends the process. `beside` starts work beside its calls.
 
     Raises:
         InvalidRequest: there is no standard input or output.
