@@ -239,14 +239,15 @@ class App(Wiring):
     def keep_up(self, *, maintains: bool = True) -> bool:
         """Take one small step of background work; return False where none is due. Raises StoreUnavailable.
 
-        With `maintains`, due records move on in their lifecycle. Logs are compacted, records without vectors are
-        embedded, words that an earlier version derived are renewed, and erased records are purged from files that other
-        processes kept in use.
+        With `maintains`, due records move on in their lifecycle, and what may need a review is queued. Logs are
+        compacted, records without vectors are embedded, words that an earlier version derived are renewed, and erased
+        records are purged from files that other processes kept in use.
         """
         is_busy = maintains and self.maintain.step(patiently=False).records > 0
         is_busy = is_busy or self.idle_compaction.step()
         is_busy = is_busy or self.reindex.catch_up() > 0 or self.records.catch_up_terms(TERMS_AT_ONCE)
-        return is_busy or self._forget.finish()
+        is_busy = is_busy or self._forget.finish()
+        return is_busy or (maintains and self.fill_queue.step())
 
     def warm(self) -> None:
         """Load everything slow before the first call: model, vocabulary, detectors, dates, indexes."""

@@ -29,15 +29,19 @@ if TYPE_CHECKING:
     from mcp_memory.services.context.remind import Remind
     from mcp_memory.services.memory.access_tokens import Tokens
     from mcp_memory.services.memory.echo_filter import EchoFilter
+    from mcp_memory.services.memory.fill_queue import FillQueue
     from mcp_memory.services.memory.folder_trust import Trust
     from mcp_memory.services.memory.forget import Forget
     from mcp_memory.services.memory.maintain import Maintain
     from mcp_memory.services.memory.prepare_record import RecordPreparer
     from mcp_memory.services.memory.reindex import Reindex
     from mcp_memory.services.memory.remember import Remember
+    from mcp_memory.services.memory.review import Reviews
     from mcp_memory.services.memory.revise import Revise
+    from mcp_memory.services.memory.settle import Settle
     from mcp_memory.services.memory.task_results import TaskResults
     from mcp_memory.services.memory.task_stack import Tasks
+    from mcp_memory.services.memory.undo import Undo
     from mcp_memory.services.retrieval.recall import Recall
     from mcp_memory.services.retrieval.search import Searcher
     from mcp_memory.services.sessions.checkpoint import CheckpointWriter
@@ -207,11 +211,39 @@ class Wiring:
         return Revise(self.records, self._embedder, self.counter, self.redactor, self._clock)
 
     @made_once
+    def reviews(self) -> Reviews:
+        """The queue of groups to review."""
+        from mcp_memory.services.memory.review import Reviews
+
+        return Reviews(self.records, self.records.reviews(), self._clock)
+
+    @made_once
+    def fill_queue(self) -> FillQueue:
+        """Fills the queue of groups to review."""
+        from mcp_memory.services.memory.fill_queue import FillQueue
+
+        return FillQueue(self.records, self.records.reviews(), self.follower, self.index, self._clock)
+
+    @made_once
+    def settle(self) -> Settle:
+        """Settles a group of the queue."""
+        from mcp_memory.services.memory.settle import Settle
+
+        return Settle(self.records, self._embedder, self.counter, self.redactor, self._clock)
+
+    @made_once
+    def undo(self) -> Undo:
+        """Takes a write back."""
+        from mcp_memory.services.memory.undo import Undo
+
+        return Undo(self.records, self._embedder)
+
+    @made_once
     def inspect(self) -> Overview:
         """Shows what is stored."""
         from mcp_memory.services.status.overview import Overview
 
-        return Overview(self.records, self.logs, self.graph, self._clock)
+        return Overview(self.records, self.logs, self.graph, self.reviews, self._clock)
 
     @made_once
     def examine(self) -> IntegrityCheck:
@@ -256,7 +288,14 @@ class Wiring:
         from mcp_memory.services.memory.remember import Remember
 
         return Remember(
-            self.records, self.follower, self.index, self._drafting, self.counter, self._echo_filter, self._clock
+            self.records,
+            self.follower,
+            self.index,
+            self._drafting,
+            self.counter,
+            self._echo_filter,
+            self._clock,
+            self.reviews,
         )
 
     @made_once

@@ -10,6 +10,7 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import PassName, Replacement
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.model.versions import Version
+from mcp_memory.ports.reviews import ReviewWriter
 from mcp_memory.ports.session_logs import SaidEntry, Trigger, Undone
 from mcp_memory.ports.text import Vectors
 
@@ -38,6 +39,10 @@ class VersionReader(Protocol):
 
         It checks no scope: ask for records that the caller reads.
         """
+        ...
+
+    def written(self, write: int) -> Mapping[str, Sequence[Version]]:
+        """Return the changes that one write made, by record, oldest first; none for an unknown one. No scope."""
         ...
 
 
@@ -86,6 +91,15 @@ class DuplicateFinder(Protocol):
 
 class RecordWriter(Protocol):
     """Writes records and tasks."""
+
+    @property
+    def number(self) -> int:
+        """The number of this write, which its versions carry."""
+        ...
+
+    def mark_undone(self, write: int) -> None:
+        """Note that this write took that one back: the two are left out of an export."""
+        ...
 
     def next_id(self, prefix: str) -> str:
         """Return a new id: short, never reused, and sorting after every earlier one with that prefix."""
@@ -194,5 +208,5 @@ class LogWriter(Protocol):
         ...
 
 
-class Transaction(RecordWriter, DuplicateFinder, LogWriter, TaskReader, VersionReader, Protocol):
+class Transaction(RecordWriter, DuplicateFinder, LogWriter, ReviewWriter, TaskReader, VersionReader, Protocol):
     """One atomic write: each change takes the next number of the sequence, and none is visible before the exit."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mcp_memory.domain.model.records import Details, Instant, Record
+from mcp_memory.domain.model.reviews import Review
 from mcp_memory.domain.model.session_log import EntryKind, Form, PassName, Role
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.model.versions import Version
@@ -152,7 +153,7 @@ class UndoneSummary:
 
 Piece = (
     Task | KnownSession | KnownPlace | WholeEntity | WholeRecord | ErasedRecord | WholeCompaction | WholeReplacement
-    | UndoneSummary
+    | UndoneSummary | Review
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -261,3 +262,25 @@ def test_requests_before_any_handshake_do_not_end_it(
     server.greet()
     assert server.request("tools/list", {})["tools"]
     server.stop()
+
+
+async def test_a_group_is_settled_and_undone_over_stdio(environment: dict[str, str]) -> None:
+    """N2.1: offered by `remember`, settled and taken back by `revise`, told by the resource."""
+    command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
+    async with Client(command) as client:
+
+        async def call(tool: str, **arguments: Any) -> dict[str, Any]:
+            result = await client.call_tool(tool, arguments)
+            assert result.structured_content is not None, result.content
+            return result.structured_content
+
+        async def waiting() -> int:
+            (content,) = (await client.read_resource("memory://review")).contents
+            return json.loads(getattr(content, "text", ""))["waiting"]
+
+        (first,) = (await call("remember", text="The database listens on port 5432."))["records"]
+        (second,) = (await call("remember", text="The database listens on the port 5432."))["records"]
+        settled = await call("revise", id=second["group"], settle="supersedes", keep=first["id"])
+        assert (settled["settled"], await waiting()) == ("supersedes", 0)
+        undone = await call("revise", id=str(settled["change"]), settle="undo")
+        assert ([each["status"] for each in undone["restored"]], await waiting()) == (["new"], 1)

@@ -11,6 +11,7 @@ from mcp_memory.domain.model.graph import EntityFacts
 from mcp_memory.domain.model.lifecycle import NOTED
 from mcp_memory.domain.model.records import (
     ASKED_AS,
+    HOLDS,
     LOG_KINDS,
     Instant,
     Json,
@@ -309,12 +310,13 @@ def _decision(record: Record, text: str, detail: ShownDetail) -> str:
 
 
 def _ending(record: Record) -> str:
-    """Return the outcome, the confidence, and a mark for a mostly failing procedure or what nobody confirmed yet."""
+    """Return the outcome, the confidence, marks (mostly failing, not confirmed yet), and when or where it holds."""
     outcome = f"outcome: {record.outcome}" if record.outcome and record.kind != "event" else ""
     confidence = "" if record.confidence is None else f"confidence: {round(record.confidence * 100)} %"
     flag = "ineffective" if record.kind == "procedure" and record.status == "ineffective" else ""
     noted = "noted, not confirmed" if record.status == NOTED else ""
-    known = ", ".join(part for part in (outcome, confidence, flag, noted) if part)
+    holds = f"holds: {one_line(str(record.details[HOLDS]))}" if record.details.get(HOLDS) else ""
+    known = ", ".join(part for part in (outcome, confidence, flag, noted, holds) if part)
     return f" ({known})" if known else ""
 
 

@@ -20,7 +20,7 @@ MADE_AT_MOST = 32 ** (WIDTH - 1)
 Indexes hold a place for every number up to the newest: a thousand million would fill any computer.
 """
 
-RECORD, TASK, CONTEXT = "r", "t", "c"
+RECORD, TASK, CONTEXT, REVIEW = "r", "t", "c", "g"
 _MADE = re.compile(rf"[a-z](?:[{ALPHABET}]{{{WIDTH}}}|[{ALPHABET[1:]}][{ALPHABET}]{{{WIDTH},11}})")
 """A letter and six digits, "r00001k", or more digits that do not begin with 0, "t1000000"."""
 _TO_PYTHONS = str.maketrans(ALPHABET, "0123456789abcdefghijklmnopqrstuv")

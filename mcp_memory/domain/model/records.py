@@ -100,6 +100,8 @@ class NewRecord:
     harness: int = 0
 
 
+HOLDS = "holds"
+"""The detail that says when or where a record holds, beside another one that is true as well."""
 ASKED_AS, MAX_ASKED = "asked_as", 3
 """The detail with the questions that a record answers, of any kind, and their greatest number."""
 SEARCHED_DETAILS = (

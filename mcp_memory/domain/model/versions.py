@@ -22,6 +22,7 @@ class Version:
     `change` is the number of the change, `write` that of the first change of the same atomic write. `before` maps each
     field of `Record` that changed to its JSON value until then; beside a text stands its `normal_hash`, which stays
     where the words must go. The session is "" for a change by upkeep, the agent as well for one of unknown origin.
+    `undone` is the number of the write that took this one back, its own for that of the undo; else 0.
     """
 
     change: int
@@ -32,6 +33,7 @@ class Version:
     session_id: str = ""
     reason: str = ""
     before: Details
+    undone: int = 0
 
 
 def replaced_values(old: Record, new: Record) -> Details:

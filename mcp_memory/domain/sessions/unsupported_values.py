@@ -1,7 +1,7 @@
 """Finds exact values in a text that none of its sources holds, without a model. In doubt a value is supported."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from mcp_memory.domain.text.exact_values import Exact, exact_in, is_date
@@ -16,6 +16,8 @@ _GROUPED = re.compile(r"\d{1,3}(?:[.,'’_]\d{3})+")
 _PART = re.compile(r"(?<![\w.:/-])[\w.:/-]*\d(?:[\w.:/-]|[,'’](?=\d))*|\b[A-Z][A-Z0-9_]{3,}\b")
 # e.g. "pool.size"
 _TERM = re.compile(r"[\w.-]{3,}")
+# e.g. "15 minutes", "1.2.3", "2026-11-03"
+_AMOUNT = re.compile(r"(?P<number>\d+(?:[.,:/-]\d+)*)(?: ?[^\W\d_]+)?")
 _FACTORS = (1.0, 1000.0, 1024.0, 60.0, 3600.0, 24.0, 7.0, 100.0)
 """Factors between equivalent units: seconds and minutes, megabytes and gigabytes, shares and percent."""
 
@@ -28,6 +30,16 @@ def invented(text: str, sources: Iterable[str]) -> tuple[str, ...]:
     """
     known = _Sources(sources)
     return tuple(dict.fromkeys(each.text for each in exact_in(text) if not known.hold(each)))
+
+
+def lost(text: str, sources: Sequence[str]) -> tuple[str, ...]:
+    """Return the exact values of the sources that a text to replace all of them lacks, each once, in order.
+
+    Stricter than `invented`: each number has to be there as it is written, also a small one or a date.
+    """
+    numbers = {match["number"] for match in _AMOUNT.finditer(text)}
+    missing = [match[0] for source in sources for match in _AMOUNT.finditer(source) if match["number"] not in numbers]
+    return tuple(dict.fromkeys([*missing, *(each for source in sources for each in invented(source, [text]))]))
 
 
 class _Sources:

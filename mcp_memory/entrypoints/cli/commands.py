@@ -21,6 +21,7 @@ from mcp_memory.entrypoints.cli.maintenance import backup, maintain, reindex
 from mcp_memory.entrypoints.cli.options import AsJson, settings_chosen, with_options
 from mcp_memory.entrypoints.cli.overviews import contexts, projects, sessions
 from mcp_memory.entrypoints.cli.records import add, list_records, search, show, status, tasks
+from mcp_memory.entrypoints.cli.review import review, undo
 from mcp_memory.entrypoints.cli.transfer import export, import_memory
 from mcp_memory.errors import InvalidRequest
 
@@ -167,6 +168,7 @@ for name, command in (
     ("pin", pin),
     ("forget", forget),
     ("restore", restore),
+    ("undo", undo),
     ("trust", trust),
     ("install", install),
     ("uninstall", uninstall),
@@ -180,5 +182,6 @@ for name, command in (
     ("hook", hook),
 ):
     app.command(name)(command)
+app.add_typer(review)
 app.add_typer(tokens)
 app.command("complete", hidden=True)(complete)

@@ -54,6 +54,9 @@ def status_screen(status: Mapping[str, Any]) -> Table:
         "Tasks": _counts(status["tasks"]),
         "Current task": " > ".join(goal["goal"] for goal in status["path"]) or "none in this session",
         "Sessions": str(status["sessions"]),
+        "To review": f"{status['reviews']['waiting']} groups, {status['reviews']['asked']} for you"
+        if status["reviews"]["waiting"]
+        else "nothing",
         "Store": f"{store['path']} ({store['bytes'] / 1e6:.1f} MB, schema {store['schema']})",
         "Embedder": (store["embedder"] or "none yet") + waiting,
         "Index": _index(status["index"]["mode"], status["index_directories"], store["revision"]),
@@ -130,6 +133,19 @@ def record_screen(record: Mapping[str, Any]) -> list[Table | Text]:
         parts.append(Text(f"in   {each['id']} {each['kind']} as {each['detail']}, {each['tokens']} tokens"))
     parts += [Text(f"out  {each['id']}: {each['reason']}", "dim") for each in record.get("omitted", ())]
     return parts
+
+
+def review_screen(groups: Sequence[Any]) -> list[RenderableType]:
+    """Return each group with its records, and how to settle one."""
+    parts: list[RenderableType] = []
+    for group in groups:
+        parts.append(Text.assemble((group["id"], "bold"), f" {group['kind']}: {visible(group['why'])}"))
+        if "question" in group:
+            parts.append(Text(f"for you: {visible(group['question'])}", "yellow"))
+        for record in group["records"]:
+            parts += record_lines({"occurred_at": record.get("day", ""), "kind": "", **record})
+    how = "Settle one: mcp-memory review settle GROUP merge|supersedes|both-true|unrelated|ask"
+    return [*parts, Text(how, "dim")] if parts else [Text("Nothing waits for a review.")]
 
 
 def result_screen(answer: Mapping[str, Any]) -> list[RenderableType]:

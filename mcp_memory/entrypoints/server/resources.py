@@ -46,11 +46,17 @@ def add_to(server: MCPServer, app: "App") -> None:
         caller = asking(app)
         return show_tasks(app.tasks.tree(caller), app.tasks.stack(caller), caller)
 
+    def review() -> dict[str, Json]:
+        from mcp_memory.entrypoints.server.review_answers import show_queue
+
+        return show_queue(app, asking(app))
+
     def messages(interface: Interface) -> Callable[..., dict[str, Json]]:
         return lambda *of: rendered(app.live_log(*of), interface)
 
     resource("memory://status", "Status", "What is stored where, and what is configured", lambda: _status(app))
     resource("memory://tasks", "Tasks", "The tree of tasks, where you stand in it, and what comes next", tasks)
+    resource("memory://review", "Review", "The group of records to look at next, and how many wait", review)
     resource(
         "memory://record/{id}",
         "Record",

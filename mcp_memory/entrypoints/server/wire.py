@@ -21,6 +21,7 @@ from mcp_memory.domain.model.records import (
     Status,
     Visibility,
 )
+from mcp_memory.domain.model.reviews import Way
 from mcp_memory.domain.model.tasks import FinalStatus
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.entrypoints.server.arguments import Arguments, Opened
@@ -303,6 +304,10 @@ class ReviseArguments(Arguments):
     supersedes: Annotated[ShortIds, Field(description="Records this one replaces")] = ()
     pinned: bool | None = None
     visibility: Visibility | None = None
+    settle: Annotated[Literal[Way, "undo"] | None, Field(description="id is a group's; for undo a change's")] = None
+    keep: OptionalShortId = ""
+    when: ShortText = ""
+    reason: ShortText = ""
 
 
 class ForgetArguments(Arguments):

@@ -16,8 +16,9 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from typing_extensions import TypedDict
 
 from mcp_memory.bounded_files import MB, bounded_lines
-from mcp_memory.domain.model.ids import RECORD, TASK
+from mcp_memory.domain.model.ids import RECORD, REVIEW, TASK
 from mcp_memory.domain.model.records import MAX_IMPORTANCE, Details, Instant, Record
+from mcp_memory.domain.model.reviews import MOST_RECORDS, Review
 from mcp_memory.domain.model.scopes import USER_SCOPE, scope_key
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.model.versions import Version
@@ -59,6 +60,7 @@ _SHAPES: Mapping[str, type[Piece]] = {
     "compaction": WholeCompaction,
     "replacement": WholeReplacement,
     "undone_summary": UndoneSummary,
+    "review": Review,
 }
 _NAMES: Mapping[type, str] = {shape: name for name, shape in _SHAPES.items()}
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -275,6 +277,10 @@ def _check_piece(piece: Piece) -> None:
         _check_id(piece.id, TASK)
     elif isinstance(piece, ErasedRecord):
         _check_id(piece.id, RECORD)
+    elif isinstance(piece, Review):
+        _check_id(piece.id, REVIEW)
+        if not 0 < len(piece.record_ids) == len(piece.hashes) <= MOST_RECORDS:
+            raise InvalidRequest(f"A group names 1 to {MOST_RECORDS} records, and a digest for each.")
 
 
 def _check_record(whole: WholeRecord) -> None:

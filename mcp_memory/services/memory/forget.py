@@ -1,7 +1,7 @@
 """Forget: retires (reversible), restores, or erases without a trace."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mcp_memory.domain.model.lifecycle import moved_to, restored
@@ -24,13 +24,14 @@ class Forgotten:
 
     `extracted` are records erased together with their source episodes and messages: extractions, and summaries that
     repeat any of them. `purged` is True once the bytes are gone from the files too; until then other processes keep the
-    files in use, and `Forget.finish` tries again.
+    files in use, and `Forget.finish` tries again. `change` numbers the write, for an undo; 0 where there is none.
     """
 
     done: tuple[str, ...]
     not_found: tuple[str, ...]
     extracted: tuple[str, ...] = ()
     purged: bool = True
+    change: int = field(default=0, compare=False)
 
 
 class Forget:
@@ -66,7 +67,8 @@ class Forget:
                     self._move(record, mode, transaction)
         purged = mode != "erase" or self._purge((*done, *extracted))
         not_found = tuple(i for i in wanted if i not in done)
-        return Forgotten(done=done, not_found=not_found, extracted=extracted, purged=purged)
+        change = transaction.number if done and mode != "erase" else 0
+        return Forgotten(done=done, not_found=not_found, extracted=extracted, purged=purged, change=change)
 
     def finish(self) -> bool:
         """Purge text that an earlier erasure left in the files; return False where nothing is pending.

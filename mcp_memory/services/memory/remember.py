@@ -22,10 +22,13 @@ from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.branch_visibility import hidden_branches, visible_to
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of
+from mcp_memory.services.memory.review import Found, Reviews
 from mcp_memory.services.memory.supersede import successors, supersede
 
 SIMILAR_COSINE = 0.95  # near-duplicates, not merely related texts
 SIMILAR_SHOWN = 5
+ALMOST_THE_SAME = "They say almost the same."
+"""The reason to review near-duplicates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,7 @@ class Remembered:
     """The result for one item. `similar` lists near-duplicates; `superseded_by` the newer valid record.
 
     `redacted` and `cleaned` count the secrets and the control characters removed from it; `degraded` explains why a
-    stored record is not found by meaning yet.
+    stored record is not found by meaning yet. `review` is the group that waits with it, offered once a session.
     """
 
     id: str
@@ -43,6 +46,7 @@ class Remembered:
     cleaned: int = 0
     superseded_by: str | None = None
     degraded: str = ""
+    review: str = ""
 
 
 class Remember:
@@ -57,6 +61,7 @@ class Remember:
         counter: TokenCounter,
         echo_filter: EchoFilter,
         clock: Clock,
+        reviews: Reviews,
     ) -> None:
         self._records = records
         self._snapshots = snapshots
@@ -65,6 +70,7 @@ class Remember:
         self._counter = counter
         self._echo_filter = echo_filter
         self._clock = clock
+        self._reviews = reviews
 
     def __call__(self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True) -> list[Remembered]:
         """Store 1 to 500 items, all or none, and answer in their order.
@@ -85,9 +91,22 @@ class Remember:
         outcomes = [replace(one, cleaned=draft.cleaned) for draft, one in zip(drafts, stored, strict=True)]
         if advise:
             # Near-duplicates are advice: a search that fails does not undo an acknowledged write.
-            with suppress(StoreUnavailable), self._snapshots.snapshot():
-                return [self._with_similar(*each, caller) for each in zip(drafts, outcomes, strict=True)]
+            with suppress(StoreUnavailable):
+                with self._snapshots.snapshot():
+                    outcomes = [self._with_similar(*each, caller) for each in zip(drafts, outcomes, strict=True)]
+                outcomes = self._queued(outcomes, caller)
         return outcomes
+
+    def _queued(self, outcomes: Sequence[Remembered], caller: Caller) -> list[Remembered]:
+        """Let each new record wait for a review together with its near-duplicates."""
+        found: list[Found | None] = [
+            ("duplicates", (one.id, *one.similar), ALMOST_THE_SAME) if one.status == "stored" and one.similar else None
+            for one in outcomes
+        ]
+        if not any(found):
+            return list(outcomes)
+        offered = self._reviews.queue(found, caller)
+        return [replace(one, review=review) for one, review in zip(outcomes, offered, strict=True)]
 
     def _prepare(self, items: Sequence[NewRecord], caller: Caller) -> list[RecordDraft]:
         cleaned = [self._drafting.clean(item, caller) for item in items]

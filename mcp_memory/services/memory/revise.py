@@ -22,7 +22,7 @@ from mcp_memory.services.memory.supersede import reinstate, supersede
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """Changes to a record; None leaves a field unchanged."""
+    """Changes to a record; None leaves a field unchanged. The reason is kept with the version."""
 
     id: str
     text: str | None = None
@@ -35,6 +35,7 @@ class Revision:
     supersedes: tuple[str, ...] = ()
     pinned: bool | None = None
     visibility: Visibility | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,11 @@ class Revise:
         self._clock = clock
 
     def __call__(self, revision: Revision, caller: Caller) -> Record:
-        """Apply the change and return the record as it is now.
+        """Behave as `numbered`, without the number."""
+        return self.numbered(revision, caller)[0]
+
+    def numbered(self, revision: Revision, caller: Caller) -> tuple[Record, int]:
+        """Apply the change; return the record as it is now, and the number of the write, for an undo.
 
         Raises:
             NotFound: no such record for this caller.
@@ -67,10 +72,10 @@ class Revise:
             Conflict: the status is not to be had by hand, another record has this text already, or the record is
                 another's and would be hidden from them.
         """
-        if revision == Revision(id=revision.id):
+        if replace(revision, reason="") == Revision(id=revision.id):
             raise InvalidRequest("Nothing to change; give text, outcome, feedback or another field beside id.")
         new = self._new_text(revision, caller)
-        with self._records.write(caller) as transaction:
+        with self._records.write(caller, self._clean(revision.reason)) as transaction:
             record = require_own(revision.id, caller, transaction)
             if new and new.text == record.text:
                 new = None
@@ -84,7 +89,7 @@ class Revise:
                 self._hide_its_words(revised, caller, transaction)
             if revised.status == "inactive" and record.is_live and not record.superseded_by:
                 reinstate(record.id, self._clock(), transaction)
-        return revised
+        return revised, transaction.number
 
     def _new_text(self, revision: Revision, caller: Caller) -> _NewText | None:
         if revision.text is None:

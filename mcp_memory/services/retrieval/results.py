@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from mcp_memory.domain.model.lifecycle import NOTED
-from mcp_memory.domain.model.records import Detail, Json, Record, Status
+from mcp_memory.domain.model.records import HOLDS, Detail, Json, Record, Status
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task
@@ -33,6 +33,7 @@ def shown_record(record: Record, detail: Detail, caller: Caller) -> dict[str, Js
         ("superseded_by", record.superseded_by),
         ("outcome", record.outcome),
         ("confidence", record.confidence),
+        (HOLDS, record.details.get(HOLDS)),
         ("tags", list(record.tags)),
         ("task_id", record.task_id),
         ("pinned", record.pinned),

@@ -18,6 +18,7 @@ from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.memory.branch_visibility import hidden_branches, is_visible, readable, visible_to
+from mcp_memory.services.memory.review import Reviews
 from mcp_memory.services.retrieval.results import shown_record, shown_stand_in
 
 LOG_SHOWN = 500  # records of one session, the last ones
@@ -36,10 +37,13 @@ _NEXT_STEPS: Mapping[State, str] = {
 class Overview:
     """Read-only views as JSON objects. Thread-safe."""
 
-    def __init__(self, records: RecordStore, logs: SessionLogStore, graph: GraphStore, clock: Clock) -> None:
+    def __init__(
+        self, records: RecordStore, logs: SessionLogStore, graph: GraphStore, reviews: Reviews, clock: Clock
+    ) -> None:
         self._records = records
         self._logs = logs
         self._graph = graph
+        self._reviews = reviews
         self._clock = clock
 
     def status(self, caller: Caller) -> dict[str, Json]:
@@ -47,6 +51,7 @@ class Overview:
         hidden = hidden_branches(self._records, caller)
         summary = self._records.summarize(caller, hidden)
         graph = self._graph.summarize(caller.scopes, hidden)
+        groups = self._reviews.waiting(caller)
         return {
             "namespace": caller.namespace,
             "agent": caller.agent,
@@ -56,6 +61,7 @@ class Overview:
             "promoted": summary.promoted,
             "tasks": dict(summary.tasks),
             "sessions": summary.sessions,
+            "reviews": {"waiting": len(groups), "asked": sum(1 for each in groups if each.review.question)},
             "graph": {"entities": graph.entities, "relations": graph.relations},
             "store": {
                 "path": summary.path,

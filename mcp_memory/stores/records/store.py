@@ -24,11 +24,12 @@ from mcp_memory.stores.records.access import SqliteFolders, SqliteTokens
 from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot
 from mcp_memory.stores.records.embedding_queue import SqliteEmbeddingQueue
 from mcp_memory.stores.records.filters import filtered
+from mcp_memory.stores.records.reviews import SqliteReviews
 from mcp_memory.stores.records.rows import change_from_row, record_from_row, task_from_row
 from mcp_memory.stores.records.session_logs import SqliteSessionLogs
 from mcp_memory.stores.records.statements import statement
 from mcp_memory.stores.records.telemetry import SqliteTelemetry
-from mcp_memory.stores.records.transaction import SqliteTransaction, learnt, versions_of
+from mcp_memory.stores.records.transaction import SqliteTransaction, learnt, versions_of, versions_of_write
 from mcp_memory.stores.records.transfer import SqliteTransfer
 from mcp_memory.stores.records.upkeep import SqliteUpkeep
 
@@ -164,6 +165,10 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         with self._database.read() as connection:
             return versions_of(connection, record_ids)
 
+    def written(self, write: int) -> Mapping[str, Sequence[Version]]:
+        with self._database.read() as connection:
+            return versions_of_write(connection, write)
+
     def links(self, record_id: str) -> tuple[Sequence[Entity], Sequence[Relation]]:
         mentioned = self._rows("entities_of", (record_id,))
         related = self._rows("relations_of", (record_id,))
@@ -233,6 +238,10 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
     def session_logs(self) -> SqliteSessionLogs:
         """Return the logs of sessions in the same database."""
         return SqliteSessionLogs(self._database)
+
+    def reviews(self) -> SqliteReviews:
+        """Return the queue of groups to review in the same database."""
+        return SqliteReviews(self._database)
 
     def tokens(self) -> SqliteTokens:
         """Return the tokens in the same database."""

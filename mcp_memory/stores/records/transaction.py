@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from mcp_memory.domain.model.ids import make_id, number_of
 from mcp_memory.domain.model.records import Entity, Record, Relation, Visibility
+from mcp_memory.domain.model.reviews import Review
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.model.versions import Version, replaced_values
@@ -16,6 +17,7 @@ from mcp_memory.domain.text.words import normal_hash, packed_terms
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.stores.records.replacements import SqliteLogWriter
+from mcp_memory.stores.records.reviews import get_review, put_review, read_review
 from mcp_memory.stores.records.rows import (
     record_from_row,
     record_to_columns,
@@ -45,6 +47,10 @@ class SqliteTransaction(SqliteLogWriter):
         self._reason = reason
         self._tasks: dict[str, list[Task]] = {}
 
+    @property
+    def number(self) -> int:
+        return self._start + 1
+
     def finish(self) -> None:
         """Write the sequence back, once for all changes of this transaction."""
         if self._change != self._start:
@@ -73,6 +79,12 @@ class SqliteTransaction(SqliteLogWriter):
 
     def versions(self, record_ids: Collection[str]) -> Mapping[str, Sequence[Version]]:
         return versions_of(self._db, record_ids)
+
+    def written(self, write: int) -> Mapping[str, Sequence[Version]]:
+        return versions_of_write(self._db, write)
+
+    def mark_undone(self, write: int) -> None:
+        self._run("mark_undone", {"write": write, "by": self.number})
 
     def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
         return learnt(self._db, said)
@@ -134,12 +146,32 @@ class SqliteTransaction(SqliteLogWriter):
         mentioned = self._mentioned(record_ids)
         self._run("strip_extracted_versions", {"ids": json.dumps(record_ids)})
         self._drop_saying(record_ids)
+        self._run("drop_reviews_of", (json.dumps(list(record_ids)),))
         for record_id in record_ids:
             self._run("add_tombstone", {"id": record_id, "change": self._next_change()})
             self._run("unlink_successor", {"id": record_id, "change": self._next_change()})
             self._run("delete_record", (record_id,))
         self._run("drop_unmentioned_entities", (json.dumps(mentioned),))
         self._run("put_meta", (UNPURGED, str(self._change)))
+
+    def get_review(self, review_id: str) -> Review | None:
+        return get_review(self._db, review_id)
+
+    def reviews_of(self, record_ids: Collection[str]) -> Sequence[Review]:
+        rows = self._run("reviews_of", (json.dumps(list(record_ids)),)).fetchall()
+        return [read_review(self._db, row) for row in rows]
+
+    def reviews_of_write(self, change: int) -> Sequence[Review]:
+        rows = self._run("reviews_of_write", {"change": change}).fetchall()
+        return [read_review(self._db, row) for row in rows]
+
+    def put_review(self, review: Review) -> None:
+        self._next_change()
+        put_review(self._db, review)
+
+    def drop_review(self, review_id: str) -> None:
+        self._next_change()
+        self._run("drop_review", (review_id,))
 
     def add_task(self, task: Task) -> None:
         self._tasks.clear()
@@ -180,8 +212,8 @@ class SqliteTransaction(SqliteLogWriter):
             if "text" in before:
                 before["normal_hash"] = normal_hash(old.text)
             version = Version(
-                **self._by, change=change, write=self._start + 1, at=self._clock(), reason=reason or self._reason,
-                before=before,
+                **self._by, change=change, write=self.number, at=self._clock(), reason=reason or self._reason,
+                before=before, undone=0,
             )  # fmt: skip
             self._run("add_version", version_to_columns(record.id, version))
         if old.scope != record.scope:
@@ -272,8 +304,17 @@ def place_name(caller: Caller) -> str:
 
 def versions_of(connection: sqlite3.Connection, record_ids: Collection[str]) -> Mapping[str, Sequence[Version]]:
     """Return the changes of each of these records, oldest first; records that never changed are left out."""
+    return _by_record(connection.execute(statement("versions"), (json.dumps(list(record_ids)),)))
+
+
+def versions_of_write(connection: sqlite3.Connection, write: int) -> Mapping[str, Sequence[Version]]:
+    """Return the changes of one write, by record, oldest first."""
+    return _by_record(connection.execute(statement("written"), (write,)))
+
+
+def _by_record(rows: Iterable[sqlite3.Row]) -> Mapping[str, Sequence[Version]]:
     found: dict[str, list[Version]] = {}
-    for row in connection.execute(statement("versions"), (json.dumps(list(record_ids)),)):
+    for row in rows:
         found.setdefault(row["record_id"], []).append(version_from_row(row))
     return found
 

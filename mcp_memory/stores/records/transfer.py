@@ -11,6 +11,7 @@ from typing import Any
 
 from mcp_memory.domain.model.ids import MADE_AT_MOST, number_of
 from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.model.reviews import Review
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.domain.text.entity_extraction import entity_key
@@ -31,6 +32,7 @@ from mcp_memory.ports.transfer import (
     WholeReplacement,
 )
 from mcp_memory.stores.records.database import Database
+from mcp_memory.stores.records.reviews import put_review, read_review
 from mcp_memory.stores.records.rows import (
     record_from_row,
     record_to_columns,
@@ -69,11 +71,16 @@ def _record(connection: sqlite3.Connection, row: sqlite3.Row, namespace: str | N
         aliases.setdefault(entity, []).append(key)
     return WholeRecord(
         record=record,
-        versions=tuple(versions_of(connection, [record.id]).get(record.id, ())),
+        versions=tuple(_standing(versions_of(connection, [record.id]).get(record.id, ()))),
         confirmed_in=tuple(session for (session,) in of("leaving_confirmations")),
         mentions=tuple(_mention(each, aliases) for each in of("leaving_mentions")),
         relations=tuple(RelationSaid(**_columns(each)) for each in of("leaving_relations")),
     )
+
+
+def _standing(versions: Iterable[Version]) -> Iterator[Version]:
+    """Leave out what was undone, and its undo: the two come to nothing."""
+    return (each for each in versions if not each.undone)
 
 
 def _mention(row: sqlite3.Row, aliases: Mapping[int, list[str]]) -> EntityMentioned:
@@ -112,6 +119,7 @@ _PIECES: Mapping[str, Callable[[sqlite3.Connection, sqlite3.Row, str | None], Pi
     "leaving_compactions": lambda _, row, __: WholeCompaction(**{name: row[name] for name in _COMPACTION_FIELDS}),
     "leaving_replacements": _replacement,
     "leaving_undone_summaries": lambda _, row, __: UndoneSummary(**_columns(row)),
+    "leaving_reviews": lambda connection, row, _: read_review(connection, row),
 }
 """The statements in the order of the pieces, each after those it refers to."""
 
@@ -149,6 +157,11 @@ class _Entering:
             self._erased(piece)
         elif isinstance(piece, WholeEntity):
             self._entity(piece)
+        elif isinstance(piece, Review):
+            self._known_id(piece.id)
+            for number in filter(None, (piece.asked_in, piece.settled_in)):
+                self._known_number(number, f"{number} is no number of a change.")
+            put_review(self._db, piece)
 
     def finish(self) -> None:
         """Reserve the imported numbers, so that none is made again, and let every record wait for its vectors."""

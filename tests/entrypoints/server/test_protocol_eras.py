@@ -54,6 +54,7 @@ async def test_a_client_learns_who_serves_and_what_for(server: MCPServer, era: s
         assert {str(one.uri) for one in (await client.list_resources()).resources} == {
             "memory://status",
             "memory://tasks",
+            "memory://review",
         }
         templates = (await client.list_resource_templates()).resource_templates
         assert [one.uri_template for one in templates] == [
@@ -81,7 +82,7 @@ async def test_a_record_is_stored_found_revised_and_forgotten(server: MCPServer,
         assert revised.structured_content["text"] == "The build runs on port 9000"
         assert (await read_json(client, f"memory://record/{told['id']}"))["id"] == told["id"]
         forgotten = await client.call_tool("forget", {"ids": [told["id"], "r0none"]})
-        assert forgotten.structured_content == {"retired": [told["id"]], "not_found": ["r0none"]}
+        assert forgotten.structured_content == {"retired": [told["id"]], "not_found": ["r0none"], "change": 4}
 
 
 async def test_several_records_share_what_is_said_beside_them(server: MCPServer, era: str) -> None:
@@ -199,13 +200,13 @@ async def test_a_tool_that_is_not_there_is_answered_with_those_that_are(server: 
         assert text_of(result) == f"Unknown tool. The tools are: {', '.join(TOOLS)}."
 
 
-async def test_there_are_no_prompts_and_a_client_is_told(
+async def test_a_prompt_that_is_not_there_is_an_error(
     server: MCPServer, era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """S3.1, S6.2: as an error of the protocol, whose words reach no log."""
     async with Client(server, mode=era) as client:
-        assert (await client.list_prompts()).prompts == []
-        with pytest.raises(MCPError, match="This server has no prompts") as caught:
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["review"]
+        with pytest.raises(MCPError, match="The only prompt here is `review`") as caught:
             await client.get_prompt("Quetzalcoatlus")
         assert caught.value.code == INVALID_PARAMS
     assert "Quetzalcoatlus" not in caplog.text

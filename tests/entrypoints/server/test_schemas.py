@@ -29,7 +29,7 @@ async def test_all_tools_together_cost_few_tokens(app: "App") -> None:
             "push_task": 172,
             "pop_task": 142,
             "compact": 296,
-            "revise": 245,
+            "revise": 307,
             "forget": 85,
         }
     )

@@ -59,6 +59,17 @@ def test_the_same_text_again_is_no_correction(app: App, remember: RememberOne) -
     assert stored(app, fact.id).importance == 3.0
 
 
+def test_the_reason_for_a_change_is_kept(app: App, remember: RememberOne) -> None:
+    """N5.1: with its version, without secrets; alone it changes nothing."""
+    fact = remember("The port is 5432.")
+    revise(app, fact.id, importance=3.0, reason=f"Ines said so, with {TOKEN}.")
+    (version,) = app.records.versions([fact.id])[fact.id]
+    assert version.reason.startswith("Ines said so, with ")
+    assert TOKEN not in version.reason
+    with pytest.raises(InvalidRequest, match="Nothing to change"):
+        revise(app, fact.id, reason="For no reason.")
+
+
 def test_what_is_not_named_stays_as_it_is(app: App, remember: RememberOne, clock: "Clock") -> None:
     """R8: each field by itself; what was revised counts as accessed."""
     fact = remember("The port is 5432.", importance=4.0, tags=("net",), confidence=0.5, pinned=True)

@@ -208,7 +208,7 @@ def test_a_way_that_leads_on_and_ends_is_no_circle(app: App, remember: RememberO
 def test_nothing_is_repaired_from_a_truth_in_doubt(app: App, remember: RememberOne) -> None:
     """S2.3: the finding names the remedy."""
     record = remember("The cat sleeps.")
-    execute(app, "DELETE FROM terms", "INSERT INTO versions VALUES ('r99', 1, 1, 0, '', '', '', '', '{}')")
+    execute(app, "DELETE FROM terms", "INSERT INTO versions VALUES ('r99', 1, 1, 0, '', '', '', '', '{}', 0)")
     [finding] = app.examine(repair=True)
     assert (finding.part, finding.says) == ("database", "dangling references: 1")
     assert "mcp-memory restore" in finding.remedy

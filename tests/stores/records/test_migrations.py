@@ -25,7 +25,9 @@ OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
     ("procedure", "active", None, 0),
 ]
 
-WITHOUT_VERSIONS = """
+WITHOUT_REVIEWS = "DROP TABLE review_records; DROP TABLE reviews;"
+WITHOUT_VERSIONS = f"""
+{WITHOUT_REVIEWS}
 DROP TABLE versions; ALTER TABLE records DROP COLUMN client;
 CREATE TABLE old_texts (record_id TEXT, change INTEGER, normal_hash TEXT, text TEXT, replaced_at REAL);
 """

@@ -34,7 +34,7 @@ def build(app: "App") -> StrictTool:
             "not_found": list(forgotten.not_found),
         }
         note = "" if forgotten.purged else PENDING
-        return told | unless_empty(extracted_from_them=list(forgotten.extracted), note=note)
+        return told | unless_empty(extracted_from_them=list(forgotten.extracted), note=note, change=forgotten.change)
 
     return make_tool(
         "forget", "Forget", DESCRIPTION, ForgetArguments, answer, annotations(destructive=True, idempotent=True)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_memory.domain.model.records import ASKED_AS, Entity, Json, NewRecord, Relation, checked_details
 from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.entrypoints.server.identity import asking
+from mcp_memory.entrypoints.server.review_answers import HOW
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
 from mcp_memory.entrypoints.server.wire import RememberArguments, given, request_of
 from mcp_memory.errors import InvalidRequest
@@ -26,7 +27,8 @@ def build(app: "App") -> StrictTool:
         items = _new_records(arguments, app)
         remembered = app.remember(items, asking(app, client.name))
         reasons: list[Json] = list(dict.fromkeys(one.degraded for one in remembered if one.degraded))
-        return {"records": [_show(one) for one in remembered]} | unless_empty(degraded=reasons)
+        how = HOW if any(one.review for one in remembered) else ""
+        return {"records": [_show(one) for one in remembered]} | unless_empty(degraded=reasons, settle=how)
 
     return make_tool("remember", "Remember", DESCRIPTION, RememberArguments, answer, annotations())
 
@@ -69,4 +71,6 @@ def _show(remembered: "Remembered") -> dict[str, Json]:
         "similar": list(remembered.similar),
         "redacted": remembered.redacted,
     }
-    return shown | unless_empty(cleaned=remembered.cleaned, superseded_by=remembered.superseded_by)
+    return shown | unless_empty(
+        cleaned=remembered.cleaned, superseded_by=remembered.superseded_by, group=remembered.review
+    )

@@ -3,18 +3,23 @@
 from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.records import Json
+from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.entrypoints.server.answers import show_cleaned, show_record
 from mcp_memory.entrypoints.server.identity import asking
+from mcp_memory.entrypoints.server.review_answers import show_settled, show_undone
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
 from mcp_memory.entrypoints.server.wire import ReviseArguments, request_of
+from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.memory.settle import Settling
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
 
 DESCRIPTION = """\
 Use when a record proves wrong or outdated (new text keeps the old version; supersedes ranks others below it), when \
-its outcome is known, or after it was used (feedback)."""
+its outcome is known, after it was used (feedback), or to settle a group."""
+_OF_SETTLING = frozenset({"keep", "when"})
 
 
 def build(app: "App") -> StrictTool:
@@ -22,7 +27,22 @@ def build(app: "App") -> StrictTool:
 
     def answer(arguments: ReviseArguments, client: ClientSide) -> dict[str, Json]:
         caller = asking(app, client.name)
-        revised = app.revise(request_of(Revision, arguments), caller)
-        return show_record(revised, caller) | show_cleaned(arguments.text)
+        if arguments.settle:
+            return _settle(app, arguments, caller)
+        if misplaced := _OF_SETTLING.intersection(arguments.model_fields_set):
+            raise InvalidRequest(f"`{min(misplaced)}` goes with `settle`, which is not given.")
+        revised, change = app.revise.numbered(request_of(Revision, arguments), caller)
+        return show_record(revised, caller) | {"change": change} | show_cleaned(arguments.text)
 
     return make_tool("revise", "Revise", DESCRIPTION, ReviseArguments, answer, annotations())
+
+
+def _settle(app: "App", arguments: ReviseArguments, caller: Caller) -> dict[str, Json]:
+    """Settle a group, or undo a change."""
+    if others := arguments.model_fields_set - _OF_SETTLING - {"id", "settle", "text", "reason"}:
+        raise InvalidRequest(f"`{min(others)}` does not go with `settle`; revise that record by itself.")
+    if arguments.settle == "undo":
+        if not arguments.id.isdecimal():
+            raise InvalidRequest("id must be the number of the change to undo, which its answer told as `change`.")
+        return show_undone(app.undo(int(arguments.id), caller))
+    return show_settled(app.settle(request_of(Settling, arguments), caller))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from mcp_memory.domain.model.records import Json
 from mcp_memory.entrypoints.server.answers import list_goals, show_cleaned, show_place, show_task, unless_empty
 from mcp_memory.entrypoints.server.identity import asking
+from mcp_memory.entrypoints.server.review_answers import show_offer
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
 from mcp_memory.entrypoints.server.wire import PopArguments, PushArguments, request_of
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
@@ -41,8 +42,8 @@ def build(app: "App") -> list[StrictTool]:
             "current": show_task(current) if current else None,
         }
         shown |= unless_empty(abandoned=list_goals(popped.cascaded, caller))
-        cleaned = show_cleaned(arguments.result, *arguments.artifacts)
-        return shown | show_place(popped.stack, caller) | cleaned
+        shown |= show_place(popped.stack, caller) | show_cleaned(arguments.result, *arguments.artifacts)
+        return shown | show_offer(app.reviews.next_of(popped.popped.id, caller), caller, app.counter)
 
     return [
         make_tool("push_task", "Push task", PUSH_DESCRIPTION, PushArguments, push, annotations()),

@@ -142,8 +142,16 @@ ORDER BY r.row DESC LIMIT :limit;
 
 -- name: versions
 -- Of each record the oldest first.
-SELECT record_id, change, write, at, agent, client, session_id, reason, before FROM versions
+SELECT record_id, change, write, at, agent, client, session_id, reason, before, undone FROM versions
 WHERE record_id IN (SELECT value FROM json_each(?)) ORDER BY record_id, change;
+
+-- name: written
+-- Of each record that a write changed the oldest first.
+SELECT record_id, change, write, at, agent, client, session_id, reason, before, undone FROM versions
+WHERE write = ? ORDER BY record_id, change;
+
+-- name: mark_undone
+UPDATE versions SET undone = :by WHERE write IN (:write, :by);
 
 -- name: strip_versions
 -- A record that moves to another scope keeps what it once said for recognition only: others shall not read it.
@@ -151,8 +159,8 @@ UPDATE versions SET before = json_remove(before, '$.text', '$.summary', '$.micro
 WHERE record_id = ?;
 
 -- name: add_version
-INSERT INTO versions (record_id, change, write, at, agent, client, session_id, reason, before)
-VALUES (:record_id, :change, :write, :at, :agent, :client, :session_id, :reason, :before);
+INSERT INTO versions (record_id, change, write, at, agent, client, session_id, reason, before, undone)
+VALUES (:record_id, :change, :write, :at, :agent, :client, :session_id, :reason, :before, :undone);
 
 -- name: confirm
 INSERT OR IGNORE INTO confirmations (record_id, session_id) VALUES (?, ?);

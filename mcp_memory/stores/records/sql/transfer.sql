@@ -15,7 +15,7 @@ SELECT * FROM places WHERE :namespace IS NULL OR namespace = :namespace ORDER BY
 SELECT scope, name, type FROM entities
 WHERE :namespace IS NULL OR scope = 'shared/' || :namespace
     OR scope LIKE 'private/%' AND substr(scope, 9 + instr(substr(scope, 9), '/')) = :namespace
-ORDER BY id;
+ORDER BY scope, name_key, type;
 
 -- name: leaving_records
 SELECT {columns} FROM records AS r
@@ -30,15 +30,15 @@ SELECT session_id FROM confirmations WHERE record_id = ? ORDER BY session_id;
 
 -- name: leaving_mentions
 SELECT e.id, e.name, e.type, m.properties, m.found FROM mentions AS m JOIN entities AS e ON e.id = m.entity
-WHERE m.record_id = ? ORDER BY e.id;
+WHERE m.record_id = ? ORDER BY e.name_key, e.type;
 
 -- name: leaving_aliases
-SELECT entity, name_key FROM aliases WHERE record_id = ? ORDER BY entity, name_key;
+SELECT entity, name_key FROM aliases WHERE record_id = ? ORDER BY name_key;
 
 -- name: leaving_relations
 SELECT s.name AS source, s.type AS source_type, r.type, t.name AS target, t.type AS target_type, r.weight
 FROM relations AS r JOIN entities AS s ON s.id = r.source JOIN entities AS t ON t.id = r.target
-WHERE r.record_id = ? ORDER BY r.change, r.source, r.type, r.target;
+WHERE r.record_id = ? ORDER BY r.change, s.name_key, s.type, r.type, t.name_key, t.type;
 
 -- name: leaving_tombstones
 SELECT id, scope FROM tombstones

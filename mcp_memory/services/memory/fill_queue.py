@@ -1,0 +1,72 @@
+"""Fills the queue of reviews in the background: near-duplicates among what is new, and noted records that were used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from mcp_memory.domain.model.lifecycle import NOTED
+from mcp_memory.domain.model.records import LOG_KINDS, Kind
+from mcp_memory.errors import EmbedderMismatch
+from mcp_memory.ports.changes import RecordChange, Snapshots
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.retrieval import VectorStore
+from mcp_memory.ports.reviews import ReviewStore
+from mcp_memory.ports.text import Clock
+from mcp_memory.services.memory.remember import ALMOST_THE_SAME, SIMILAR_COSINE, SIMILAR_SHOWN
+from mcp_memory.services.memory.review import Found
+from mcp_memory.services.memory.review_queue import enqueue
+
+LOOKED_AT = 50
+"""Changes that one step looks at."""
+LEAST_OPENED = 2
+"""Times that a noted record was opened which may be worth keeping."""
+WORTH_KEEPING = "It was only noted, but opened {} times. Is it worth keeping?"
+_NOTED_KINDS: Sequence[Kind] = ("fact", "decision", "episode")
+
+
+class FillQueue:
+    """Takes small steps, over all projects. Thread-safe; two processes share the work."""
+
+    def __init__(
+        self, records: RecordStore, reviews: ReviewStore, snapshots: Snapshots, vectors: VectorStore, clock: Clock
+    ) -> None:
+        self._records = records
+        self._reviews = reviews
+        self._snapshots = snapshots
+        self._vectors = vectors
+        self._clock = clock
+
+    def step(self) -> bool:
+        """Look at the next changes; return True where more may be left. Raises StoreUnavailable."""
+        with self._snapshots.snapshot():
+            embedder = self._records.embedder_id() or ""
+            changes = list(islice(self._records.changes(self._reviews.looked_at(), embedder), LOOKED_AT))
+            try:
+                found = [each for change in changes if (each := self._duplicates(change))]
+            except EmbedderMismatch:  # Until a reindex, nothing can be compared.
+                return False
+            found += self._used()
+        if found:
+            now = self._clock()
+            with self._records.write() as transaction:
+                for each in found:
+                    enqueue(*each, now, transaction)
+        if changes:
+            self._reviews.note_looked_at(changes[-1].change)
+        return len(changes) == LOOKED_AT
+
+    def _duplicates(self, change: RecordChange) -> Found | None:
+        is_known = change.is_live and change.kind not in LOG_KINDS and not change.superseded_by and not change.noted_in
+        if not is_known or change.vectors is None:
+            return None
+        near = self._vectors.search(change.vectors[0], (change.scope,), SIMILAR_SHOWN, exclude=(change.id,))
+        alike = [record_id for record_id, cosine in near.items() if cosine >= SIMILAR_COSINE]
+        return ("duplicates", (change.id, *alike), ALMOST_THE_SAME) if alike else None
+
+    def _used(self) -> list[Found]:
+        """Return the noted records that were opened repeatedly, and that nobody has looked at."""
+        noted = [r for kind in _NOTED_KINDS for r in self._records.to_maintain(kind, (NOTED,), self._clock())]
+        used = [record for record in noted if record.counters.accessed >= LEAST_OPENED]
+        known = self._reviews.reviewed([record.id for record in used], "noted")
+        return [("noted", (r.id,), WORTH_KEEPING.format(r.counters.accessed)) for r in used if r.id not in known]

@@ -1,0 +1,64 @@
+"""Groups of records to review: writes and reads them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from mcp_memory.domain.model.reviews import Review, ReviewKind
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.stores.records.filters import filtered
+from mcp_memory.stores.records.statements import meta, statement
+
+if TYPE_CHECKING:
+    from mcp_memory.stores.records.database import Database
+
+_LOOKED_AT = "reviewed"
+"""Name in `meta` of the newest change that upkeep has looked at."""
+
+
+class SqliteReviews:
+    """Implements `ReviewStore` on the database of a record store; the port documents each method."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def waiting(self, where: RecordFilter, task_id: str | None = None, session: str | None = None) -> Sequence[Review]:
+        asked = filtered("waiting_reviews", where, by_task=task_id, by_session=session)
+        with self._database.read() as connection:
+            return [read_review(connection, row) for row in connection.execute(*asked).fetchall()]
+
+    def reviewed(self, record_ids: Collection[str], kind: ReviewKind) -> frozenset[str]:
+        asked = {"ids": json.dumps(list(record_ids)), "kind": kind}
+        return frozenset(row[0] for row in self._database.rows(statement("reviewed"), asked))
+
+    def looked_at(self) -> int:
+        with self._database.read() as connection:
+            return int(meta(connection, _LOOKED_AT) or 0)
+
+    def note_looked_at(self, change: int) -> None:
+        with self._database.write(durable=False) as connection:
+            connection.execute(statement("put_meta"), (_LOOKED_AT, str(change)))
+
+
+def get_review(connection: sqlite3.Connection, review_id: str) -> Review | None:
+    row = connection.execute(statement("get_review"), (review_id,)).fetchone()
+    return read_review(connection, row) if row else None
+
+
+def read_review(connection: sqlite3.Connection, row: sqlite3.Row) -> Review:
+    """Return the group of a row of `reviews`, with its records."""
+    members = connection.execute(statement("review_records"), (row["id"],)).fetchall()
+    columns = {name: row[name] for name in row.keys()}  # noqa: SIM118 - iterating a row gives its values
+    record_ids = tuple(record_id for record_id, _ in members)
+    return Review(**columns, record_ids=record_ids, hashes=tuple(digest for _, digest in members))
+
+
+def put_review(connection: sqlite3.Connection, review: Review) -> None:
+    columns = asdict(review)
+    pairs = list(zip(columns.pop("record_ids"), columns.pop("hashes"), strict=True))
+    connection.execute(statement("put_review"), columns)
+    connection.execute(statement("put_review_records"), {"id": review.id, "pairs": json.dumps(pairs)})
