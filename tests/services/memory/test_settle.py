@@ -136,7 +136,7 @@ def test_both_are_true_each_in_its_place(app: App, pair: tuple[str, str, str]) -
     assert waiting(app) == []
     assert put(app, first, second, kind="contradictions") is None
     found = app.recall(RecallRequest(query="database port 5432"), app.caller()).results
-    assert {each[HOLDS] for each in found} == {said}
+    assert [each[HOLDS] for each in found] == [said] * len(found) != []
     block = app.assemble_context(ContextRequest(query="database port 5432"), app.caller())
     assert f"(holds: {said})" in block.text
 
