@@ -34,4 +34,4 @@ CREATE INDEX review_records_by_record ON review_records (record_id);
 ALTER TABLE versions ADD COLUMN undone INTEGER NOT NULL DEFAULT 0;
 
 -- Upkeep looks for duplicates among what changes from now on.
-INSERT OR REPLACE INTO meta (name, value) SELECT 'reviewed', value FROM sequence;
+INSERT OR REPLACE INTO meta (name, value) SELECT 'reviewed', value FROM sequence WHERE value > 0;
