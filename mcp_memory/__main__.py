@@ -24,9 +24,10 @@ def main() -> None:
         try:
             settings = load_settings()
             if settings.url:
+                from mcp_memory.entrypoints.hooks.remote import answer_hooks_remotely
                 from mcp_memory.entrypoints.server.attach import attach
 
-                attach(settings)
+                attach(settings, partial(answer_hooks_remotely, {}, settings))
             serve(settings, partial(answer_hooks, {}))
         except McpMemoryError as error:
             sys.exit(f"mcp-memory: {error}")

@@ -85,9 +85,12 @@ def serve(
         allowed = tuple(allowed_host or ())
         serve_http(settings, Listening(host=host, port=port, allowed_hosts=allowed, anonymous=anonymous))
     elif settings.url:
+        from functools import partial
+
+        from mcp_memory.entrypoints.hooks.remote import answer_hooks_remotely
         from mcp_memory.entrypoints.server.attach import attach
 
-        attach(settings)
+        attach(settings, partial(answer_hooks_remotely, chosen, settings))
     else:
         from functools import partial
 

@@ -81,6 +81,13 @@ def read_part(path: Path, start: int = 0, most_bytes: int = PART_BYTES) -> Trans
     return Transcript(path).part(start, most_bytes)
 
 
+def read_lines(before: bytes, lines: bytes) -> tuple[NewRecord, ...]:
+    """Read finished lines of a transcript that lies elsewhere; `before` are some that precede them, already known."""
+    transcript = Transcript(Path())
+    transcript.meet(before)
+    return tuple(record for raw in lines.splitlines(keepends=True) for record in transcript.read(raw))
+
+
 class Transcript:
     """A transcript. `records` reads the file as it goes, once; `skipped_kinds` counts lines passed over."""
 
@@ -99,7 +106,7 @@ class Transcript:
     def _all_records(self) -> Iterator[NewRecord]:
         with _opened(self._path) as file:
             for raw in self._lines(file):
-                yield from self._records_of(raw)
+                yield from self.read(raw)
 
     def part(self, start: int, most_bytes: int) -> TranscriptPart:
         records: list[NewRecord] = []
@@ -110,7 +117,7 @@ class Transcript:
             for raw in self._lines(file):
                 if not raw.endswith(b"\n"):
                     break
-                records += self._records_of(raw)
+                records += self.read(raw)
                 end = file.tell()
                 if end - start >= most_bytes:
                     break
@@ -119,8 +126,12 @@ class Transcript:
     def _meet_calls(self, file: BinaryIO, start: int) -> None:
         """Read the preceding lines, so that results get their tool's name; end at `start`."""
         file.seek(max(start - CALLS_BYTES, 0))
-        for raw in file.read(start - file.tell()).splitlines(keepends=True):
-            self._records_of(raw)
+        self.meet(file.read(start - file.tell()))
+
+    def meet(self, before: bytes) -> None:
+        """Read lines for the calls in them alone."""
+        for raw in before.splitlines(keepends=True):
+            self.read(raw)
 
     def _lines(self, file: BinaryIO) -> Iterator[bytes]:
         for raw in bounded_lines(file, MAX_TRANSCRIPT_LINE_BYTES):
@@ -131,7 +142,8 @@ class Transcript:
             else:
                 yield raw
 
-    def _records_of(self, raw: bytes) -> list[NewRecord]:
+    def read(self, raw: bytes) -> list[NewRecord]:
+        """Return the records of a line; those it repeats, and what is left out, not."""
         if not raw.strip():
             return []
         try:

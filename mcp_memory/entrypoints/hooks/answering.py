@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from mcp_memory.entrypoints.hooks import live_sockets
-from mcp_memory.entrypoints.server.strict_tool import log_defect
 from mcp_memory.errors import McpMemoryError
 from mcp_memory.locations import fingerprint
 
@@ -74,6 +73,7 @@ class HookSocket:
         if not live_sockets.are_possible():
             return
         try:
+            Path(self._data_dir).mkdir(mode=0o700, parents=True, exist_ok=True)  # Where the memory lies elsewhere.
             folder = Path(self._data_dir, live_sockets.FOLDER)
             folder.mkdir(mode=0o700, exist_ok=True)
             place = live_sockets.open_private(self._data_dir)
@@ -94,6 +94,7 @@ class HookSocket:
         """Take no further hook, and wait for those that are being answered, at most so long each."""
         if self._listener is None:
             return
+        _remove(self._place, self._name)  # Here: the process may be gone before the other thread comes to it.
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # The thread that accepts closes it.
         for _ in range(AT_ONCE):
@@ -137,6 +138,8 @@ class HookSocket:
         except McpMemoryError as error:
             return Answer(live_sockets.FAILURE, str(error))
         except Exception as error:  # noqa: BLE001 - the edge
+            from mcp_memory.entrypoints.server.strict_tool import log_defect  # It loads the protocol's library.
+
             log_defect("A hook", error)
             return Answer(live_sockets.NOT_MINE)
 

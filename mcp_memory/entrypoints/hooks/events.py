@@ -142,13 +142,13 @@ def feed(hook: HookSession) -> None:
     """
     if not hook.settings.hook_log:
         return
-    path, noted = Path(hook.payload.transcript_path), hook.notes.noted
-    start = noted.fed_until
-    if not hook.payload.transcript_path:
+    if hook.visitor:
+        from mcp_memory.entrypoints.conversations.transcripts import read_lines
+
+        hook.app.feed(read_lines(*hook.lines), hook.caller)
         return
-    if mark_before(path, start) != noted.fed_mark:
-        start = 0  # Another file, or the session's written anew: what the log has already is not added again.
-    elif _size(path) == start:
+    path, start = Path(hook.payload.transcript_path), unread_from(hook)
+    if start is None:
         return
     from mcp_memory.entrypoints.conversations.transcripts import read_part
 
@@ -163,10 +163,24 @@ def feed(hook: HookSession) -> None:
         start = part.end
 
 
+def unread_from(hook: HookSession) -> int | None:
+    """Return the byte of the transcript from which on the log lacks it; None where it has all, or there is none."""
+    path, noted = Path(hook.payload.transcript_path), hook.notes.noted
+    if not hook.payload.transcript_path:
+        return None
+    if mark_before(path, noted.fed_until) != noted.fed_mark:
+        return 0  # Another file, or the session's written anew: what the log has already is not added again.
+    return None if _size(path) == noted.fed_until else noted.fed_until
+
+
 def feed_now_and_then(hook: HookSession) -> None:
     """Feed the log unless that was done a moment ago."""
-    if time.time() - hook.notes.written_at >= FEED_PAUSE_SECONDS:
+    if was_fed_long_ago(hook):
         feed(hook)
+
+
+def was_fed_long_ago(hook: HookSession) -> bool:
+    return time.time() - hook.notes.written_at >= FEED_PAUSE_SECONDS
 
 
 def before_compaction(hook: HookSession) -> str:

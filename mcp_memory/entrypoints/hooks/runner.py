@@ -41,10 +41,10 @@ def run(name: str, raw: bytes, overrides: Mapping[str, object]) -> str:
     """Run the hook of that name here for the payload in these bytes, and return what it prints.
 
     Raises:
-        InvalidRequest: there is no such hook, or the payload is none; settings are refused; at a session's start also
-            where the memory lies on a server.
+        InvalidRequest: there is no such hook, or the payload is none; settings are refused.
         McpMemoryError: the memory cannot be used.
     """
+    from functools import partial
     from pathlib import Path
 
     from mcp_memory.entrypoints.hooks.events import HOOKS
@@ -56,9 +56,9 @@ def run(name: str, raw: bytes, overrides: Mapping[str, object]) -> str:
         raise InvalidRequest(f"There is no hook {name[:40]!r}; known are {', '.join(HOOKS)}.")
     session = open_session(read_payload(raw), load_settings(**overrides), Path.cwd())
     if session.settings.url:  # The memory lies elsewhere: what stands here is none of the session's.
-        if name == "SessionStart":
-            raise InvalidRequest("the memory lies on a server (MCP_MEMORY_URL), so hooks add and log nothing.")
-        return ""
+        from mcp_memory.entrypoints.hooks.remote import RemoteMemory
+
+        act = partial(RemoteMemory(session.settings).act, name)
     try:
         text = act(session) or ""
         session.note_given()

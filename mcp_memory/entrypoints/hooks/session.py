@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from mcp_memory.entrypoints.hooks.session_notes import Noted, SessionNotes
+from mcp_memory.entrypoints.hooks.session_notes import Noted, NotesElsewhere, SessionNotes
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 CLIENT = "claude-code"
 """As the client calls itself: budgets are in its tokens."""
 MAX_SESSION_CHARACTERS = 200
+REMOTE_PATH = "/hook"
+"""Behind the address of a memory over HTTP: a proxy that passes on the one passes on the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +65,18 @@ def _text(value: object) -> str:
 class HookSession:
     """Gives a hook what it works with. Opening the memory takes most of its time: `app` does it at the first use.
 
-    `server` is the memory of the server that answers for the hook's process, if one does. `given` are the records that
+    `server` is the memory of the server that answers for the hook's process, if one does; over HTTP `visitor` is whom
+    its token names, and `lines` are the transcript's new ones, behind some that are known. `given` are the records that
     the hook adds to the conversation.
     """
 
     payload: Payload
     settings: "Settings"
-    notes: SessionNotes
+    notes: SessionNotes | NotesElsewhere
     folder: Path
     server: "App | None" = None
+    visitor: "Caller | None" = None
+    lines: tuple[bytes, bytes] = (b"", b"")
     given: list[str] = field(default_factory=list[str])
 
     @property
@@ -111,6 +116,8 @@ class HookSession:
 
         Where the settings name a session, that one counts, for the server too.
         """
+        if self.visitor:
+            return replace(self.visitor, session_id=self.payload.session_id)
         # A server's own client may be another program, in whose tokens it goes on counting.
         caller = replace(self.app.caller(), client=CLIENT) if self.server else self.app.caller(client=CLIENT)
         return caller if caller.named_session else replace(caller, session_id=self.payload.session_id)

@@ -72,7 +72,7 @@ class SessionNotes:
     def write(self, noted: Noted) -> None:
         """Replace all notes. Of two concurrent processes the last one wins, which does no harm."""
         with contextlib.suppress(OSError):
-            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self._make_folder()
             fresh = self._standing.with_suffix(f".{os.getpid()}")
             fresh.touch(mode=0o600)
             fresh.write_text(json.dumps(asdict(noted)), "utf-8")
@@ -85,10 +85,14 @@ class SessionNotes:
     def add_given(self, record_ids: Collection[str]) -> None:
         """Append ids in one write, so that two processes lose nothing of each other's."""
         with contextlib.suppress(OSError):
-            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self._make_folder()
             self._given.touch(mode=0o600)
             with self._given.open("a", encoding="utf-8") as file:
                 file.write("".join(f"{record_id}\n" for record_id in record_ids))
+
+    def _make_folder(self) -> None:
+        self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # Where the memory lies elsewhere.
+        self._folder.mkdir(mode=0o700, exist_ok=True)
 
     def forget_given(self) -> None:
         """Forget the ids given: the window is new."""
@@ -101,6 +105,25 @@ class SessionNotes:
             for file in self._folder.iterdir():
                 if file.stat().st_mtime < time.time() - KEPT_SECONDS:
                     file.unlink(missing_ok=True)
+
+
+class NotesElsewhere:
+    """The notes on a session whose hooks run on another machine, for one request: that machine keeps them."""
+
+    noted = Noted()
+    written_at = 0.0
+
+    def __init__(self, given: Collection[str]) -> None:
+        self._given = frozenset(given)
+
+    def given(self) -> frozenset[str]:
+        """Return the ids that the client's window already holds."""
+        return self._given
+
+    def write(self, noted: Noted) -> None: ...
+    def add_given(self, record_ids: Collection[str]) -> None: ...
+    def forget_given(self) -> None: ...
+    def prune(self) -> None: ...
 
 
 def forget_namespaces(data_dir: Path, namespaces: Collection[str]) -> None:

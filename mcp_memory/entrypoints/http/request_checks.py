@@ -24,6 +24,7 @@ from mcp.types import INVALID_REQUEST
 from starlette.requests import Request
 from starlette.responses import Response
 
+from mcp_memory.entrypoints.hooks.session import REMOTE_PATH
 from mcp_memory.entrypoints.server.identity import Visitor, visited_by
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, Refusal, parse_message
 from mcp_memory.entrypoints.server.strict_tool import log_defect
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PATH: Final = "/mcp"
+HOOK_PATH: Final = f"{PATH}{REMOTE_PATH}"
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 HEALTH_PATH: Final = "/healthz"
 WELL_KNOWN: Final = "/.well-known/"
@@ -299,8 +301,9 @@ class RequestGate:
             access = AccessToken(token="", client_id=admitted.token.id, scopes=[])
             scope["user"] = AuthenticatedUser(access)
         receive = exchange.receive
-        if scope["method"] == "POST" and scope["path"] == PATH:
-            receive = exchange.replay(checked_message(await exchange.read_body(self._transfer_seconds)))
+        if scope["method"] == "POST" and scope["path"] in (PATH, HOOK_PATH):
+            body = await exchange.read_body(self._transfer_seconds)
+            receive = exchange.replay(checked_message(body) if scope["path"] == PATH else body)
         if not is_call:
             return await self._app(scope, receive, exchange.send)
         with self._call():

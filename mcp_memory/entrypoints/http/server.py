@@ -102,6 +102,7 @@ def _make(app: App, listening: Listening, limits: Limits, *, is_loopback: bool) 
     import uvicorn
 
     from mcp_memory.entrypoints.http.connections import Server
+    from mcp_memory.entrypoints.http.hook_page import make_hook_page
     from mcp_memory.entrypoints.http.monitoring import Metrics, make_pages
     from mcp_memory.entrypoints.http.request_checks import Authenticator, Identify, RequestGate, transport_security
     from mcp_memory.entrypoints.server.mcp_server import build_server, build_tools
@@ -112,7 +113,7 @@ def _make(app: App, listening: Listening, limits: Limits, *, is_loopback: bool) 
     web = server.streamable_http_app(
         streamable_http_path=PATH, max_request_body_size=MAX_BODY_BYTES, transport_security=security
     )
-    web.router.routes.extend(make_pages(app, metrics))
+    web.router.routes.extend([*make_pages(app, metrics), make_hook_page(app)])
     authenticator = Authenticator(tokens=app.tokens, is_loopback=is_loopback, anonymous=listening.anonymous)
     gate = RequestGate(web, authenticator, security, limits.transfer_seconds)
     # What the libraries log of a request, and of an error in it, may hold its words.

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, TypeAlias, TypedDict, cast
 from urllib.parse import quote, urlsplit
 
 import anyio
@@ -31,6 +31,7 @@ from mcp_memory.entrypoints.server.stdio import (
 )
 
 if TYPE_CHECKING:
+    from mcp_memory.entrypoints.server.stdio import Beside
     from mcp_memory.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,13 @@ _NAMED_BY: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "nam
 """Parameters that a header repeats, for proxies to go by."""
 _PLAIN_HEADER = re.compile(r"[\x20-\x7e]*")
 _ENCODED_HEADER = re.compile(r"=\?base64\?.*\?=", re.IGNORECASE)
+
+
+class ConnectionOptions(TypedDict):
+    """Options of the library's clients."""
+
+    verify: bool
+    trust_env: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +83,10 @@ class _Session:
     version: str = ""
 
 
-def attach(settings: "Settings") -> NoReturn:
+def attach(settings: "Settings", beside: "Callable[[], Beside]") -> NoReturn:
     """Serve one client until it leaves; ends the process. While the server is away each call is told so.
+
+    `beside` starts work beside its calls.
 
     Raises:
         InvalidRequest: there is no standard input or output.
@@ -91,11 +101,13 @@ def attach(settings: "Settings") -> NoReturn:
         refuse=lambda refusal: output.send_later(refusal.line),
         at_end=lambda: leave_within(3 * GRACE_SECONDS),
     )
-    url, headers = endpoint(settings.url or ""), _headers(settings)
+    url, headers = endpoint(settings.url or ""), headers_for(settings)
     if "authorization" in headers and urlsplit(url).scheme == "http" and not _is_near(url):
         logger.warning("The token goes to %s unencrypted; use https.", urlsplit(url).hostname)
+    at_side = beside()
     anyio.run(partial(_serve, url, headers, io.BufferedReader(guarded), output))
     output.wait(GRACE_SECONDS)
+    at_side.stop(GRACE_SECONDS)
     leave()
 
 
@@ -106,11 +118,7 @@ def endpoint(url: str) -> str:
 
 async def _serve(url: str, headers: Mapping[str, str], source: BinaryIO, output: LineOutput) -> None:
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=READ_SECONDS)
-    is_encrypted = urlsplit(url).scheme == "https"  # Without it, certificates need not be read, which takes a while.
-    # A proxy that the environment names leads elsewhere than to this machine, and would be told the token.
-    async with httpx2.AsyncClient(
-        headers=dict(headers), timeout=timeout, verify=is_encrypted, trust_env=not _is_near(url)
-    ) as client:
+    async with httpx2.AsyncClient(headers=dict(headers), timeout=timeout, **connection_options(url)) as client:
         bridge = Bridge(url, client, partial(anyio.to_thread.run_sync, partial(_put, output)))
         await bridge.run(_lines(source))
 
@@ -273,7 +281,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _headers(settings: "Settings") -> dict[str, str]:
+def headers_for(settings: "Settings") -> dict[str, str]:
     """Return the headers of every request: its token, and the namespace where one was chosen."""
     headers: dict[str, str] = {}
     if settings.token and (secret := settings.token.get_secret_value().strip()):
@@ -299,6 +307,13 @@ def _header_value(text: str) -> str:
     if _PLAIN_HEADER.fullmatch(text) and text == text.strip() and not _ENCODED_HEADER.fullmatch(text):
         return text
     return f"=?base64?{base64.b64encode(text.encode('utf-8', 'replace')).decode('ascii')}?="
+
+
+def connection_options(url: str) -> "ConnectionOptions":
+    """Return how a client of the library connects to this address."""
+    is_encrypted = urlsplit(url).scheme == "https"  # Without it, certificates need not be read, which takes a while.
+    # A proxy that the environment names leads elsewhere than to this machine, and would be told the token.
+    return {"verify": is_encrypted, "trust_env": not _is_near(url)}
 
 
 def _is_near(url: str) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.entrypoints.conversations.transcripts import read_part
-from mcp_memory.errors import InvalidRequest
+from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.services.memory.task_stack import PushRequest
 
 if TYPE_CHECKING:
@@ -77,11 +77,10 @@ def test_where_the_memory_lies_on_a_server_nothing_is_kept_or_given_here(
 ) -> None:
     memory.tasks.push(PushRequest(goal="Find the port"), memory.caller())
     transcript.say("user", "Which port?")
-    elsewhere: dict[str, object] = {"url": "http://127.0.0.1:8765/mcp"}
-    for name in ("UserPromptSubmit", "Stop", "PreCompact"):
-        assert run_hook(name, elsewhere, prompt="Which port?") == ""
-    with pytest.raises(InvalidRequest, match="MCP_MEMORY_URL"):  # The one line on stderr, once a session.
-        run_hook("SessionStart", elsewhere)
+    elsewhere: dict[str, object] = {"url": "http://127.0.0.1:1/mcp"}  # where nobody listens
+    for name in ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "PostCompact", "SessionEnd"):
+        with pytest.raises(StoreUnavailable, match="gave no answer"):
+            run_hook(name, elsewhere, prompt="Which port?")
     assert texts(memory) == []
 
 

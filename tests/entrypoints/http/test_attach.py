@@ -25,7 +25,7 @@ from mcp.types import (
 )
 
 from mcp_memory.entrypoints.server import attach
-from mcp_memory.entrypoints.server.attach import endpoint, read_message
+from mcp_memory.entrypoints.server.attach import connection_options, endpoint, read_message
 from tests.entrypoints.http.conftest import (
     ERAS,
     PATIENCE_SECONDS,
@@ -72,7 +72,7 @@ async def attached(
     command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_memory"], env=environment)
     async with Client(command, mode=era, sampling_callback=sampling) as client:
         yield client
-    assert not (tmp_path / "unused").exists()
+    assert not (tmp_path / "unused" / "memory.db").exists()
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -286,3 +286,18 @@ def test_a_server_is_named_alone_or_with_its_path() -> None:
 def test_a_strange_line_is_a_message_of_no_kind(line: bytes) -> None:
     message = read_message(line)
     assert (message.method, message.version, message.is_request) == ("", "", False)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_checked", "by_proxy"),
+    [
+        ("https://memory.example.com", True, True),
+        ("HTTPS://memory.example.com/mcp", True, True),
+        ("http://memory.example.com", False, True),
+        ("http://LOCALHOST:8765/mcp", False, False),
+    ],
+)
+def test_certificates_are_checked_and_no_proxy_is_told_of_this_machine(
+    url: str, is_checked: bool, by_proxy: bool
+) -> None:
+    assert connection_options(url) == {"verify": is_checked, "trust_env": by_proxy}
