@@ -243,6 +243,7 @@ class App(Wiring):
         compacted, records without vectors are embedded, words that an earlier version derived are renewed, and erased
         records are purged from files that other processes kept in use.
         """
+        self.windows.end_idle()
         is_busy = maintains and self.maintain.step(patiently=False).records > 0
         is_busy = is_busy or self.idle_compaction.step()
         is_busy = is_busy or self.reindex.catch_up() > 0 or self.records.catch_up_terms(TERMS_AT_ONCE)

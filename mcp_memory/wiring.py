@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.memory.task_results import TaskResults
     from mcp_memory.services.memory.task_stack import Tasks
     from mcp_memory.services.memory.undo import Undo
+    from mcp_memory.services.memory.windows import Windows
     from mcp_memory.services.retrieval.recall import Recall
     from mcp_memory.services.retrieval.search import Searcher
     from mcp_memory.services.sessions.checkpoint import CheckpointWriter
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 SOURCE_THREADS = 4
-INDEX_FOLDER = "index"
+INDEX_FOLDER, WINDOWS_FOLDER = "index", "windows"
 Made = TypeVar("Made")
 
 
@@ -178,7 +179,15 @@ class Wiring:
         """The task tree."""
         from mcp_memory.services.memory.task_stack import Tasks
 
-        return Tasks(self.records, self.redactor, self._clock, self.task_results)
+        return Tasks(self.records, self.redactor, self._clock, self.task_results, self.windows.elsewhere)
+
+    @made_once
+    def windows(self) -> Windows:
+        """The windows that this process serves, each at a place of its own in the task tree."""
+        from mcp_memory.services.memory.windows import Windows
+        from mcp_memory.stores.window_locks import FileWindowLocks
+
+        return Windows(self.records, FileWindowLocks(self.settings.data_dir / WINDOWS_FOLDER), self._clock)
 
     @made_once
     def task_results(self) -> TaskResults:
@@ -339,6 +348,7 @@ class Wiring:
             read_strategies(self.settings.strategies_file),
             overridden,
             self.settings.max_tokens,
+            self.windows.elsewhere,
             takes_guidance=self.settings.guidance_from_others,
         )
 
@@ -391,6 +401,8 @@ class Wiring:
             self.pool.shutdown(wait=False, cancel_futures=True)
         if "index" in made:
             self.index.close()
+        if "windows" in made:
+            self.windows.close()
         self.records.close()
 
     def _erase_derived(self, record_ids: Collection[str]) -> None:

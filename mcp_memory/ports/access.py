@@ -1,8 +1,9 @@
-"""Access to a memory: tokens of HTTP clients, and folders trusted with a namespace."""
+"""Access to a memory: tokens of HTTP clients, folders trusted with a namespace, locks of live windows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -93,4 +94,20 @@ class FolderStore(Protocol):
 
     def revoke(self, folder: str, at: Instant) -> Sequence[TrustedFolder]:
         """Stop trusting a folder for any namespace or repository; return what that ended. Namespaces stay taken."""
+        ...
+
+
+class WindowLocks(Protocol):
+    """Locks shared by all processes over one memory; each ends with its process, however that ends. Thread-safe."""
+
+    def choice(self) -> AbstractContextManager[None]:
+        """Keep every other process out while one chooses. Raises StoreUnavailable where locks do not work here."""
+        ...
+
+    def take(self, *name: str) -> Callable[[], None] | None:
+        """Take the lock of that name; return what releases it, or None where anybody holds it, this process included.
+
+        Raises:
+            StoreUnavailable: locks do not work here.
+        """
         ...

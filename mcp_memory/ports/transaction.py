@@ -8,7 +8,7 @@ from typing import Protocol
 from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import PassName, Replacement
-from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.reviews import ReviewWriter
 from mcp_memory.ports.session_logs import SaidEntry, Trigger, Undone
@@ -27,7 +27,19 @@ class TaskReader(Protocol):
         ...
 
     def places(self, caller: Caller) -> Mapping[str, str]:
-        """Map each session of the caller's agent to its current task's id; '' is the agent's own place."""
+        """Map each place of the caller's agent, by its key, to its task's id; '' is the agent's own."""
+        ...
+
+    def last_moves(self, caller: Caller) -> Mapping[str, Instant]:
+        """Map each place of the caller's agent, by its key, to the time of its last move."""
+        ...
+
+    def news(self, caller: Caller) -> Sequence[TaskChange]:
+        """Return others' changes of the agent's tasks since the last move at the caller's place, oldest first.
+
+        Changes from another place of the same agent are among them. A place that never moved has the news that no place
+        of its agent was told.
+        """
         ...
 
 
@@ -158,6 +170,19 @@ class RecordWriter(Protocol):
 
     def set_place(self, caller: Caller, task_id: str | None) -> None:
         """Move the caller to a task, or out of the tree."""
+        ...
+
+    def concerned(self, task_id: str, caller: Caller) -> frozenset[str]:
+        """Return the agents that stand in the task, and those that an earlier change of it concerned.
+
+        The caller's own is one of them where another place of it stands there.
+        """
+        ...
+
+    def add_task_change(self, change: TaskChange) -> None: ...
+
+    def note_move(self, caller: Caller) -> None:
+        """Note a move at the caller's place, whose answer tells the `news` so far."""
         ...
 
 

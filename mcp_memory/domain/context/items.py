@@ -21,7 +21,7 @@ from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.lifecycle import deepest_detail
 from mcp_memory.domain.model.records import Detail, Record, ShownDetail
 from mcp_memory.domain.model.strategy import Strategy
-from mcp_memory.domain.model.tasks import Stack, Task
+from mcp_memory.domain.model.tasks import Stack, Task, beside
 from mcp_memory.domain.model.tokens import EXACT, ClientTokens, CountedTokens, ModelFactor
 from mcp_memory.domain.text.passages import Passages
 from mcp_memory.domain.text.prompt_safety import by
@@ -168,7 +168,8 @@ def stack_items(stack: Stack, measure: Measure, author: Author = lambda agent: "
     path = {task.id: position for position, task in enumerate(stack.path)}
 
     def item(task: Task, label: str, share: str, *, position: int, required: bool = False) -> Item:
-        return _task_item(task, label, share, measure, author(task.agent), position=position, required=required)
+        head = f"- {label} [{task.id}{by(author(task.agent))}]: "
+        return _task_item(task, head, share, measure, author(task.agent), position=position, required=required)
 
     items = [item(current, "now", "root", position=path[current.id], required=True)]
     items += [item(task, "goal", "root", position=path[task.id]) for task in ancestors[:1]]
@@ -181,26 +182,39 @@ def stack_items(stack: Stack, measure: Measure, author: Author = lambda agent: "
     return items
 
 
-def open_items(tasks: Sequence[Task], stack: Stack, measure: Measure, author: Author) -> list[Item]:
-    """Turn the open tasks beside the stack into items, the latest first: the innermost of each branch of the tree.
+def open_items(
+    tasks: Sequence[Task], stack: Stack, measure: Measure, author: Author, elsewhere: Container[str] = ()
+) -> list[Item]:
+    """Turn the open tasks beside the stack into items, the latest first: who is in them, or how to go on.
 
-    `- open since 2026-11-20T10:12 [t000001 by ann]: Ship the importer`
+    `elsewhere` are those in which other windows of the reader's agent stand.
+
+    `- others: ann is in [t000001] since 2026-11-20T10:12: Ship the importer`
     """
-    there = {task.id for task in (*stack.path, *stack.planned)}
-    beside = [task for task in tasks if task.status in ("active", "blocked") and task.id not in there]
-    parents = {task.parent_id for task in beside}
-    innermost = sorted((task for task in beside if task.id not in parents), key=lambda task: -task.updated_at)
-    return [
-        _task_item(
-            task,
-            f"{'blocked' if task.status == 'blocked' else 'open'} since {iso_minute(task.created_at).rstrip('Z')}",
-            "open",
-            measure,
-            author(task.agent),
-            position=400 + place,
-        )
-        for place, task in enumerate(innermost)
+
+    def item(task: Task, position: int) -> Item:
+        who, since = author(task.agent), f"since {iso_minute(task.updated_at).rstrip('Z')}"
+        brackets = f"[{task.id}]"
+        if task.status != "active":
+            head = f"- {task.status} {since} [{task.id}{by(who)}]: "
+        elif who:
+            head = f"- others: {who} is in {brackets} {since}: "
+        elif task.id in elsewhere:
+            head = f"- yours: another window is in {brackets} {since}: "
+        else:
+            head = f"- yours, open {since} {brackets}; push_task with task_id resumes it: "
+        return _task_item(task, head, "open", measure, who, position=position)
+
+    return [item(task, 400 + place) for place, task in enumerate(beside(tasks, stack))]
+
+
+def news_items(said: Sequence[str], measure: Measure) -> list[Item]:
+    """Make items of what others did to the reader's tasks, the latest first."""
+    items = [
+        _line_item(f"news:{number}", "note", "Task", f"- {line}", measure, "open", 1.0)
+        for number, line in enumerate(reversed(said))
     ]
+    return [replace(item, position=350 + place) for place, item in enumerate(items[:OPEN_SHOWN])]
 
 
 def retired_item(record_ids: Sequence[str], measure: Measure) -> Item:
@@ -314,9 +328,8 @@ def text_item(text: str, section: str, measure: Measure, budget: int) -> Item:
 
 
 def _task_item(
-    task: Task, label: str, share: str, measure: Measure, author: str, *, position: int, required: bool = False
+    task: Task, head: str, share: str, measure: Measure, author: str, *, position: int, required: bool = False
 ) -> Item:
-    head = f"- {label} [{task.id}{by(author)}]: "
     full = head + _task_text(task, measure, GOAL_TOKENS, RESULT_TOKENS)
     brief = head + _task_text(task, measure, BRIEF_TOKENS, BRIEF_TOKENS if task.is_finished else 0)
     return Item(

@@ -38,15 +38,16 @@ class Caller:
     """The caller: the namespace and agent of the process or of a token, and the session.
 
     `person` is the one the agent works for; "" is the owner of the machine's memory. `named_session` is True where a
-    person or a call chose the session's name. A session named by the process itself only labels records, and shares
-    its agent's place in the task tree. `knows` are the namespaces of which it may learn that they exist, None means
-    all.
+    person or a call chose the session's name. A session named by the process itself only labels records. `window` is
+    the place in the task tree that its window holds, "" the agent's own. `knows` are the namespaces of which it may
+    learn that they exist, None means all.
     """
 
     namespace: str
     agent: str
     session_id: str
     named_session: bool = False
+    window: str = ""
     inherited: tuple[str, ...] = ()
     client: str = ""
     person: str = ""
@@ -57,6 +58,11 @@ class Caller:
         """Every scope this caller may read: its own, its private part, its person's, then inherited namespaces."""
         own = (self.scope("shared"), self.scope("private"), self.scope("user"))
         return (*own, *(scope_key("shared", name, self.agent) for name in self.inherited))
+
+    @property
+    def place(self) -> str:
+        """The key of its place in the task tree: of the session it named, else of its window."""
+        return self.session_id if self.named_session else self.window
 
     def scope(self, visibility: Visibility) -> str:
         """Return the scope of this caller's records."""

@@ -1,7 +1,7 @@
 """Defines a task, one frame of the stack, and the shapes in which the tree is shown."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mcp_memory.domain.model.records import Instant
@@ -15,6 +15,12 @@ WAITING: frozenset[TaskStatus] = frozenset({"planned", "blocked"})
 DEAD_ENDS: frozenset[TaskStatus] = frozenset({"failed", "abandoned"})
 ERASED = "(erased)"
 """The result of a task whose record was erased."""
+_WINDOW = "\x1f"
+"""Begins the places of windows but the first: no session that a call names holds a control character."""
+NOWHERE = f"{_WINDOW}0"
+"""A place that is never entered: of a caller whose window is not known."""
+SAME_DAY_SECONDS = 12 * 3_600
+"""Places left within so long of each other might both be the one to go on at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +49,41 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskChange:
+    """A change of a task that somebody else was in, had entered or had planned; `agent` is the one to tell.
+
+    `goal` and `result` are read with it, as they are now; a result is that of this change while the status is.
+    """
+
+    namespace: str
+    task_id: str
+    agent: str
+    by_agent: str
+    by_place: str
+    was: TaskStatus
+    became: TaskStatus
+    at: Instant
+    goal: str = ""
+    result: str | None = None
+
+    @property
+    def deed(self) -> str:
+        """The verb for what was done, as in "bob took over t00003"."""
+        if self.became == "active":
+            return {"planned": "began", "blocked": "took up"}.get(self.was, "took over")
+        return "blocked" if self.became == "blocked" else "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
     """The caller's position among its tasks. `path` runs from the root to the current task; empty without one.
 
     `siblings` and `children` are those of the current task. `aside` are the finished children of the tasks above its
     parent, from the root down, and `ahead` the waiting ones, from the parent up. `buried` are dead ends below
     completed tasks beside the path. `hidden_branches` and `isolated` go into a `RecordFilter`.
+
+    `news` are the changes that others made to the agent's tasks since the caller's last move. `is_planned_step` tells
+    that a push entered a planned step by its words.
     """
 
     path: tuple[Task, ...] = ()
@@ -59,6 +94,8 @@ class Stack:
     buried: tuple[Task, ...] = ()
     hidden_branches: frozenset[str] = frozenset()
     isolated: frozenset[str] = frozenset()
+    news: tuple[TaskChange, ...] = field(default=(), compare=False)
+    is_planned_step: bool = field(default=False, compare=False)
 
     @property
     def ids(self) -> frozenset[str]:
@@ -147,6 +184,32 @@ def descendants(task_id: str, tasks: Sequence[Task]) -> tuple[Task, ...]:
     return tuple(sorted(below, key=lambda task: -task.depth))
 
 
+def window_place(number: int) -> str:
+    """Return the key of a window's place, from 1: the first has the agent's own, ""."""
+    return f"{_WINDOW}{number}" if number > 1 else ""
+
+
+def is_window(place: str) -> bool:
+    """Return True for the place of a window, False for that of a session that a call named."""
+    return not place or place.startswith(_WINDOW)
+
+
+def place_to_resume(
+    places: Mapping[str, str], moved: Mapping[str, Instant], left: Collection[str], tasks: Sequence[Task]
+) -> str | None:
+    """Return the place that a new window takes: the only one that was left in an open task lately; None for several.
+
+    `places` and `moved` map each place of the agent to its task and to the time of its last move; `left` are those of
+    windows that have ended. One that was left long before the agent's latest move does not count.
+    """
+    is_open = {place: task.id for place, task_id in places.items() if (task := nearest_open(task_id, tasks))}
+    latest = max((at for place, at in moved.items() if is_window(place)), default=0.0)
+    lately = [place for place in is_open if place in left and moved.get(place, 0.0) >= latest - SAME_DAY_SECONDS]
+    if len({is_open[place] for place in lately}) != 1:
+        return None
+    return max(lately, key=lambda place: moved.get(place, 0.0))
+
+
 def isolated(tasks: Sequence[Task], path: Sequence[Task]) -> frozenset[str]:
     """Return the finished tasks of the path's tree that are not on it, and all below them: their results replace them.
 
@@ -200,6 +263,19 @@ def _buried(completed: Sequence[Task], below: Mapping[str | None, Sequence[Task]
                 yield task
             else:
                 waiting.append(task)
+
+
+def beside(tasks: Sequence[Task], stack: Stack) -> list[Task]:
+    """Return the open tasks beside the stack, the latest first: the innermost of each branch of the tree.
+
+    Among them is what waits below a finished task.
+    """
+    there = {task.id for task in (*stack.path, *stack.planned)}
+    finished = {task.id for task in tasks if task.is_finished}
+    is_open = [task for task in tasks if task.status in ("active", "blocked") or task.parent_id in finished]
+    others = [task for task in is_open if not task.is_finished and task.id not in there]
+    parents = {task.parent_id for task in others}
+    return sorted((task for task in others if task.id not in parents), key=lambda task: -task.updated_at)
 
 
 def most_telling(tasks: Sequence[Task], path: Sequence[Task], limit: int) -> list[Task]:

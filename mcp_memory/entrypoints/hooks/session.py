@@ -19,6 +19,8 @@ CLIENT = "claude-code"
 MAX_SESSION_CHARACTERS = 200
 REMOTE_PATH = "/hook"
 """Behind the address of a memory over HTTP: a proxy that passes on the one passes on the other."""
+NEW_PROCESS = frozenset({"startup", "resume"})
+"""Reasons of a session's start at which the client starts a new server; `clear` and `compact` keep it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,7 @@ class HookSession:
 
     @cached_property
     def caller(self) -> "Caller":
-        """The agent in the client's session, which is only a label: its current task is that of the agent's server.
+        """The agent in the client's session, which is only a label: its current task is that of the client's server.
 
         Where the settings name a session, that one counts, for the server too.
         """
@@ -120,7 +122,10 @@ class HookSession:
             return replace(self.visitor, session_id=self.payload.session_id)
         # A server's own client may be another program, in whose tokens it goes on counting.
         caller = replace(self.app.caller(), client=CLIENT) if self.server else self.app.caller(client=CLIENT)
-        return caller if caller.named_session else replace(caller, session_id=self.payload.session_id)
+        if caller.named_session:
+            return caller
+        beside = self.app.windows.beside(caller, opens=self.payload.source in NEW_PROCESS)
+        return replace(beside, session_id=self.payload.session_id)
 
     def note_fed(self, until: int, mark: str) -> None:
         """Record the offset up to which the log has the transcript, and the digest of the text before it."""

@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +21,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from mcp.types import INVALID_REQUEST
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -189,13 +190,14 @@ class Authenticator:
             Refused: they may not come in; says why.
             StoreUnavailable: tokens cannot be read.
         """
-        wanted = unquote(headers.get(NAMESPACE_HEADER, ""))
+        wanted, is_window = unquote(headers.get(NAMESPACE_HEADER, "")), _is_in_session(headers)
         secret = _secret(headers)
         if not secret:
             self._check_open(headers)
             if len(wanted) > MAX_NAMESPACE or not wanted.isprintable():
                 raise Refused(400, f"{NAMESPACE_HEADER} must be 1 to {MAX_NAMESPACE} printable characters.")
-            return Admitted(visitor=Visitor(grant=None, namespace=wanted, session=_label(headers, None)), token=None)
+            visitor = Visitor(grant=None, namespace=wanted, session=_label(headers, None), is_window=is_window)
+            return Admitted(visitor=visitor, token=None)
         token = self.tokens.recognise(secret)
         if token is None:
             raise Refused(
@@ -205,7 +207,7 @@ class Authenticator:
             namespace = token.grant.namespace(wanted)
         except InvalidRequest as error:
             raise Refused(403, str(error)) from error
-        visitor = Visitor(grant=token.grant, namespace=namespace, session=_label(headers, token))
+        visitor = Visitor(grant=token.grant, namespace=namespace, session=_label(headers, token), is_window=is_window)
         return Admitted(visitor=visitor, token=token)
 
     def _check_open(self, headers: Mapping[str, str]) -> None:
@@ -243,16 +245,28 @@ def _label(headers: Mapping[str, str], token: Token | None) -> str:
     return f"t{token.id[:LABEL_DIGITS]}" if token else ""
 
 
+def _is_in_session(headers: Mapping[str, str]) -> bool:
+    """True where the protocol's library checks the session that is named: in the other era anybody could name many."""
+    version = headers.get(VERSION_HEADER)
+    return bool(headers.get(SESSION_HEADER)) and (version is None or version in HANDSHAKE_PROTOCOL_VERSIONS)
+
+
 class RequestGate:
     """Lets in whom the authenticator admits, and counts the calls inside. Answers where layers below say too little.
 
     On the way in a request is checked by its headers before anything of its body is read, and a message by its form
-    before it is passed on.
+    before it is passed on. `at_session_end` is told who ended a session of the protocol.
     """
 
     def __init__(
-        self, app: ASGIApp, authenticator: Authenticator, security: TransportSecuritySettings, transfer_seconds: float
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator,
+        security: TransportSecuritySettings,
+        transfer_seconds: float,
+        at_session_end: Callable[[Visitor], None],
     ) -> None:
+        self._at_session_end = at_session_end
         self._app = AuthContextMiddleware(app)
         self._authenticator = authenticator
         self._security = TransportSecurityMiddleware(security)
@@ -305,7 +319,10 @@ class RequestGate:
             body = await exchange.read_body(self._transfer_seconds)
             receive = exchange.replay(checked_message(body) if scope["path"] == PATH else body)
         if not is_call:
-            return await self._app(scope, receive, exchange.send)
+            await self._app(scope, receive, exchange.send)
+            if scope["method"] == "DELETE":
+                await to_thread.run_sync(self._at_session_end, admitted.visitor, limiter=self._readers)
+            return None
         with self._call():
             return await self._app(scope, receive, exchange.send)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.entrypoints.http.connections import Limits, Server
     from mcp_memory.entrypoints.http.request_checks import RequestGate
+    from mcp_memory.entrypoints.server.identity import Visitor
     from mcp_memory.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -107,6 +108,9 @@ def _make(app: App, listening: Listening, limits: Limits, *, is_loopback: bool) 
     from mcp_memory.entrypoints.http.request_checks import Authenticator, Identify, RequestGate, transport_security
     from mcp_memory.entrypoints.server.mcp_server import build_server, build_tools
 
+    def end_window(visitor: Visitor) -> None:
+        app.windows.end(visitor.grant.agent if visitor.grant else app.settings.agent, visitor.session)
+
     metrics = Metrics(app, [tool.name for tool in build_tools(app)])
     server = build_server(app, warm_up=True, middleware=(metrics, Identify()))
     security = transport_security(listening.host, listening.allowed_hosts)
@@ -115,7 +119,7 @@ def _make(app: App, listening: Listening, limits: Limits, *, is_loopback: bool) 
     )
     web.router.routes.extend([*make_pages(app, metrics), make_hook_page(app)])
     authenticator = Authenticator(tokens=app.tokens, is_loopback=is_loopback, anonymous=listening.anonymous)
-    gate = RequestGate(web, authenticator, security, limits.transfer_seconds)
+    gate = RequestGate(web, authenticator, security, limits.transfer_seconds, end_window)
     # What the libraries log of a request, and of an error in it, may hold its words.
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)

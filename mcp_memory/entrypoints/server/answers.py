@@ -8,6 +8,7 @@ from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, most_telling
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
+from mcp_memory.services.memory.task_owners import told_changes
 from mcp_memory.services.retrieval.results import shown_record
 
 MAX_SHOWN_CHARS = 2000
@@ -39,8 +40,9 @@ def list_goals(tasks: Sequence[Task], caller: Caller) -> list[Json]:
 
 
 def show_place(stack: Stack, caller: Caller) -> dict[str, Json]:
-    """Show the caller's current task, from the root down, and what comes next there."""
-    return {"path": list_goals(stack.path, caller), "planned": list_goals(stack.planned, caller)}
+    """Show the caller's current task, from the root down, what comes next there, and what others did to its tasks."""
+    shown: dict[str, Json] = {"path": list_goals(stack.path, caller), "planned": list_goals(stack.planned, caller)}
+    return shown | unless_empty(meanwhile=told_changes(stack.news, caller))
 
 
 def show_tasks(tasks: Sequence[Task], stack: Stack, caller: Caller) -> dict[str, Json]:

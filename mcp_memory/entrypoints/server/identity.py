@@ -27,13 +27,15 @@ class Visitor:
     """The sender of a message over HTTP, the namespace it works in, and the label of its session.
 
     Without a grant it is the process's own agent: the server listens to its own machine and asks for no token. An empty
-    `namespace` or `session` is the process's own; an empty `client` gave itself no name.
+    `namespace` or `session` is the process's own; an empty `client` gave itself no name. `is_window` is True where the
+    session is one of the protocol.
     """
 
     grant: Grant | None
     namespace: str = ""
     session: str = ""
     client: str = ""
+    is_window: bool = False
 
 
 _visitor: ContextVar[Visitor | None] = ContextVar("visitor", default=None)
@@ -58,21 +60,24 @@ def asking(app: "App", client: str = "", session_id: str | None = None) -> "Call
     """Return who asks: the only way from a message to a `Caller`. `session_id` is the session named in the call."""
     visitor = _visitor.get()
     if visitor is None:
-        return app.caller(session_id, client)
+        own = app.caller(client=client)
+        return (own if own.named_session else app.windows.placed(own)).in_session(session_id)
     client = client or visitor.client
     inherited = tuple(app.settings.inherit)
     if visitor.grant is not None:
-        return visitor.grant.caller(visitor.namespace, visitor.session, inherited, client).in_session(session_id)
-    own = app.caller()
-    namespace = visitor.namespace or own.namespace
-    caller = replace(
-        own,
-        namespace=namespace,
-        session_id=visitor.session or own.session_id,
-        named_session=False,
-        inherited=tuple(name for name in inherited if name != namespace),
-        client=client,
-    )
+        caller = visitor.grant.caller(visitor.namespace, visitor.session, inherited, client)
+    else:
+        own = app.caller()
+        namespace = visitor.namespace or own.namespace
+        caller = replace(
+            own,
+            namespace=namespace,
+            session_id=visitor.session or own.session_id,
+            named_session=False,
+            inherited=tuple(name for name in inherited if name != namespace),
+            client=client,
+        )
+    caller = app.windows.placed(caller, visitor.session) if visitor.is_window else caller
     return caller.in_session(session_id)
 
 

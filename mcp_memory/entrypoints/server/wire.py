@@ -236,6 +236,7 @@ class PushArguments(Arguments):
     success_criteria: Words = ""
     inherit: Annotated[ShortIds, Field(description="Records the task should see")] = ()
     branch: Annotated[bool, Field(description="Keep what is stored here out of the trunk until popped")] = False
+    takeover: Annotated[bool, Field(description="Enter though another is in it")] = False
     session_id: SessionName = ""
 
 

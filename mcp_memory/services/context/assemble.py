@@ -17,6 +17,7 @@ from mcp_memory.domain.context.items import (
     Measure,
     approach_item,
     entity_item,
+    news_items,
     note_item,
     nothing_item,
     notice_item,
@@ -60,6 +61,7 @@ from mcp_memory.services.memory.branch_visibility import stack_of, visible_to
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.emptiness import nothing_stored
 from mcp_memory.services.memory.supersede import earlier_values
+from mcp_memory.services.memory.task_owners import Elsewhere, told_change
 from mcp_memory.services.retrieval.search import Read, Searcher
 
 CALLER_TEXT_SHARE = 4
@@ -135,10 +137,12 @@ class AssembleContext:
         strategies: Strategies,
         overridden: Override,
         default_max_tokens: int,
+        elsewhere: Elsewhere,
         *,
         takes_guidance: bool = True,
     ) -> None:
-        """Take identities and constraints of other agents where `takes_guidance`."""
+        """Take identities and constraints of other agents where `takes_guidance`; `elsewhere` is that of `Windows`."""
+        self._elsewhere = elsewhere
         self._records = records
         self._snapshots = snapshots
         self._vectors = vectors
@@ -221,6 +225,7 @@ class AssembleContext:
         ranked, gathered = self._distinct(question, ranked, gathered)
         items = self._items(request, question, gathered, ranked, measure, now)
         more_tasks = tasks_beyond(stack, items)
+        items += news_items([told_change(each, caller) for each in stack.news], measure)
         if question.opens:
             open_tasks = self._open_items(stack, caller, measure)
             items += open_tasks[:OPEN_SHOWN]
@@ -367,7 +372,8 @@ class AssembleContext:
 
     def _open_items(self, stack: Stack, caller: Caller, measure: Measure) -> list[Item]:
         tasks = self._records.tasks(caller.namespace)
-        return open_items(tasks, stack, measure, lambda agent: author(agent, caller))
+        elsewhere = self._elsewhere(caller, self._records.places(caller))
+        return open_items(tasks, stack, measure, lambda agent: author(agent, caller), elsewhere)
 
     def _measure(self, factor: ModelFactor) -> Measure:
         return Measure(count_raw=self._counter.count, truncate_raw=self._counter.truncate, factor=factor)

@@ -15,17 +15,17 @@ from mcp_memory.ports.transaction import TaskReader, Transaction
 
 def recorded_place(places: Mapping[str, str], caller: Caller) -> str | None:
     """Return the task the caller entered last, which another agent may have ended since."""
-    return places.get(caller.session_id if caller.named_session else "")
+    return places.get(caller.place)
 
 
 def place_of(places: Mapping[str, str], caller: Caller, tasks: Sequence[Task]) -> str | None:
-    """Return the caller's current task, always an open one: its session's own if it named one, else its agent's."""
+    """Return the caller's current task, always an open one: its session's own if it named one, else its window's."""
     task = nearest_open(recorded_place(places, caller), tasks)
     return task.id if task else None
 
 
 def storing_place(places: Mapping[str, str], caller: Caller, tasks: Sequence[Task]) -> str | None:
-    """Return the task that the caller's records belong to; a session without a task uses its agent's."""
+    """Return the task that the caller's records belong to; a session without a task uses its window's."""
     own = place_of(places, caller, tasks)
     return own or place_of(places, replace(caller, named_session=False), tasks)
 
@@ -35,7 +35,8 @@ def stack_of(records: TaskReader, caller: Caller, task_id: str | None = None) ->
     tasks = records.tasks(caller.namespace)
     if task_id is not None:
         require_task(task_id, tasks)
-    return stack_at(task_id or place_of(records.places(caller), caller, tasks), tasks)
+    stack = stack_at(task_id or place_of(records.places(caller), caller, tasks), tasks)
+    return replace(stack, news=tuple(records.news(caller)))
 
 
 def hidden_branches(records: TaskReader, caller: Caller) -> frozenset[str]:

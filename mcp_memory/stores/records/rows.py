@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Counters, Record
-from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.ports.changes import RecordChange
@@ -22,6 +22,7 @@ _TASK_FIELDS = tuple(f.name for f in fields(Task) if f.name not in ("artifacts",
 _COMPONENT_FIELDS = tuple(f.name for f in fields(Component) if f.name != "text")
 _CHANGE_FIELDS = tuple(f.name for f in fields(RecordChange))
 _VERSION_FIELDS = tuple(f.name for f in fields(Version) if f.name != "before")
+_TASK_CHANGE_FIELDS = tuple(f.name for f in fields(TaskChange))
 _PLAIN = len(_RECORD_FIELDS)
 _UNTOUCHED = Counters()
 
@@ -85,6 +86,10 @@ def task_to_columns(task: Task, change: int) -> dict[str, Column]:
         branch=int(task.branch),
     )
     return columns
+
+
+def task_change_from_row(row: sqlite3.Row) -> TaskChange:
+    return TaskChange(**{name: row[name] for name in _TASK_CHANGE_FIELDS})
 
 
 def change_from_row(row: Iterable[Any]) -> RecordChange:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key, session_key
-from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.ports.records import Mention, Outline, RecordOrder, StatedRelation, StoreSummary
@@ -25,7 +25,7 @@ from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database,
 from mcp_memory.stores.records.embedding_queue import SqliteEmbeddingQueue
 from mcp_memory.stores.records.filters import filtered
 from mcp_memory.stores.records.reviews import SqliteReviews
-from mcp_memory.stores.records.rows import change_from_row, record_from_row, task_from_row
+from mcp_memory.stores.records.rows import change_from_row, record_from_row, task_change_from_row, task_from_row
 from mcp_memory.stores.records.session_logs import SqliteSessionLogs
 from mcp_memory.stores.records.statements import statement
 from mcp_memory.stores.records.telemetry import SqliteTelemetry
@@ -202,6 +202,13 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
     def places(self, caller: Caller) -> Mapping[str, str]:
         rows = self._rows("list_places", (caller.namespace, caller.agent))
         return {row["session_id"]: row["task_id"] for row in rows}
+
+    def last_moves(self, caller: Caller) -> Mapping[str, Instant]:
+        return {row["session_id"]: row["at"] for row in self._rows("last_moves", (caller.namespace, caller.agent))}
+
+    def news(self, caller: Caller) -> Sequence[TaskChange]:
+        rows = self._rows("task_news", (caller.namespace, caller.agent, caller.place))
+        return [task_change_from_row(row) for row in rows]
 
     def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary:
         own = session_key(caller.agent, caller.session_id)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 
 from mcp_memory.domain.model.ids import make_id, number_of
-from mcp_memory.domain.model.records import Entity, Record, Relation, Visibility
+from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.reviews import Review
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version, replaced_values
 from mcp_memory.domain.text.entity_extraction import aliases_of, entity_key
 from mcp_memory.domain.text.words import normal_hash, packed_terms
@@ -21,6 +22,7 @@ from mcp_memory.stores.records.reviews import get_review, put_review, read_revie
 from mcp_memory.stores.records.rows import (
     record_from_row,
     record_to_columns,
+    task_change_from_row,
     task_from_row,
     task_to_columns,
     version_from_row,
@@ -183,11 +185,20 @@ class SqliteTransaction(SqliteLogWriter):
 
     def set_place(self, caller: Caller, task_id: str | None) -> None:
         self._next_change()
-        place = (caller.namespace, caller.agent, place_name(caller))
+        place = _place(caller)
         if task_id is None:
             self._run("delete_place", place)
         else:
             self._run("put_place", (*place, task_id))
+
+    def concerned(self, task_id: str, caller: Caller) -> frozenset[str]:
+        return frozenset(row["agent"] for row in self._run("concerned", (*_place(caller), task_id)))
+
+    def add_task_change(self, change: TaskChange) -> None:
+        self._run("add_task_change", {**asdict(change), "change": self._next_change()})
+
+    def note_move(self, caller: Caller) -> None:
+        self._run("put_move", (*_place(caller), self._next_change(), self._clock()))
 
     def tasks(self, namespace: str) -> Sequence[Task]:
         """Read tasks once: a batch of 500 asks for each of its items, and no other process can write meanwhile."""
@@ -201,6 +212,12 @@ class SqliteTransaction(SqliteLogWriter):
     def places(self, caller: Caller) -> Mapping[str, str]:
         rows = self._run("list_places", (caller.namespace, caller.agent))
         return {row["session_id"]: row["task_id"] for row in rows}
+
+    def last_moves(self, caller: Caller) -> Mapping[str, Instant]:
+        return {row["session_id"]: row["at"] for row in self._run("last_moves", (caller.namespace, caller.agent))}
+
+    def news(self, caller: Caller) -> Sequence[TaskChange]:
+        return [task_change_from_row(row) for row in self._run("task_news", _place(caller))]
 
     def _keep_version(self, record: Record, change: int, reason: str) -> None:
         """Note what the change replaces, unless nobody ever read it: the record is of this same write."""
@@ -297,9 +314,8 @@ class SqliteTransaction(SqliteLogWriter):
         return record_from_row(row) if row else None
 
 
-def place_name(caller: Caller) -> str:
-    """Return the name of the caller's place: a named session has its own; all others share their agent's."""
-    return caller.session_id if caller.named_session else ""
+def _place(caller: Caller) -> tuple[str, str, str]:
+    return caller.namespace, caller.agent, caller.place
 
 
 def versions_of(connection: sqlite3.Connection, record_ids: Collection[str]) -> Mapping[str, Sequence[Version]]:

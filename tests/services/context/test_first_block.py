@@ -180,8 +180,7 @@ def test_the_open_work_of_others_is_named(open_memory: Open, clock: "Clock") -> 
     task = section(first_block(bob), "Task").splitlines()
     assert task[0].startswith("- now [")
     assert task[0].endswith("Draw the chart")
-    assert task[1].startswith("- open since 2026-11-20T10:00 [t")
-    assert task[1].endswith(" by ann]: Write its tests")
+    assert task[1] == "- others: ann is in [t000005] since 2026-11-20T10:00: Write its tests"
     assert len(task) == 2
     assert "Write its tests" not in section(first_block(bob, query="What is to be drawn?"), "Task")
     ann.tasks.pop(PopRequest(result="all green"), ann.caller())
@@ -194,7 +193,7 @@ def test_the_open_work_of_many_takes_little_room(open_memory: Open) -> None:
     for number in range(30):
         push(open_memory(agent=f"agent{number}"), f"Work on part {number} of the importer until it holds")
     context = first_block(open_memory(agent="bob"), 300)
-    assert 1 <= context.text.count("- open since") <= 5
+    assert 1 <= context.text.count("- others: agent") <= 5
     assert context.report.truncated
 
 

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from mcp_memory.app import App
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import Stack
+from mcp_memory.errors import Conflict
 from mcp_memory.services.memory.task_stack import Popped, PopRequest, PushRequest
 
 
@@ -14,6 +17,13 @@ def push(app: App, goal: str = "", caller: Caller | None = None, **fields: Any) 
 
 def pop(app: App, result: str = "done", caller: Caller | None = None, **fields: Any) -> Popped:
     return app.tasks.pop(PopRequest(result=result, **fields), caller or app.caller())
+
+
+def insist(app: App, result: str = "done", caller: Caller | None = None, **fields: Any) -> Popped:
+    """Pop a task that somebody else is in: the first call is told who that is, the second means it."""
+    with pytest.raises(Conflict, match="call again to end it all the same"):
+        pop(app, result, caller, **fields)
+    return pop(app, result, caller, **fields)
 
 
 def goals(stack: Stack) -> list[str]:

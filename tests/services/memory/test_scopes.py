@@ -188,9 +188,9 @@ def test_what_a_branch_hid_comes_to_light_when_it_ends() -> None:
         query = RecallRequest(query="deployment of payment")
         assert app.recall(query, ANN).results == ()
         assert app.recall(query, BOB).results[0]["id"] == known
-        app.tasks.push(PushRequest(task_id=branch.id), ANN)
+        app.tasks.push(PushRequest(task_id=branch.id, takeover=True), ANN)
         assert app.recall(query, ANN).results[0]["id"] == known
-        app.tasks.pop(PopRequest(result="it works"), BOB)
+        app.tasks.pop(PopRequest(result="it works"), ANN)
         assert app.recall(query, replace(ANN, agent="cleo")).results[0]["id"] == known
 
 

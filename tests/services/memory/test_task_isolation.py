@@ -63,7 +63,7 @@ def test_a_task_begun_in_the_open_does_not_become_a_branch(app: App, open_memory
         with pytest.raises(
             Conflict, match=f"{task.id} was begun in the open.*without branch, or push a new goal below"
         ):
-            push(bob, task_id=task.id, branch=True)
+            push(bob, task_id=task.id, branch=True, takeover=True)
         assert [(each.agent, each.branch) for each in app.tasks.tree(app.caller())] == [("default", False)]
         assert goals(bob.tasks.stack(bob.caller())) == []
         assert texts(bob, "numpy") == {"Numpy is quick."}
@@ -158,7 +158,7 @@ def test_a_branch_of_a_branch_comes_up_one_level_at_a_time(app: App, open_memory
     """T4.3: to the branch around it first; to the trunk with that; another project that reads this one waits too."""
     bob, reader = open_memory(agent="bob"), open_memory(namespace="other", inherit=["test"])
     root = push(app, "ship").path[0]
-    push(bob, task_id=root.id)
+    push(bob, task_id=root.id, takeover=True)
     push(app, "outer", branch=True)
     push(app, "inner", branch=True)
     app.remember([NewRecord(text="Numpy is quick.")], app.caller())

@@ -7,7 +7,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
-from tests.services.memory.moves import goals, pop, push, statuses
+from tests.services.memory.moves import goals, insist, pop, push, statuses
 
 
 def test_a_plan_waits_below_its_goal_and_each_step_can_be_entered(app: App) -> None:
@@ -32,7 +32,7 @@ def test_a_plan_needs_a_task_to_wait_in(app: App, open_memory: Callable[..., App
         push(app, plan=("build",))
     task = push(app, "ship").path[0]
     bob = open_memory(agent="bob")
-    pop(bob, task_id=task.id)
+    insist(bob, task_id=task.id)
     with pytest.raises(NotFound, match="push_task with a goal first"):
         push(app, plan=("build",))
     assert statuses(app) == {"ship": "complete"}

@@ -11,7 +11,7 @@ from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.errors import Conflict, McpMemoryError, NotFound
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.task_stack import Popped, PopRequest, PushRequest
-from tests.services.memory.moves import goals, pop, push, statuses
+from tests.services.memory.moves import goals, insist, pop, push, statuses
 
 
 def test_each_agent_has_its_own_place_in_a_shared_tree(app: App, open_memory: Callable[..., App]) -> None:
@@ -74,7 +74,7 @@ def test_after_another_agent_ended_ones_task_the_next_goal_is_a_new_tree(
     """T3.2: nobody is stuck in a task that is over."""
     task = push(app, "ship").path[0]
     bob = open_memory(agent="bob")
-    popped = pop(bob, task_id=task.id)
+    popped = insist(bob, task_id=task.id)
     assert popped.stack == Stack()
     with pytest.raises(NotFound, match="You are in no task"):
         pop(app)
@@ -87,7 +87,7 @@ def test_after_another_agent_ended_ones_task_one_stands_in_the_nearest_open_one(
     """T3.2: below the root that is still open, for the next goal and in the context."""
     push(app, "ship")
     task = push(app, "build").path[1]
-    pop(open_memory(agent="bob"), task_id=task.id)
+    insist(open_memory(agent="bob"), task_id=task.id)
     assert goals(app.tasks.stack(app.caller())) == ["ship"]
     context = app.assemble_context(ContextRequest(), app.caller())
     assert "now [" in context.text
@@ -102,18 +102,19 @@ def test_a_pop_meant_for_a_task_that_another_agent_ended_does_not_end_the_one_ab
     ann = open_memory(agent="ann")
     root = push(ann, "ship").path[0]
     task = push(ann, "build").path[1]
-    push(app, task_id=task.id)
-    pop(ann, "built")
+    push(app, task_id=task.id, takeover=True)
+    insist(ann, "built")
     for _ in range(2):
         with pytest.raises(
-            Conflict, match=rf"{task.id} \(build\), is complete already\. .*{root.id} \(ship\) .* with task_id"
+            Conflict,
+            match=rf"\(build\), is complete already: ann ended .*: built\. .*{root.id} \(ship\) .* with task_id",
         ):
             pop(app, "no compiler", status="failed", cascade=True)
     assert statuses(app) == {"ship": "active", "build": "complete"}
     assert [(each.goal, each.result) for each in app.tasks.stack(app.caller()).children] == [("build", "built")]
     assert goals(push(app, "test")) == ["ship", "test"]
     assert goals(pop(app).stack) == ["ship"]
-    assert pop(app, "shipped").stack == Stack()
+    assert insist(app, "shipped").stack == Stack()
 
 
 def test_the_task_above_one_that_another_agent_ended_is_popped_by_its_id(
@@ -123,7 +124,7 @@ def test_the_task_above_one_that_another_agent_ended_is_popped_by_its_id(
     push(app, "quarter")
     middle = push(app, "ship").path[1]
     task = push(app, "build").path[2]
-    pop(open_memory(agent="bob"), task_id=task.id)
+    insist(open_memory(agent="bob"), task_id=task.id)
     assert [step.goal for step in push(app, plan=("test",)).planned] == ["test"]
     with pytest.raises(Conflict, match="call again with task_id"):
         pop(app)
@@ -136,9 +137,12 @@ def test_a_pop_meant_for_a_task_that_has_ended_does_not_end_that_of_another_sess
 ) -> None:
     """T3.2: though it is the only one that is open."""
     task = push(app, "ship").path[0]
-    pop(open_memory(agent="bob"), task_id=task.id, status="abandoned")
+    insist(open_memory(agent="bob"), task_id=task.id, status="abandoned")
     push(app, "code it", app.caller("code"))
-    with pytest.raises(Conflict, match=r"\(ship\), is abandoned already\. To end the open t\w+ \(code it\)"):
+    with pytest.raises(
+        Conflict,
+        match=r"\(ship\), is abandoned already: bob ended .*, abandoned: done\. To end the open t\w+ \(code it\)",
+    ):
         pop(app)
     assert statuses(app) == {"ship": "abandoned", "code it": "active"}
 
@@ -155,14 +159,14 @@ def test_popping_a_task_elsewhere_leaves_one_where_one_stands(app: App, open_mem
     bob = open_memory(agent="bob")
     other = push(bob, "other").path[0]
     push(app, "mine")
-    assert goals(pop(app, task_id=other.id).stack) == ["mine"]
+    assert goals(insist(app, task_id=other.id).stack) == ["mine"]
 
 
 def test_entering_another_agents_task_takes_it_over(app: App, open_memory: Callable[..., App]) -> None:
     """T4.3: by its id; the first one still stands in it."""
     bob = open_memory(agent="bob")
     task = push(app, "ship").path[0]
-    entered = push(bob, task_id=task.id).path[0]
+    entered = push(bob, task_id=task.id, takeover=True).path[0]
     assert (entered.agent, entered.status) == ("bob", "active")
     assert goals(app.tasks.stack(app.caller())) == ["ship"]
 
@@ -175,7 +179,7 @@ def test_a_place_whose_whole_line_was_ended_by_another_agent_is_left_at_the_next
     middle = push(app, "ship").path[1]
     push(app, "build")
     bob = open_memory(agent="bob")
-    pop(bob, task_id=middle.id, status="blocked")
+    insist(bob, task_id=middle.id, status="blocked")
     pop(bob, task_id=middle.id, cascade=True)
     stack = push(app, "x", parent_id=app.tasks.tree(app.caller())[0].id)
     assert goals(stack) == ["quarter", "x"]
@@ -199,8 +203,8 @@ def test_a_pop_returns_where_one_stands_also_after_another_agent_ended_that(
     ship = push(app, "ship").path[1]
     bob = open_memory(agent="bob")
     other = push(bob, "other").path[0]
-    pop(bob, task_id=ship.id)
-    popped = pop(app, task_id=other.id)
+    insist(bob, task_id=ship.id)
+    popped = insist(app, task_id=other.id)
     assert goals(popped.stack) == ["quarter"]
     assert [task.goal for task in popped.stack.planned] == ["hire"]
     assert popped.stack == app.tasks.stack(app.caller())
@@ -245,6 +249,8 @@ def test_of_two_agents_that_pop_a_task_at_once_one_is_told_that_it_is_over(
     push(app, "ship")
     for turn in range(5):
         task = push(app, f"turn {turn}").path[1]
+        with pytest.raises(Conflict, match="default is in"):
+            pop(bob, task_id=task.id)
         outcomes = at_once([partial(pop, app, "mine", task_id=task.id), partial(pop, bob, "bob's", task_id=task.id)])
         (popped,) = (each for each in outcomes if isinstance(each, Popped))
         (refused,) = (each for each in outcomes if isinstance(each, Conflict))
@@ -265,4 +271,5 @@ def test_a_pop_and_a_push_below_it_at_once_never_leave_an_open_task_in_a_finishe
         if isinstance(outcomes[0], Conflict):
             pop(app, task_id=task.id, cascade=True)
         tasks = {each.id: each for each in app.tasks.tree(app.caller())}
-        assert all(each.is_finished for each in tasks.values() if each.parent_id == task.id)
+        below = [each for each in tasks.values() if each.parent_id == task.id]
+        assert [each.status for each in below] == (["active"] if isinstance(outcomes[0], Conflict) else [])

@@ -25,7 +25,7 @@ OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
     ("procedure", "active", None, 0),
 ]
 
-WITHOUT_REVIEWS = "DROP TABLE review_records; DROP TABLE reviews;"
+WITHOUT_REVIEWS = "DROP TABLE task_changes; DROP TABLE moves; DROP TABLE review_records; DROP TABLE reviews;"
 WITHOUT_VERSIONS = f"""
 {WITHOUT_REVIEWS}
 DROP TABLE versions; ALTER TABLE records DROP COLUMN client;

@@ -19,6 +19,8 @@ wait below the goal; enter each by task_id."""
 POP_DESCRIPTION = """\
 Use on leaving the current task, done or not: its result goes to the parent, in place of its details."""
 
+PLANNED_STEP = "Entered the planned step of these words."
+
 
 def build(app: "App") -> list[StrictTool]:
     """Both tools over this app."""
@@ -31,6 +33,9 @@ def build(app: "App") -> list[StrictTool]:
         )
         if not (arguments.goal.strip() or arguments.task_id):  # A plan, maybe elsewhere: nobody has moved.
             shown["path"] = list_goals(app.tasks.stack(caller).path, caller)
+        elif arguments.goal.strip() and len(stack.path) == 1:  # A new tree, though an earlier one may be meant.
+            shown |= unless_empty(left_open=list_goals(app.tasks.left_open(caller, stack), caller))
+        shown |= unless_empty(note=PLANNED_STEP if stack.is_planned_step else "")
         return shown | show_cleaned(arguments.goal, arguments.success_criteria, *arguments.plan)
 
     def pop(arguments: PopArguments, client: ClientSide) -> dict[str, Json]:
@@ -41,7 +46,7 @@ def build(app: "App") -> list[StrictTool]:
             "popped": show_task(popped.popped),
             "current": show_task(current) if current else None,
         }
-        shown |= unless_empty(abandoned=list_goals(popped.cascaded, caller))
+        shown |= unless_empty(abandoned=list_goals(popped.cascaded, caller), left_open=list_goals(popped.left, caller))
         shown |= show_place(popped.stack, caller) | show_cleaned(arguments.result, *arguments.artifacts)
         return shown | show_offer(app.reviews.next_of(popped.popped.id, caller), caller, app.counter)
 

@@ -46,6 +46,30 @@ INSERT OR REPLACE INTO places (namespace, agent, session_id, task_id) VALUES (?,
 -- name: delete_place
 DELETE FROM places WHERE namespace = ? AND agent = ? AND session_id = ?;
 
+-- name: add_task_change
+INSERT INTO task_changes (change, namespace, task_id, agent, by_agent, by_place, was, became, at)
+VALUES (:change, :namespace, :task_id, :agent, :by_agent, :by_place, :was, :became, :at);
+
+-- name: concerned
+SELECT agent FROM places WHERE task_id = ?4 AND namespace = ?1 AND NOT (agent = ?2 AND session_id = ?3)
+UNION SELECT agent FROM task_changes WHERE task_id = ?4 AND agent <> ?2;
+
+-- name: put_move
+INSERT OR REPLACE INTO moves (namespace, agent, session_id, change, at) VALUES (?, ?, ?, ?, ?);
+
+-- name: last_moves
+SELECT session_id, at FROM moves WHERE namespace = ? AND agent = ?;
+
+-- name: task_news
+SELECT c.*, t.goal, iif(t.status = c.became, t.result, NULL) AS result FROM task_changes AS c JOIN tasks AS t ON t.id = c.task_id
+WHERE c.namespace = ?1 AND c.agent = ?2 AND NOT (c.by_agent = ?2 AND c.by_place = ?3)
+    AND c.change > coalesce(
+        (SELECT change FROM moves WHERE namespace = ?1 AND agent = ?2 AND session_id = ?3),
+        (SELECT max(change) FROM moves WHERE namespace = ?1 AND agent = ?2),
+        0
+    )
+ORDER BY c.change;
+
 -- name: meet_session
 INSERT INTO sessions (namespace, id, agent, started_at, last_at) VALUES (:namespace, :id, :agent, :at, :at)
 ON CONFLICT (namespace, id) DO UPDATE SET last_at = max(last_at, excluded.last_at);

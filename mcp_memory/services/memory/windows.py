@@ -1,0 +1,156 @@
+"""Windows: gives each window of an agent a place of its own in the task tree, and knows which ones are live.
+
+A window is a server process over stdio, or a session of the protocol over HTTP.
+"""
+
+import itertools
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.tasks import NOWHERE, is_window, nearest_open, place_to_resume, window_place
+from mcp_memory.errors import StoreUnavailable
+from mcp_memory.ports.access import WindowLocks
+from mcp_memory.ports.text import Clock
+from mcp_memory.ports.transaction import TaskReader
+
+IDLE_SECONDS = 1_800.0
+"""Half an hour, after which the protocol's library forgets a session without use, unless the client listens."""
+REMEMBERED = 1_000
+"""Idle sessions whose places a server remembers."""
+
+
+@dataclass(slots=True)
+class _TakenPlace:
+    place: str
+    release: Callable[[], None]
+    used_at: Instant
+
+
+class Windows:
+    """The windows that this process serves. Thread-safe.
+
+    Where locks do not work, all windows of an agent share its own place.
+    """
+
+    def __init__(self, records: TaskReader, locks: WindowLocks, clock: Clock) -> None:
+        self._records = records
+        self._locks = locks
+        self._clock = clock
+        self._mine: dict[tuple[str, str, str], _TakenPlace] = {}
+        """By namespace, agent and the protocol's session, which is "" over stdio."""
+        self._former: dict[tuple[str, str, str], str] = {}
+        """The places of sessions that were idle, should they go on."""
+        self._lock = threading.RLock()
+
+    def placed(self, caller: Caller, session: str = "") -> Caller:
+        """Return the caller at its window's place, which the window's first call takes.
+
+        A new window takes the place that an ended one of its agent left, where only one could be meant. A session that
+        was idle takes its own again, unless another window has it.
+        """
+        key = (caller.namespace, caller.agent, session)
+        with self._lock:
+            self.end_idle()
+            held = self._mine.get(key) or self._take(caller, self._former.pop(key, None))
+            if held is None:
+                return caller
+            held.used_at = self._clock()
+            self._mine[key] = held
+            return replace(caller, window=held.place)
+
+    def end(self, agent: str, session: str) -> None:
+        """Let a window's place go, in every namespace, because its session has ended."""
+        with self._lock:
+            for key in [key for key in (*self._mine, *self._former) if key[1:] == (agent, session)]:
+                self._release(key)
+                self._former.pop(key, None)
+
+    def end_idle(self) -> None:
+        """Let the places of sessions go that nobody has used for long."""
+        since = self._clock() - IDLE_SECONDS
+        with self._lock:
+            for key in [key for key, held in self._mine.items() if key[2] and held.used_at < since]:
+                self._former[key] = self._mine[key].place
+                self._release(key)
+            for key in list(self._former)[:-REMEMBERED]:
+                del self._former[key]
+
+    def close(self) -> None:
+        with self._lock:
+            for key in list(self._mine):
+                self._release(key)
+
+    def beside(self, caller: Caller, *, opens: bool) -> Caller:
+        """Return a caller beside a window, such as a client's hook, at the place that its window most probably holds.
+
+        That is the agent's one live window; where it has none, or the caller's window only `opens`, the place that a
+        new one will take. With several it stands nowhere, rather than in another window's task.
+        """
+        with suppress(StoreUnavailable), self._locks.choice():
+            live = list(self._live(caller))
+            if len(live) == 1 and not opens:
+                return replace(caller, window=live[0])
+            places = self._records.places(caller)
+            left = [place for place in places if is_window(place) and place not in live]
+            resumed = self._resumed(caller, left) if opens or not live else None
+            return replace(caller, window=NOWHERE if resumed is None else resumed)
+        return caller
+
+    def elsewhere(self, caller: Caller, places: Mapping[str, str]) -> Collection[str]:
+        """Return the tasks in which other live windows of the caller's agent stand; `places` are the agent's."""
+        others = [place for place in places if place != caller.place and is_window(place)]
+        if others:
+            with suppress(StoreUnavailable), self._locks.choice():
+                return {places[place] for place in others if self._is_live(caller, place)}
+        return ()
+
+    def _release(self, key: tuple[str, str, str]) -> None:
+        if held := self._mine.pop(key, None):
+            held.release()
+
+    def _take(self, caller: Caller, former: str | None) -> _TakenPlace | None:
+        """Take the former place, or the one to go on at, else the first that is free and in no open task."""
+        with suppress(StoreUnavailable), self._locks.choice():
+            if former is not None and (release := self._locked(caller, former)):
+                return _TakenPlace(former, release, self._clock())
+            places, tasks = self._records.places(caller), self._records.tasks(caller.namespace)
+            left = {place: release for place in places if is_window(place) and (release := self._locked(caller, place))}
+            chosen = self._resumed(caller, left)
+            for place, release in left.items():
+                if place != chosen:
+                    release()
+            if chosen is not None:
+                return _TakenPlace(chosen, left[chosen], self._clock())
+            return next(
+                _TakenPlace(place, release, self._clock())
+                for place in map(window_place, itertools.count(1))
+                if not nearest_open(places.get(place), tasks) and (release := self._locked(caller, place))
+            )
+        return None
+
+    def _resumed(self, caller: Caller, left: Collection[str]) -> str | None:
+        tasks, places = self._records.tasks(caller.namespace), self._records.places(caller)
+        return place_to_resume(places, self._records.last_moves(caller), left, tasks)
+
+    def _live(self, caller: Caller) -> Iterator[str]:
+        """Yield the places that windows hold; each took the first that was free."""
+        known = {place for place in self._records.places(caller) if is_window(place)}
+        number = 1
+        while (is_live := self._is_live(caller, window_place(number))) or known:
+            known.discard(window_place(number))
+            if is_live:
+                yield window_place(number)
+            number += 1
+
+    def _is_live(self, caller: Caller, place: str) -> bool:
+        release = self._locked(caller, place)
+        if release:
+            release()
+        return release is None
+
+    def _locked(self, caller: Caller, place: str) -> Callable[[], None] | None:
+        return self._locks.take(caller.namespace, caller.agent, place)
