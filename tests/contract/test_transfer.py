@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mcp_memory.domain.model.ids import RECORD, TASK, make_id
 from mcp_memory.domain.model.records import KINDS, Entity, Record, Relation
 from mcp_memory.domain.model.scopes import Caller, scope_key
-from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.tasks import Task, window_place
 from mcp_memory.entrypoints.transfer.pieces import MemoryFile, write_memory
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.ports.records import RecordStore
@@ -45,6 +45,7 @@ callers = st.builds(
     namespace=st.sampled_from(NAMESPACES),
     agent=st.sampled_from(AGENTS),
     session_id=st.sampled_from(("s1", "s2")),
+    window=st.sampled_from(("", window_place(2))),
 )
 entities = st.lists(
     st.builds(Entity, name=names, type=st.sampled_from(("person", "thing")), properties=objects, found=st.booleans()),
@@ -259,7 +260,7 @@ def test_every_table_is_carried_or_said_not_to_be(store: RecordStore, tmp_path: 
     }  # fmt: skip
     made_again = {"record_tags", "terms", "vectors", "sequence", "meta"}
     telemetry = {"contexts", "assemblies", "pass_runs"}
-    this_computers = {"tokens", "folders"}
+    this_computers = {"tokens", "folders", "moves", "task_changes"}
     with closing(sqlite3.connect(tmp_path / "data" / "memory.db")) as database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     assert {each for each in tables if not each.startswith("sqlite_")} == (
