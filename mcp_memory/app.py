@@ -183,8 +183,10 @@ class App(Wiring):
         done = self._compact(request, caller, self.factor(caller), tell)
         return replace(done, redacted=summary.redacted, cleaned=summary.cleaned)
 
-    def forget(self, record_ids: Sequence[str], mode: ForgetMode, caller: Caller) -> Forgotten:
-        forgotten = self._forget(record_ids, mode, caller)
+    def forget(
+        self, record_ids: Sequence[str], mode: ForgetMode, caller: Caller, version: int | None = None
+    ) -> Forgotten:
+        forgotten = self._forget(record_ids, mode, caller, version)
         if not forgotten.purged:
             self.stirred.set()
         return forgotten

@@ -95,6 +95,7 @@ class Wiring:
         self._embedder = embedder or extensions.embedder(settings)
         self.records = SqliteRecordStore(settings.data_dir, self._embedder.id, clock)
         self.logs = self.records.session_logs()
+        self._begun = self.records.revision()
 
     @made_once
     def counter(self) -> TiktokenCounter:
@@ -217,7 +218,7 @@ class Wiring:
         """Changes a record."""
         from mcp_memory.services.memory.revise import Revise
 
-        return Revise(self.records, self._embedder, self.counter, self.redactor, self._clock)
+        return Revise(self.records, self._embedder, self.counter, self.redactor, self._echo_filter, self._clock)
 
     @made_once
     def reviews(self) -> Reviews:
@@ -284,7 +285,7 @@ class Wiring:
     def _echo_filter(self) -> EchoFilter:
         from mcp_memory.services.memory.echo_filter import EchoFilter
 
-        return EchoFilter()
+        return EchoFilter(self._begun)
 
     @made_once
     def _drafting(self) -> RecordPreparer:
@@ -311,7 +312,7 @@ class Wiring:
     def _forget(self) -> Forget:
         from mcp_memory.services.memory.forget import Forget
 
-        return Forget(self.records, self._erase_derived, self._clock)
+        return Forget(self.records, self._erase_derived, self._echo_filter, self._clock)
 
     @made_once
     def _recall(self) -> Recall:

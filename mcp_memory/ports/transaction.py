@@ -136,11 +136,12 @@ class RecordWriter(Protocol):
 
     def update(
         self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = (), *, reason: str = ""
-    ) -> None:
+    ) -> Record:
         """Replace a record's fields, and keep the old values of all but counters and access times as a version.
 
         With `vectors` its text changed, and indexes follow. `found` are the entities found in the new text; they
-        replace those found in the old one. `reason` replaces that of the whole write.
+        replace those found in the old one. `reason` replaces that of the whole write. Return the record as stored,
+        with its author and the number of its version.
         """
         ...
 

@@ -78,7 +78,8 @@ class RelationSaid:
 class WholeRecord:
     """A record with all that is kept of it: versions, oldest first, sessions that met it again, its statements.
 
-    Versions keep their numbers; one with the number 0 is given the next at import.
+    Versions keep their numbers; one with the number 0 is given the next at import. The record's `changed` is that of
+    the last one.
     """
 
     record: Record

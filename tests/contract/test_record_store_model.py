@@ -61,19 +61,18 @@ class StoreAgainstDict(RuleBasedStateMachine):
 
     @rule(record_id=known, text=texts)
     def correct(self, record_id: str, text: str) -> None:
-        self.earlier[record_id].insert(0, self.model[record_id].text)
-        self.model[record_id] = replace(self.model[record_id], text=text)
+        if text != self.model[record_id].text:
+            self.earlier[record_id].insert(0, self.model[record_id].text)
         with self.other.write() as transaction:
-            transaction.update(self.model[record_id], VECTOR)
+            self.model[record_id] = transaction.update(replace(self.model[record_id], text=text), VECTOR)
 
     @rule(record_id=known, status=statuses, scope=scopes, pinned=st.booleans())
     def change(self, record_id: str, status: str, scope: str, pinned: bool) -> None:
         changed = replace(self.model[record_id], status=status, scope=scope, pinned=pinned)
         if scope != self.model[record_id].scope:
             self.earlier[record_id] = []  # What was said in the old scope is not shown in the new one.
-        self.model[record_id] = changed
         with self.store.write() as transaction:
-            transaction.update(changed)
+            self.model[record_id] = transaction.update(changed)
 
     @rule(record_id=consumes(known))
     def erase(self, record_id: str) -> None:

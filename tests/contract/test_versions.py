@@ -8,7 +8,7 @@ import pytest
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.versions import UPKEEP, Version, before, version_number
+from mcp_memory.domain.model.versions import UPKEEP, Version, before
 from mcp_memory.domain.text.words import normal_hash
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Vectors
@@ -26,14 +26,16 @@ def test_a_change_keeps_what_it_replaced_and_who_made_it(store: RecordStore, add
     record = add("The port is 80.", tags=("net",), details={"why": ["x"]})
     changed = replace(record, tags=(), status="retired", updated_at=900.0, accessed_at=900.0)
     with store.write(BOB, "told so") as transaction:
-        transaction.update(changed)
+        stored = transaction.update(changed)
         assert transaction.versions([record.id]).keys() == {record.id}
     (version,) = history(store, record)
     assert (version.agent, version.client, version.session_id) == ("bob", "ide", "s2")
     assert (version.at, version.reason) == (1000.0, "told so")
     assert version.before == {"status": "new", "tags": ["net"], "updated_at": 100.0}
-    assert before(changed, version) == replace(record, accessed_at=900.0)
-    assert version_number(record, ()) == number_of(record.id) < version_number(changed, [version]) == version.change
+    now = store.get([record.id], ["shared/here"])[record.id]
+    assert now == stored == replace(changed, changed=version.change)
+    assert replace(before(now, version), changed=0) == replace(record, accessed_at=900.0)
+    assert record.version == number_of(record.id) < now.version == version.change
 
 
 def test_counters_alone_make_no_version_and_a_new_record_has_none(store: RecordStore, add: Add) -> None:

@@ -1,9 +1,10 @@
 """Defines the record, which holds everything remembered, and the request to store one. Independent of storage."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
+from mcp_memory.domain.model.ids import number_of
 from mcp_memory.errors import InvalidRequest
 
 GivenKind = Literal[
@@ -157,7 +158,9 @@ class Counters:
 class Record:
     """A record as stored. Times are instants; token counts are the store counter's, without any factor.
 
-    Agent, session and client are those that stored it; others may have changed it since (domain/model/versions.py).
+    Agent, session and client are those that stored it. Others may have changed it since (domain/model/versions.py):
+    `rewritten_by` is the agent that wrote the present text, "" where that is the first one, and `changed` the number of
+    the last change that left a version, 0 for none.
     """
 
     id: str
@@ -192,7 +195,19 @@ class Record:
     accessed_at: Instant
     occurred_at: Instant
     client: str = ""
+    rewritten_by: str = ""
+    changed: int = 0
     counters: Counters = Counters()
+
+    @property
+    def author(self) -> str:
+        """The agent that wrote the text as it is now."""
+        return self.rewritten_by or self.agent
+
+    @property
+    def version(self) -> int:
+        """The number of the change that made the record what it is: its last version's, or that in its id."""
+        return self.changed or number_of(self.id)
 
     @property
     def searchable_text(self) -> str:
@@ -222,6 +237,11 @@ class Record:
     def holds(self) -> bool:
         """True where the record is live and not superseded."""
         return self.is_live and self.status != "superseded"
+
+
+def rewritten(record: Record, text: str, agent: str) -> Record:
+    """Return the record with another text, by that agent."""
+    return replace(record, text=text, rewritten_by="" if agent == record.agent else agent)
 
 
 _TEXT, _TEXTS = "a text", "a list of texts"

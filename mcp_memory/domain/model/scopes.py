@@ -52,6 +52,7 @@ class Caller:
     client: str = ""
     person: str = ""
     knows: tuple[str, ...] | None = ()
+    is_admin: bool = False
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -161,4 +162,5 @@ class Grant:
             client=client,
             person=self.person,
             knows=self.namespaces,
+            is_admin=self.right == "admin",
         )

@@ -1,18 +1,18 @@
 """Versions: what each change of a record's truth replaced, and who made it. Independent of storage."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import Details, Instant, Record
 
 UPKEEP = "upkeep"
 """The agent of changes that nobody asked for: by age, by counters, by maintenance."""
 CONFIRMED = "confirmed"
 """The reason of a change by further evidence (met again, used), which takes nothing back."""
-_TELEMETRY = ("counters", "accessed_at")
-_VERSIONED = ("updated_at", *(field.name for field in fields(Record) if field.name not in (*_TELEMETRY, "updated_at")))
+TOLD = tuple("status superseded_by outcome importance confidence pinned tags visibility details".split())
+"""Fields beside the text whose changes are told to people; others follow from them, or are the program's own."""
+_UNVERSIONED = ("accessed_at", "counters", "changed")
+_VERSIONED = tuple(field.name for field in fields(Record) if field.name not in _UNVERSIONED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +35,17 @@ class Version:
     before: Details
     undone: int = 0
 
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The names of what changed, as far as it is told to people; the text also where its words are gone."""
+        fields = tuple(name for name in TOLD if name in self.before)
+        return ("text", *fields) if "normal_hash" in self.before else fields
+
 
 def replaced_values(old: Record, new: Record) -> Details:
     """Return the old values of the fields that differ, without counters and access times; empty where none does."""
-    changed = [name for name in _VERSIONED[1:] if getattr(old, name) != getattr(new, name)]
-    return {name: getattr(old, name) for name in ("updated_at", *changed)} if changed else {}
+    changed = {name: getattr(old, name) for name in _VERSIONED if getattr(old, name) != getattr(new, name)}
+    return changed | {"updated_at": old.updated_at} if changed.keys() - {"updated_at"} else {}
 
 
 def before(record: Record, version: Version) -> Record:
@@ -48,8 +54,3 @@ def before(record: Record, version: Version) -> Record:
     if "tags" in values:
         values["tags"] = tuple(values["tags"])
     return replace(record, **values)
-
-
-def version_number(record: Record, history: Sequence[Version]) -> int:
-    """Return the number of the change that made the record what it is; `history` is oldest first."""
-    return history[-1].change if history else number_of(record.id)

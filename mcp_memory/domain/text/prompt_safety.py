@@ -236,18 +236,18 @@ _LOOKS_LIKE_A_DIGEST = re.compile(r"-[0-9a-f]{6}")
 _NOT_A_LETTER = re.compile(r"[^\w.@+-]+")
 _TAKEN = frozenset(
     "i me my myself you your yourself self us we owner user human person system developer assistant tool admin root"
-    " memory mcp-memory by nobody unknown".split()
+    " memory mcp-memory by nobody unknown upkeep".split()
 )
 """Names that would claim who vouches for a record, instead of naming the agent that stored it."""
 
 
 def is_own(record: Record, caller: Caller) -> bool:
-    """Return True for records of the caller's agent, and of its person, which any agent of that person may store."""
-    return record.agent == caller.agent or record.visibility == "user"
+    """Return True for texts of the caller's agent, and for its person's, which any agent of that person may write."""
+    return record.author == caller.agent or record.visibility == "user"
 
 
 def author(agent: str, caller: Caller) -> str:
-    """Return the name to show for the agent that stored a record; "" for the caller."""
+    """Return the name to show for the agent that wrote a text or is in a task; "" for the caller."""
     return "" if agent == caller.agent else shown_name(agent, beside=caller.agent)
 
 

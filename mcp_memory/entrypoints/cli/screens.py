@@ -36,7 +36,7 @@ _FOLDER_STATES: Mapping[str, str] = {
     "refused": "its own memory, not that of the project it claims to be",
 }
 _DEAD_ENDS = ("failed", "abandoned")
-_LONG_FIELDS = ("text", "summary", "micro", "earlier", "details", "components", "omitted")
+_LONG_FIELDS = ("text", "summary", "micro", "history", "earlier", "details", "components", "omitted")
 """Fields shown on their own, or not at all, below a record's short ones."""
 
 
@@ -128,7 +128,11 @@ def record_screen(record: Mapping[str, Any]) -> list[Table | Text]:
     parts: list[Table | Text] = [_fields(short)]
     if "text" in record:
         parts.append(Text(f"\n{visible(record['text'])}"))
-    parts += [Text(f"\nuntil {old['until']}: {visible(old['text'])}", "dim") for old in record.get("earlier", ())]
+    parts += [
+        Text(f"\nuntil {old['until']} (by {old['by']}): {visible(old['text'])}", "dim")
+        for old in record.get("earlier", ())
+    ]
+    parts += [Text(line, "dim") for line in _history_lines(record.get("history", ()))]
     for each in record.get("components", ()):
         parts.append(Text(f"in   {each['id']} {each['kind']} as {each['detail']}, {each['tokens']} tokens"))
     parts += [Text(f"out  {each['id']}: {each['reason']}", "dim") for each in record.get("omitted", ())]
@@ -146,6 +150,18 @@ def review_screen(groups: Sequence[Any]) -> list[RenderableType]:
             parts += record_lines({"occurred_at": record.get("day", ""), "kind": "", **record})
     how = "Settle one: mcp-memory review settle GROUP merge|supersedes|both-true|unrelated|ask"
     return [*parts, Text(how, "dim")] if parts else [Text("Nothing waits for a review.")]
+
+
+def _history_lines(history: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each version, oldest first: "12 2026-11-20T12:00:00Z by bob (ide): status was new"."""
+    lines: list[str] = []
+    for each in history:
+        client = f" ({visible(each['client'])})" if "client" in each else ""
+        was = [f"{name} was {_value(value)}" for name, value in each["before"].items()]
+        told = "; ".join([*(["new text"] if each["rewritten"] else []), *was]) or "stored"
+        reason = f" because {visible(each['reason'])}" if "reason" in each else ""
+        lines.append(f"{each['version']} {each['at']} by {each['by']}{client}: {told}{reason}")
+    return ["", *lines] if len(lines) > 1 else []
 
 
 def result_screen(answer: Mapping[str, Any]) -> list[RenderableType]:

@@ -60,6 +60,8 @@ ShortId = Annotated[str, StringConstraints(min_length=1, max_length=32), AfterVa
 OptionalShortId = Annotated[str, StringConstraints(max_length=32), AfterValidator(_no_controls)]
 When = Annotated[str, StringConstraints(max_length=100)]
 
+SeenVersion = Annotated[int, Field(ge=0, description="As recalled; refused if newer")]
+
 ItemT = TypeVar("ItemT")
 UpTo100 = Annotated[tuple[ItemT, ...], Field(strict=False, max_length=100), Opened]
 TagTexts = Annotated[tuple[Tag, ...], Field(max_length=MAX_TAGS, strict=False), Opened]
@@ -309,6 +311,7 @@ class ReviseArguments(Arguments):
     keep: OptionalShortId = ""
     when: ShortText = ""
     reason: ShortText = ""
+    version: SeenVersion | None = None
 
 
 class ForgetArguments(Arguments):
@@ -316,6 +319,7 @@ class ForgetArguments(Arguments):
 
     ids: Annotated[tuple[ShortId, ...], Field(strict=False, min_length=1, max_length=MAX_ITEMS), Opened]
     mode: ForgetMode = "retire"
+    version: SeenVersion | None = None
 
 
 RequestT = TypeVar("RequestT")

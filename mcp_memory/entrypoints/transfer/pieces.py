@@ -142,7 +142,8 @@ def origin_line(origin: Origin) -> bytes:
 def piece_line(piece: Piece) -> bytes:
     """Return the line of a piece; a record's own fields stand beside what is kept with it."""
     shown = asdict(piece)
-    return _line({_NAMES[type(piece)]: {**shown.pop("record", {}), **shown}})
+    whole = {**shown.pop("record", {}), **shown}
+    return _line({_NAMES[type(piece)]: {name: value for name, value in whole.items() if name != "changed"}})
 
 
 def read_origin(line: bytes) -> Origin:

@@ -183,7 +183,7 @@ class AssembleContext:
             block, told = self._follow_ups.follow(request.previous, built, caller, measure)
         metadata = {**built.metadata, **self._told(factor, started, revision), **told, "cached": is_cached}
         report = replace(block.report, metadata=metadata)
-        self._echo_filter.note(caller, ((component.id, component.text) for component in report.components))
+        self._echo_filter.note(caller, ((each.id, each.text) for each in report.components), revision)
         # The query stays with the caller: an erased text may have been asked for in its own words.
         kept = {name: value for name, value in metadata.items() if name != "query"}
         account = replace(report, metadata=kept)
@@ -334,7 +334,7 @@ class AssembleContext:
             kind = each.candidate.record.kind
             section = SECTION_OF_KIND[kind] if strategy.layout == "by_kind" else FLAT_SECTION
             share = LEARNT if has_part and kind not in LOG_KINDS else _share(each, strategy)
-            name = author(each.candidate.record.agent, caller)
+            name = author(each.candidate.record.author, caller)
             said = earlier.get(each.candidate.record.id, "")
             mark = dead_ends.get(each.candidate.record.task_id, "") if kind != "result" else ""
             item = record_item(
@@ -359,7 +359,7 @@ class AssembleContext:
             elif candidate.source == SINCE:
                 section, share = CHANGED_SECTION, SINCE
             each = scored(question.strategy, candidate, question.now)
-            name = author(candidate.record.agent, question.caller)
+            name = author(candidate.record.author, question.caller)
             said = earlier.get(candidate.record.id, "")
             item = record_item(each, measure, section=section, share=share, author=name, earlier=said)
             items.append(replace(item, position=place))
@@ -400,7 +400,7 @@ def _guidance(always: Sequence[Candidate], caller: Caller, measure: Measure, ear
             measure,
             section=SECTION_OF_KIND[record.kind],
             share=record.kind if is_own(record, caller) else OTHERS,
-            author=author(record.agent, caller),
+            author=author(record.author, caller),
             earlier=earlier.get(record.id, ""),
         )
         warns = record.kind == "censor" and record.details.get("action") != "block"

@@ -205,7 +205,7 @@ def _still(record: Record, item: Item, where: RecordFilter, caller: Caller, meas
     if not record.holds or not is_visible(record, caller, where.hidden_branches):
         return False
     each = Scored(candidate=Candidate(record=record, source=item.source), score=0.0, parts={})
-    name = author(record.agent, caller)
+    name = author(record.author, caller)
     now = record_item(each, measure, section=item.section, share=item.share, author=name)
     return _is_same(item, now)
 

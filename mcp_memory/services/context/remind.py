@@ -136,7 +136,7 @@ class Remind:
         """Return the best that fit, each at the detail that fits, with the frame counted."""
         shown: list[_ShownRecord] = []
         for hit, record in found:
-            for form in _forms(hit, record, author(record.agent, caller)):
+            for form in _forms(hit, record, author(record.author, caller)):
                 more = [*shown, form]
                 if factor.client(self._counter.count(_rendered(more, asked)[0])) <= max_tokens:
                     shown = more

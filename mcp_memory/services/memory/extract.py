@@ -217,6 +217,6 @@ def _record(draft: StatementDraft, source: Record, record_id: str, at: Instant) 
         importance=DEFAULT_IMPORTANCE, confidence=None,
         status=NOTED if source.kind in ENTRY_KINDS else first_status(kind),
         outcome=_outcome(draft.statement),
-        pinned=False, details={"source": source.id}, role=None, tool=None, call_id=None, superseded_by=None,
+        pinned=False, details={"source": source.id}, changed=0, role=None, tool=None, call_id=None, superseded_by=None,
         created_at=at, updated_at=at, accessed_at=source.occurred_at, counters=Counters(),
     )  # fmt: skip

@@ -13,7 +13,9 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.branch_visibility import require_own
+from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.supersede import reinstate
+from mcp_memory.services.memory.unseen_changes import refuse_unseen
 
 ForgetMode = Literal["retire", "erase", "restore"]
 
@@ -37,13 +39,22 @@ class Forgotten:
 class Forget:
     """Takes records out of memory. Thread-safe."""
 
-    def __init__(self, records: RecordStore, erase_derived: Callable[[Collection[str]], None], clock: Clock) -> None:
+    def __init__(
+        self,
+        records: RecordStore,
+        erase_derived: Callable[[Collection[str]], None],
+        echo_filter: EchoFilter,
+        clock: Clock,
+    ) -> None:
         self._records = records
+        self._echo_filter = echo_filter
         self._erase_derived = erase_derived
         self._clock = clock
 
-    def __call__(self, record_ids: Sequence[str], mode: ForgetMode, caller: Caller) -> Forgotten:
-        """Retire, erase or restore, all in one atomic write.
+    def __call__(
+        self, record_ids: Sequence[str], mode: ForgetMode, caller: Caller, version: int | None = None
+    ) -> Forgotten:
+        """Retire, erase or restore, all in one atomic write. `version` is the newest that the caller saw of them.
 
         Erasing an episode or a message also erases extractions that still have its words, and every summary that
         repeats any of it; the entries those summaries replaced, if not erased, are live again in the session's log. It
@@ -51,12 +62,16 @@ class Forget:
         earlier backups keep both.
 
         Raises:
-            Conflict: a record belongs to a namespace that is only read here.
+            Conflict: a record belongs to a namespace that is only read here, or somebody changed it since the caller
+                saw it.
             StoreUnavailable: nothing was changed.
         """
         wanted = tuple(dict.fromkeys(record_ids))
         with self._records.write(caller) as transaction:
             found = [record for i in wanted if (record := _own(i, caller, transaction))]
+            refuse_unseen(
+                [record for record in found if _is_due(record, mode)], version, caller, self._echo_filter, transaction
+            )
             done = tuple(record.id for record in found)
             extracted: tuple[str, ...] = ()
             if mode == "erase":
@@ -101,11 +116,18 @@ class Forget:
 
     def _move(self, record: Record, mode: ForgetMode, transaction: Transaction) -> None:
         now = self._clock()
-        if mode == "retire" and record.status != "retired":
+        if not _is_due(record, mode):
+            return
+        if mode == "retire":
             transaction.update(replace(moved_to(record, "retired"), updated_at=now))
-        elif mode == "restore" and not record.is_live:
+        else:
             back = moved_to(record, "superseded") if record.superseded_by else restored(record)
             transaction.update(replace(back, updated_at=now))
+
+
+def _is_due(record: Record, mode: ForgetMode) -> bool:
+    """Return True where the record is not yet as the mode leaves it."""
+    return mode == "erase" or (record.status != "retired" if mode == "retire" else not record.is_live)
 
 
 def _erase_result(record: Record, transaction: Transaction) -> None:

@@ -115,7 +115,7 @@ class _Merge:
         record_id = self._transaction.next_id(RECORD)
         foreign = {_SOURCE, "task"} if old.kind == "result" else {_SOURCE}
         details = {name: value for name, value in old.details.items() if name not in foreign}
-        bare = replace(old, id=record_id, task_id=None, branch_id=None, superseded_by=None, details=details)
+        bare = replace(old, id=record_id, task_id=None, branch_id=None, superseded_by=None, details=details, changed=0)
         mentioned = [
             Entity(name=each.name, type=each.type, properties=each.properties, found=each.found)
             for each in whole.mentions

@@ -24,6 +24,7 @@ from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of
 from mcp_memory.services.memory.review import Found, Reviews
 from mcp_memory.services.memory.supersede import successors, supersede
+from mcp_memory.services.memory.unseen_changes import refuse_unseen
 
 SIMILAR_COSINE = 0.95  # near-duplicates, not merely related texts
 SIMILAR_SHOWN = 5
@@ -83,10 +84,13 @@ class Remember:
         Raises:
             InvalidRequest: an item is empty.
             NotFound: a task or a record to supersede does not exist here.
+            Conflict: somebody changed a record to supersede, or forgot one with the same text, since the caller saw it.
             StoreUnavailable: nothing was stored; the message names the remedy.
         """
         drafts = self._prepare(items, caller)
         with self._records.write(caller) as transaction:
+            replaced = dict.fromkeys(each for draft in drafts for each in draft.item.supersedes)
+            refuse_unseen(_visible(tuple(replaced), caller, transaction), None, caller, self._echo_filter, transaction)
             stored = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
         outcomes = [replace(one, cleaned=draft.cleaned) for draft, one in zip(drafts, stored, strict=True)]
         if advise:
@@ -157,6 +161,7 @@ class Remember:
         if existing.status == "inactive" or (existing.superseded_by and self._holding(existing, transaction)):
             return self._superseded(existing, redacted, transaction)
         if existing.status in ("retired", "superseded"):
+            refuse_unseen([existing], None, caller, self._echo_filter, transaction)
             return self._revive(existing, item, caller, redacted, transaction)
         supersede(item.supersedes, existing, caller, now, transaction)
         merged = with_more_said(existing, item)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from mcp_memory.domain.memory.redaction import clean_text
 from mcp_memory.domain.model.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand, promoted
-from mcp_memory.domain.model.records import Entity, Outcome, Record, Status, Visibility, searchable_text
+from mcp_memory.domain.model.records import Entity, Outcome, Record, Status, Visibility, rewritten, searchable_text
 from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.versions import CONFIRMED
 from mcp_memory.domain.text.entity_extraction import found_entities
 from mcp_memory.domain.text.micro_and_summary import remeasured
 from mcp_memory.domain.text.prompt_safety import author
@@ -17,12 +18,17 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, Embedder, Redactor, TokenCounter, Vectors
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.branch_visibility import require_own
+from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.supersede import reinstate, supersede
+from mcp_memory.services.memory.unseen_changes import refuse_unseen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """Changes to a record; None leaves a field unchanged. The reason is kept with the version."""
+    """Changes to a record; None leaves a field unchanged.
+
+    The reason is kept with the new version; `version` is that of the record as the caller saw it.
+    """
 
     id: str
     text: str | None = None
@@ -36,6 +42,17 @@ class Revision:
     pinned: bool | None = None
     visibility: Visibility | None = None
     reason: str = ""
+    version: int | None = None
+
+    @property
+    def changes(self) -> Revision:
+        """The changes alone."""
+        return replace(self, reason="", version=None)
+
+    @property
+    def is_evidence(self) -> bool:
+        """True where it only counts a use, which takes nothing back."""
+        return self.feedback not in (None, "wrong") and self.changes == Revision(id=self.id, feedback=self.feedback)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +68,16 @@ class Revise:
     """Changes records. Thread-safe; redaction and embedding happen before the write lock is taken."""
 
     def __init__(
-        self, records: RecordStore, embedder: Embedder, counter: TokenCounter, redactor: Redactor, clock: Clock
+        self,
+        records: RecordStore,
+        embedder: Embedder,
+        counter: TokenCounter,
+        redactor: Redactor,
+        echo_filter: EchoFilter,
+        clock: Clock,
     ) -> None:
         self._records = records
+        self._echo_filter = echo_filter
         self._embedder = embedder
         self._counter = counter
         self._redactor = redactor
@@ -69,14 +93,18 @@ class Revise:
         Raises:
             NotFound: no such record for this caller.
             InvalidRequest: the new text is empty, or nothing is to change.
-            Conflict: the status is not to be had by hand, another record has this text already, or the record is
-                another's and would be hidden from them.
+            Conflict: somebody changed the record since the caller saw it, the status is not to be had by hand, another
+                record has this text already, or the record is another's and would be hidden from them.
         """
-        if replace(revision, reason="") == Revision(id=revision.id):
+        if revision.changes == Revision(id=revision.id):
             raise InvalidRequest("Nothing to change; give text, outcome, feedback or another field beside id.")
         new = self._new_text(revision, caller)
         with self._records.write(caller, self._clean(revision.reason)) as transaction:
             record = require_own(revision.id, caller, transaction)
+            if not revision.is_evidence:
+                refuse_unseen([record], revision.version, caller, self._echo_filter, transaction)
+                replaced = [require_own(each, caller, transaction) for each in revision.supersedes]
+                refuse_unseen(replaced, None, caller, self._echo_filter, transaction)
             if new and new.text == record.text:
                 new = None
             revised = self._revised(record, revision, new.text if new else None, caller)
@@ -84,11 +112,13 @@ class Revise:
             if new or revised.scope != record.scope:
                 self._refuse_twin(revised, transaction)
             supersede(revision.supersedes, revised, caller, self._clock(), transaction)
-            transaction.update(revised, new.vectors if new else None, new.found if new else ())
+            reason = CONFIRMED if revision.is_evidence and not revision.reason else ""
+            revised = transaction.update(revised, new.vectors if new else None, new.found if new else (), reason=reason)
             if revised.scope != record.scope and _narrows(revised, caller):
                 self._hide_its_words(revised, caller, transaction)
             if revised.status == "inactive" and record.is_live and not record.superseded_by:
                 reinstate(record.id, self._clock(), transaction)
+        self._echo_filter.see(caller, [revised.id], revised.version)
         return revised, transaction.number
 
     def _new_text(self, revision: Revision, caller: Caller) -> _NewText | None:
@@ -109,7 +139,7 @@ class Revise:
         now = self._clock()
         changed = replace(record, updated_at=now, accessed_at=now)
         if text is not None:
-            changed = replace(promoted(changed), text=text)  # Who corrects it vouches for the new text.
+            changed = rewritten(promoted(changed), text, caller.agent)  # Who corrects it vouches for the new text.
         if revision.feedback:
             changed = after_feedback(changed, revision.feedback)
         changed = after_outcome(changed, revision.outcome)
@@ -118,7 +148,7 @@ class Revise:
         if revision.status:
             changed = moved_by_hand(changed, revision.status)
         if revision.visibility and revision.visibility != record.visibility:
-            scope = caller.scope(revision.visibility)
+            scope = replace(caller, agent=record.agent).scope(revision.visibility)  # An administrator takes nothing.
             changed = replace(changed, visibility=revision.visibility, scope=scope, namespace=caller.namespace)
         return replace(
             changed,
@@ -143,12 +173,12 @@ class Revise:
 
 
 def _refuse_taking(record: Record, moved: Record, caller: Caller) -> None:
-    """Raise Conflict where one person would hide a record that another's agent stored."""
-    is_hidden = record.visibility == "shared" != moved.visibility
-    if is_hidden and caller.person and record.agent != caller.agent:
+    """Raise Conflict where an agent without the right `admin` would hide a shared record that another one stored."""
+    is_hidden = record.visibility == "shared" and _narrows(moved, caller)
+    if is_hidden and record.agent != caller.agent and not caller.is_admin:
         raise Conflict(
-            f"Record {record.id} was stored by {author(record.agent, caller)!r}, which alone may hide it from others;"
-            " store your own copy, or retire the record."
+            f"Record {record.id} was stored by {author(record.agent, caller)!r}; only that agent, or an administrator,"
+            " may hide it from others. Store your own copy, or retire the record."
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mcp_memory.domain.memory.redaction import clean_text
 from mcp_memory.domain.model.lifecycle import promoted, with_more_said
-from mcp_memory.domain.model.records import HOLDS, NewRecord, Record, searchable_text
+from mcp_memory.domain.model.records import HOLDS, NewRecord, Record, rewritten, searchable_text
 from mcp_memory.domain.model.reviews import Review, Way
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.sessions.unsupported_values import lost
@@ -107,20 +107,20 @@ class Settle:
         others = [record for record in records.values() if record.id != kept.id]
         merged = _holding(kept, settling.when)
         if settling.settle == "merge":
-            merged = self._merged(merged, others, settling.text)
+            merged = self._merged(merged, others, settling.text, caller)
             _refuse_loss(merged.text, list(records.values()))
             if merged.text != kept.text:
                 _refuse_twin(merged, transaction)
         _update(kept, merged, now, transaction, vectors)
         supersede([record.id for record in others], merged, caller, now, transaction)
 
-    def _merged(self, kept: Record, others: Sequence[Record], text: str) -> Record:
+    def _merged(self, kept: Record, others: Sequence[Record], text: str, caller: Caller) -> Record:
         for other in others:
             said = NewRecord(text=other.text, importance=other.importance, tags=other.tags, pinned=other.pinned)
             kept = with_more_said(kept, said)
         if not text or text == kept.text:
             return kept
-        return remeasured(replace(kept, text=text), self._counter.count, self._counter.truncate)
+        return remeasured(rewritten(kept, text, caller.agent), self._counter.count, self._counter.truncate)
 
     def _vectors(self, settling: Settling, caller: Caller) -> Vectors | None:
         if settling.settle != "merge" or not settling.text:

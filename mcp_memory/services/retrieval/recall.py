@@ -111,7 +111,7 @@ class Recall:
             raise InvalidRequest("Give either query or ids, not both.")
         # Embedding takes long: before the snapshot.
         read = self._searcher.read(request.query) if request.query.strip() else None
-        with self._snapshots.snapshot():
+        with self._snapshots.snapshot() as revision:
             if request.ids:
                 answer = self._open(request, caller, budget)
             elif read is not None:
@@ -121,7 +121,7 @@ class Recall:
         is_looking = request.only_looks or is_account(request)
         shown = [] if is_looking else [(str(r["id"]), str(r["text"])) for r in answer.results]
         if shown:
-            self._echo_filter.note(caller, shown)
+            self._echo_filter.note(caller, shown, revision)
             self._records.touch([record_id for record_id, _ in shown], self._clock())
         return answer
 

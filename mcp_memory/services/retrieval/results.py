@@ -12,7 +12,7 @@ from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
 from mcp_memory.ports.text import TokenCounter
 
-_ESSENTIAL = ("id", "kind", "text", "occurred_at", "status", "superseded_by", "agent", "score", "omitted")
+_ESSENTIAL = ("id", "kind", "text", "occurred_at", "version", "status", "superseded_by", "agent", "score", "omitted")
 """Fields of a result that remain where the whole is larger than the budget."""
 
 TELLING: frozenset[Status] = frozenset(
@@ -25,9 +25,9 @@ def shown_record(record: Record, detail: Detail, caller: Caller) -> dict[str, Js
     """Show a record to the caller. Empty fields are left out; `agent` names another author."""
     texts: Mapping[Detail, str] = {"micro": record.micro, "summary": record.summary, "full": record.text}
     shown: dict[str, Json] = {"id": record.id, "kind": record.kind, "text": texts[detail]}
-    shown["occurred_at"] = iso(record.occurred_at)
+    shown |= {"occurred_at": iso(record.occurred_at), "version": record.version}
     optional: Sequence[tuple[str, Json]] = (
-        ("agent", author(record.agent, caller)),
+        ("agent", author(record.author, caller)),
         ("speaker", record.speaker),
         ("status", record.status if record.status in TELLING else None),
         ("superseded_by", record.superseded_by),

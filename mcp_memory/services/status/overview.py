@@ -5,10 +5,12 @@ from dataclasses import asdict, replace
 
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.health import GROWTH_DAYS, USAGE_DAYS, Figure, figures
+from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.projects import Membership, State
 from mcp_memory.domain.model.records import Entity, Json, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.versions import TOLD, Version
 from mcp_memory.domain.text.entity_extraction import entity_key
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
@@ -92,15 +94,12 @@ class Overview:
         }
 
     def record(self, record_id: str, caller: Caller) -> dict[str, Json]:
-        """Return one record in full, with its earlier texts, counters and links. Raises NotFound."""
+        """Return one record in full, with its versions, earlier texts, counters and links. Raises NotFound."""
         hidden = hidden_branches(self._records, caller)
         record = self._records.get([record_id], caller.scopes).get(record_id)
         if record is None or not is_visible(record, caller, hidden):
             raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
         history = self._records.versions([record_id]).get(record_id, ())
-        earlier: list[Json] = [
-            {"until": iso(each.at), "text": each.before["text"]} for each in reversed(history) if "text" in each.before
-        ]
         return (
             shown_record(record, "full", caller)
             | {
@@ -114,7 +113,8 @@ class Overview:
                 "created_at": iso(record.created_at),
                 "updated_at": iso(record.updated_at),
                 "counters": asdict(record.counters),
-                "earlier": earlier,
+                "history": _shown_history(record, history, caller),
+                "earlier": _earlier_texts(record, history, caller),
             }
             | neighbourhood(record, caller, hidden, self._records, self._graph)
         )
@@ -239,3 +239,38 @@ def _task(record: Record, caller: Caller, records: MemoryReader) -> Json:
     tasks = {task.id: task for task in records.tasks(caller.namespace)} if record.task_id else {}
     task = tasks.get(record.task_id or "")
     return {"id": task.id, "goal": task.goal, "status": task.status} if task else None
+
+
+def _shown_history(record: Record, history: Sequence[Version], caller: Caller) -> list[Json]:
+    """Return the versions of a record, oldest first: author, client and time of each, and the values it replaced.
+
+    `write` is the number that an undo takes.
+    """
+    first = Version(
+        change=number_of(record.id), write=0, at=record.created_at, agent=record.agent, client=record.client,
+        session_id=record.session_id, before={},
+    )  # fmt: skip
+    return [
+        {"version": each.change, "at": iso(each.at), "by": _author_of(each, caller)}
+        | {name: value for name in ("client", "reason", "write", "undone") if (value := getattr(each, name))}
+        | {"before": {name: value for name, value in each.before.items() if name in TOLD}}
+        | {"rewritten": "text" in each.told}
+        for each in (first, *history)
+    ]
+
+
+def _author_of(version: Version, caller: Caller) -> str:
+    """Return the name of who made a change; upkeep and those that are not known have no session."""
+    if not version.session_id:
+        return version.agent or "unknown"
+    return author(version.agent, caller) or version.agent
+
+
+def _earlier_texts(record: Record, history: Sequence[Version], caller: Caller) -> list[Json]:
+    """Return the earlier texts that are kept, newest first, each with its author."""
+    told: list[Json] = []
+    for each in reversed(history):
+        if "text" in each.before:
+            agent = str(each.before.get("rewritten_by") or record.agent)
+            told.append({"until": iso(each.at), "text": each.before["text"], "by": author(agent, caller) or agent})
+    return told

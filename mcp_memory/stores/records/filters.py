@@ -42,7 +42,10 @@ _CLAUSES: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
     "until": ("r.occurred_at < :until", lambda f: f.until),
     "task_id": ("r.task_id = :task_id", lambda f: f.task_id),
     "session_id": ("r.session_id = :session_id", lambda f: f.session_id),
-    "own_of": ("(r.agent = :own_of OR r.visibility = 'user')", lambda f: f.own_of),
+    "own_of": (
+        "(coalesce(nullif(r.rewritten_by, ''), r.agent) = :own_of OR r.visibility = 'user')",
+        lambda f: f.own_of,
+    ),
     "pinned": ("r.pinned", lambda f: int(f.pinned)),  # As the partial index has it.
     "hidden_branches": (
         "(r.branch_id IS NULL OR r.branch_id NOT IN (SELECT value FROM json_each(:hidden_branches)))",

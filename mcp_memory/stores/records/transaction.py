@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from mcp_memory.domain.model.ids import make_id, number_of
 from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
@@ -122,9 +122,9 @@ class SqliteTransaction(SqliteLogWriter):
 
     def update(
         self, record: Record, vectors: Vectors | None = None, found: Iterable[Entity] = (), *, reason: str = ""
-    ) -> None:
+    ) -> Record:
         change = self._next_change()
-        self._keep_version(record, change, reason)
+        record = self._with_version(record, change, reason)
         if vectors is not None:
             self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
             self._put_vectors(record.id, vectors)
@@ -133,6 +133,7 @@ class SqliteTransaction(SqliteLogWriter):
         self._run("drop_tags", (record.id,))
         self._run("put_tags", (record.id,))
         self._take_mentions_along(record)
+        return record
 
     def index_anew(self, record: Record) -> None:
         self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
@@ -219,11 +220,11 @@ class SqliteTransaction(SqliteLogWriter):
     def news(self, caller: Caller) -> Sequence[TaskChange]:
         return [task_change_from_row(row) for row in self._run("task_news", _place(caller))]
 
-    def _keep_version(self, record: Record, change: int, reason: str) -> None:
+    def _with_version(self, record: Record, change: int, reason: str) -> Record:
         """Note what the change replaces, unless nobody ever read it: the record is of this same write."""
         old = self.get(record.id)
         if old is None or number_of(record.id) > self._start:
-            return
+            return record
         before = dict(replaced_values(old, record))
         if before:
             if "text" in before:
@@ -233,8 +234,10 @@ class SqliteTransaction(SqliteLogWriter):
                 before=before, undone=0,
             )  # fmt: skip
             self._run("add_version", version_to_columns(record.id, version))
+            record = replace(record, changed=change)
         if old.scope != record.scope:
             self._run("strip_versions", (record.id,))
+        return record
 
     def _put_vectors(self, record_id: str, vectors: Vectors | None) -> None:
         """Store the vectors, or note that they are missing; refuse to mix two embedders in one store."""

@@ -188,11 +188,13 @@ class _Entering:
         record = whole.record
         self._known_id(record.id)
         self._has_records = True
+        versions = [self._numbered(version) for version in whole.versions]
+        record = replace(record, changed=max((version.change for version in versions), default=0))
         self._run("insert_record", record_to_columns(record, self._next_change()))
         self._run("put_tags", (record.id,))
         self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
-        for version in whole.versions:
-            self._version(version, record.id)
+        for version in versions:
+            self._run("add_version", version_to_columns(record.id, version))
         for session in whole.confirmed_in:
             self._db.execute("INSERT INTO confirmations (record_id, session_id) VALUES (?, ?)", (record.id, session))
         for mention in whole.mentions:
@@ -203,13 +205,13 @@ class _Entering:
             if not self._db.execute(statement("enter_relation"), {**asdict(relation), **ends, **where}).rowcount:
                 raise InvalidRequest(f"Its relation {relation.type!r} has an end that did not come before it.")
 
-    def _version(self, version: Version, record_id: str) -> None:
+    def _numbered(self, version: Version) -> Version:
         if not version.change:
             change = self._next_change()
             version = replace(version, change=change, write=change)
         for number in (version.change, version.write):
             self._known_number(number, f"{number} is no number of a change.")
-        self._run("add_version", version_to_columns(record_id, version))
+        return version
 
     def _mention(self, whole: WholeRecord, mention: EntityMentioned) -> None:
         said = {

@@ -118,11 +118,17 @@ def test_nobody_takes_from_others_what_their_agents_have_stored(app: App, rememb
     """S4.1, S4.2: to hide is not to destroy, but for those who saw it it is gone."""
     record = remember("The port is 5432.", ANN)
     for visibility in ("private", "user"):
-        with pytest.raises(Conflict, match="stored by 'ann', which alone may hide it"):
+        with pytest.raises(Conflict, match="stored by 'ann'; only that agent, or an administrator"):
             app.revise(Revision(id=record.id, visibility=visibility), BOB)
     assert app.revise(Revision(id=record.id, visibility="private"), ANN).scope == "private/ann/test"
     assert app.revise(Revision(id=record.id, visibility="shared"), ANN).scope == "shared/test"
-    assert app.revise(Revision(id=record.id, visibility="private"), app.caller()).visibility == "private"
+    for reason in ("changed by ann", "stored by 'ann'; only that agent, or an administrator"):
+        with pytest.raises(Conflict, match=reason):
+            app.revise(Revision(id=record.id, visibility="private"), app.caller())
+    grant = Grant(agent="eve", person="eve", namespaces=("test",), right="admin")
+    eve = grant.caller("test", "s1", ())
+    app.recall(RecallRequest(ids=(record.id,)), eve)
+    assert app.revise(Revision(id=record.id, visibility="private"), eve).scope == "private/ann/test"
 
 
 def test_what_was_made_of_a_hidden_record_stays_in_its_own_namespace(app: App, remember: RememberOne) -> None:

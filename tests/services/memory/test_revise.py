@@ -46,8 +46,8 @@ def test_a_correction_is_found_by_its_new_words_and_keeps_the_old_ones(
     assert [text.startswith("The database is SQLite") for text in found(app, "sqlite")] == [True]
     assert (revised.micro_tokens <= 20, revised.summary_tokens <= 100, revised.text_tokens > 200) == (True, True, True)
     assert app.inspect.record(fact.id, app.caller())["earlier"] == [
-        {"until": "2026-11-20T14:00:00Z", "text": "The database is MySQL."},
-        {"until": "2026-11-20T13:00:00Z", "text": "The database is Postgres."},
+        {"until": "2026-11-20T14:00:00Z", "text": "The database is MySQL.", "by": "default"},
+        {"until": "2026-11-20T13:00:00Z", "text": "The database is Postgres.", "by": "default"},
     ]
 
 

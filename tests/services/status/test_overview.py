@@ -152,7 +152,7 @@ def test_a_record_is_shown_in_full_with_what_it_was(app: App, remember: Remember
     app.revise(Revision(id=fact.id, text="The port is 6543.", feedback="used"), app.caller())
     shown = app.inspect.record(fact.id, app.caller())
     assert (shown["text"], shown["status"], shown["tags"]) == ("The port is 6543.", "new", ["net"])
-    assert shown["earlier"] == [{"until": "2026-11-20T12:00:00Z", "text": "The port is 5432."}]
+    assert shown["earlier"] == [{"until": "2026-11-20T12:00:00Z", "text": "The port is 5432.", "by": "default"}]
     assert isinstance(shown["counters"], dict)
     assert shown["counters"]["used"] == 1
     with pytest.raises(NotFound, match="call `recall`"):
@@ -200,10 +200,10 @@ def test_what_was_handed_out_is_remembered_within_bounds(app: App, open_memory: 
     """B11.1: whichever session read it, with or without its label; the oldest is forgotten first."""
     given = EchoFilter()
     mine, other = app.caller("s0"), open_memory(agent="bob").caller()
-    given.note(mine, [("r000001", "- [r000001 fact 2026-11-20] The port is 5432.")])
+    given.note(mine, [("r000001", "- [r000001 fact 2026-11-20] The port is 5432.")], 7)
     assert given.find(app.caller("s1"), "the port is 5432") == "r000001"
     assert given.find(other, "The port is 5432.") is None
-    given.note(mine, ((f"r{n}", f"text {n}") for n in range(KEPT)))
+    given.note(mine, ((f"r{n}", f"text {n}") for n in range(KEPT)), 3)
     assert given.find(mine, "The port is 5432.") is None
     assert given.find(mine, f"Text {KEPT - 1}") == f"r{KEPT - 1}"
 

@@ -29,6 +29,7 @@ WITHOUT_REVIEWS = "DROP TABLE task_changes; DROP TABLE moves; DROP TABLE review_
 WITHOUT_VERSIONS = f"""
 {WITHOUT_REVIEWS}
 DROP TABLE versions; ALTER TABLE records DROP COLUMN client;
+ALTER TABLE records DROP COLUMN rewritten_by; ALTER TABLE records DROP COLUMN changed;
 CREATE TABLE old_texts (record_id TEXT, change INTEGER, normal_hash TEXT, text TEXT, replaced_at REAL);
 """
 """What takes a store back to the fifth schema."""

@@ -28,7 +28,7 @@ def build(app: "App") -> StrictTool:
     def answer(arguments: ForgetArguments, client: ClientSide) -> dict[str, Json]:
         if arguments.mode == "erase":
             require("admin")
-        forgotten = app.forget(arguments.ids, arguments.mode, asking(app, client.name))
+        forgotten = app.forget(arguments.ids, arguments.mode, asking(app, client.name), arguments.version)
         told: dict[str, Json] = {
             _DONE_BY_MODE[arguments.mode]: list(forgotten.done),
             "not_found": list(forgotten.not_found),

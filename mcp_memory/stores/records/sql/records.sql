@@ -6,13 +6,14 @@ INSERT INTO records (
     id, change, scope, namespace, visibility, agent, session_id, task_id, branch_id, kind, text, summary, micro,
     text_tokens, summary_tokens, micro_tokens, content_hash, normal_hash, importance, confidence, status, outcome,
     pinned, tags, details, speaker, role, tool, call_id, superseded_by, created_at, updated_at, occurred_at,
-    accessed_at, accessed, confirmed, activated, succeeded, used, ignored, false_positives, client
+    accessed_at, accessed, confirmed, activated, succeeded, used, ignored, false_positives, client,
+    rewritten_by, changed
 ) VALUES (
     :id, :change, :scope, :namespace, :visibility, :agent, :session_id, :task_id, :branch_id, :kind, :text, :summary,
     :micro, :text_tokens, :summary_tokens, :micro_tokens, :content_hash, :normal_hash, :importance, :confidence,
     :status, :outcome, :pinned, :tags, :details, :speaker, :role, :tool, :call_id, :superseded_by, :created_at,
     :updated_at, :occurred_at, :accessed_at, :accessed, :confirmed, :activated, :succeeded, :used, :ignored,
-    :false_positives, :client
+    :false_positives, :client, :rewritten_by, :changed
 );
 
 -- name: update_record
@@ -24,6 +25,7 @@ UPDATE records SET
     content_hash = :content_hash, normal_hash = :normal_hash, importance = :importance, confidence = :confidence,
     status = :status, outcome = :outcome, pinned = :pinned, tags = :tags, details = :details,
     superseded_by = :superseded_by, updated_at = :updated_at, accessed_at = :accessed_at,
+    rewritten_by = :rewritten_by, changed = :changed,
     confirmed = :confirmed, activated = :activated,
     succeeded = :succeeded, used = :used, ignored = :ignored, false_positives = :false_positives
 WHERE id = :id;
