@@ -295,6 +295,7 @@ class Wiring:
 
     @made_once
     def _remember(self) -> Remember:
+        from mcp_memory.services.memory.dependence import GroundFinder
         from mcp_memory.services.memory.remember import Remember
 
         return Remember(
@@ -304,6 +305,7 @@ class Wiring:
             self._drafting,
             self.counter,
             self._echo_filter,
+            GroundFinder(self.records, self.keywords, self.filters),
             self._clock,
             self.reviews,
         )

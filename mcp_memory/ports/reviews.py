@@ -23,6 +23,13 @@ class ReviewStore(Protocol):
         """Return those of the records that are in a group of this kind, waiting or settled."""
         ...
 
+    def doubted(self, since: int, until: int) -> Sequence[tuple[str, Sequence[str]]]:
+        """Return each ground with the records that its change, after `since` and up to `until`, put in doubt.
+
+        They hold, and are all of one scope: a ground with dependents in several is there several times.
+        """
+        ...
+
     def looked_at(self) -> int:
         """Return the number of the newest change that upkeep has looked at."""
         ...

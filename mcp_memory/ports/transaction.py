@@ -156,6 +156,26 @@ class RecordWriter(Protocol):
         """Note that this session met the record again. Return False where the session was counted already."""
         ...
 
+    def depend(self, record_id: str, ground_ids: Iterable[str], *, found: bool = False) -> None:
+        """Note that a record stands on others, or on tasks; `found` by rule where nobody said so.
+
+        One that is superseded, retired or wrong already counts as changed at once; an unknown one is left out.
+        """
+        ...
+
+    def grounds(self, record_id: str) -> Mapping[str, bool]:
+        """Map the ids of what a record stands on to True where a rule found it."""
+        ...
+
+    def drop_ground(self, record_id: str, ground_id: str) -> None: ...
+
+    def vouch(self, record_id: str) -> None:
+        """Note that somebody stated the record again: earlier changes of what it stands on raise no doubt any more.
+
+        It stands on the successors of its superseded grounds from now on.
+        """
+        ...
+
     def erase(self, record_ids: Sequence[str]) -> None:
         """Remove records and everything derived from them, leaving tombstones without text.
 

@@ -75,6 +75,22 @@ class RelationSaid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WholeGround:
+    """A record or task that a record stands on: its state when somebody last vouched for the record, and its newest.
+
+    `vouched` and `change` are the numbers of the changes that made them so.
+    """
+
+    ground_id: str
+    found: bool
+    vouched: int
+    seen: str
+    state: str
+    change: int
+    changed_at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WholeRecord:
     """A record with all that is kept of it: versions, oldest first, sessions that met it again, its statements.
 
@@ -87,6 +103,7 @@ class WholeRecord:
     confirmed_in: tuple[str, ...]
     mentions: tuple[EntityMentioned, ...]
     relations: tuple[RelationSaid, ...]
+    grounds: tuple[WholeGround, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

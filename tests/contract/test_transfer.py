@@ -95,8 +95,8 @@ def inserting(draw: st.DrawFn) -> Step:
 
 @st.composite
 def changing(draw: st.DrawFn) -> Step:
-    """A text corrected, a record moved, replaced by another, confirmed, or erased."""
-    place, what, text = draw(st.integers(0, 20)), draw(st.integers(0, 4)), draw(texts)
+    """A text corrected, a record moved, replaced, confirmed, based on others, vouched for, or erased."""
+    place, what, text = draw(st.integers(0, 20)), draw(st.integers(0, 6)), draw(texts)
 
     def step(transaction: Transaction, records: list[str], tasks: list[str]) -> None:
         if not records:
@@ -112,6 +112,10 @@ def changing(draw: st.DrawFn) -> Step:
             transaction.update(replace(record, superseded_by=records[-1], status="superseded"))
         elif what == 3:
             transaction.confirm(record, text)
+        elif what == 4:
+            transaction.depend(record.id, [records[-1], *tasks[:1]], found=bool(place % 2))
+        elif what == 5:
+            transaction.vouch(record.id)
         else:
             transaction.erase([record.id])
             records.remove(record.id)
@@ -254,8 +258,8 @@ def test_one_namespace_enters_though_parts_of_it_became_the_persons(store: Recor
 def test_every_table_is_carried_or_said_not_to_be(store: RecordStore, tmp_path: Path) -> None:
     """S7.1: who adds one decides which."""
     carried = {
-        "tasks", "sessions", "places", "entities", "records", "versions", "confirmations", "mentions", "aliases",
-        "relations", "tombstones", "compactions", "replacements", "covered", "undone_summaries",
+        "tasks", "sessions", "places", "entities", "records", "versions", "grounds", "confirmations", "mentions",
+        "aliases", "relations", "tombstones", "compactions", "replacements", "covered", "undone_summaries",
         "reviews", "review_records",
     }  # fmt: skip
     made_again = {"record_tags", "terms", "vectors", "sequence", "meta"}

@@ -317,7 +317,13 @@ def _ending(record: Record) -> str:
     noted = "noted, not confirmed" if record.status == NOTED else ""
     holds = f"holds: {one_line(str(record.details[HOLDS]))}" if record.details.get(HOLDS) else ""
     known = ", ".join(part for part in (outcome, confidence, flag, noted, holds) if part)
-    return f" ({known})" if known else ""
+    check = to_be_checked([ground.id for ground in record.check], iso_day(record.check[0].at)) if record.check else ""
+    return (f" ({known})" if known else "") + (f" {check}" if check else "")
+
+
+def to_be_checked(ground_ids: Sequence[str], day: str) -> str:
+    """Return the note on a record whose grounds changed: "to be checked (r000017 changed 2026-11-03)"."""
+    return f"to be checked ({', '.join(ground_ids)} changed {day})"
 
 
 def value_line(value: Json, most: int) -> str:

@@ -87,6 +87,7 @@ class NewRecord:
     outcome: Outcome | None = None
     details: Details = field(default_factory=dict[str, Json])
     supersedes: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
     reassert: bool = False
     task_id: str | None = None
     session_id: str | None = None
@@ -155,12 +156,21 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedGround:
+    """Something that a record stands on, another record or a task, and the time of its change."""
+
+    id: str
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """A record as stored. Times are instants; token counts are the store counter's, without any factor.
 
     Agent, session and client are those that stored it. Others may have changed it since (domain/model/versions.py):
     `rewritten_by` is the agent that wrote the present text, "" where that is the first one, and `changed` the number of
-    the last change that left a version, 0 for none.
+    the last change that left a version, 0 for none. `check` names the grounds that changed since anybody vouched for
+    the record, the latest first. It is found when the record is read to be shown, and never stored.
     """
 
     id: str
@@ -198,6 +208,7 @@ class Record:
     rewritten_by: str = ""
     changed: int = 0
     counters: Counters = Counters()
+    check: tuple[ChangedGround, ...] = ()
 
     @property
     def author(self) -> str:

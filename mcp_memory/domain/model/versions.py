@@ -11,8 +11,10 @@ CONFIRMED = "confirmed"
 """The reason of a change by further evidence (met again, used), which takes nothing back."""
 TOLD = tuple("status superseded_by outcome importance confidence pinned tags visibility details".split())
 """Fields beside the text whose changes are told to people; others follow from them, or are the program's own."""
-_UNVERSIONED = ("accessed_at", "counters", "changed")
-_VERSIONED = tuple(field.name for field in fields(Record) if field.name not in _UNVERSIONED)
+_UNVERSIONED = ("counters", "accessed_at", "changed", "check")
+_VERSIONED = (
+    "updated_at", *(field.name for field in fields(Record) if field.name not in (*_UNVERSIONED, "updated_at"))
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,6 +118,7 @@ class ItemArgument(Arguments):
         Opened,
     ] = ()
     supersedes: Annotated[ShortIds, Field(description="Records this one replaces")] = ()
+    depends_on: ShortIds = ()
     reassert: Annotated[bool, Field(description="Store though a newer record superseded this text")] = False
     task_id: OptionalShortId = ""
     session_id: SessionName = ""

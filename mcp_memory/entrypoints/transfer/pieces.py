@@ -50,6 +50,8 @@ MAX_KEPT_CHARS = 4_000_000
 MAX_PIECE_BYTES: Final = 64 * MB
 """A record of the largest kind, with a dozen earlier texts as large, stays below it."""
 _FIRST_FIELD = "memory"
+_DERIVED = ("check", "changed")
+"""Fields of a record that follow from others' changes, and from its versions."""
 _SHAPES: Mapping[str, type[Piece]] = {
     "task": Task,
     "session": KnownSession,
@@ -142,8 +144,8 @@ def origin_line(origin: Origin) -> bytes:
 def piece_line(piece: Piece) -> bytes:
     """Return the line of a piece; a record's own fields stand beside what is kept with it."""
     shown = asdict(piece)
-    whole = {**shown.pop("record", {}), **shown}
-    return _line({_NAMES[type(piece)]: {name: value for name, value in whole.items() if name != "changed"}})
+    record = {name: value for name, value in shown.pop("record", {}).items() if name not in _DERIVED}
+    return _line({_NAMES[type(piece)]: {**record, **shown}})
 
 
 def read_origin(line: bytes) -> Origin:
@@ -199,7 +201,9 @@ def _read(shape: Any, name: str, told: object) -> object:
 
 @cache
 def _some_of_a_record() -> Any:
-    types = {each.name: _on_a_line(each.type) for each in fields(Record) if each.name not in ("id", "counters")}
+    types = {
+        each.name: _on_a_line(each.type) for each in fields(Record) if each.name not in ("id", "counters", *_DERIVED)
+    }
     types["normal_hash"] = str
     return with_config(_STRICT)(cast("Any", TypedDict)("Before", types, total=False))
 
@@ -221,7 +225,7 @@ def _on_a_line(wanted: Any) -> Any:
 
 
 def _object_like(shape: Any) -> Any:
-    beside = fields(Record) if shape is WholeRecord else ()
+    beside = [each for each in fields(Record) if each.name not in _DERIVED] if shape is WholeRecord else ()
     types = {each.name: _field_on_a_line(each) for each in (*beside, *fields(shape)) if each.name != "record"}
     named = with_config(_STRICT)(cast("Any", TypedDict)(shape.__name__, types))
     return Annotated[named, AfterValidator(partial(_made, shape))]

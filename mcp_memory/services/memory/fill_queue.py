@@ -1,4 +1,4 @@
-"""Fills the queue of reviews in the background: near-duplicates among what is new, and noted records that were used."""
+"""Fills the queue of reviews in the background: near-duplicates, dependents of what changed, used notes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import VectorStore
 from mcp_memory.ports.reviews import ReviewStore
 from mcp_memory.ports.text import Clock
+from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.remember import ALMOST_THE_SAME, SIMILAR_COSINE, SIMILAR_SHOWN
 from mcp_memory.services.memory.review import Found
 from mcp_memory.services.memory.review_queue import enqueue
+from mcp_memory.services.memory.supersede import successors
 
 LOOKED_AT = 50
 """Changes that one step looks at."""
 LEAST_OPENED = 2
 """Times that a noted record was opened which may be worth keeping."""
 WORTH_KEEPING = "It was only noted, but opened {} times. Is it worth keeping?"
+STILL_RIGHT = "{} changed. Is the rest still right?"
 _NOTED_KINDS: Sequence[Kind] = ("fact", "decision", "episode")
 
 
@@ -41,16 +44,18 @@ class FillQueue:
         """Look at the next changes; return True where more may be left. Raises StoreUnavailable."""
         with self._snapshots.snapshot():
             embedder = self._records.embedder_id() or ""
-            changes = list(islice(self._records.changes(self._reviews.looked_at(), embedder), LOOKED_AT))
+            looked_at = self._reviews.looked_at()
+            changes = list(islice(self._records.changes(looked_at, embedder), LOOKED_AT))
+            doubted = self._reviews.doubted(looked_at, changes[-1].change) if changes else ()
             try:
                 found = [each for change in changes if (each := self._duplicates(change))]
             except EmbedderMismatch:  # Until a reindex, nothing can be compared.
                 return False
             found += self._used()
-        if found:
+        if found or doubted:
             now = self._clock()
             with self._records.write() as transaction:
-                for each in found:
+                for each in [*found, *(_dependents(*each, transaction) for each in doubted)]:
                     enqueue(*each, now, transaction)
         if changes:
             self._reviews.note_looked_at(changes[-1].change)
@@ -70,3 +75,11 @@ class FillQueue:
         used = [record for record in noted if record.counters.accessed >= LEAST_OPENED]
         known = self._reviews.reviewed([record.id for record in used], "noted")
         return [("noted", (r.id,), WORTH_KEEPING.format(r.counters.accessed)) for r in used if r.id not in known]
+
+
+def _dependents(ground_id: str, record_ids: Sequence[str], transaction: Transaction) -> Found:
+    """Group the dependents of a changed ground, behind what holds in its place."""
+    ground = transaction.get(ground_id)
+    newer = successors(ground, transaction) if ground else []
+    holding = [each for each in (ground_id, *newer) if (record := transaction.get(each)) and record.holds]
+    return "dependents", tuple(dict.fromkeys([*holding[:1], *record_ids])), STILL_RIGHT.format(ground_id)

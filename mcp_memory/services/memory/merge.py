@@ -10,7 +10,7 @@ from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.ports.transfer import Piece, WholeRecord
+from mcp_memory.ports.transfer import Piece, WholeGround, WholeRecord
 
 _SOURCE = "source"
 """The detail that names the record from which this one was extracted."""
@@ -67,6 +67,8 @@ class _Merge:
         self._ids_here: dict[str, str] = {}
         self._naming: list[tuple[Record, str, str]] = []
         """Records stored here that named others there: their successors, or their sources of extraction."""
+        self._standing: list[tuple[str, WholeGround]] = []
+        """Ids of records stored here, and what each stood on there."""
         self._hiding: set[str] = set()
         self._stored = self._logged = self._hidden = self._tasks = 0
 
@@ -95,6 +97,9 @@ class _Merge:
             origin = self._ids_here.get(source)
             details = {**record.details, _SOURCE: origin} if origin else record.details
             self._transaction.update(replace(record, superseded_by=self._ids_here.get(successor), details=details))
+        for record_id, ground in self._standing:
+            if here := self._ids_here.get(ground.ground_id):
+                self._transaction.depend(record_id, [here], found=ground.found)
 
     def outcome(self) -> Merged:
         return Merged(
@@ -126,6 +131,7 @@ class _Merge:
         ]
         self._transaction.insert(bare, None, mentioned, said, in_session=False)
         self._ids_here[old.id] = record_id
+        self._standing += [(record_id, ground) for ground in whole.grounds]
         self._stored += 1
         if old.superseded_by or _SOURCE in old.details:
             self._naming.append((bare, old.superseded_by or "", str(old.details.get(_SOURCE))))

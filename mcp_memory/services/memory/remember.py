@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -20,6 +20,7 @@ from mcp_memory.ports.retrieval import VectorStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.branch_visibility import hidden_branches, visible_to
+from mcp_memory.services.memory.dependence import GroundFinder, require_grounds
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of
 from mcp_memory.services.memory.review import Found, Reviews
@@ -61,6 +62,7 @@ class Remember:
         drafting: RecordPreparer,
         counter: TokenCounter,
         echo_filter: EchoFilter,
+        grounds: GroundFinder,
         clock: Clock,
         reviews: Reviews,
     ) -> None:
@@ -70,6 +72,7 @@ class Remember:
         self._drafting = drafting
         self._counter = counter
         self._echo_filter = echo_filter
+        self._grounds = grounds
         self._clock = clock
         self._reviews = reviews
 
@@ -91,14 +94,18 @@ class Remember:
         with self._records.write(caller) as transaction:
             replaced = dict.fromkeys(each for draft in drafts for each in draft.item.supersedes)
             refuse_unseen(_visible(tuple(replaced), caller, transaction), None, caller, self._echo_filter, transaction)
+            require_grounds([ground for draft in drafts for ground in draft.item.depends_on], caller, transaction)
             stored = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
         outcomes = [replace(one, cleaned=draft.cleaned) for draft, one in zip(drafts, stored, strict=True)]
         if advise:
             # Near-duplicates are advice: a search that fails does not undo an acknowledged write.
             with suppress(StoreUnavailable):
-                with self._snapshots.snapshot():
-                    outcomes = [self._with_similar(*each, caller) for each in zip(drafts, outcomes, strict=True)]
-                outcomes = self._queued(outcomes, caller)
+                advised, named = self._advised(drafts, outcomes, caller)
+                if named:
+                    with self._records.write(caller) as transaction:
+                        for record_id, grounds in named.items():
+                            transaction.depend(record_id, grounds, found=True)
+                outcomes = self._queued(advised, caller)
         return outcomes
 
     def _queued(self, outcomes: Sequence[Remembered], caller: Caller) -> list[Remembered]:
@@ -111,6 +118,19 @@ class Remember:
             return list(outcomes)
         offered = self._reviews.queue(found, caller)
         return [replace(one, review=review) for one, review in zip(outcomes, offered, strict=True)]
+
+    def _advised(
+        self, drafts: Sequence[RecordDraft], outcomes: Sequence[Remembered], caller: Caller
+    ) -> tuple[list[Remembered], Mapping[str, Sequence[str]]]:
+        """Add near-duplicates to the outcomes; find what the new records stand on by their words, by their ids."""
+        with self._snapshots.snapshot():
+            advised = [self._with_similar(*each, caller) for each in zip(drafts, outcomes, strict=True)]
+            found = {
+                one.id: self._grounds(draft.item, one.id, caller.in_session(draft.item.session_id))
+                for draft, one in zip(drafts, outcomes, strict=True)
+                if one.status == "stored"
+            }
+        return advised, {record_id: grounds for record_id, grounds in found.items() if grounds}
 
     def _prepare(self, items: Sequence[NewRecord], caller: Caller) -> list[RecordDraft]:
         cleaned = [self._drafting.clean(item, caller) for item in items]
@@ -175,6 +195,8 @@ class Remember:
             transaction.update(replace(merged, updated_at=now), reason=CONFIRMED)
         if merged.searchable_text != existing.searchable_text:
             transaction.index_anew(merged)
+        transaction.vouch(existing.id)
+        transaction.depend(existing.id, item.depends_on)
         return Remembered(id=existing.id, status="confirmed", redacted=redacted)
 
     def _holding(self, old: Record, transaction: Transaction) -> str | None:
@@ -203,6 +225,8 @@ class Remember:
         if revived.searchable_text != existing.searchable_text:
             transaction.index_anew(revived)
         supersede(item.supersedes, revived, caller, now, transaction)
+        transaction.vouch(existing.id)
+        transaction.depend(existing.id, item.depends_on)
         return Remembered(id=existing.id, status="stored", redacted=redacted)
 
     def _insert(self, draft: RecordDraft, caller: Caller, transaction: Transaction) -> Remembered:
@@ -212,6 +236,7 @@ class Remember:
         record = record_of(draft, made.text, caller, now, transaction)
         alike = transaction.find_alike(draft.scope, normal_hash(item.text)) if item.kind not in LOG_KINDS else ()
         transaction.insert(record, made.vectors, item.entities, item.relations)
+        transaction.depend(record.id, item.depends_on)
         supersede(item.supersedes, record, caller, now, transaction)
         return Remembered(
             id=record.id,

@@ -18,9 +18,13 @@ from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, Embedder, Redactor, TokenCounter, Vectors
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.branch_visibility import require_own
+from mcp_memory.services.memory.dependence import drop_outdated
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.supersede import reinstate, supersede
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
+
+VOUCHING: frozenset[Feedback] = frozenset({"used", "helpful", "succeeded"})
+"""Feedback on a record that proved right, whatever it stands on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +118,10 @@ class Revise:
             supersede(revision.supersedes, revised, caller, self._clock(), transaction)
             reason = CONFIRMED if revision.is_evidence and not revision.reason else ""
             revised = transaction.update(revised, new.vectors if new else None, new.found if new else (), reason=reason)
+            if revised.holds and _vouches(revision):
+                if new:
+                    drop_outdated(revised, transaction)
+                transaction.vouch(revised.id)
             if revised.scope != record.scope and _narrows(revised, caller):
                 self._hide_its_words(revised, caller, transaction)
             if revised.status == "inactive" and record.is_live and not record.superseded_by:
@@ -170,6 +178,11 @@ class Revise:
         twin = transaction.find_text(record.scope, content_hash(record.text))
         if twin is not None and twin.id != record.id:
             raise Conflict(f"Record {twin.id} has this text already; revise that one with supersedes=['{record.id}'].")
+
+
+def _vouches(revision: Revision) -> bool:
+    """Return True where the agent says by its revision that the record is right as it then is."""
+    return bool(revision.text or revision.status) or revision.feedback in VOUCHING
 
 
 def _refuse_taking(record: Record, moved: Record, caller: Caller) -> None:

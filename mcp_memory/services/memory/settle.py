@@ -82,6 +82,8 @@ class Settle:
         with self._records.write(caller, settling.reason) as transaction:
             review, records = _require(settling.id, caller, transaction)
             self._apply(settling, vectors, records, caller, transaction)
+            for each in _vouched_for(settling, review):
+                transaction.vouch(each)
             ended = self._ended(review, settling, caller, transaction.number)
             transaction.put_review(ended)
             now = tuple(record for each in records if (record := transaction.get(each)))
@@ -148,6 +150,13 @@ class Settle:
 
     def _clean(self, text: str) -> str:
         return clean_text(text, self._redactor.redact).text.strip()
+
+
+def _vouched_for(settling: Settling, review: Review) -> Sequence[str]:
+    """Return the records that the settlement says are right, whatever they stand on."""
+    if settling.settle == "both-true" or (settling.settle == "unrelated" and review.kind == "dependents"):
+        return review.record_ids
+    return [settling.keep] if settling.settle in ("merge", "supersedes") else ()
 
 
 def _refuse_loss(text: str, records: Sequence[Record]) -> None:

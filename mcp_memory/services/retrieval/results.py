@@ -9,10 +9,12 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task
 from mcp_memory.domain.text.prompt_safety import author
-from mcp_memory.domain.text.times import iso
+from mcp_memory.domain.text.times import iso, iso_day
 from mcp_memory.ports.text import TokenCounter
 
-_ESSENTIAL = ("id", "kind", "text", "occurred_at", "version", "status", "superseded_by", "agent", "score", "omitted")
+_ESSENTIAL = tuple(
+    "id kind text occurred_at version status superseded_by check changed_at agent score omitted".split()
+)
 """Fields of a result that remain where the whole is larger than the budget."""
 
 TELLING: frozenset[Status] = frozenset(
@@ -31,6 +33,8 @@ def shown_record(record: Record, detail: Detail, caller: Caller) -> dict[str, Js
         ("speaker", record.speaker),
         ("status", record.status if record.status in TELLING else None),
         ("superseded_by", record.superseded_by),
+        ("check", [ground.id for ground in record.check]),
+        ("changed_at", iso_day(record.check[0].at) if record.check else None),
         ("outcome", record.outcome),
         ("confidence", record.confidence),
         (HOLDS, record.details.get(HOLDS)),

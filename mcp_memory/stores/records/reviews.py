@@ -6,6 +6,8 @@ import json
 import sqlite3
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.reviews import Review, ReviewKind
@@ -34,6 +36,10 @@ class SqliteReviews:
     def reviewed(self, record_ids: Collection[str], kind: ReviewKind) -> frozenset[str]:
         asked = {"ids": json.dumps(list(record_ids)), "kind": kind}
         return frozenset(row[0] for row in self._database.rows(statement("reviewed"), asked))
+
+    def doubted(self, since: int, until: int) -> Sequence[tuple[str, Sequence[str]]]:
+        rows = self._database.rows(statement("newly_doubted"), {"since": since, "until": until})
+        return [(ground, [row[2] for row in some]) for (ground, _), some in groupby(rows, key=itemgetter(0, 1))]
 
     def looked_at(self) -> int:
         with self._database.read() as connection:

@@ -17,7 +17,8 @@ from mcp_memory.ports.text import Vectors
 Column = str | int | float | bytes | None
 
 _COUNTERS = tuple(f.name for f in fields(Counters))
-_RECORD_FIELDS = tuple(f.name for f in fields(Record) if f.name not in ("counters", "tags", "details", "pinned"))
+_DERIVED = ("counters", "check")
+_RECORD_FIELDS = tuple(f.name for f in fields(Record) if f.name not in (*_DERIVED, "tags", "details", "pinned"))
 _TASK_FIELDS = tuple(f.name for f in fields(Task) if f.name not in ("artifacts", "inherit", "branch"))
 _COMPONENT_FIELDS = tuple(f.name for f in fields(Component) if f.name != "text")
 _CHANGE_FIELDS = tuple(f.name for f in fields(RecordChange))

@@ -6,14 +6,14 @@ import json
 import secrets
 import sqlite3
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
-from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
+from mcp_memory.domain.model.records import ChangedGround, Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key, session_key
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
@@ -36,6 +36,8 @@ from mcp_memory.stores.records.upkeep import SqliteUpkeep
 DECISIONS_JUDGED = 1000
 LOOK_BACK = 500
 """Newest records among which the latest sessions are found."""
+STEPS, PATHS, CHECKS_SHOWN = 5, 2_000, 3
+"""The steps that a change reaches, from dependent to dependent; the paths that one reading follows; grounds named."""
 IDENTITY = "identity"
 """Name in `meta` of the id that tells this store from others; made on first use."""
 _ORDERS: Mapping[str, Sequence[str]] = {
@@ -80,7 +82,8 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
 
     def get(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Record]:
         parameters = {"ids": json.dumps(list(record_ids)), "scopes": json.dumps(list(scopes))}
-        found = {row["id"]: record_from_row(row) for row in self._rows("get_records", parameters)}
+        rows = self._rows("get_records", parameters)
+        found = {record.id: record for record in self._checked(map(record_from_row, rows), scopes)}
         return {record_id: found[record_id] for record_id in record_ids if record_id in found}
 
     def matching_ids(self, where: RecordFilter) -> frozenset[str]:
@@ -96,7 +99,8 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         return frozenset(row[0] for row in self._rows("ids_in_branches", (json.dumps(list(branches)),)))
 
     def list(self, where: RecordFilter, order: RecordOrder, limit: int, offset: int = 0) -> Sequence[Record]:
-        return [record_from_row(row) for row in self._ordered("list_records", where, order, limit=limit, offset=offset)]
+        rows = self._ordered("list_records", where, order, limit=limit, offset=offset)
+        return self._checked(map(record_from_row, rows), where.scopes)
 
     def list_ids(
         self,
@@ -271,6 +275,17 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         sql, parameters = filtered(name, where, **given)
         columns = ", ".join(f"r.{column} DESC" for column in _ORDERS[order])
         return self._database.rows(sql.replace("{order}", columns), parameters)
+
+    def _checked(self, records: Iterable[Record], scopes: Collection[str]) -> list[Record]:
+        """Give each record that holds its changed grounds; nearly free where none has changed."""
+        read = list(records)
+        asked = {"ids": json.dumps([record.id for record in read if record.holds]), "scopes": json.dumps(list(scopes))}
+        changed: dict[str, list[ChangedGround]] = {}
+        for start, ground, at in self._rows("changed_grounds", {**asked, "most_steps": STEPS, "most_paths": PATHS}):
+            changed.setdefault(start, []).append(ChangedGround(id=ground, at=at))
+        if not changed:
+            return read
+        return [replace(each, check=tuple(changed.get(each.id, ())[:CHECKS_SHOWN])) for each in read]
 
     def _stream(self, name: str, parameters: Mapping[str, object]) -> Iterator[sqlite3.Row]:
         # A cursor left half-read would hold its snapshot open.

@@ -11,7 +11,7 @@ from mcp_memory.domain.model.ids import make_id, number_of
 from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.reviews import Review
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.tasks import Task, TaskChange
+from mcp_memory.domain.model.tasks import DEAD_ENDS, Task, TaskChange
 from mcp_memory.domain.model.versions import Version, replaced_values
 from mcp_memory.domain.text.entity_extraction import aliases_of, entity_key
 from mcp_memory.domain.text.words import normal_hash, packed_terms
@@ -87,6 +87,8 @@ class SqliteTransaction(SqliteLogWriter):
 
     def mark_undone(self, write: int) -> None:
         self._run("mark_undone", {"write": write, "by": self.number})
+        for name in ("take_in_ground", "take_back_ground", "take_back_vouching"):
+            self._run(name, (write,))
 
     def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
         return learnt(self._db, said)
@@ -133,6 +135,7 @@ class SqliteTransaction(SqliteLogWriter):
         self._run("drop_tags", (record.id,))
         self._run("put_tags", (record.id,))
         self._take_mentions_along(record)
+        self._note_ground(record.id, change)
         return record
 
     def index_anew(self, record: Record) -> None:
@@ -143,6 +146,28 @@ class SqliteTransaction(SqliteLogWriter):
     def confirm(self, record: Record, session_id: str) -> bool:
         return self._run("confirm", (record.id, session_id)).rowcount > 0
 
+    def depend(self, record_id: str, ground_ids: Iterable[str], *, found: bool = False) -> None:
+        for ground_id in ground_ids:
+            self._depend(record_id, ground_id, found=found)
+
+    def grounds(self, record_id: str) -> Mapping[str, bool]:
+        return {row["ground_id"]: bool(row["found"]) for row in self._run("grounds_of", (record_id,))}
+
+    def drop_ground(self, record_id: str, ground_id: str) -> None:
+        self._next_change()
+        self._run("drop_ground", {"record_id": record_id, "ground_id": ground_id, "write": self.number})
+
+    def vouch(self, record_id: str) -> None:
+        if not (grounds := self.grounds(record_id)):
+            return
+        self._next_change()
+        self._run("vouch", {"id": record_id, "write": self.number})
+        # Rows come by step, so the last one of a chain stays.
+        newer = {row["start"]: row["id"] for row in self._run("successors", (json.dumps([*grounds]),))}
+        for ground_id, successor in newer.items():
+            if successor not in grounds:
+                self._depend(record_id, successor, found=grounds[ground_id], vouched_before=0)
+
     def erase(self, record_ids: Sequence[str]) -> None:
         if not record_ids:
             return
@@ -151,9 +176,11 @@ class SqliteTransaction(SqliteLogWriter):
         self._drop_saying(record_ids)
         self._run("drop_reviews_of", (json.dumps(list(record_ids)),))
         for record_id in record_ids:
-            self._run("add_tombstone", {"id": record_id, "change": self._next_change()})
+            change = self._next_change()
+            self._run("add_tombstone", {"id": record_id, "change": change})
             self._run("unlink_successor", {"id": record_id, "change": self._next_change()})
             self._run("delete_record", (record_id,))
+            self._run("note_erased_ground", {"id": record_id, "change": change, "at": self._clock()})
         self._run("drop_unmentioned_entities", (json.dumps(mentioned),))
         self._run("put_meta", (UNPURGED, str(self._change)))
 
@@ -183,6 +210,9 @@ class SqliteTransaction(SqliteLogWriter):
     def update_task(self, task: Task) -> None:
         self._tasks.clear()
         self._run("update_task", task_to_columns(task, self._next_change()))
+        if task.status in DEAD_ENDS:
+            for row in self._run("grounds_in_task", {"id": task.id}).fetchall():
+                self._note_ground(row["ground_id"], self._change)
 
     def set_place(self, caller: Caller, task_id: str | None) -> None:
         self._next_change()
@@ -238,6 +268,20 @@ class SqliteTransaction(SqliteLogWriter):
         if old.scope != record.scope:
             self._run("strip_versions", (record.id,))
         return record
+
+    def _depend(self, record_id: str, ground_id: str, *, found: bool, vouched_before: int | None = None) -> None:
+        link = {"record_id": record_id, "ground_id": ground_id, "found": found, "vouched_before": vouched_before}
+        link |= {"write": self.number, "change": self._next_change()}
+        if now := self._run("ground_state", {"id": ground_id}).fetchone():
+            # One that no longer holds when it is named is to be checked at once; not one that failed, which is known.
+            seen = "" if now["is_over"] else now["state"]
+            self._run("add_ground", {**link, "seen": seen, "state": now["state"], "at": now["at"]})
+
+    def _note_ground(self, ground_id: str, change: int) -> None:
+        """Tell the records that stand on this record or task that it changed, if they would care."""
+        if self._run("is_ground", (ground_id,)).fetchone():
+            now = self._run("ground_state", {"id": ground_id}).fetchone()
+            self._run("note_ground", {"id": ground_id, "state": now["state"], "change": change, "at": self._clock()})
 
     def _put_vectors(self, record_id: str, vectors: Vectors | None) -> None:
         """Store the vectors, or note that they are missing; refuse to mix two embedders in one store."""

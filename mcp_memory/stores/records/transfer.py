@@ -28,6 +28,7 @@ from mcp_memory.ports.transfer import (
     UndoneSummary,
     WholeCompaction,
     WholeEntity,
+    WholeGround,
     WholeRecord,
     WholeReplacement,
 )
@@ -62,6 +63,7 @@ def _leaving(connection: sqlite3.Connection, record_id: str | None, namespace: s
 def _record(connection: sqlite3.Connection, row: sqlite3.Row, namespace: str | None) -> WholeRecord:
     record = record_from_row(row)
     record = replace(record, superseded_by=_leaving(connection, record.superseded_by, namespace))
+    leaving = {"id": record.id, "namespace": namespace}
 
     def of(name: str) -> list[sqlite3.Row]:
         return connection.execute(statement(name), (record.id,)).fetchall()
@@ -75,12 +77,18 @@ def _record(connection: sqlite3.Connection, row: sqlite3.Row, namespace: str | N
         confirmed_in=tuple(session for (session,) in of("leaving_confirmations")),
         mentions=tuple(_mention(each, aliases) for each in of("leaving_mentions")),
         relations=tuple(RelationSaid(**_columns(each)) for each in of("leaving_relations")),
+        grounds=tuple(_ground(each) for each in connection.execute(statement("leaving_grounds"), leaving)),
     )
 
 
 def _standing(versions: Iterable[Version]) -> Iterator[Version]:
     """Leave out what was undone, and its undo: the two come to nothing."""
     return (each for each in versions if not each.undone)
+
+
+def _ground(row: sqlite3.Row) -> WholeGround:
+    columns = _columns(row)
+    return WholeGround(found=bool(columns.pop("found")), **columns)
 
 
 def _mention(row: sqlite3.Row, aliases: Mapping[int, list[str]]) -> EntityMentioned:
@@ -195,6 +203,10 @@ class _Entering:
         self._run("put_terms", {"id": record.id, "terms": packed_terms(record.indexed_text)})
         for version in versions:
             self._run("add_version", version_to_columns(record.id, version))
+        for ground in whole.grounds:
+            for number in (ground.vouched, ground.change):
+                self._known_number(number, f"{number} is no number of a change.")
+            self._run("enter_ground", {**asdict(ground), "record_id": record.id})
         for session in whole.confirmed_in:
             self._db.execute("INSERT INTO confirmations (record_id, session_id) VALUES (?, ?)", (record.id, session))
         for mention in whole.mentions:

@@ -28,7 +28,7 @@ OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
 WITHOUT_REVIEWS = "DROP TABLE task_changes; DROP TABLE moves; DROP TABLE review_records; DROP TABLE reviews;"
 WITHOUT_VERSIONS = f"""
 {WITHOUT_REVIEWS}
-DROP TABLE versions; ALTER TABLE records DROP COLUMN client;
+DROP TABLE grounds; DROP TABLE versions; ALTER TABLE records DROP COLUMN client;
 ALTER TABLE records DROP COLUMN rewritten_by; ALTER TABLE records DROP COLUMN changed;
 CREATE TABLE old_texts (record_id TEXT, change INTEGER, normal_hash TEXT, text TEXT, replaced_at REAL);
 """

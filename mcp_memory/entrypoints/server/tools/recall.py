@@ -1,11 +1,11 @@
 """The `recall` tool."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mcp.types import CallToolResult
 
-from mcp_memory.domain.context.rendering import value_line
+from mcp_memory.domain.context.rendering import to_be_checked, value_line
 from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.text.prompt_safety import by, neutralise, one_line
 from mcp_memory.entrypoints.server.answers import unless_empty
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 NOT_FOUND_SHOWN = 10
 VALUE_CHARACTERS = 400
 """Most characters of a field behind a result's text."""
-_IN_PLACE = frozenset("id kind text occurred_at agent speaker score task_id earlier version".split())
+_IN_PLACE = frozenset(
+    "id kind text occurred_at agent speaker score task_id earlier version check changed_at".split()
+)
 """Fields that a line shows elsewhere, or that only programs need."""
 DESCRIPTION = """\
 Use to answer one question from memory (what was decided, known, tried), or to open records by id (detail=full for the \
@@ -68,7 +70,10 @@ def _line(result: Mapping[str, Json]) -> str:
     speaker = f"{one_line(str(result['speaker']))}: " if result.get("speaker") else ""
     said = {name: value for name, value in result.items() if name not in _IN_PLACE}
     fields = [f"{name}: {value_line(value, VALUE_CHARACTERS)}" for name, value in said.items()]
-    more = "; ".join([*([str(result["earlier"])] if "earlier" in result else []), *fields])
+    earlier = [str(result["earlier"])] if "earlier" in result else []
+    check = cast("list[str]", result.get("check", []))
+    doubts = [to_be_checked(check, str(result["changed_at"]))] if check else []
+    more = "; ".join([*earlier, *doubts, *fields])
     text = neutralise(str(result.get("text", "")))
     return f"- [{frame}{day}{author}] {speaker}{text}{f' ({more})' if more else ''}"
 

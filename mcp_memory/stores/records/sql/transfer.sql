@@ -40,6 +40,17 @@ SELECT s.name AS source, s.type AS source_type, r.type, t.name AS target, t.type
 FROM relations AS r JOIN entities AS s ON s.id = r.source JOIN entities AS t ON t.id = r.target
 WHERE r.record_id = ? ORDER BY r.change, s.name_key, s.type, r.type, t.name_key, t.type;
 
+-- name: leaving_grounds
+-- Those that leave too; of an erased record nothing but its id is left. One that is again as it was seen has no change.
+SELECT
+    g.ground_id, g.found, g.vouched, g.seen, g.state, iif(g.seen = g.state, g.vouched, g.change) AS change,
+    iif(g.seen = g.state, 0.0, g.changed_at) AS changed_at
+FROM grounds AS g
+LEFT JOIN records AS r ON r.id = g.ground_id
+WHERE g.record_id = :id AND NOT g.dropped
+    AND (:namespace IS NULL OR coalesce(r.namespace = :namespace AND r.visibility <> 'user', 1))
+ORDER BY g.ground_id;
+
 -- name: leaving_tombstones
 SELECT id, scope FROM tombstones
 WHERE :namespace IS NULL OR scope = 'shared/' || :namespace
@@ -90,6 +101,10 @@ INSERT INTO relations (source, type, target, record_id, change, weight)
 SELECT s.id, :type, t.id, :record_id, :change, :weight FROM entities AS s JOIN entities AS t ON t.scope = s.scope
 WHERE s.scope = :scope AND s.name_key = :source_key AND s.type = :source_type
     AND t.name_key = :target_key AND t.type = :target_type;
+
+-- name: enter_ground
+INSERT INTO grounds (record_id, ground_id, found, vouched, seen, state, change, changed_at)
+VALUES (:record_id, :ground_id, :found, :vouched, :seen, :state, :change, :changed_at);
 
 -- name: enter_tombstone
 INSERT INTO tombstones (id, change, scope) VALUES (:id, :change, :scope);

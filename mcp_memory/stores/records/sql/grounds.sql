@@ -1,0 +1,85 @@
+-- What records stand on.
+
+-- name: ground_state
+-- 'past' for what no longer holds, else what it says. A record of a failed task is in doubt with it.
+SELECT
+    CASE
+        WHEN r.status IN ('superseded', 'inactive', 'retired') OR r.outcome = 'failure' OR EXISTS (
+            SELECT 1 FROM tasks AS t WHERE t.id = r.task_id AND t.status IN ('failed', 'abandoned')
+        ) THEN 'past'
+        ELSE r.normal_hash
+    END AS state,
+    r.updated_at AS at,
+    r.status IN ('superseded', 'inactive', 'retired') AS is_over
+FROM records AS r WHERE r.id = :id
+UNION ALL
+SELECT CASE WHEN status IN ('failed', 'abandoned') THEN 'past' ELSE '' END, updated_at, 0 FROM tasks WHERE id = :id;
+
+-- name: is_ground
+SELECT 1 FROM grounds WHERE ground_id = ? LIMIT 1;
+
+-- name: add_ground
+INSERT INTO grounds (record_id, ground_id, found, vouched, vouched_before, seen, state, change, changed_at)
+SELECT :record_id, :ground_id, :found, :write, :vouched_before, :seen, :state, :change, :at
+WHERE :ground_id <> :record_id AND EXISTS (SELECT 1 FROM records WHERE id = :record_id)
+ON CONFLICT (record_id, ground_id) DO UPDATE SET found = min(found, excluded.found), dropped = 0;
+
+-- name: grounds_of
+SELECT ground_id, found FROM grounds WHERE record_id = ? AND NOT dropped ORDER BY ground_id;
+
+-- name: drop_ground
+UPDATE grounds SET dropped = :write WHERE record_id = :record_id AND ground_id = :ground_id;
+
+-- name: vouch
+UPDATE grounds SET vouched_before = vouched, seen_before = seen, seen = state, vouched = :write
+WHERE record_id = :id AND vouched <> :write;
+
+-- name: take_in_ground
+-- After an undo, what the write dropped is a ground again,
+UPDATE grounds SET dropped = 0 WHERE dropped = ?;
+
+-- name: take_back_ground
+-- and what it added is none.
+DELETE FROM grounds WHERE vouched = ? AND vouched_before = 0;
+
+-- name: take_back_vouching
+UPDATE grounds SET vouched = vouched_before, seen = seen_before, vouched_before = NULL
+WHERE vouched = ? AND vouched_before > 0;
+
+-- name: newly_doubted
+-- Which records are in doubt by a change among these.
+SELECT g.ground_id, r.scope, g.record_id FROM grounds AS g JOIN records AS r ON r.id = g.record_id
+WHERE g.seen <> g.state AND g.change > :since AND g.change <= :until AND NOT g.dropped
+    AND r.status NOT IN ('superseded', 'inactive', 'retired')
+ORDER BY g.ground_id, r.scope, g.record_id;
+
+-- name: note_ground
+-- After a change of a record or task, tell what stands on it.
+UPDATE grounds SET state = :state, change = :change, changed_at = :at WHERE ground_id = :id AND state <> :state;
+
+-- name: grounds_in_task
+-- The task itself, and what was noted in it.
+SELECT DISTINCT ground_id FROM grounds
+WHERE ground_id = :id OR ground_id IN (SELECT id FROM records WHERE task_id = :id);
+
+-- name: note_erased_ground
+UPDATE grounds SET state = 'past', change = :change, changed_at = :at WHERE ground_id = :id AND state <> 'past';
+
+-- name: changed_grounds
+-- Of each of the records the grounds that changed since anybody vouched for what stands on them, the latest first:
+-- a path from record to ground counts where the change came after all that was vouched for on the way.
+WITH RECURSIVE path (start, ground, vouched, steps, is_changed, change, at) AS (
+    SELECT g.record_id, g.ground_id, g.vouched, 1, g.seen <> g.state, g.change, g.changed_at
+    FROM json_each(:ids) AS i JOIN grounds AS g ON g.record_id = i.value AND NOT g.dropped
+    WHERE EXISTS (SELECT 1 FROM grounds WHERE seen <> state)
+    UNION
+    SELECT p.start, g.ground_id, max(p.vouched, g.vouched), p.steps + 1, g.seen <> g.state, g.change, g.changed_at
+    FROM path AS p JOIN grounds AS g ON g.record_id = p.ground AND NOT g.dropped
+    WHERE p.steps < :most_steps
+    LIMIT :most_paths
+)
+SELECT p.start, p.ground, max(p.at) AS at FROM path AS p LEFT JOIN records AS r ON r.id = p.ground
+WHERE p.is_changed AND p.change >= p.vouched AND p.ground <> p.start
+    AND (r.id IS NULL OR r.scope IN (SELECT value FROM json_each(:scopes)))
+GROUP BY p.start, p.ground
+ORDER BY p.start, max(p.change) DESC;
