@@ -1,5 +1,7 @@
-"""How a memory takes change: `python -m benchmarks.change groups`.
+"""How a memory takes change: `python -m benchmarks.change groups|pairs [--aside] [--misses]`.
 
+pairs: a stored record and a new one that contradicts it, only looks so, or says the same again, in four languages. All
+stored records are in one memory; each new one is remembered, judged by its answer, and erased.
 groups: a scripted agent settles the groups of data/change/groups.dev.jsonl through the tools, then undoes all of it in
 reverse; the export is the same, byte for byte.
 """
@@ -8,7 +10,7 @@ import argparse
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,9 +44,50 @@ class Settlements:
     is_restored: bool
 
 
-def cases(name: str) -> list[Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A pair, whether the answer named its stored record a conflict or similar, and the other conflicts it named."""
+
+    pair: Mapping[str, str]
+    conflict: bool
+    similar: bool
+    others: Sequence[str]
+
+
+def cases(name: str, which: str = "dev") -> list[Any]:
     """Return the cases of a file, one a line."""
-    return [json.loads(line) for line in (DATA / f"{name}.dev.jsonl").read_text("utf-8").splitlines()]
+    return [json.loads(line) for line in (DATA / f"{name}.{which}.jsonl").read_text("utf-8").splitlines()]
+
+
+def answered(app: App, pairs: Sequence[Mapping[str, str]]) -> Iterator[Answered]:
+    """Store the first record of every pair, then remember the second ones in turn, and erase each."""
+    caller = app.caller()
+    stored = app.remember([NewRecord(text=pair["stored"]) for pair in pairs], caller, advise=False)
+    for pair, record in zip(pairs, stored, strict=True):
+        told = app.remember([NewRecord(text=pair["new"])], caller)[0]
+        others = [f"{each.text} ({each.why})" for each in told.conflicts if each.id != record.id]
+        is_conflict = len(others) < len(told.conflicts)
+        yield Answered(pair=pair, conflict=is_conflict, similar=record.id in told.similar, others=others)
+        if told.status == "stored":
+            app.forget([told.id], "erase", caller)
+
+
+def print_pairs(told: Sequence[Answered], *, misses: bool) -> None:
+    """Print the shares by kind and language, and on request each wrong answer."""
+    print("kind       language  pairs  conflict  similar  unrelated named")
+    for kind in ("conflict", "lookalike", "duplicate"):
+        for language in (*sorted({each.pair["language"] for each in told}), "all"):
+            of_kind = [e for e in told if e.pair["kind"] == kind and language in (e.pair["language"], "all")]
+            counts = [
+                sum(e.conflict for e in of_kind),
+                sum(e.similar for e in of_kind),
+                sum(bool(e.others) for e in of_kind),
+            ]
+            shown = "  ".join(f"{count:3} {count / max(len(of_kind), 1):6.1%}" for count in counts)
+            print(f"{kind:10} {language:8} {len(of_kind):6}  {shown}")
+    for each in told if misses else ():
+        if each.conflict != (each.pair["kind"] == "conflict") or each.others:
+            print(each.pair["kind"], "|", each.pair["stored"], "|", each.pair["new"], *each.others)
 
 
 def exported(app: App) -> bytes:
@@ -95,14 +138,24 @@ def _text(content: Sequence[object]) -> str:
 def main() -> None:
     """Run the named part, and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["groups"])
-    parser.parse_args()
+    parser.add_argument("part", choices=["groups", "pairs"])
+    parser.add_argument("--aside", action="store_true", help="pairs by which no rule was written")
+    parser.add_argument("--misses", action="store_true", help="list the pairs that were answered wrongly")
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         app = open_app(load_settings(data_dir=Path(folder), namespace="change"))
         try:
-            outcome = anyio.run(settle_and_undo, app, cases("groups"))
+            if arguments.part == "groups":
+                print_groups(anyio.run(settle_and_undo, app, cases("groups")))
+            else:
+                pairs = cases("pairs", "aside" if arguments.aside else "dev")
+                print_pairs(list(answered(app, pairs)), misses=arguments.misses)
         finally:
             app.close()
+
+
+def print_groups(outcome: Settlements) -> None:
+    """Print what became of the groups."""
     print(f"settled {outcome.settled.total()}: {dict(outcome.settled)}")
     print("\n".join(["refused:", *outcome.refused]) if outcome.refused else "refused: none")
     print(f"undone {outcome.undone}; export {'as before' if outcome.is_restored else 'DIFFERS'}")

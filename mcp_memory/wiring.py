@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.memory.folder_trust import Trust
     from mcp_memory.services.memory.forget import Forget
     from mcp_memory.services.memory.maintain import Maintain
+    from mcp_memory.services.memory.near_records import NearRecords
     from mcp_memory.services.memory.prepare_record import RecordPreparer
     from mcp_memory.services.memory.reindex import Reindex
     from mcp_memory.services.memory.remember import Remember
@@ -301,7 +302,7 @@ class Wiring:
         return Remember(
             self.records,
             self.follower,
-            self.index,
+            self.near,
             self._drafting,
             self.counter,
             self._echo_filter,
@@ -309,6 +310,13 @@ class Wiring:
             self._clock,
             self.reviews,
         )
+
+    @made_once
+    def near(self) -> NearRecords:
+        """Finds what a record contradicts or repeats."""
+        from mcp_memory.services.memory.near_records import NearRecords
+
+        return NearRecords(self.records, self.follower, self.index, self.filters, self._embedder)
 
     @made_once
     def _forget(self) -> Forget:

@@ -1,12 +1,16 @@
 """No pattern costs more than linear time, whatever the text; and what counts the steps finds those that do."""
 
 import re
+from itertools import chain
+from types import ModuleType
+from typing import cast
 
 import pytest
 
 from benchmarks.backtracking import MOST_STEPS, Method, ends, steps
 from benchmarks.patterns import Written, written_patterns
 from benchmarks.pumps import Pump, pumps
+from mcp_memory.domain.text import claims, quantities
 from mcp_memory.domain.text.intent import (
     INTENT_RULES,
     _elsewhere,  # pyright: ignore[reportPrivateUsage] - patterns made from beginnings of words
@@ -18,12 +22,20 @@ PERIODS, LONGER = (4, 8, 12), (20, 40, 60)
 """How often a text repeats, in equal steps."""
 KNOWN, UNKNOWN = written_patterns()
 
+
+def made_in(module: ModuleType) -> list[tuple[re.Pattern[str], Method]]:
+    """The patterns that a module holds, alone and in tuples."""
+    held = [cast("tuple[object, ...]", each) if isinstance(each, tuple) else (each,) for each in vars(module).values()]
+    return [(cast("re.Pattern[str]", each), "search") for each in chain(*held) if isinstance(each, re.Pattern)]
+
+
 BOUNDED = {
     "domain.model.projects": "the address of a git remote, of 2,000 characters at most",
     "entrypoints.transfer.importers.basic_memory": "one line of a note, which the importer bounds",
 }
 """Modules whose patterns may cost more, since what they read is short; and what that is."""
 MADE_AT_RUN_TIME: dict[str, list[tuple[re.Pattern[str], Method]]] = {
+    "mcp_memory.domain.text.claims": made_in(claims),
     "mcp_memory.domain.text.intent": [
         *((pattern, "search") for rule in INTENT_RULES for _, pattern, cue in _patterns(rule.cues) if "*" in cue),
         *((_elsewhere(rule.elsewhere), "search") for rule in INTENT_RULES),
@@ -32,6 +44,7 @@ MADE_AT_RUN_TIME: dict[str, list[tuple[re.Pattern[str], Method]]] = {
         (inflections_of(terms), "search")
         for terms in (["deploy"], ["cat", "dog"], ["a", "aa", "aaaaaa"], ["水泵"], ["v1.2", "x_y", "(a+)+"])
     ],
+    "mcp_memory.domain.text.quantities": made_in(quantities),
 }
 """Patterns that a call makes, by their module."""
 OFFENDERS: dict[str, str] = {

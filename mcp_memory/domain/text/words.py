@@ -40,6 +40,8 @@ LEAST_IN_COMMON, INFLECTED_LETTERS = 4, 2
 MAX_QUERY_TERMS = 48
 MAX_COUNT = 255
 """A word that occurs more often in one text adds only so much to its length."""
+STEMMED = ("english", "german", "french", "spanish")
+"""Languages whose rules tell inflections from other words."""
 _TERM_FORMAT = struct.Struct("<IB")
 _stemming = threading.Lock()
 
@@ -83,7 +85,7 @@ def split_words(text: str) -> list[str]:
 def stems(words: Sequence[str]) -> list[str]:
     """Return each word's stem, shared by inflections and spellings: lower case, no accents, English endings cut."""
     with _stemming:  # A stemmer has its own word buffers, so it is not thread-safe.
-        return _snowball()([_folded(word) for word in words])
+        return _snowball()([folded(word) for word in words])
 
 
 def index_terms(text: str) -> list[str]:
@@ -126,7 +128,7 @@ def letters_in_common(length: int) -> int:
     return max(LEAST_IN_COMMON, length - INFLECTED_LETTERS)
 
 
-def _folded(word: str) -> str:
+def folded(word: str) -> str:
     """Return the word in lower case, without the accents that people omit when they type."""
     if word.isascii():
         return word.lower()
@@ -134,12 +136,18 @@ def _folded(word: str) -> str:
     return _STRAY_ACCENTS.sub("", normalized("NFC", bare))
 
 
+def stem_forms(word: str) -> tuple[str, ...]:
+    """Return a folded word's stem by the rules of each language of STEMMED: inflections share one of them."""
+    with _stemming:
+        return tuple(_snowball(language)([word])[0] for language in STEMMED)
+
+
 @cache
-def _snowball() -> Callable[[list[str]], list[str]]:
+def _snowball(language: str = "english") -> Callable[[list[str]], list[str]]:
     import Stemmer  # Only the first text pays for the import.
 
     # The word cache is off: it would outlive an erased text.
-    return Stemmer.Stemmer("english", 0).stemWords  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return Stemmer.Stemmer(language, 0).stemWords  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def content_hash(text: str) -> str:

@@ -8,6 +8,7 @@ from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, most_telling
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
+from mcp_memory.services.memory.near_records import ConflictingRecord
 from mcp_memory.services.memory.task_owners import told_changes
 from mcp_memory.services.retrieval.results import shown_record
 
@@ -76,6 +77,11 @@ def show_record(record: Record, caller: Caller) -> dict[str, Json]:
         "visibility": record.visibility,
         "updated_at": iso(record.updated_at),
     }
+
+
+def show_conflicts(conflicts: Iterable[ConflictingRecord]) -> list[Json]:
+    """Records that another one may contradict: which, their text or its beginning, and why."""
+    return [{"id": each.id, "text": _beginning(each.text, MAX_LISTED_CHARS), "why": each.why} for each in conflicts]
 
 
 def show_cleaned(*texts: str) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""Fills the queue of reviews in the background: near-duplicates, dependents of what changed, used notes."""
+"""Fills the queue of reviews in the background: what contradicts or repeats, dependents of changes, used notes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_memory.ports.retrieval import VectorStore
 from mcp_memory.ports.reviews import ReviewStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.remember import ALMOST_THE_SAME, SIMILAR_COSINE, SIMILAR_SHOWN
+from mcp_memory.services.memory.near_records import NEAREST, compared, group_of, near
 from mcp_memory.services.memory.review import Found
 from mcp_memory.services.memory.review_queue import enqueue
 from mcp_memory.services.memory.supersede import successors
@@ -48,7 +48,7 @@ class FillQueue:
             changes = list(islice(self._records.changes(looked_at, embedder), LOOKED_AT))
             doubted = self._reviews.doubted(looked_at, changes[-1].change) if changes else ()
             try:
-                found = [each for change in changes if (each := self._duplicates(change))]
+                found = [each for change in changes if (each := self._compared(change))]
             except EmbedderMismatch:  # Until a reindex, nothing can be compared.
                 return False
             found += self._used()
@@ -61,13 +61,14 @@ class FillQueue:
             self._reviews.note_looked_at(changes[-1].change)
         return len(changes) == LOOKED_AT
 
-    def _duplicates(self, change: RecordChange) -> Found | None:
+    def _compared(self, change: RecordChange) -> Found | None:
         is_known = change.is_live and change.kind not in LOG_KINDS and not change.superseded_by and not change.noted_in
         if not is_known or change.vectors is None:
             return None
-        near = self._vectors.search(change.vectors[0], (change.scope,), SIMILAR_SHOWN, exclude=(change.id,))
-        alike = [record_id for record_id, cosine in near.items() if cosine >= SIMILAR_COSINE]
-        return ("duplicates", (change.id, *alike), ALMOST_THE_SAME) if alike else None
+        cosines = self._vectors.search(change.vectors[0], (change.scope,), NEAREST, exclude=(change.id,))
+        others = [each for each in near(cosines, self._records, (change.scope,)) if each[0].status != NOTED]
+        record = self._records.get([change.id], (change.scope,)).get(change.id) if others else None
+        return group_of(change.id, compared(record.text, record.kind, record.scope, others)) if record else None
 
     def _used(self) -> list[Found]:
         """Return the noted records that were opened repeatedly, and that nobody has looked at."""

@@ -1,4 +1,4 @@
-"""Remember: stores an agent's knowledge, once, without secrets, and reports similar records."""
+"""Remember: stores an agent's knowledge, once, without secrets, and reports similar and conflicting ones."""
 
 from __future__ import annotations
 
@@ -16,26 +16,23 @@ from mcp_memory.domain.text.words import content_hash, normal_hash
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.retrieval import VectorStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.branch_visibility import hidden_branches, visible_to
 from mcp_memory.services.memory.dependence import GroundFinder, require_grounds
 from mcp_memory.services.memory.echo_filter import EchoFilter
+from mcp_memory.services.memory.near_records import MOST_SIMILAR, Advice, ConflictingRecord, NearRecords, group_of
 from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of
-from mcp_memory.services.memory.review import Found, Reviews
+from mcp_memory.services.memory.review import Reviews
 from mcp_memory.services.memory.supersede import successors, supersede
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
-
-SIMILAR_COSINE = 0.95  # near-duplicates, not merely related texts
-SIMILAR_SHOWN = 5
-ALMOST_THE_SAME = "They say almost the same."
-"""The reason to review near-duplicates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """The result for one item. `similar` lists near-duplicates; `superseded_by` the newer valid record.
+    """The result for one item.
+
+    `similar` lists near-duplicates, `conflicts` records that it may contradict; `superseded_by` is the newer valid one.
 
     `redacted` and `cleaned` count the secrets and the control characters removed from it; `degraded` explains why a
     stored record is not found by meaning yet. `review` is the group that waits with it, offered once a session.
@@ -44,6 +41,7 @@ class Remembered:
     id: str
     status: Literal["stored", "confirmed", "superseded"]
     similar: tuple[str, ...] = ()
+    conflicts: tuple[ConflictingRecord, ...] = ()
     redacted: int = 0
     cleaned: int = 0
     superseded_by: str | None = None
@@ -58,7 +56,7 @@ class Remember:
         self,
         records: RecordStore,
         snapshots: Snapshots,
-        vectors: VectorStore,
+        near: NearRecords,
         drafting: RecordPreparer,
         counter: TokenCounter,
         echo_filter: EchoFilter,
@@ -68,7 +66,7 @@ class Remember:
     ) -> None:
         self._records = records
         self._snapshots = snapshots
-        self._vectors = vectors
+        self._near = near
         self._drafting = drafting
         self._counter = counter
         self._echo_filter = echo_filter
@@ -81,8 +79,8 @@ class Remember:
 
         The same text in the same scope is stored once (`confirmed`), except in the log; a corrected text does not
         return (`superseded`) unless the item sets `reassert`. Without an embedder a record is stored anyway and
-        embedded later. Without `advise` it skips near-duplicates by meaning, which cost a look at every vector for each
-        item.
+        embedded later. Without `advise` it skips near-duplicates and contradictions, which cost a look at every
+        vector for each item.
 
         Raises:
             InvalidRequest: an item is empty.
@@ -98,7 +96,7 @@ class Remember:
             stored = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
         outcomes = [replace(one, cleaned=draft.cleaned) for draft, one in zip(drafts, stored, strict=True)]
         if advise:
-            # Near-duplicates are advice: a search that fails does not undo an acknowledged write.
+            # Near-duplicates and contradictions are advice: a search that fails does not undo an acknowledged write.
             with suppress(StoreUnavailable):
                 advised, named = self._advised(drafts, outcomes, caller)
                 if named:
@@ -109,9 +107,9 @@ class Remember:
         return outcomes
 
     def _queued(self, outcomes: Sequence[Remembered], caller: Caller) -> list[Remembered]:
-        """Let each new record wait for a review together with its near-duplicates."""
-        found: list[Found | None] = [
-            ("duplicates", (one.id, *one.similar), ALMOST_THE_SAME) if one.status == "stored" and one.similar else None
+        """Let each new record wait for a review together with what it may contradict, else with what it repeats."""
+        found = [
+            group_of(one.id, Advice(conflicts=one.conflicts, similar=one.similar)) if one.status == "stored" else None
             for one in outcomes
         ]
         if not any(found):
@@ -122,9 +120,9 @@ class Remember:
     def _advised(
         self, drafts: Sequence[RecordDraft], outcomes: Sequence[Remembered], caller: Caller
     ) -> tuple[list[Remembered], Mapping[str, Sequence[str]]]:
-        """Add near-duplicates to the outcomes; find what the new records stand on by their words, by their ids."""
+        """Add near-duplicates and contradictions to the outcomes; find what the new records stand on by their words, by their ids."""
         with self._snapshots.snapshot():
-            advised = [self._with_similar(*each, caller) for each in zip(drafts, outcomes, strict=True)]
+            advised = [self._with_near(*each, caller) for each in zip(drafts, outcomes, strict=True)]
             found = {
                 one.id: self._grounds(draft.item, one.id, caller.in_session(draft.item.session_id))
                 for draft, one in zip(drafts, outcomes, strict=True)
@@ -241,25 +239,24 @@ class Remember:
         return Remembered(
             id=record.id,
             status="stored",
-            similar=tuple(alike)[:SIMILAR_SHOWN],
+            similar=tuple(alike)[:MOST_SIMILAR],
             redacted=draft.redacted,
             degraded=made.failure,
         )
 
-    def _with_similar(self, draft: RecordDraft, outcome: Remembered, caller: Caller) -> Remembered:
-        """Add near-duplicates by meaning. Raises StoreUnavailable where the search fails."""
-        vectors = draft.made.vectors if draft.made else None
-        if outcome.status != "stored" or vectors is None or draft.item.kind in LOG_KINDS:
+    def _with_near(self, draft: RecordDraft, outcome: Remembered, caller: Caller) -> Remembered:
+        """Add near-duplicates and contradictions. Raises StoreUnavailable where the search fails."""
+        item, vectors = draft.item, draft.made.vectors if draft.made else None
+        if outcome.status != "stored" or vectors is None or item.kind in LOG_KINDS:
             return outcome
-        exclude = (outcome.id, *outcome.similar, *draft.item.supersedes)
-        near = self._vectors.search(vectors[0], (draft.scope,), SIMILAR_SHOWN, exclude=exclude)
-        alike = tuple(record_id for record_id, cosine in near.items() if cosine >= SIMILAR_COSINE)
-        similar = (*outcome.similar, *alike)
-        if similar:
-            where = replace(visible_to(self._records, caller), scopes=(draft.scope,), only=frozenset(similar))
+        exclude = (outcome.id, *outcome.similar, *item.supersedes)
+        advice = self._near(item.text, item.kind, draft.scope, vectors[0], caller, exclude, item.relations)
+        alike = outcome.similar
+        if alike:
+            where = replace(visible_to(self._records, caller), scopes=(draft.scope,), only=frozenset(alike))
             visible = self._records.matching_ids(where)
-            similar = tuple(record_id for record_id in similar if record_id in visible)
-        return replace(outcome, similar=similar[:SIMILAR_SHOWN])
+            alike = tuple(record_id for record_id in alike if record_id in visible)
+        return replace(outcome, similar=(*alike, *advice.similar)[:MOST_SIMILAR], conflicts=advice.conflicts)
 
 
 def _visible(record_ids: Sequence[str], caller: Caller, transaction: Transaction) -> list[Record]:

@@ -12,9 +12,7 @@ from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso, iso_day
 from mcp_memory.ports.text import TokenCounter
 
-_ESSENTIAL = tuple(
-    "id kind text occurred_at version status superseded_by check changed_at agent score omitted".split()
-)
+_ESSENTIAL = tuple("id kind text occurred_at version status superseded_by check changed_at agent score omitted".split())
 """Fields of a result that remain where the whole is larger than the budget."""
 
 TELLING: frozenset[Status] = frozenset(

@@ -23,7 +23,7 @@ async def test_all_tools_together_cost_few_tokens(app: "App") -> None:
         costs[tool.name] = counter.count(json.dumps(shown, ensure_ascii=False, separators=(",", ":")))
     assert costs == snapshot(
         {
-            "remember": 551,
+            "remember": 550,
             "recall": 242,
             "assemble_context": 300,
             "push_task": 188,

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 NOT_FOUND_SHOWN = 10
 VALUE_CHARACTERS = 400
 """Most characters of a field behind a result's text."""
-_IN_PLACE = frozenset(
-    "id kind text occurred_at agent speaker score task_id earlier version check changed_at".split()
-)
+_IN_PLACE = frozenset("id kind text occurred_at agent speaker score task_id earlier version check changed_at".split())
 """Fields that a line shows elsewhere, or that only programs need."""
 DESCRIPTION = """\
 Use to answer one question from memory (what was decided, known, tried), or to open records by id (detail=full for the \

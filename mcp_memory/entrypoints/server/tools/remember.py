@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from mcp_memory.domain.model.records import ASKED_AS, Entity, Json, NewRecord, Relation, checked_details
-from mcp_memory.entrypoints.server.answers import unless_empty
+from mcp_memory.entrypoints.server.answers import show_conflicts, unless_empty
 from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.review_answers import HOW
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Use as soon as something is learnt that will matter later: a decision and why, a fact, a procedure that worked, a \
 mistake to avoid (censor), who someone is. One idea each, in words that stand alone. Equal text is stored once; \
-`similar` lists near-duplicates, to revise or supersede."""
+revise or supersede `similar` and `conflicts`."""
 
 
 def build(app: "App") -> StrictTool:
@@ -72,5 +72,8 @@ def _show(remembered: "Remembered") -> dict[str, Json]:
         "redacted": remembered.redacted,
     }
     return shown | unless_empty(
-        cleaned=remembered.cleaned, superseded_by=remembered.superseded_by, group=remembered.review
+        conflicts=show_conflicts(remembered.conflicts),
+        cleaned=remembered.cleaned,
+        superseded_by=remembered.superseded_by,
+        group=remembered.review,
     )

@@ -1,0 +1,173 @@
+"""Compares what two texts claim: whether the newer contradicts the older, and whether it only says the same again.
+
+Two claims are aligned: the words that both have are their frame, the others stand in it at like or unlike places. What
+makes a contradiction is a value of one sort that differs in the same frame, a denial on one side, or words for change;
+what unmakes it is another word at the same place, which names another subject.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product, starmap
+from typing import Literal
+
+from mcp_memory.domain.text.alignment import Alignment, align
+from mcp_memory.domain.text.claims import Claim, Term, concept_of, together
+
+Rule = Literal["gone", "ended", "value", "denied", "slot"]
+CERTAINTY: dict[Rule, float] = {"gone": 0.9, "value": 0.9, "ended": 0.85, "denied": 0.85, "slot": 0.8}
+"""The share of right answers, about: 0.86 over all rules, on pairs that shaped none (docs/decisions/0043)."""
+LEAST_CERTAINTY = 0.8
+"""Below it nothing is said."""
+RELATION_CERTAINTY = 0.8
+"""The certainty of another target of a relation of which a source has one: a caller may mean it otherwise."""
+EQUAL_COSINE = 0.95
+"""Least cosine of near-duplicates; it says nothing of values, in which they may differ."""
+ALIKE_COSINE, ALIKE_SHARE = 0.7, 0.45
+"""Least cosine of two texts that say one thing in other words, and least share of words that they have in common."""
+
+_OF_TWO = frozenset[Rule | None]({"gone", "ended"})
+"""Rules that may need two statements: "We moved to NATS. RabbitMQ was too slow." """
+_COLLECTED = frozenset(
+    {
+        "tongue",
+        "store",
+        "cache",
+        "broker",
+        "frontend",
+        "program",
+        "runner",
+        "linter",
+        "manager",
+        "cloud",
+        "forge",
+        "format",
+    }
+)
+"""Sorts of which a verb with many objects takes several: "speaks German", "speaks Spanish"."""
+_SINGLE = frozenset({"=live", "=work", "=run", "=own", "=due", "=name", "=birthday", "=expire", "=version"})
+# "lives_in" → lives, in
+_RELATION_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """The reason why one text contradicts another, in a few words, and its certainty in (0, 1]."""
+
+    why: str
+    certainty: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A newer text compared with an older one: a contradiction, or the same again, or neither."""
+
+    contradiction: Contradiction | None
+    is_same: bool
+
+
+def judge(olds: Sequence[Claim], news: Sequence[Claim], cosine: float) -> Judgement:
+    """Compare an older and a newer text by their claims and the cosine of their vectors."""
+    # What happened is contradicted by nothing but words that take it back, and its like happens often.
+    takes_back = any(new.gone_terms or new.gone_quantities for new in news)
+    lasting = [old for old in olds if takes_back or not old.is_event]
+    aligned = [each for old, new in product(lasting, news) if (each := align(old, new)).frame]
+    found: list[tuple[Rule, Alignment]] = [(rule, each) for each in aligned if (rule := _rule(each))]
+    if not found and aligned:
+        both = [together(two) for two in pairwise(news)]
+        found = [("ended", each) for each in starmap(align, product(lasting, both)) if _rule(each) in _OF_TWO]
+    if found:
+        rule, each = max(found, key=lambda one: (CERTAINTY[one[0]], one[1].frame))
+        contradiction = Contradiction(why=_why(rule, each), certainty=CERTAINTY[rule])
+        return Judgement(contradiction=contradiction, is_same=False)
+    return Judgement(contradiction=None, is_same=_is_same(olds, news, cosine))
+
+
+def has_one_target(relation: str) -> bool:
+    """Return True for a type of relation of which a source has one target: lives_in, unlike uses."""
+    return any(concept_of(word) in _SINGLE for word in _RELATION_WORD.findall(relation))
+
+
+def _rule(a: Alignment) -> Rule | None:
+    """Return the rule by which two claims contradict each other."""
+    if a.new.is_open or (a.new.adds and not a.old.adds and not a.is_denied):
+        return None
+    if a.gone and a.frame >= 1 and a.share >= 0.5 and not a.led:
+        return "gone"
+    if a.narrows or a.old.is_event:
+        return None
+    is_covered = a.share_old >= 0.5
+    has_ended = a.new.is_ended and not a.old.is_ended and not a.old.is_denied
+    if has_ended and a.is_anchored and is_covered and a.left_old <= 1 and (not a.led or a.names > 1):
+        return "ended"
+    if a.differing:
+        return "value" if _differs_in_value(a) else None
+    if a.is_denied:
+        return "denied" if _is_denial(a) else None
+    return "slot" if _differs_in_words(a) else None
+
+
+def _differs_in_value(a: Alignment) -> bool:
+    """Return True where one value differs, and nothing says that it is another subject's or another time's."""
+    if len(a.differing) > 1 or ((a.old.is_past or a.new.is_past) and not a.is_change):
+        return False
+    if a.old.is_many and a.differing[0][0].sort in _COLLECTED and not a.is_change:
+        return False
+    is_framed = a.share >= 0.6 and (a.share_old >= 0.5 or a.share_new >= 0.7)
+    if not a.places and a.is_anchored and is_framed and (a.is_change or not a.is_denied):
+        is_reworded = a.left_old == 1 and a.frame >= 2 and a.least_share >= 0.5
+        is_whole = a.share_old >= 0.75 and a.frame >= 3
+        return a.inserted < 1 or a.is_change or (a.inserted <= 1 and (is_whole or is_reworded))
+    is_anchored = a.is_anchored or (a.frame >= 1 and a.share_new > 0.9)
+    return a.is_change and not a.led and is_anchored and a.share >= 0.5
+
+
+def _is_denial(a: Alignment) -> bool:
+    """Return True where one claim is the other's, denied."""
+    is_covered = a.share_old >= 0.75 and a.left_old <= 1 and min(a.left_old, a.left_new) == 0
+    is_repeated = (a.share_new >= 0.9 and a.frame >= (2 if a.names else 3)) or (a.least_share >= 0.8 and a.frame >= 4)
+    return not a.places and a.is_anchored and (is_covered or is_repeated) and not a.begins_otherwise
+
+
+def _differs_in_words(a: Alignment) -> bool:
+    """Return True where other words stand at the end of one frame, as an object of which there can be but one."""
+    if a.led or a.amid:
+        return False
+    is_framed = a.share_old >= 0.5 and a.frame >= 1.5
+    if a.is_change and is_framed and (a.left_old or a.trailed):
+        return True
+    has_values = any(one.sort == other.sort for one, other in product(a.old.quantities, a.new.quantities))
+    is_single = a.trailed == 1 and not a.old.is_many and not has_values
+    return is_single and a.frame >= 3 and a.left_old <= 1 and a.share_old > 0.5
+
+
+def _is_same(olds: Sequence[Claim], news: Sequence[Claim], cosine: float) -> bool:
+    """Return True where two texts without a difference share words and meaning."""
+    is_event = any(claim.is_event for claim in (*olds, *news))
+    if cosine < (EQUAL_COSINE if is_event else ALIKE_COSINE) or not olds or not news:
+        return cosine >= EQUAL_COSINE
+    aligned = [align(old, new) for old, new in product(olds, news)]
+    a, whole = max(aligned, key=lambda each: each.frame), align(together(olds), together(news))
+    if a.is_denied or any(each.differing or each.gone or each.narrows or each.is_open for each in (a, whole)):
+        return False
+    if cosine >= EQUAL_COSINE:
+        return True
+    return min(a.least_share, whole.least_share) >= ALIKE_SHARE and not a.places and not whole.places
+
+
+def _why(rule: Rule, a: Alignment) -> str:
+    """Say what differs, in the words of both."""
+    if rule == "gone":
+        return f'"{a.gone}" is said to hold no longer'
+    if rule == "value":
+        old, new = a.differing[0]
+        return f"{old.said.strip()} there, {new.said.strip()} here"
+    if rule == "slot" and a.only_old and a.only_new:
+        return f'"{_said(a.only_old)}" there, "{_said(a.only_new)}" here'
+    return "one denies what the other says" if rule == "denied" else "the newer says that it changed"
+
+
+def _said(terms: Sequence[Term]) -> str:
+    return " ".join(term.said for term in terms)

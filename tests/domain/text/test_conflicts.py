@@ -1,0 +1,126 @@
+"""What a newer text is to an older one: a contradiction, the same again, or neither."""
+
+import pytest
+
+from mcp_memory.domain.text.claims import claims_of
+from mcp_memory.domain.text.conflicts import Judgement, has_one_target, judge
+
+
+def judged(old: str, new: str, cosine: float = 0.8) -> Judgement:
+    return judge(claims_of(old), claims_of(new), cosine)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        # A value of one sort differs, whatever the words.
+        ("Sessions expire after 15 minutes.", "Sessions expire after 30 minutes.", "15 minutes there, 30 minutes here"),
+        ("The parser retries 3 times.", "parser: 5 retries", "3 there, 5 here"),
+        ("Builds run on Mondays.", "We now build on Thursdays.", "Mondays there, Thursdays here"),
+        ("Die Frist beträgt zwei Wochen.", "Die Frist beträgt 20 Tage.", "zwei Wochen there, 20 Tage here"),
+        ("La sauvegarde a lieu le lundi.", "La sauvegarde a lieu le jeudi.", "lundi there, jeudi here"),
+        ("日志保留 30 天。", "日志保留 90 天。", "30 天 there, 90 天 here"),
+        ("The mail relay listens on port 2525.", "Port of the mail relay: 2526", "2525 there, 2526 here"),
+        ("The vault runs in eu-west-1.", "Region of the vault: us-east-2", "eu-west-1 there, us-east-2 here"),
+        ("The choir meets every two weeks.", "The choir meets weekly.", "two weeks there, weekly here"),
+        ("Le jury se réunit le lundi matin.", "Réunion du jury : mardi soir", None),
+        ("The invoice tool keeps drafts in /var/drafts.", "The invoice tool keeps drafts in /srv/drafts.", None),
+        ("Dinner with Olga is on Friday at 7 pm.", "Dinner with Olga was moved to Saturday at 8 pm.", None),
+        # A denial, or an opposite.
+        ("`fast-lane` is on for staff.", "`fast-lane` is not on for staff.", None),
+        ("The scheduler is idempotent.", "The scheduler is not idempotent.", "one denies what the other says"),
+        ("Uploads to the vault are allowed.", "Uploads to the vault are forbidden.", None),
+        ("Gäste dürfen den Drucker nutzen.", "Gäste dürfen den Drucker nicht nutzen.", None),
+        ("数据导入支持 CSV。", "数据导入不支持 CSV。", None),
+        ("Visitors vote with an account.", "Visitors vote without an account.", None),
+        ("Tracing is on for staff.", "Tracing is opt-in for staff.", None),
+        ("We don't sign mails of the booking system.", "Mails of the booking system are signed by us.", None),
+        # Words for change.
+        ("We use Mustache.", "We use Jinja instead of Mustache.", '"Mustache" is said to hold no longer'),
+        ("Olga lives in Graz.", "Olga no longer lives in Graz.", None),
+        ("The queue is RabbitMQ.", "The queue moved from RabbitMQ to Pulsar.", None),
+        ("Prefer tabs over spaces.", "Prefer spaces over tabs.", None),
+        ("Use Vim instead of Emacs for edits.", "Use Emacs for edits.", '"Emacs" is said to hold no longer'),
+        ("缓存用 Redis。", "缓存不再用 Redis。", None),
+        ("Olga works at Siemens.", "Olga quit Siemens.", "the newer says that it changed"),
+        ("The wiki runs on MediaWiki.", "The wiki is elsewhere. MediaWiki was abandoned for the wiki.", None),
+        ("The goods lift is stuck, call Karl.", "The goods lift works again.", None),
+        ("小王住在上海。", "小王搬到杭州了。", None),
+        ("Olga lives in Graz.", "Olga moved to Vienna.", '"Graz" there, "Vienna" here'),
+        ("Mail templates are rendered with Mustache.", "Mail templates are rendered with Jinja.", None),
+        # One of several statements of a text.
+        ("Team notes: lunch at noon, drafts live for 10 days", "Team notes: drafts live for 20 days", None),
+        ("The Pro plan costs $29 per month.", "Pro plan: five seats, $35/month", None),
+        ("Decision: the proxy is Caddy.", "Change of plan: the proxy is not Caddy.", None),
+    ],
+)  # fmt: skip
+def test_a_contradiction_is_named_with_its_reason(old: str, new: str, why: str | None) -> None:
+    """N1.1: same subject and attribute with another value, a denial, or words for change; in several languages."""
+    contradiction = judged(old, new).contradiction
+    assert contradiction
+    assert contradiction.certainty >= 0.8
+    assert why in (None, contradiction.why)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The read timeout is 30 s.", "The write timeout is 60 s."),
+        ("Sessions expire after 15 minutes.", "Sessions expire after 900 s."),
+        ("The upload limit is 10 MB.", "In production, the upload limit is 50 MB."),
+        ("Olga lives in Graz.", "Karl lives in Vienna."),
+        ("Olga speaks German.", "Olga also speaks French."),
+        ("Olga reads novels.", "Olga reads poems."),
+        ("Olga speaks German.", "Olga speaks French."),
+        ("Visitors vote with an account.", "Visitors cannot vote without an account."),
+        ("赵敏吃辣。", "赵敏无辣不欢。"),
+        ("Mamie met du sucre.", "Grand-père ne met pas de sucre."),
+        ("The pool keeps at least 5 connections.", "The pool keeps at most 50 connections."),
+        ("Release 1.8 of the parser needs 4 GB.", "Release 2.0 of the parser needs 6 GB."),
+        ("Revenue in 2023 was 2 million.", "Revenue in 2024 was 3 million."),
+        ("The cache is fast.", "Should the cache be slow?"),
+        ("We deploy on Mondays.", "We could deploy on Fridays."),
+        ("The nightly build takes 20 minutes.", "Last night the nightly build took 40 minutes."),
+        ("Olga reviewed the export on Monday.", "Olga reviewed the export on Friday."),
+        ("GET requests are retried.", "POST requests are not retried."),
+        ("The parser has 3 workers.", "The parser has 5 queues."),
+        ("The pool has 3 small and 40 big nodes.", "The pool has 5 small and 60 big nodes."),
+        ("我吃香菜。", "我弟弟不吃香菜。"),
+        ("The pipe organ has a bellows.", "The pipe leaks. Two chairs came. The choir has grown. An organ was sold."),
+        ("The stream keeps events for a year.", "A lock is held for an hour and no longer. The stream is new."),
+        ("", "The port is 5432."),
+    ],
+)
+def test_what_only_looks_so_is_left_alone(old: str, new: str) -> None:
+    """N1.1: another subject, time, unit or kind; what may both be true; questions and plans; what happened once."""
+    assert judged(old, new).contradiction is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cosine", "same"),
+    [
+        ("Every merge needs two reviews.", "Two reviews are needed for each merge.", 0.8, True),
+        ("Every merge needs two reviews.", "Two reviews are needed for each merge.", 0.6, False),
+        ("Tokens are valid for an hour.", "The lifetime of tokens is 60 minutes.", 0.8, True),
+        ("The key of part A is lost.", "The key of part B is lost.", 0.9, False),
+        ("The read timeout is 30 s.", "The write timeout is 60 s.", 0.97, False),
+        ("Olga tested the export.", "Olga tested the export well.", 0.9, False),
+        ("Olga tested the export.", "Olga tested the export well.", 0.96, True),
+        ("Lunch is at noon. The room is small.", "Lunch is at noon. The chef left a note for everybody.", 0.8, False),
+        ("The same for us.", "the same, for us!", 0.97, True),
+    ],
+)
+def test_the_same_in_other_words_is_known_by_words_and_meaning(old: str, new: str, cosine: float, same: bool) -> None:
+    """N1.1: near-duplicates by claims and words as much as by cosine."""
+    assert judged(old, new, cosine).is_same is same
+
+
+def test_some_relations_have_one_target() -> None:
+    """N1.1: another object of a relation is a contradiction where there can be but one."""
+    assert [has_one_target(each) for each in ("lives_in", "works_at", "uses", "knows")] == [True, True, False, False]
+
+
+def test_a_document_is_compared_by_its_beginning() -> None:
+    """Bounded work: neither many sentences nor a long one."""
+    assert len(claims_of("The port is 1. " * 100)) <= 8
+    assert claims_of("word " * 200) == ()
