@@ -69,7 +69,7 @@ def stored_groups(data: Path, datasets: Collection[str] = ()) -> Iterator[Group]
     if not (data / "queries.jsonl").exists():
         sys.exit(f"{data} holds no queries.jsonl; name the folder of the retrieval data.")
     memories, queries = (
-        [each for each in _lines(data / name) if not datasets or each["dataset"] in datasets]
+        [each for each in lines(data / name) if not datasets or each["dataset"] in datasets]
         for name in ("memories.jsonl", "queries.jsonl")
     )
     if not memories:
@@ -137,7 +137,7 @@ def _question(query: Mapping[str, Any], id_of: Mapping[str, str]) -> Question:
     )
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 

@@ -21,8 +21,9 @@ from mcp_memory.compaction.mask_tool_output import MaskToolOutput
 from mcp_memory.compaction.retell_tool_calls import ToolCalls
 from mcp_memory.compaction.threshold import SUMMARY_OF_ORIGINALS, Threshold, body_of, span_over, summary_replacement
 from mcp_memory.domain.memory.harness import without_harness
+from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.domain.model.session_log import PRESETS, SessionLog, Span, applied
+from mcp_memory.domain.model.session_log import PRESETS, Entry, SessionLog, Span, applied
 from mcp_memory.domain.sessions.slots import learnt_from, slots_of
 from mcp_memory.domain.sessions.summary import StructuredSummary, parsed
 from mcp_memory.domain.text.summary_sections import Section
@@ -34,7 +35,7 @@ from mcp_memory.summarizers.extractive import ExtractiveSummarizer
 
 DATA = Path(__file__).parent / "data" / "sessions"
 ROUNDS, FACTS = 5, 37
-WINDOW = 100_000
+LONG_SESSION = 200_000
 SECTIONS_OF: Mapping[str, tuple[Section, ...]] = {
     "goal": ("goal",),
     "instructions": ("instructions", "constraints"),
@@ -202,6 +203,25 @@ def rounds(read: Sequence[Case]) -> list[Kept]:
     return told
 
 
+def joined(read: Sequence[Case], tokens: int) -> SessionLog:
+    """Sessions one after the other, as one log of at least so many tokens; ids and calls are apart."""
+    entries: list[Entry] = []
+    for number, case in enumerate(read):
+        for entry in case.log.entries if tokens > 0 else ():
+            name = make_id(RECORD, len(entries))
+            call_id = f"{number} {entry.call_id}" if entry.call_id else None
+            entries.append(replace(entry, id=name, covers=(name,), call_id=call_id))
+        tokens -= case.log.tokens
+    return SessionLog(tuple(entries))
+
+
+def seconds_for(log: SessionLog, case: Case) -> float:
+    """The processor's seconds for a summary of the whole log."""
+    began = time.thread_time()
+    summary_of(case, log)
+    return time.thread_time() - began
+
+
 def planted_values(case: Case) -> tuple[Kept, float]:
     """How many planted values stand in the log after every pass, all forced, and the share of tokens that is gone."""
     count, options = case.counter.count, replace(PRESETS["default"], threshold=0.0, window=case.log.tokens // 4)
@@ -257,6 +277,8 @@ def main() -> None:
             print(f"  planted, {case.told['name']:<29}{kept}, {100 * gone:.0f} % of the tokens gone")
     print(f"  facts after each round: {', '.join(str(each.right) for each in rounds(read))} of {FACTS}")
     print(f"\n{tokens:,} tokens, {time.process_time() - began:.1f} s of processor")
+    long = joined(read, LONG_SESSION)
+    print(f"{long.tokens:,} tokens in one session, {seconds_for(long, read[0]):.1f} s of processor for its summary")
 
 
 def _tell(is_asked: bool, what: str, missed: Sequence[str]) -> None:

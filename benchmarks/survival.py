@@ -86,6 +86,7 @@ def _entry(number: int, record: NewRecord, counter: TokenCounter) -> Entry:
         micro=form.micro,
         tool=record.tool,
         call_id=record.call_id,
+        speaker=record.speaker,
         failed=record.outcome == "failure",
         pinned=record.pinned,
         importance=record.importance,

@@ -119,6 +119,7 @@ def passes(
 ) -> Mapping[PassName, Pass]:
     """Return every pass that shortens a log, by its name; `write` summarises a span. `others` may replace ours."""
     from mcp_memory.compaction.ceiling import Ceiling
+    from mcp_memory.compaction.condense_dialogue import CondenseDialogue
     from mcp_memory.compaction.goal_batch import GoalBatch
     from mcp_memory.compaction.mask_tool_output import MaskToolOutput
     from mcp_memory.compaction.retell_tool_calls import ToolCalls
@@ -127,6 +128,7 @@ def passes(
     rows: tuple[Pass, ...] = (
         MaskToolOutput(count),
         ToolCalls(count),
+        CondenseDialogue(count, pause),
         Threshold(count, write),
         GoalBatch(count, pause),
         Ceiling(count),

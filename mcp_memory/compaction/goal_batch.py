@@ -141,12 +141,12 @@ def _turn_groups(log: SessionLog, options: Options) -> Iterator[_Group]:
 def _old_turns(log: SessionLog, options: Options) -> Iterator[tuple[Sequence[Entry], bool]]:
     """Yield each turn's own entries, none where it must stay, and True where the next turn is not its neighbour.
 
-    A turn stays whole where part of it is preserved, or part of an exchange is in another turn. Batches and the
+    A turn stays whole where part of it is preserved, or part of an exchange is in another turn. Other blocks and the
     summary appear among the entries of a turn, but do not belong to it.
     """
     stays = preserved(log, options)
     for number, turn in enumerate(log.turns):
-        own = [place for place in turn if log.entries[place].form not in ("batch", "summary")]
+        own = [place for place in turn if log.entries[place].form not in ("dialogue", "batch", "summary")]
         goes = (
             bool(own)
             and log.entries[own[0]].is_users

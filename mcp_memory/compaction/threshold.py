@@ -112,8 +112,8 @@ def body_of(text: str) -> str:
 def _oldest(log: SessionLog, free: set[int], options: Options) -> set[int]:
     """Return the first free places whose summary brings the log to its target; all, if it is there already."""
     target = options.tokens(options.target)
-    if log.tokens <= target:
-        return free
+    if log.tokens <= target:  # Of talk the most telling is left; a summary would only lose it.
+        return {place for place in free if log.entries[place].form != "dialogue"}
     anchor = _anchor_tokens(log)
     left = log.tokens - anchor + max(anchor, options.summary_tokens + options.tokens(options.ledger_share))
     chosen: set[int] = set()

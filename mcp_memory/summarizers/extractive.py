@@ -67,7 +67,7 @@ class ExtractiveSummarizer:
         known: dict[Section, list[frozenset[str]]] = {}
         for slot in ranked:
             words = frozenset(index_terms(slot.text))
-            if any(_repeats(words, other) for other in known.get(slot.section, ())):
+            if _is_repeated(words, known.get(slot.section, ())):
                 continue
             line = self._line(slot.text, min(_most(slot.section), max(tokens // 5, 1)))
             cost = self._counter.count(line) + BULLET_TOKENS
@@ -84,10 +84,10 @@ class ExtractiveSummarizer:
         return room.whole(segment, most) or room.cut(segment, most)
 
 
-def _repeats(words: frozenset[str], other: frozenset[str]) -> bool:
-    """Return True where another slot has nearly all of these words, and each of them with a number."""
+def _is_repeated(words: frozenset[str], known: Iterable[frozenset[str]]) -> bool:
+    """Return True where one of the known slots has nearly all of these words, and each of them with a number."""
     numbers = {word for word in words if any(sign.isdigit() for sign in word)}
-    return numbers <= other and len(words & other) >= SAME * len(words)
+    return any(numbers <= other and len(words & other) >= SAME * len(words) for other in known)
 
 
 def _promise(slot: FilledSlot) -> float:

@@ -11,7 +11,7 @@ from mcp import Client
 from pydantic import JsonValue
 
 from mcp_memory.app import App
-from mcp_memory.compaction import ceiling, goal_batch, threshold
+from mcp_memory.compaction import ceiling, condense_dialogue, goal_batch, threshold
 from mcp_memory.domain.model import session_log as compaction
 from mcp_memory.domain.model.session_log import PRESETS, Options
 from mcp_memory.domain.sessions import pressure
@@ -66,6 +66,7 @@ def test_every_pass_has_a_row_with_the_mark_of_what_it_makes() -> None:
     marks = (
         "[TOOL OUTPUT ARCHIVED",
         "[SUMMARIZED]",
+        condense_dialogue.DIALOGUE_MARK,
         threshold.SUMMARY_MARK,
         goal_batch.BATCH_MARK,
         ceiling.ARCHIVED_MARK,
@@ -93,6 +94,10 @@ def test_the_levels_are_those_of_the_default_preset() -> None:
         f"{percent(pressure.MUCH_IS_SUMMARY)} or more is blocks and summaries",
         f"{percent(pressure.SUMMARY_SHARE)} of the window, {pressure.LEAST_SUMMARY:,} tokens at least and"
         f" {pressure.MOST_SUMMARY:,} at most",
+        f"{condense_dialogue.FEWEST} or more neighbouring messages without tools",
+        f"at most {condense_dialogue.MOST} messages",
+        f"longer than {condense_dialogue.LONG_MESSAGE} tokens",
+        f"comes down to about {percent(condense_dialogue.LEFT)}",
         f"take {percent(Options(window=1).ledger_share)} more",
     ],
 )

@@ -13,7 +13,7 @@ from mcp_memory.domain.model.records import Instant, Record
 
 Role = Literal["system", "user", "assistant", "tool"]
 EntryKind = Literal["message", "tool_call", "tool_result"]
-Form = Literal["original", "mask", "tools", "batch", "summary", "external"]
+Form = Literal["original", "mask", "tools", "dialogue", "batch", "summary", "external"]
 """An entry's form: an original; a result with its output archived; a block that replaces calls and their results,
 turns, or a span; or a message with its text archived."""
 
@@ -22,7 +22,7 @@ _ROLE_OF_WORD: Mapping[str, Role] = {
     "system": "system", "user": "user", "assistant": "assistant", "tool": "tool",
     "human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool",
 }  # fmt: skip
-STANDS_FOR_MANY: frozenset[Form] = frozenset({"tools", "batch", "summary"})
+STANDS_FOR_MANY: frozenset[Form] = frozenset({"tools", "dialogue", "batch", "summary"})
 IMPORTANT = 5.0
 """Importance, of 10, from which an original stays in its log until the log is at its ceiling."""
 Places: TypeAlias = tuple[int, ...]
@@ -50,6 +50,7 @@ class Entry:
     micro: str = ""
     tool: str | None = None
     call_id: str | None = None
+    speaker: str | None = None
     failed: bool = False
     pinned: bool = False
     importance: float = 1.0
@@ -214,7 +215,7 @@ def level_over(entries: Sequence[Entry]) -> int:
 Preset: TypeAlias = str
 """A name of `PRESETS`, or of one that an extension adds."""
 PassName: TypeAlias = str
-"""mask, tool_calls, threshold, goal_batch, ceiling, or a pass that an extension adds."""
+"""mask, tool_calls, dialogue, threshold, goal_batch, ceiling, or a pass that an extension adds."""
 Count: TypeAlias = Callable[[str], int]
 Pause: TypeAlias = Callable[[], object]
 """A callback that long work calls now and then, so that others in the same process may go first."""
@@ -249,7 +250,7 @@ class Options:
     summary_tokens: int = 3_000
     summary_share: float = 0.15
     ledger_share: float = 0.04
-    passes: tuple[PassName, ...] = ("mask", "tool_calls", "threshold", "goal_batch")
+    passes: tuple[PassName, ...] = ("mask", "tool_calls", "dialogue", "threshold", "goal_batch")
 
     def share(self, tokens: int) -> float:
         """Return tokens as a share of the window."""
@@ -321,7 +322,7 @@ def entry_of(record: Record) -> Entry:
     return Entry(
         id=record.id, kind=cast("EntryKind", record.kind), role=role_of(record.kind, record.role), text=record.text,
         tokens=record.text_tokens, at=record.occurred_at, covers=(record.id,), original_tokens=record.text_tokens,
-        summary=record.summary, micro=record.micro, tool=record.tool, call_id=record.call_id,
+        summary=record.summary, micro=record.micro, tool=record.tool, call_id=record.call_id, speaker=record.speaker,
         failed=record.outcome == "failure", pinned=record.pinned, importance=record.importance,
     )  # fmt: skip
 

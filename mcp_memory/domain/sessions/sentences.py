@@ -77,7 +77,7 @@ def speech(entry: Entry) -> str:
 
 
 def _speaker(entry: Entry) -> Speaker | None:
-    if entry.form in ("tools", "batch"):
+    if entry.form in ("tools", "dialogue", "batch"):
         return "block"
     if entry.kind == "message" and entry.role in ("user", "assistant") and entry.form != "summary":
         return "user" if entry.role == "user" else "assistant"

@@ -187,6 +187,11 @@ def decides(text: str) -> bool:
     return bool(is_chosen) and not _UNCHOSEN.search(text)
 
 
+def demands(text: str) -> bool:
+    """Return True where the user sets a condition for the work; a condition of something else is none."""
+    return bool(_CONSTRAINT.search(text)) and not _CONDITION.match(text)
+
+
 def is_put_off(text: str) -> bool:
     """Return True where something is left for later, or waits for somebody."""
     return bool(_PUT_OFF.search(text))
@@ -210,7 +215,7 @@ def _labelled(said: Utterance) -> Section | None:
 def _of_user(text: str) -> Section | None:
     if decides(text):
         return "decisions"
-    if _CONSTRAINT.search(text) and not _CONDITION.match(text):
+    if demands(text):
         return "constraints"
     if _is_dead_end(text):
         return "dead_ends"

@@ -210,7 +210,7 @@ def _shown(section: Section, lines: Sequence[str]) -> str:
 
 def _instructions(entries: Iterable[Entry]) -> Iterator[str]:
     for entry in entries:
-        if entry.form in ("batch", "summary"):
+        if entry.form in ("dialogue", "batch", "summary"):
             yield from (quoted for quoted in quoted_instructions(entry.text) if not _is_assent(quoted))
         elif entry.is_users and entry.form == "original" and entry.tokens <= INSTRUCTION_TOKENS:
             yield from () if _is_assent(entry.text) else (entry.text,)

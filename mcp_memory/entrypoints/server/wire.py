@@ -270,14 +270,12 @@ class CompactArguments(Arguments):
             }
         ),
     ] = ()
-    transcript: Annotated[
-        str, StringConstraints(max_length=4_000), Field(description="Or the path of your client's transcript")
-    ] = ""
+    transcript: Annotated[str, StringConstraints(max_length=4_000), Field(description="Or your transcript's path")] = ""
     window: Annotated[int, Field(ge=1_000, le=100_000_000, description="Yours, in tokens")] | None = None
     preset: Annotated[OptionalName, Field(description="default, aggressive, conservative")] = ""
     passes: Annotated[
         tuple[NameText, ...],
-        Field(strict=False, max_length=10, description="mask, tool_calls, threshold, goal_batch"),
+        Field(strict=False, max_length=10, description="mask, tool_calls, dialogue, threshold, goal_batch"),
         Opened,
         WithJsonSchema({"type": "array", "items": {"type": "string"}}),
     ] = ()

@@ -120,7 +120,7 @@ class Remember:
     def _advised(
         self, drafts: Sequence[RecordDraft], outcomes: Sequence[Remembered], caller: Caller
     ) -> tuple[list[Remembered], Mapping[str, Sequence[str]]]:
-        """Add near-duplicates and contradictions to the outcomes; find what the new records stand on by their words, by their ids."""
+        """Add near-duplicates and contradictions to the outcomes; find what the new records stand on, by their ids."""
         with self._snapshots.snapshot():
             advised = [self._with_near(*each, caller) for each in zip(drafts, outcomes, strict=True)]
             found = {

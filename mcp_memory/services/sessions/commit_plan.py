@@ -115,11 +115,14 @@ class PlanCommitter:
         return tuple(filter(None, extracted))
 
     def _originals(self, log: SessionLog, gone: set[str], caller: Caller) -> Sequence[Record]:
-        """Return what the removed entries cover, where messages are among them. Masks remove no words."""
+        """Return what the removed entries cover, where messages are among them. Masks remove no words.
+
+        Talk in a dialogue block was read when the block was made.
+        """
         removed = [entry for entry in log.entries if entry.id in gone]
         if not any(_speaks(entry) for entry in removed):
             return []
-        ids = [each for entry in removed if entry.form != "summary" for each in entry.covers]
+        ids = [each for entry in removed if entry.form not in ("dialogue", "summary") for each in entry.covers]
         return [*self._records.get(ids, caller.scopes).values()]
 
     def _summary(self, made: Replacement, caller: Caller) -> _Summary:

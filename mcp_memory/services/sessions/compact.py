@@ -205,7 +205,7 @@ class Compact:
         at = _summarises_at(course, request)
         names: list[PassName] = [name for name in course.options.passes if name != _CEILING]
         if request.summarizer == "caller":  # Its summary comes first; then the others see what is left.
-            names = [name for name in names if name not in ("threshold", "goal_batch")]
+            names = [name for name in names if name not in ("dialogue", "threshold", "goal_batch")]
         passes = self._passes_of(course.writer.write)
         if not passes.keys() >= set(names):
             known = ", ".join(name for name in passes if name != _CEILING)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 """Plans made for one pass, where other processes change the log meanwhile."""
 
-_SUMMARISE: frozenset[PassName] = frozenset({"tool_calls", "threshold", "goal_batch"})
+_SUMMARISE: frozenset[PassName] = frozenset({"tool_calls", "dialogue", "threshold", "goal_batch"})
 _log = logging.getLogger(__name__)
 
 

@@ -22,8 +22,10 @@ from mcp_memory.stores.records.statements import statement
 PASS_RUN_PATIENCE_SECONDS = 2.0
 PASS_RUNS_KEPT_SECONDS = 14 * 86_400
 REASONS_SHOWN = 10  # the commonest reasons why a pass did not run
-_STORED = tuple(f.name for f in fields(Entry) if f.name not in ("covers", "failed", "pinned", "summary", "micro"))
-_ORIGINAL = "id kind role text tokens at summary micro tool call_id failed pinned importance".split()
+_STORED = tuple(
+    f.name for f in fields(Entry) if f.name not in ("covers", "failed", "pinned", "speaker", "summary", "micro")
+)
+_ORIGINAL = "id kind role text tokens at summary micro tool call_id speaker failed pinned importance".split()
 _MAKING = ("compaction", "pass_name", "made_at", "record_id")
 _log = logging.getLogger(__name__)
 

@@ -568,10 +568,10 @@ class TestProgress:
         steps = await self.told(client, window=10_000)
         done = [each[0] for each in steps]
         assert done == sorted(set(done))
-        assert {each[1] for each in steps} == {5}
-        assert done[-1] == 5
+        assert {each[1] for each in steps} == {6}
+        assert done[-1] == 6
         names = [each[2].partition(":")[0] for each in steps]
-        assert names[::2] == names[1::2] == ["mask", "tool_calls", "threshold", "goal_batch", "ceiling"]
+        assert names[::2] == names[1::2] == ["mask", "tool_calls", "dialogue", "threshold", "goal_batch", "ceiling"]
         assert all(": start, " in each[2] and "of 10,000 tokens" in each[2] for each in steps[::2])
         completed = [each[2] for each in steps[1::2] if ": complete, " in each[2]]
         assert completed

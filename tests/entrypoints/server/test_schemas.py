@@ -28,7 +28,7 @@ async def test_all_tools_together_cost_few_tokens(app: "App") -> None:
             "assemble_context": 300,
             "push_task": 188,
             "pop_task": 142,
-            "compact": 296,
+            "compact": 295,
             "revise": 307,
             "forget": 85,
         }

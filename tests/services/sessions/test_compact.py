@@ -49,7 +49,14 @@ class TestPasses:
         """E1.1, E6.2: the reason stands beside what it did, in the given order; the ceiling comes last."""
         log = fed(app, caller, 30)
         done = app.compact(CompactRequest(window=log.tokens), caller)
-        assert [run.name for run in done.runs] == ["mask", "tool_calls", "threshold", "goal_batch", "ceiling"]
+        assert [run.name for run in done.runs] == [
+            "mask",
+            "tool_calls",
+            "dialogue",
+            "threshold",
+            "goal_batch",
+            "ceiling",
+        ]
         assert all(run.reason for run in done.runs)
         assert all(run.ran == (run.tokens_after < run.tokens_before) for run in done.runs)
 
@@ -151,10 +158,10 @@ class TestPasses:
         steps: list[PassStep] = []
         app.compact(CompactRequest(window=log.tokens), caller, steps.append)
         assert [(step.event, step.number) for step in steps] == [
-            (event, number) for number in range(1, 6) for event in ("start", "complete")
+            (event, number) for number in range(1, 7) for event in ("start", "complete")
         ]
-        assert all(step.passes == 5 and step.total == log.tokens and step.at for step in steps)
-        assert [step.run is None for step in steps] == [True, False] * 5
+        assert all(step.passes == 6 and step.total == log.tokens and step.at for step in steps)
+        assert [step.run is None for step in steps] == [True, False] * 6
 
     def test_a_preset_brings_its_window_unless_one_is_given(self, app: App, caller: Caller) -> None:
         """E3.1."""

@@ -2,7 +2,7 @@
 
 -- name: live_originals
 SELECT r.id, r.kind, r.role, r.text, r.text_tokens, r.occurred_at, r.summary, r.micro, r.tool, r.call_id,
-    r.outcome IS 'failure', r.pinned, r.importance
+    r.speaker, r.outcome IS 'failure', r.pinned, r.importance
 FROM records AS r INDEXED BY records_in_log
 WHERE r.namespace = :namespace AND r.session_id = :session_id AND r.agent = :agent
     AND r.kind IN ('message', 'tool_call', 'tool_result')
