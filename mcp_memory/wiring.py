@@ -52,11 +52,12 @@ if TYPE_CHECKING:
     from mcp_memory.services.status.integrity_check import IntegrityCheck
     from mcp_memory.services.status.overview import Overview
     from mcp_memory.stores.follower import Follower
+    from mcp_memory.stores.index_files import IndexFiles
     from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
     from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 SOURCE_THREADS = 4
-INDEX_FOLDER, WINDOWS_FOLDER = "index", "windows"
+INDEX_FOLDER, ARRAYS_FOLDER, WINDOWS_FOLDER = "index", "arrays", "windows"
 Made = TypeVar("Made")
 
 
@@ -122,7 +123,15 @@ class Wiring:
         """Holds every request, and every index in memory, at one revision."""
         from mcp_memory.stores.follower import Follower
 
-        return Follower(self.records)
+        return Follower(self.records, self.index_files)
+
+    @made_once
+    def index_files(self) -> IndexFiles:
+        """The files from which processes map their indexes."""
+        from mcp_memory.stores.index_files import IndexFiles
+
+        root = self.settings.data_dir / ARRAYS_FOLDER
+        return IndexFiles(root, self.records.stamp, self.records.newest_erasure)
 
     @made_once
     def graph(self) -> GraphStore:
@@ -417,6 +426,7 @@ class Wiring:
         self.records.close()
 
     def _erase_derived(self, record_ids: Collection[str]) -> None:
+        self.index_files.erase()
         self.index.erase(record_ids)
         self._assemble.forget()
 
@@ -467,6 +477,7 @@ def restore_backup(settings: Settings, backup: Path, stamp: str) -> Path | None:
     from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder
 
     IndexFolder(settings.data_dir / INDEX_FOLDER).erase(sys.maxsize, 0)
+    shutil.rmtree(settings.data_dir / ARRAYS_FOLDER, ignore_errors=True)
     # So do the offsets up to which hooks logged a session's transcript.
     shutil.rmtree(settings.data_dir / NOTES_FOLDER, ignore_errors=True)
     return kept

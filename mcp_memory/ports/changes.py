@@ -28,6 +28,7 @@ class RecordChange:
     is_erased: bool = False
     kind: str | None = None
     occurred_at: Instant = 0.0
+    importance: float = 0.0
     task_id: str | None = None
     session_id: str | None = None
     branch_id: str | None = None

@@ -84,19 +84,8 @@ class RecordReader(Protocol):
         """Return the records that pass, newest or highest first; ties by newest."""
         ...
 
-    def list_ids(
-        self,
-        where: RecordFilter,
-        order: RecordOrder | Literal["balanced"],
-        limit: int,
-        *,
-        at: Instant = 0.0,
-        decay_hours: float = 1.0,
-    ) -> Sequence[str]:
-        """Like `list`, but returns ids alone; also `balanced`: importance / (1 + age in hours at `at` / decay_hours).
-
-        No index serves `balanced`: it reads every record that passes.
-        """
+    def list_ids(self, where: RecordFilter, order: RecordOrder, limit: int) -> Sequence[str]:
+        """Like `list`, but returns ids alone."""
         ...
 
     def count(self, where: RecordFilter) -> int:
@@ -352,7 +341,10 @@ class RecordStore(MemoryReader, Telemetry, EmbeddingQueue, StoreUpkeep, Protocol
         ...
 
     def identity(self) -> str:
-        """Return this store's permanent random name. It tells apart what is derived from different stores."""
+        """Return this store's permanent random name. It tells apart what is derived from different stores.
+
+        Inside a snapshot, which writes nothing, it is empty until it was asked for outside of one.
+        """
         ...
 
     def transfer(self) -> Transfer:

@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.ids import RecordSet
+from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.queries import Query, Vector
 
@@ -28,6 +29,13 @@ class FilterIndex(Protocol):
 
     def newest(self, among: RecordSet, limit: int) -> Sequence[str]:
         """Return ids of at most `limit` of them, newest `occurred_at` first, then the latest stored."""
+        ...
+
+    def balanced(self, where: RecordFilter, limit: int, at: Instant, decay_hours: float) -> Sequence[str]:
+        """Return ids of at most `limit` that pass, by importance / (1 + age in hours at `at` / decay_hours).
+
+        The highest come first, ties as in `newest`. May raise StoreUnavailable.
+        """
         ...
 
 

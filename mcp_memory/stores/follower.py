@@ -8,13 +8,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.changes import RecordChange, Snapshot, TaskLink
 from mcp_memory.ports.records import MemoryReader
+from mcp_memory.stores.index_files import Arrays, IndexFiles
 
 AT_ONCE = 5_000
 """Changes applied together, about 10 MB with their vectors."""
+FILED_AFTER, FILED_SHARE = 1_000, 16
+"""An index's file is written again after so many changes, and a 16th of those before: what is read in 0.1 s is not."""
 
 
 class DerivedIndex(Protocol):
@@ -22,6 +26,22 @@ class DerivedIndex(Protocol):
 
     def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
         """Apply changes, oldest first; no request reads meanwhile. Applying a change again has no effect."""
+        ...
+
+
+@runtime_checkable
+class FiledIndex(DerivedIndex, Protocol):
+    """An index whose whole content can be kept as arrays in files."""
+
+    name: str
+    """Names its files."""
+
+    def packed(self) -> Arrays:
+        """Return the whole content, in arrays that later changes leave alone."""
+        ...
+
+    def unpack(self, arrays: Arrays) -> None:
+        """Start from what `packed` returned, in place of any content. The arrays may be kept and changed."""
         ...
 
 
@@ -42,12 +62,17 @@ class Follower:
     written.
     """
 
-    def __init__(self, records: MemoryReader) -> None:
+    def __init__(self, records: MemoryReader, files: IndexFiles | None = None) -> None:
         self.records = records
+        self._files = files
         self._embedder = ""
         self.stored_embedder: str | None = None
         """The embedder of the truth's vectors, at the revision of the indexes."""
         self._applied: dict[DerivedIndex, int] = {}
+        self._filed: dict[FiledIndex, str] = {}
+        """The indexes that are kept in files, and the embedder of each."""
+        self._outside: set[FiledIndex] = set()
+        """Indexes that have a newer file, and are still in this process's own memory instead of shared pages."""
         self._newest: _Moment | None = None
         self._taken = self._requests = 0
         self._turn = threading.Condition()
@@ -108,6 +133,8 @@ class Follower:
         """Take a snapshot at which every index is current; None where requests of an older revision must end first."""
         snapshot = self.records.pin()
         try:
+            if self._outside and not self._requests:
+                self._map(snapshot.revision)
             behind = {index: applied for index, applied in self._applied.items() if applied != snapshot.revision}
             if self._requests and self._newest and self._newest.snapshot.revision != snapshot.revision:
                 snapshot.close()
@@ -123,10 +150,46 @@ class Follower:
         self._newest = _Moment(snapshot=snapshot, number=self._taken)
         return self._newest
 
+    def save(self) -> bool:
+        """Write the file of one index that has changed much since; False where none has. Raises StoreUnavailable."""
+        if (files := self._files) is None:
+            return False
+        for index, embedder in list(self._filed.items()):
+            with self.reading(index, embedder) as revision:
+                filed = files.newest(index.name, embedder)
+                arrays = index.packed() if revision - filed >= max(FILED_AFTER, filed // FILED_SHARE) else None
+            if arrays is not None:
+                try:
+                    files.save(index.name, revision, arrays, embedder)
+                except OSError as error:
+                    raise StoreUnavailable(f"No file of an index can be written: {error.strerror}.") from error
+                self._outside.add(index)
+                return True
+        return False
+
+    def _map(self, revision: int) -> None:
+        """Take what was written to files from there, so that its pages are shared."""
+        while self._outside:
+            index = self._outside.pop()
+            if change := self._unpacked(index, self._filed[index], revision):
+                self._applied[index] = change
+
+    def _unpacked(self, index: FiledIndex, embedder: str, revision: int) -> int:
+        """Fill an index from its files; return the change they are of, 0 where there are none to be trusted."""
+        loaded = self._files.load(index.name, revision, embedder) if self._files else None
+        if loaded is None:
+            return 0
+        change, arrays = loaded
+        index.unpack(arrays)
+        return change
+
     def _join(self, index: DerivedIndex, embedder: str, revision: int) -> None:
         """Load an index inside a request. Other requests are of the same revision, so none sees it move."""
-        self._tell({index: 0}, embedder)
+        since = self._unpacked(index, embedder, revision) if isinstance(index, FiledIndex) else 0
+        self._tell({index: since}, embedder)
         with self._turn:
+            if isinstance(index, FiledIndex):
+                self._filed[index] = embedder
             self._applied[index] = revision
             self._embedder = embedder or self._embedder
 

@@ -20,9 +20,11 @@ from mcp_memory.stores.filters import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.contract.conftest import BLANK, EMBEDDER, unit_vectors
+from tests.refiled import RefiledFollower
 
 INDEXES: dict[str, Callable[[RecordStore], FilterIndex]] = {
-    "bitmap": lambda records: BitmapFilterIndex(Follower(records))
+    "bitmap": lambda records: BitmapFilterIndex(Follower(records)),
+    "filed": lambda records: BitmapFilterIndex(RefiledFollower(records)),
 }
 Make = Callable[[RecordStore], FilterIndex]
 
@@ -40,6 +42,7 @@ records = st.builds(
     branch_id=tasks,
     session_id=st.sampled_from(["s1", "s2"]),
     pinned=st.booleans(),
+    importance=st.sampled_from([1.0, 2.5, 7.0]),
     agent=st.sampled_from(["ann", "bob"]),
     visibility=st.sampled_from(["shared", "user"]),
     status=st.sampled_from(["new", "retired", "inactive", "superseded"]),
@@ -91,6 +94,19 @@ def apply(store: RecordStore, known: list[str], step: tuple[str, int, Record]) -
             transaction.erase([known.pop(which % len(known))])
 
 
+def balanced(truth: RecordStore, where: RecordFilter, at: float, decay_hours: float) -> list[str]:
+    """Importance over age in the plainest words; what is of the future has no age."""
+    newest_first = truth.list(where, "occurred", 1_000)
+    return [
+        record.id
+        for record in sorted(
+            newest_first,
+            key=lambda record: record.importance / (1 + max(at - record.occurred_at, 0.0) / (3_600 * decay_hours)),
+            reverse=True,
+        )
+    ]
+
+
 @settings(max_examples=30, deadline=None)
 @given(history=steps, data=st.data())
 def test_what_passes_is_what_the_truth_lets_pass(
@@ -113,6 +129,7 @@ def test_what_passes_is_what_the_truth_lets_pass(
             assert len(index.passing(where)) == len(wanted)
             limit = data.draw(st.integers(0, 5))
             assert list(index.newest(index.passing(where), limit)) == list(truth.list_ids(where, "occurred", limit))
+            assert list(index.balanced(where, limit, 250.0, 0.1)) == balanced(truth, where, 250.0, 0.1)[:limit]
         truth.close()
         other.close()
 

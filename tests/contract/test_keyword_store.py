@@ -26,6 +26,7 @@ from mcp_memory.ports.retrieval import KeywordStore, Rarity
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.keywords.index import MOST_RELATIVE, READ_ON, InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
+from tests.refiled import RefiledFollower
 
 Make = Callable[[RecordStore], KeywordStore]
 Add = Callable[..., Record]
@@ -34,7 +35,10 @@ EMBEDDER = "contract-embedder"
 HERE, PRIVATE, THERE = SCOPES = ("shared/here", "private/ann/here", "shared/there")
 VECTOR = np.full((1, 8), 8**-0.5, np.float32)
 
-STORES: dict[str, Make] = {"information": lambda records: InformationKeywordStore(Follower(records))}
+STORES: dict[str, Make] = {
+    "information": lambda records: InformationKeywordStore(Follower(records)),
+    "filed": lambda records: InformationKeywordStore(RefiledFollower(records)),
+}
 
 
 @pytest.fixture(scope="module", params=sorted(STORES))

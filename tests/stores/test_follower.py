@@ -14,7 +14,9 @@ import pytest
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.stores import follower as follower_module
 from mcp_memory.stores.follower import Follower
+from mcp_memory.stores.index_files import Arrays, IndexFiles, packed_texts, unpacked_texts
 from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.records.database import DatabaseSnapshot
 from tests.contract.conftest import BLANK
@@ -172,3 +174,82 @@ def test_a_snapshot_holds_no_writer_up_and_the_log_is_begun_anew_afterwards(stor
         assert store.count_all() == before
     assert store.count_all() == before + 1
     store.purge()
+
+
+@dataclass(eq=False)
+class Filed(Ids):
+    """The same, kept in files; `told` says how many changes it was told in all."""
+
+    name: str = "ids"
+    told: int = 0
+
+    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+        super().apply(changes, tasks)
+        self.told += len(changes)
+
+    def packed(self) -> Arrays:
+        return packed_texts(self.ids)
+
+    def unpack(self, arrays: Arrays) -> None:
+        self.ids = unpacked_texts(arrays["texts"], arrays["ends"])
+
+
+@pytest.fixture
+def files(store: SqliteRecordStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IndexFiles:
+    monkeypatch.setattr(follower_module, "FILED_AFTER", 3)
+    return IndexFiles(tmp_path / "arrays", store.stamp, store.newest_erasure)
+
+
+def test_the_next_process_is_told_only_what_its_files_do_not_hold(store: SqliteRecordStore, files: IndexFiles) -> None:
+    """L1.2: files hold the truth as of one change; what is added later follows from the truth."""
+    follower, index = Follower(store, files), Filed()
+    join(follower, index)
+    added = [add(store) for _ in range(3)]
+    assert (follower.save(), follower.save()) == (True, False)  # Written once; then there is nothing to write.
+    added.append(add(store))
+    assert not follower.save()  # One change is not worth a file.
+    following, next_index = Follower(store, files), Filed()
+    join(following, next_index)
+    assert (next_index.ids, next_index.told) == (added, 1)
+    with follower.snapshot():  # The writer has gone over to its own files, and was told the one that came since.
+        assert (index.ids, index.told) == (added, 3 + 1)
+
+
+def test_a_writer_goes_over_to_its_files_when_nobody_reads(store: SqliteRecordStore, files: IndexFiles) -> None:
+    follower, index = Follower(store, files), Filed()
+    join(follower, index)
+    added = [add(store) for _ in range(3)]
+    with follower.snapshot():
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(follower.save).result(SECONDS)
+            index.ids = ["a request is reading this"]
+            assert pool.submit(join, follower, index).result(SECONDS) is None
+        assert index.ids == ["a request is reading this"]
+    with follower.snapshot():
+        assert index.ids == added
+
+
+def test_erased_records_come_from_no_file(store: SqliteRecordStore, files: IndexFiles) -> None:
+    """R9: a process that is killed between the erasure and the deletion of files leaves nothing that is used."""
+    follower, index = Follower(store, files), Filed()
+    join(follower, index)
+    added = [add(store) for _ in range(3)]
+    assert follower.save()
+    with store.write() as transaction:
+        transaction.erase(added[:1])
+    join(Follower(store, files), fresh := Filed())
+    assert fresh.told == 3  # Two records and a tombstone: the whole truth.
+    assert files.newest("ids") == 0
+
+
+def test_a_folder_that_cannot_be_written_is_said_and_costs_no_answer(
+    store: SqliteRecordStore, files: IndexFiles, tmp_path: Path
+) -> None:
+    (tmp_path / "arrays").write_text("in the way")
+    follower, index = Follower(store, files), Filed()
+    join(follower, index)
+    added = [add(store) for _ in range(3)]
+    with pytest.raises(StoreUnavailable, match="No file of an index can be written"):
+        follower.save()
+    with follower.snapshot():
+        assert index.ids == added

@@ -224,9 +224,7 @@ class CandidateFinder:
         is_cut = False
         sources: dict[str, str] = dict(recent)
         for order in _orders(question.strategy):
-            ids = self._records.list_ids(
-                question.where, order, limit, at=question.now, decay_hours=question.strategy.decay_hours
-            )
+            ids = self._first(question, question.where, order, limit)
             if len(ids) == limit:  # Then the log may be all there is of it: an hour of work is hundreds of records.
                 ids = [*ids, *self._listed_learnt(question, order, limit)]
             found[order] = len(set(ids))
@@ -241,9 +239,12 @@ class CandidateFinder:
         kinds = among(question.where, LASTING_KINDS)
         if not kinds:
             return ()
-        decay_hours = question.strategy.decay_hours
-        learnt = replace(question.where, kinds=kinds)
-        return self._records.list_ids(learnt, order, limit, at=question.now, decay_hours=decay_hours)
+        return self._first(question, replace(question.where, kinds=kinds), order, limit)
+
+    def _first(self, question: ContextQuestion, where: RecordFilter, order: ListOrder, limit: int) -> Sequence[str]:
+        if order == "balanced":
+            return self._filters.balanced(where, limit, question.now, question.strategy.decay_hours)
+        return self._records.list_ids(where, order, limit)
 
     def _always(self, question: ContextQuestion) -> tuple[list[Candidate], list[Omission]]:
         """Return identity and the applicable constraints; the caller's own before others', blocks before warnings."""

@@ -14,13 +14,15 @@ from math import log
 
 import numpy as np
 
-from mcp_memory.domain.model.ids import RecordSet
+from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
 from mcp_memory.domain.text.words import stems, term_number
 from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.ports.retrieval import Rarity
 from mcp_memory.stores.follower import Follower
+from mcp_memory.stores.index_files import Arrays, joined, packed_scopes, parted, unpacked_texts
 from mcp_memory.stores.keywords.postings import Scores, Shelf
+from mcp_memory.stores.numbered import NONE, RecordRows
 
 FEW_IN = 2_000
 """A word is rare where at most one record in so many has it: none is in a smaller store, where most words are."""
@@ -53,10 +55,16 @@ class InformationKeywordStore:
     which added nothing for texts as short as memories.
     """
 
+    name = "keywords"
+
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._shelves: dict[str, Shelf] = {}
-        self._scope_of: dict[str, str] = {}
+        self._scope_of: dict[int, str | None] = {}
+        """The scopes of records that changed since the files were made, by number; None for those without words."""
+        self._filed_scopes = RecordRows(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        """The others: for each the place of its scope in `_filed_names`."""
+        self._filed_names: Sequence[str] = ()
         self._last: tuple[object, _Scored] | None = None
         self._unread = frozenset[str]()
         """Ids that the last query excluded; rarity does not depend on it."""
@@ -96,7 +104,7 @@ class InformationKeywordStore:
         with self._follower.reading(self):
             here: dict[str, list[str]] = {}
             for record_id in record_ids:
-                if (scope := self._scope_of.get(record_id)) is not None:
+                if (scope := self._scope(number_of(record_id))) is not None:
                     here.setdefault(scope, []).append(record_id)
             return {i: turns for scope, ids in here.items() for i, turns in self._shelves[scope].beside(ids).items()}
 
@@ -114,15 +122,36 @@ class InformationKeywordStore:
         self._last = None
         put: dict[str, list[RecordChange]] = {}
         for change in changes:
-            old_scope = self._scope_of.get(change.id)
+            number = number_of(change.id)
+            old_scope = self._scope(number)
             if old_scope is not None and (change.terms is None or old_scope != change.scope):
-                self._shelves[old_scope].remove(change.id)
-                del self._scope_of[change.id]
+                self._shelves[old_scope].remove(number)
             if change.terms is not None:
                 put.setdefault(change.scope, []).append(change)
-                self._scope_of[change.id] = change.scope
+            self._scope_of[number] = None if change.terms is None else change.scope
         for scope, some in put.items():
             self._shelves.setdefault(scope, Shelf()).put(some)
+
+    def packed(self) -> Arrays:
+        return {**joined([shelf.packed() for shelf in self._shelves.values()]), **packed_scopes(list(self._shelves))}
+
+    def unpack(self, arrays: Arrays) -> None:
+        names, parts = unpacked_texts(arrays["scopes"], arrays["scope_ends"]), parted(arrays)
+        numbers = [np.zeros(0, np.int64), *(part["numbers"] for part in parts)]
+        together, scopes = (
+            np.concatenate(numbers),
+            np.repeat(np.arange(-1, len(parts)), [len(each) for each in numbers]),
+        )
+        order = np.argsort(together)
+        self._shelves = dict(zip(names, map(Shelf.unpacked, parts), strict=True))
+        self._scope_of, self._filed_names, self._last = {}, names, None
+        self._filed_scopes = RecordRows(together[order], scopes[order])
+
+    def _scope(self, number: int) -> str | None:
+        if number in self._scope_of:
+            return self._scope_of[number]
+        place = self._filed_scopes.get(number)
+        return None if place == NONE else self._filed_names[place]
 
 
 def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:

@@ -9,24 +9,25 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping, Sequence
-from itertools import repeat
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mcp_memory.domain.model.ids import RecordSet, number_of
+from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.ports.changes import RecordChange
-from mcp_memory.stores.filters import held_against
+from mcp_memory.stores.index_files import Arrays, packed_texts, unpacked_texts
+from mcp_memory.stores.numbered import NONE, RecordRows, held_against
 
 _PACKED_TERM = np.dtype([("number", "<u4"), ("count", "u1")])
 _TERM_SHIFT, _ROW_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
-_NONE = -1  # no neighbouring row
 _LEAST_TAIL = 16_384  # postings; a shorter tail never joins the body
 _TAIL_SHARE = 64
 """The tail joins the body at a 64th of its length, which keeps both look-ups and updates fast."""
 _LEAST_GONE = 256  # empty rows; fewer are never squeezed out
 _GONE = np.iinfo(np.int64).max
 """The number of a row without a record, which is in no set."""
+_NO_SESSION = -1
 
 Postings = NDArray[np.uint64]
 Rows = NDArray[np.intp]
@@ -34,45 +35,76 @@ Scores = NDArray[np.float64]
 
 
 class Shelf:
-    """The texts of one scope. A row whose record was removed or changed is empty until `_squeeze` closes the gap."""
+    """The texts of one scope. A row whose record was removed or changed is empty until the gaps are closed."""
 
     def __init__(self) -> None:
         self._body: Postings = np.zeros(0, np.uint64)
         self._tail: Postings = np.zeros(0, np.uint64)
-        self._ids: list[str] = []
-        self._rows: dict[str, int] = {}
+        self._rows = RecordRows(np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._live = np.zeros(0, np.bool_)
-        self._prints = np.zeros(0, np.int64)
+        self._prints = np.zeros(0, np.uint64)
         self._numbers = np.zeros(0, np.int64)
         self._before = np.zeros(0, np.intp)
         self._after = np.zeros(0, np.intp)
-        self._session_of: dict[str, str] = {}
-        self._turns: dict[str, list[str]] = {}
+        self._sessions = np.zeros(0, np.int32)
+        """The place of a turn's session in `_session_places`."""
+        self._session_places: dict[str, int] = {}
+        self._turns: dict[int, list[int]] = {}
+        """The numbers of a session's turns, sorted, where they were needed already."""
         self.lengths = np.zeros(0, np.int64)
         self.live_records = 0
         self.live_length = 0
+
+    @classmethod
+    def unpacked(cls, arrays: Arrays) -> Shelf:
+        shelf = cls()
+        shelf._body, shelf._live, shelf._prints = arrays["postings"], arrays["live"], arrays["prints"]
+        shelf._numbers, shelf.lengths = arrays["numbers"], arrays["lengths"]
+        shelf._before, shelf._after, shelf._sessions = arrays["before"], arrays["after"], arrays["sessions"]
+        shelf._rows = RecordRows(shelf._numbers.copy(), np.arange(len(shelf._numbers)))  # Gaps would unsort them.
+        names = unpacked_texts(arrays["texts"], arrays["ends"])
+        shelf._session_places = {name: place for place, name in enumerate(names)}
+        shelf.live_records = int(np.count_nonzero(shelf._live))
+        shelf.live_length = int(shelf.lengths[shelf._live].sum())
+        return shelf
+
+    def packed(self) -> Arrays:
+        """Return its columns without empty rows, sorted by number, and the postings of those rows."""
+        kept = np.flatnonzero(self._numbers != _GONE)
+        kept = kept[np.argsort(self._numbers[kept])]
+        place = np.full(len(self._live) + 1, NONE, np.int64)  # The last one: none stays none.
+        place[kept] = np.arange(len(kept))
+        postings = _merged(self._body, self._tail)
+        rows = place[_rows_of(postings)]
+        postings = (postings & ~_ROW_MASK | rows.astype(np.uint64))[rows != NONE]
+        postings.sort(kind="stable")
+        columns = {"live": self._live, "prints": self._prints, "numbers": self._numbers, "lengths": self.lengths}
+        beside = {"before": place[self._before[kept]], "after": place[self._after[kept]]}
+        sessions = {"sessions": self._sessions[kept], **packed_texts(list(self._session_places))}
+        return {"postings": postings, **{name: each[kept] for name, each in columns.items()}, **beside, **sessions}
 
     def put(self, changes: Sequence[RecordChange]) -> None:
         """Add records or replace them; one with unchanged terms keeps its row, because most changes leave the text."""
         new: list[RecordChange] = []
         for change in changes:
-            row = self._rows.get(change.id)
-            if row is not None and self._prints[row] == hash(change.terms):
-                self._set_live(row, change.is_live)
-                continue
-            if row is not None:
-                self.remove(change.id)
+            number = number_of(change.id)
+            if (row := self._rows.get(number)) != NONE:
+                if self._prints[row] == _print_of(change.terms or b""):
+                    self._set_live(row, change.is_live)
+                    continue
+                self.remove(number)
             new.append(change)
         if new:
             self._append(new)
 
-    def remove(self, record_id: str) -> None:
-        self._set_live(self._rows[record_id], False)
-        self._numbers[self._rows[record_id]] = _GONE
-        self._leave_session(record_id)
-        del self._rows[record_id]
-        if len(self._ids) - len(self._rows) > max(_LEAST_GONE, len(self._rows)):
-            self._squeeze()
+    def remove(self, number: int) -> None:
+        row = self._rows.get(number)
+        self._set_live(row, False)
+        self._leave_session(row, number)
+        self._numbers[row] = _GONE
+        self._rows.remove(number)
+        if len(self._numbers) - len(self._rows) > max(_LEAST_GONE, len(self._rows)):
+            self.__dict__.update(Shelf.unpacked(self.packed()).__dict__)
 
     def find(self, number: int) -> Rows:
         """Return the rows that have the term of this number, each once, in no order."""
@@ -86,7 +118,7 @@ class Shelf:
 
     def live_ids(self, rows: Rows) -> list[str]:
         """Return the ids of the live records in these rows."""
-        return [self._ids[row] for row in _plain(rows[self._live[rows]])]
+        return self._ids(rows[self._live[rows]])
 
     def heard(self, unread: Collection[str]) -> NDArray[np.bool_]:
         """Return for each row True where neighbours may borrow its words: it is live, and not `unread`."""
@@ -101,23 +133,21 @@ class Shelf:
 
         `values` (>= 0) belong to `rows`, all others have 0; only turns in rows that are `heard` share theirs.
         """
-        spread = np.zeros(len(self._ids))
+        spread = np.zeros(len(self._numbers))
         for beside in (self._before, self._after):
             there = beside[rows]
-            reaches = (there != _NONE) & heard[rows]
+            reaches = (there != NONE) & heard[rows]
             spread[there[reaches]] = np.maximum(spread[there[reaches]], share * values[reaches])
         spread[rows] = np.maximum(spread[rows], values)
         return spread
 
     def beside(self, record_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """Return each dialogue turn's live neighbours directly before and after it; turns without any are left out."""
-        rows = np.array([self._rows[record_id] for record_id in record_ids], np.intp)
+        rows = self._rows.of(record_ids)
         near = np.stack([self._before[rows], self._after[rows]], axis=1)
-        near[~self._live[near]] = _NONE
-        some = np.flatnonzero((near != _NONE).any(axis=1))
-        pairs: list[list[int]] = near[some].tolist()
-        found = zip(_plain(some), pairs, strict=True)
-        return {record_ids[place]: [self._ids[row] for row in pair if row != _NONE] for place, pair in found}
+        near[~self._live[near]] = NONE
+        some: list[int] = np.flatnonzero((near != NONE).any(axis=1)).tolist()
+        return {record_ids[place]: self._ids(near[place][near[place] != NONE]) for place in some}
 
     def within(self, only: RecordSet | None, exclude: Collection[str]) -> Rows:
         """Return the rows of live records or, with `only`, of exactly those."""
@@ -127,8 +157,8 @@ class Shelf:
 
     def rows_with(self, record_ids: Collection[str]) -> Rows:
         """Return the rows of the known records among these, each once."""
-        found = np.fromiter(map(self._rows.get, record_ids, repeat(_NONE)), np.intp, len(record_ids))
-        return np.unique(found[found != _NONE])
+        found = self._rows.of(record_ids)
+        return np.unique(found[found != NONE])
 
     def best(self, scores: Scores, limit: int, rows: Rows) -> list[tuple[str, float]]:
         """Return at most `limit` records with the highest scores above 0 (one score a row), ties by newest."""
@@ -136,9 +166,14 @@ class Shelf:
         found = scores[rows]
         # Equal scores are common where texts are alike: the newest of those at the limit are chosen afterwards.
         least = np.partition(found, -limit)[-limit] if 0 < limit < len(found) else -np.inf
-        best = [(self._ids[row], float(scores[row])) for row in _plain(rows[found > least])]
-        tied = sorted((self._ids[row] for row in _plain(rows[found == least])), reverse=True)
-        return best + [(record_id, float(least)) for record_id in tied[: limit - len(best)]]
+        higher = rows[found > least]
+        best = list(zip(self._ids(higher), scores[higher].tolist(), strict=True))
+        tied = rows[found == least]
+        tied = tied[np.argsort(-self._numbers[tied])][: limit - len(best)]
+        return best + [(record_id, float(least)) for record_id in self._ids(tied)]
+
+    def _ids(self, rows: Rows) -> list[str]:
+        return [make_id(RECORD, number) for number in self._numbers[rows].tolist()]
 
     def _set_live(self, row: int, is_live: bool) -> None:
         difference = int(is_live) - int(self._live[row])
@@ -153,52 +188,61 @@ class Shelf:
         owner = np.repeat(np.arange(len(new)), [len(blob) // _PACKED_TERM.itemsize for blob in blobs])
         lengths = np.bincount(owner, terms["count"], len(new)).astype(np.int64)
         live = np.array([change.is_live for change in new], np.bool_)
-        rows = (owner + len(self._ids)).astype(np.uint64)
+        first = len(self._numbers)
+        rows = (owner + first).astype(np.uint64)
         self._file(terms["number"].astype(np.uint64) << _TERM_SHIFT | rows)
-        self._rows.update((change.id, row) for row, change in enumerate(new, len(self._ids)))
-        self._ids += [change.id for change in new]
+        numbers = np.array([number_of(change.id) for change in new], np.int64)
+        for row, number in enumerate(numbers.tolist(), first):
+            self._rows.put(number, row)
         self._live = np.concatenate([self._live, live])
-        self._prints = np.concatenate([self._prints, np.array([hash(blob) for blob in blobs], np.int64)])
-        self._numbers = np.concatenate([self._numbers, np.array([number_of(change.id) for change in new], np.int64)])
+        self._prints = np.concatenate([self._prints, np.array([_print_of(blob) for blob in blobs], np.uint64)])
+        self._numbers = np.concatenate([self._numbers, numbers])
         self.lengths = np.concatenate([self.lengths, lengths])
         self.live_records += int(np.count_nonzero(live))
         self.live_length += int(lengths[live].sum())
-        alone = np.full(len(new), _NONE, np.intp)
+        alone = np.full(len(new), NONE, np.intp)
         self._before, self._after = np.concatenate([self._before, alone]), np.concatenate([self._after, alone])
-        for change in new:
+        self._sessions = np.concatenate([self._sessions, np.full(len(new), _NO_SESSION, np.int32)])
+        for row, change in enumerate(new, first):
             if change.is_turn and change.session_id is not None:
-                self._join_session(change.id, change.session_id)
+                self._join_session(row, change.session_id)
 
-    def _join_session(self, record_id: str, session: str) -> None:
-        """Insert a turn between its neighbours; ids sort by time."""
-        turns = self._turns.setdefault(session, [])
-        insort(turns, record_id)
-        self._session_of[record_id] = session
-        place = bisect_left(turns, record_id)
-        row = self._rows[record_id]
-        if place > 0:
-            self._link(self._rows[turns[place - 1]], row)
-        if place + 1 < len(turns):
-            self._link(row, self._rows[turns[place + 1]])
+    def _join_session(self, row: int, session: str) -> None:
+        """Insert a turn between its neighbours; numbers sort by time."""
+        if session not in self._session_places:
+            self._turns[len(self._session_places)] = []
+        place = self._session_places.setdefault(session, len(self._session_places))
+        turns = self._turns_of(place)
+        number = int(self._numbers[row])
+        insort(turns, number)
+        self._sessions[row] = place
+        at = bisect_left(turns, number)
+        if at > 0:
+            self._link(self._rows.get(turns[at - 1]), row)
+        if at + 1 < len(turns):
+            self._link(row, self._rows.get(turns[at + 1]))
 
-    def _leave_session(self, record_id: str) -> None:
+    def _leave_session(self, row: int, number: int) -> None:
         """Remove a turn; its neighbours are adjacent now."""
-        session = self._session_of.pop(record_id, None)
-        if session is None:
+        session = int(self._sessions[row])
+        if session == _NO_SESSION:
             return
-        turns = self._turns[session]
-        del turns[bisect_left(turns, record_id)]
-        if not turns:
-            del self._turns[session]
-        row = self._rows[record_id]
+        turns = self._turns_of(session)
+        del turns[bisect_left(turns, number)]
+        self._sessions[row] = _NO_SESSION
         self._link(int(self._before[row]), int(self._after[row]))
-        self._before[row] = self._after[row] = _NONE
+        self._before[row] = self._after[row] = NONE
+
+    def _turns_of(self, session: int) -> list[int]:
+        if session not in self._turns:
+            self._turns[session] = np.sort(self._numbers[self._sessions == session]).tolist()
+        return self._turns[session]
 
     def _link(self, before: int, after: int) -> None:
         """Link two adjacent rows; either may be none."""
-        if before != _NONE:
+        if before != NONE:
             self._after[before] = after
-        if after != _NONE:
+        if after != NONE:
             self._before[after] = before
 
     def _file(self, new: Postings) -> None:
@@ -207,30 +251,14 @@ class Shelf:
         if len(self._tail) > max(_LEAST_TAIL, len(self._body) // _TAIL_SHARE):
             self._body, self._tail = _merged(self._body, self._tail), self._tail[:0]
 
-    def _squeeze(self) -> None:
-        """Close the gaps between the rows that hold a record; the order of rows, hence of postings, stays."""
-        kept = np.array(sorted(self._rows.values()), np.intp)
-        place = np.full(len(self._ids), -1, np.int64)
-        place[kept] = np.arange(len(kept))
-        postings = _merged(self._body, self._tail)
-        postings = postings[place[_rows_of(postings)] >= 0]
-        rows = place[_rows_of(postings)].astype(np.uint64)
-        self._body = postings & ~_ROW_MASK | rows
-        self._tail = self._tail[:0]
-        self._ids = [self._ids[row] for row in kept.tolist()]
-        self._rows = {record_id: row for row, record_id in enumerate(self._ids)}
-        self._live, self._prints, self.lengths = self._live[kept], self._prints[kept], self.lengths[kept]
-        self._numbers = self._numbers[kept]
-        place = np.append(place, _NONE)  # so that none stays none
-        self._before, self._after = place[self._before[kept]], place[self._after[kept]]
-
 
 def _rows_of(postings: Postings) -> Rows:
     return (postings & _ROW_MASK).astype(np.intp)
 
 
-def _plain(rows: Rows) -> list[int]:
-    return rows.tolist()
+def _print_of(terms: bytes) -> int:
+    """Return a number that tells texts apart, the same in every process."""
+    return int.from_bytes(blake2b(terms, digest_size=8).digest(), "little")
 
 
 def _merged(one: Postings, other: Postings) -> Postings:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from mcp_memory.domain.model.records import ChangedGround, Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key, session_key
@@ -41,14 +41,13 @@ STEPS, PATHS, CHECKS_SHOWN = 5, 2_000, 3
 IDENTITY = "identity"
 """Name in `meta` of the id that tells this store from others; made on first use."""
 _ORDERS: Mapping[str, Sequence[str]] = {
-    "balanced": ("rank", "occurred_at", "row"),
     "created": ("row",),
     "occurred": ("occurred_at", "row"),
     "accessed": ("accessed_at", "row"),
     "updated": ("updated_at", "row"),
     "important": ("importance", "occurred_at", "row"),
 }
-"""The orders by their columns, all of them descending. `rank` is computed, by `list_balanced` alone."""
+"""The orders by their columns, all of them descending."""
 
 
 class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
@@ -102,20 +101,10 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         rows = self._ordered("list_records", where, order, limit=limit, offset=offset)
         return self._checked(map(record_from_row, rows), where.scopes)
 
-    def list_ids(
-        self,
-        where: RecordFilter,
-        order: RecordOrder | Literal["balanced"],
-        limit: int,
-        *,
-        at: Instant = 0.0,
-        decay_hours: float = 1.0,
-    ) -> Sequence[str]:
+    def list_ids(self, where: RecordFilter, order: RecordOrder, limit: int) -> Sequence[str]:
         # Scope by scope, so that each is read in the order of an index and none is sorted as a whole.
-        name = "list_balanced" if order == "balanced" else "list_ids"
-        given = {"limit": limit, "at": at, "decay_seconds": 3600 * decay_hours}
         scopes = (replace(where, scopes=(scope,)) for scope in dict.fromkeys(where.scopes))
-        found = [row for scope in scopes for row in self._ordered(name, scope, order, **given)]
+        found = [row for scope in scopes for row in self._ordered("list_ids", scope, order, limit=limit)]
         found.sort(key=itemgetter(*_ORDERS[order]), reverse=True)
         return [row["id"] for row in found[:limit]]
 
@@ -240,11 +229,19 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
 
     def identity(self) -> str:
         rows = self._rows("get_meta", (IDENTITY,))
-        if not rows:
+        if not rows and not self._database.pinned():
             with self._database.write() as connection:
                 connection.execute(statement("add_meta"), (IDENTITY, secrets.token_hex(8)))
             rows = self._rows("get_meta", (IDENTITY,))
-        return rows[0]["value"]
+        return rows[0]["value"] if rows else ""
+
+    def stamp(self) -> Mapping[str, str]:
+        """Return what files derived from this store depend on; a name is missing inside the first snapshot of all."""
+        return {"store": self.identity(), "schema": str(self._database.schema_version)}
+
+    def newest_erasure(self) -> int:
+        """Return the number of the newest change that erased a record; 0 where none did."""
+        return self._database.rows("SELECT coalesce(max(change), 0) FROM tombstones")[0][0]
 
     def session_logs(self) -> SqliteSessionLogs:
         """Return the logs of sessions in the same database."""

@@ -5,21 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mcp_memory.domain.model.ids import RecordSet, number_of
+from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.ports.retrieval import UsualCosine
 from mcp_memory.ports.text import Vectors
-from mcp_memory.stores.filters import grown, held_against
 from mcp_memory.stores.follower import Follower
+from mcp_memory.stores.index_files import Arrays, joined, packed_scopes, parted, unpacked_texts
+from mcp_memory.stores.numbered import NONE, Numbers, RecordRows, grown, held_against
 
 _FIRST_CAPACITY = 256
 # Cosines are taken by np.vecdot, not by `@`: BLAS would spread the product over all cores and wait for the busiest, and
@@ -47,14 +48,15 @@ class ExactVectorStore:
     candidates scored (`rank`), so that no stale or approximate score is ever shown.
     """
 
+    name = "vectors"
+
     def __init__(self, follower: Follower, embedder: str, mismatch: Callable[[str, str], str]) -> None:
         self._follower = follower
         self._embedder = embedder
         self._mismatch = mismatch
         self._newest_erasure = 0
         self._shelves: dict[str, _Shelf] = {}
-        self._last: dict[str, tuple[int, str | None]] = {}
-        """The last change of every record and its scope, None where it was erased; in order of change."""
+        self._last = _LastChanges()
         self._lock = threading.Lock()
         """Held while changes are applied, and by reads outside of a request."""
 
@@ -128,14 +130,9 @@ class ExactVectorStore:
     def changed_since(self, change: int, limit: int) -> Sequence[str] | None:
         """Ids of records that changed after `change`, newest first; None where they are more than `limit`."""
         with self._lock:
-            changed: list[str] = []
-            for record_id, (last, _) in reversed(self._last.items()):
-                if last <= change:
-                    return changed
-                if len(changed) == limit:
-                    return None
-                changed.append(record_id)
-            return changed
+            later = takewhile(lambda item: item[1] > change, self._last.newest_first())
+            changed = [make_id(RECORD, number) for number, _, _ in islice(later, limit)]
+            return changed if next(later, None) is None else None
 
     def changes(self, since: int, limit: int) -> Sequence[LastChange]:
         """Return the last changes of the records that changed after `since`: the first `limit`, in order of change.
@@ -143,13 +140,13 @@ class ExactVectorStore:
         It returns more than `limit` where one change touched many records, so that the last number marks the progress.
         """
         with self._lock:
-            later = list(takewhile(lambda item: item[1][0] > since, reversed(self._last.items())))
+            later = list(takewhile(lambda item: item[1] > since, self._last.newest_first()))
             later.reverse()
-            while limit < len(later) and later[limit][1][0] == later[limit - 1][1][0]:
+            while limit < len(later) and later[limit][1] == later[limit - 1][1]:
                 limit += 1
             return [
-                LastChange(change, record_id, scope, self._shelves[scope].live(record_id) if scope else None)
-                for record_id, (change, scope) in later[:limit]
+                LastChange(change, make_id(RECORD, number), scope, self._shelves[scope].live(number) if scope else None)
+                for number, change, scope in later[:limit]
             ]
 
     def live_ids(self) -> Mapping[str, Sequence[str]]:
@@ -161,7 +158,7 @@ class ExactVectorStore:
         """Return the vectors of the given records that are live in the scope."""
         with self._lock:
             shelf = self._shelves[scope]
-            found = {record_id: shelf.live(record_id) for record_id in record_ids}
+            found = {record_id: shelf.live(number_of(record_id)) for record_id in record_ids}
         return {record_id: vectors for record_id, vectors in found.items() if vectors is not None}
 
     def size(self, scope: str) -> int:
@@ -190,20 +187,35 @@ class ExactVectorStore:
     def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
         with self._lock:
             for change in changes:
-                if change.vectors is not None or change.is_erased or change.id in self._last:
-                    self._apply(change)
+                number = number_of(change.id)
+                if change.vectors is not None or change.is_erased or self._last.knows(number):
+                    self._apply(number, change)
 
-    def _apply(self, change: RecordChange) -> None:
-        _, old_scope = self._last.pop(change.id, (0, None))
+    def _apply(self, number: int, change: RecordChange) -> None:
+        old_scope = self._last.scope(number)
         if old_scope is not None and (change.vectors is None or old_scope != change.scope):
-            self._shelves[old_scope].remove(change.id)
+            self._shelves[old_scope].remove(number)
         if change.vectors is not None:
             if change.scope not in self._shelves:  # Not setdefault: an empty shelf is costly, and most find theirs.
                 self._shelves[change.scope] = _Shelf(change.vectors.shape[1])
-            self._shelves[change.scope].put(change.id, change.vectors, change.is_live)
+            self._shelves[change.scope].put(number, change.vectors, change.is_live)
         if change.is_erased:
             self._newest_erasure = max(self._newest_erasure, change.change)
-        self._last[change.id] = (change.change, None if change.vectors is None else change.scope)
+        self._last.put(number, change.change, None if change.vectors is None else change.scope)
+
+    def packed(self) -> Arrays:
+        with self._lock:
+            shelves = joined([shelf.packed() for shelf in self._shelves.values()])
+            erased = np.array([self._newest_erasure], np.int64)
+            names = list(self._shelves)
+            return {**shelves, **packed_scopes(names), **self._last.packed(names), "erased": erased}
+
+    def unpack(self, arrays: Arrays) -> None:
+        scopes = unpacked_texts(arrays["scopes"], arrays["scope_ends"])
+        with self._lock:
+            self._shelves = dict(zip(scopes, map(_Shelf.unpacked, parted(arrays)), strict=True))
+            self._last = _LastChanges.unpacked(arrays, scopes)
+            self._newest_erasure = int(arrays["erased"][0])
 
 
 def best_first(found: Collection[tuple[str, float]], limit: int) -> dict[str, float]:
@@ -211,55 +223,178 @@ def best_first(found: Collection[tuple[str, float]], limit: int) -> dict[str, fl
     return dict(sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit])
 
 
+class _LastChanges:
+    """The last change of each record that ever had vectors or was erased, and its scope, None without vectors."""
+
+    def __init__(self) -> None:
+        self._since: dict[int, tuple[int, str | None]] = {}
+        """By number, in order of change; all later than those of the arrays."""
+        self._places = RecordRows(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        self._numbers = np.zeros(0, np.int64)
+        self._changes = np.zeros(0, np.int64)
+        self._scopes = np.zeros(0, np.int64)
+        self._names: Sequence[str] = ()
+
+    def knows(self, number: int) -> bool:
+        return number in self._since or self._places.get(number) != NONE
+
+    def scope(self, number: int) -> str | None:
+        if number in self._since:
+            return self._since[number][1]
+        place = self._places.get(number)
+        return None if place == NONE else self._name(int(self._scopes[place]))
+
+    def put(self, number: int, change: int, scope: str | None) -> None:
+        self._since.pop(number, None)
+        self._since[number] = (change, scope)
+
+    def newest_first(self) -> Iterator[tuple[int, int, str | None]]:
+        """Yield number, change and scope."""
+        for number, (change, scope) in reversed(self._since.items()):
+            yield number, change, scope
+        for place in np.argsort(self._changes, kind="stable")[::-1].tolist():
+            if (number := int(self._numbers[place])) not in self._since:
+                yield number, int(self._changes[place]), self._name(int(self._scopes[place]))
+
+    def packed(self, names: Sequence[str]) -> Arrays:
+        """Return all as arrays, sorted by number; `names` give the scopes their codes."""
+        code_of: dict[str | None, int] = {None: NONE} | {name: code for code, name in enumerate(names)}
+        stays = np.isin(self._numbers, np.fromiter(self._since, np.int64, len(self._since)), invert=True)
+        old_codes = np.array([code_of[name] for name in self._names] + [NONE], np.int64)
+        later = [(number, change, code_of[scope]) for number, (change, scope) in self._since.items()]
+        added = np.array(later, np.int64).reshape(-1, 3).T
+        kept = np.stack([self._numbers[stays], self._changes[stays], old_codes[self._scopes[stays]]])
+        numbers, changes, scopes = (both := np.concatenate([kept, added], axis=1))[:, np.argsort(both[0])]
+        return {"last_numbers": numbers, "last_changes": changes, "last_scopes": scopes}
+
+    @classmethod
+    def unpacked(cls, arrays: Arrays, names: Sequence[str]) -> _LastChanges:
+        last = cls()
+        last._numbers, last._changes, last._scopes = (
+            arrays[f"last_{name}"] for name in ("numbers", "changes", "scopes")
+        )
+        last._names = names
+        last._places = RecordRows(last._numbers, np.arange(len(last._numbers), dtype=np.int64))
+        return last
+
+    def _name(self, code: int) -> str | None:
+        return None if code == NONE else self._names[code]
+
+
+class _Matrix:
+    """Rows of vectors in two parts: those that came from a file stay in its pages, the others are in memory."""
+
+    def __init__(self, filed: Vectors) -> None:
+        self._filed = filed
+        self._tail = np.zeros((_FIRST_CAPACITY, filed.shape[1]), np.float32)
+
+    def __len__(self) -> int:
+        return len(self._filed) + len(self._tail)
+
+    def take(self, rows: Numbers) -> Vectors:
+        if not len(self._filed):
+            return self._tail[rows]
+        taken = self._filed[np.minimum(rows, len(self._filed) - 1)]
+        later = rows >= len(self._filed)
+        if later.any():
+            taken[later] = self._tail[rows[later] - len(self._filed)]
+        return taken
+
+    def cosines(self, vector: Vector, size: int) -> NDArray[np.float32]:
+        """Return the cosines of the first `size` rows, which are all of the filed ones and more."""
+        tail = np.vecdot(self._tail[: size - len(self._filed)], vector)
+        return np.concatenate([np.vecdot(self._filed, vector), tail]) if len(self._filed) else tail
+
+    def put(self, first: int, vectors: Vectors) -> None:
+        start = first - len(self._filed)
+        if (missing := start + len(vectors) - len(self._tail)) > 0:
+            self._tail = grown(self._tail, max(len(self._tail), missing))
+        self._tail[start : start + len(vectors)] = vectors
+
+    def clear(self, rows: Numbers) -> None:
+        """Overwrite rows with zeros; those of a file in this process alone."""
+        filed = rows < len(self._filed)
+        self._filed[rows[filed]] = 0
+        self._tail[rows[~filed] - len(self._filed)] = 0
+
+
+_COLUMNS = ("matrix", "numbers", "live", "marks")
+
+
 class _Shelf:
-    """The vectors of one scope: a growing matrix, the record of each row, and a mask of live rows."""
+    """The vectors of one scope: a growing matrix, the record of each row, and a mask of live rows.
+
+    The windows of a record have adjacent rows; `_windows` counts them at the first.
+    """
 
     def __init__(self, dimensions: int) -> None:
-        self.dimensions = dimensions
-        self._matrix = np.zeros((_FIRST_CAPACITY, dimensions), np.float32)
-        self._owner = np.zeros(_FIRST_CAPACITY, np.int64)
-        self._present = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self._live = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self._marks = np.zeros(_FIRST_CAPACITY, np.uint32)
-        self._numbers = np.zeros(_FIRST_CAPACITY, np.int64)
-        self._ids: list[str] = []
-        self._rows: dict[str, tuple[int, int]] = {}
-        self._size = 0
-        self._dead = 0
+        self._hold(_Matrix(np.zeros((0, dimensions), np.float32)), 0)
+
+    def _hold(self, matrix: _Matrix, size: int) -> None:
+        """Start with a matrix of which so many rows are taken, and all columns empty."""
+        self._matrix, self._size, self._dead = matrix, size, 0
+        self.dimensions = matrix.take(np.zeros(0, np.int64)).shape[1]
+        self._present = np.zeros(len(matrix), np.bool_)
+        self._live = np.zeros(len(matrix), np.bool_)
+        self._marks = np.zeros(len(matrix), np.uint32)
+        self._numbers = np.zeros(len(matrix), np.int64)
+        self._windows = np.zeros(len(matrix), np.int64)
+        self._rows = RecordRows(np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._sample: tuple[Vectors, int] | None = None
+
+    @classmethod
+    def unpacked(cls, columns: Arrays) -> _Shelf:
+        shelf = cls.__new__(cls)
+        size = len(columns["numbers"])
+        shelf._hold(_Matrix(columns["matrix"]), size)
+        shelf._present[:size] = True
+        shelf._live[:size], shelf._marks[:size] = columns["live"], columns["marks"]
+        shelf._numbers[:size] = columns["numbers"]
+        numbers, rows, windows = np.unique(columns["numbers"], return_index=True, return_counts=True)
+        shelf._windows[rows] = windows
+        shelf._rows = RecordRows(numbers, rows)
+        return shelf
+
+    def packed(self) -> Arrays:
+        """Return its columns without removed rows, sorted by number."""
+        kept = np.flatnonzero(self._present[: self._size])
+        kept = kept[np.argsort(self._numbers[kept], kind="stable")]
+        columns = (self._matrix.take(kept), self._numbers[kept], self._live[kept], self._marks[kept])
+        return dict(zip(_COLUMNS, columns, strict=True))
 
     def count_live(self) -> int:
         return int(np.count_nonzero(self._live[: self._size]))
 
-    def put(self, record_id: str, vectors: Vectors, is_live: bool) -> None:
+    def put(self, number: int, vectors: Vectors, is_live: bool) -> None:
         """Add or replace a record; unchanged vectors keep their rows, as most changes leave the text."""
         self._sample = None
-        if record_id in self._rows:
-            rows = slice(*self._rows[record_id])
-            if np.array_equal(self._matrix[rows], vectors):
+        if self._rows.get(number) != NONE:
+            rows = self._of(number)
+            if np.array_equal(self._matrix.take(rows), vectors):
                 self._live[rows] = is_live
                 return
-            self.remove(record_id)
-        self._make_room(len(vectors))
+            self.remove(number)
         rows = slice(self._size, self._size + len(vectors))
-        self._matrix[rows] = vectors
-        self._owner[rows] = len(self._ids)
-        self._marks[rows] = crc32(record_id.encode())
-        self._numbers[rows] = number_of(record_id)
+        self._matrix.put(rows.start, vectors)
+        self._make_room()
+        self._marks[rows] = crc32(make_id(RECORD, number).encode())
+        self._numbers[rows] = number
         self._present[rows] = True
         self._live[rows] = is_live
-        self._ids.append(record_id)
-        self._rows[record_id] = (rows.start, rows.stop)
+        self._windows[rows.start] = len(vectors)
+        self._rows.put(number, rows.start)
         self._size = rows.stop
 
-    def remove(self, record_id: str) -> None:
+    def remove(self, number: int) -> None:
         self._sample = None
-        rows = slice(*self._rows.pop(record_id))
+        rows = self._of(number)
+        self._rows.remove(number)
         self._present[rows] = self._live[rows] = False
-        self._matrix[rows] = 0
-        self._dead += rows.stop - rows.start
+        self._matrix.clear(rows)
+        self._dead += len(rows)
         if self._dead > max(_FIRST_CAPACITY, _SHRINK_WHEN_DEAD * self._size):
-            self._squeeze()
+            fresh = _Shelf.unpacked(self.packed())
+            self.__dict__.update(fresh.__dict__)
 
     def search(
         self, vector: Vector, limit: int, only: RecordSet | None, exclude: Collection[str]
@@ -268,15 +403,15 @@ class _Shelf:
         counts = self._live if only is None else self._present & held_against(only, self._numbers)
         rows = np.flatnonzero(counts[: self._size])
         if len(rows) < _FEW * self._size:
-            scores = np.vecdot(self._matrix[rows], vector)
+            scores = np.vecdot(self._matrix.take(rows), vector)
         else:
-            scores = np.vecdot(self._matrix[: self._size], vector)[rows]
+            scores = self._matrix.cosines(vector, self._size)[rows]
         return self._best(scores, rows, limit, frozenset(exclude))
 
     def similarities(self, vector: Vector, record_ids: Collection[str]) -> list[tuple[str, float]]:
         """Return the cosines of the records on this shelf, whatever their status."""
         rows = self._rows_of(record_ids)
-        return self._best(np.vecdot(self._matrix[rows], vector), rows, len(record_ids), frozenset())
+        return self._best(np.vecdot(self._matrix.take(rows), vector), rows, len(record_ids), frozenset())
 
     def rank(
         self, vector: Vector, limit: int, among: Collection[str], exclude: Collection[str]
@@ -284,17 +419,19 @@ class _Shelf:
         """Return the best `limit` of the named records that are live."""
         rows = self._rows_of(among)
         rows = rows[self._live[rows]]
-        return self._best(np.vecdot(self._matrix[rows], vector), rows, limit, frozenset(exclude))
+        return self._best(np.vecdot(self._matrix.take(rows), vector), rows, limit, frozenset(exclude))
 
     def windows(self, record_ids: Collection[str]) -> Iterator[tuple[str, int]]:
         """Yield the records on this shelf, and the number of vectors of each."""
-        for record_id in record_ids:
-            if (rows := self._rows.get(record_id)) is not None:
-                yield record_id, rows[1] - rows[0]
+        for record_id, row in zip(record_ids, self._rows.of(record_ids).tolist(), strict=True):
+            if row != NONE:
+                yield record_id, int(self._windows[row])
 
     def first_windows(self, record_ids: Collection[str]) -> dict[str, Vector]:
         """Return the first window of each record on this shelf."""
-        return {i: self._matrix[self._rows[i][0]].copy() for i in record_ids if i in self._rows}
+        rows = self._rows.of(record_ids)
+        found = [record_id for record_id, row in zip(record_ids, rows.tolist(), strict=True) if row != NONE]
+        return dict(zip(found, self._matrix.take(rows[rows != NONE]), strict=True))
 
     def sample(self) -> tuple[Vectors, int]:
         """Return some live windows, and the number of all; the same in every process with the same records."""
@@ -302,29 +439,34 @@ class _Shelf:
             rows = np.flatnonzero(self._live[: self._size])
             # Chosen and ordered by a digest of the id, since row positions depend on the order of past changes.
             chosen = rows[np.argsort(self._marks[rows], kind="stable")[:_SAMPLE]]
-            self._sample = (self._matrix[chosen], len(rows))
+            self._sample = (self._matrix.take(chosen), len(rows))
         return self._sample
 
-    def live(self, record_id: str) -> Vectors | None:
+    def live(self, number: int) -> Vectors | None:
         """Return a copy of a live record's vectors."""
-        first, last = self._rows.get(record_id, (0, 0))
-        return self._matrix[first:last].copy() if first < last and self._live[first] else None
+        rows = self._of(number)
+        return self._matrix.take(rows) if len(rows) and self._live[rows[0]] else None
 
     def live_ids(self) -> list[str]:
-        return [record_id for record_id, (first, _) in self._rows.items() if self._live[first]]
+        numbers: list[int] = np.unique(self._numbers[: self._size][self._live[: self._size]]).tolist()
+        return [make_id(RECORD, number) for number in numbers]
 
-    def _rows_of(self, record_ids: Collection[str]) -> NDArray[np.int64]:
+    def _of(self, number: int) -> Numbers:
+        """Return every row of a record."""
+        row = self._rows.get(number)
+        windows = int(self._windows[row]) if row != NONE else 0
+        return np.arange(row, row + windows, dtype=np.int64)
+
+    def _rows_of(self, record_ids: Collection[str]) -> Numbers:
         """Return every row of the records on this shelf."""
-        spans = [self._rows[record_id] for record_id in record_ids if record_id in self._rows]
-        if not spans:
-            return np.zeros(0, np.int64)
-        first, last = np.array(spans, np.int64).T
-        windows = last - first
+        first = self._rows.of(record_ids)
+        first = first[first != NONE]
+        windows = self._windows[first]
         before = np.cumsum(windows) - windows
         return np.repeat(first - before, windows) + np.arange(windows.sum(), dtype=np.int64)
 
     def _best(
-        self, scores: NDArray[np.float32], rows: NDArray[np.int64], limit: int, exclude: frozenset[str]
+        self, scores: NDArray[np.float32], rows: Numbers, limit: int, exclude: frozenset[str]
     ) -> list[tuple[str, float]]:
         """Take ever more of the best rows until enough distinct records are among them."""
         wanted = limit + len(exclude)
@@ -333,33 +475,16 @@ class _Shelf:
             take = min(take * 2, len(scores))
             top = np.argpartition(-scores, take - 1)[:take] if 0 < take < len(scores) else np.arange(len(scores))
             top = top[np.argsort(-scores[top], kind="stable")]
-            best: dict[str, float] = {}
-            for position in top:
-                best.setdefault(self._ids[self._owner[rows[position]]], float(scores[position]))
+            best: dict[int, float] = {}
+            for number, score in zip(self._numbers[rows[top]].tolist(), scores[top].tolist(), strict=True):
+                best.setdefault(number, score)
             if len(best) >= wanted or take >= len(scores):
-                return [hit for hit in best.items() if hit[0] not in exclude][:limit]
+                named = ((make_id(RECORD, number), score) for number, score in best.items())
+                return list(islice((hit for hit in named if hit[0] not in exclude), limit))
 
-    def _make_room(self, count: int) -> None:
-        """Double the capacity as often as needed for that many more rows."""
-        grow = max(len(self._matrix), self._size + count - len(self._matrix))
-        if self._size + count > len(self._matrix):
-            self._matrix, self._marks = grown(self._matrix, grow), grown(self._marks, grow)
-            self._owner, self._numbers = grown(self._owner, grow), grown(self._numbers, grow)
-            self._present, self._live = grown(self._present, grow), grown(self._live, grow)
-
-    def _squeeze(self) -> None:
-        """Rewrite the shelf without its removed rows."""
-        keep = np.flatnonzero(self._present[: self._size])
-        for column in (self._matrix, self._live, self._marks, self._numbers):
-            column[: len(keep)] = column[keep]
-        self._present[:] = False
-        self._present[: len(keep)] = True
-        ordered = sorted(self._rows.items(), key=lambda item: item[1][0])
-        self._ids, self._rows, start = [], {}, 0
-        for record_id, (first, last) in ordered:
-            end = start + last - first
-            self._owner[start:end] = len(self._ids)
-            self._ids.append(record_id)
-            self._rows[record_id] = (start, end)
-            start = end
-        self._size, self._dead = start, 0
+    def _make_room(self) -> None:
+        """Make every column as long as the matrix."""
+        if more := len(self._matrix) - len(self._numbers):
+            self._numbers, self._marks = grown(self._numbers, more), grown(self._marks, more)
+            self._windows = grown(self._windows, more)
+            self._present, self._live = grown(self._present, more), grown(self._live, more)

@@ -220,11 +220,6 @@ SELECT * FROM (
     FROM records AS r WHERE {where} AND r.session_id IN (SELECT value FROM json_each(:sessions))
 ) WHERE place <= :each;
 
--- name: list_balanced
--- A record of the future is as young as can be.
-SELECT r.id, r.row, r.occurred_at, r.importance / (1.0 + max(:at - r.occurred_at, 0.0) / :decay_seconds) AS rank
-FROM records AS r WHERE {where} ORDER BY rank DESC, r.occurred_at DESC, r.row DESC LIMIT :limit;
-
 -- name: outlines
 SELECT
     id, kind, role, superseded_by, task_id, session_id, speaker,
