@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.domain.model.graph import EntityFacts, entity_salience
-from mcp_memory.domain.model.ids import RecordSet, number_of
+from mcp_memory.domain.model.ids import RecordSet, make_id, number_of
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Details, Entity, Json, Record, Relation
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
-from mcp_memory.ports.changes import RecordChange
+from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore, GraphSummary
 from mcp_memory.stores.follower import Follower
@@ -29,12 +29,36 @@ from mcp_memory.stores.graph.lookup import CONTENDERS, MAX_LINKS_MET
 from mcp_memory.stores.graph.scope import MAX_ALIASES
 from mcp_memory.stores.graph.store import NetworkxGraphStore
 from mcp_memory.stores.graph.view import MAX_FAN, MAX_LOOKED_AT, MAX_NAMES
+from mcp_memory.stores.index_files import IndexFiles
 from mcp_memory.stores.records import SqliteRecordStore
 
 Add = Callable[..., Record]
 Make = Callable[[RecordStore], GraphStore]
 HERE = ("shared/here",)
-STORES: dict[str, Make] = {"networkx": lambda records: NetworkxGraphStore(Follower(records))}
+
+
+class _FiledGraph(NetworkxGraphStore):
+    """A graph that goes through files before each change, so that all it answers from is mapped or changed since."""
+
+    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+        through_files(self, self)
+        super().apply(changes, tasks)
+
+
+def through_files(one: NetworkxGraphStore, other: NetworkxGraphStore) -> None:
+    """Write one graph's content to files, and have the other map them."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = IndexFiles(Path(folder), dict, lambda: 0)
+        files.save(one.name, 1, one.packed())
+        loaded = files.load(one.name, 1)
+        assert loaded
+        other.unpack(loaded[1])
+
+
+STORES: dict[str, Make] = {
+    "networkx": lambda records: NetworkxGraphStore(Follower(records)),
+    "filed": lambda records: _FiledGraph(Follower(records)),
+}
 
 
 @pytest.fixture(params=sorted(STORES))
@@ -351,7 +375,9 @@ class _TellsOfHidden:
     def __init__(self, truth: RecordStore, count: int) -> None:
         self._truth = truth
         self._more = [
-            RecordChange(change=0, id=f"x{n}", scope=HERE[0], is_live=True, branch_id="t1", mentions=("kafka",))
+            RecordChange(
+                change=0, id=make_id("r", 10**6 + n), scope=HERE[0], is_live=True, branch_id="t1", mentions=("kafka",)
+            )
             for n in range(count)
         ]
 
@@ -766,3 +792,39 @@ def test_after_any_history_only_what_is_visible_counts(
         assert answers(graph, scopes, hidden, ids) == answers(make(visible), scopes, hidden, ids)
         for each in (truth, other, visible):
             each.close()
+
+
+@given(steps=STEPS, later=STEPS, last=STEPS, scopes=st.lists(st.sampled_from(SCOPES), unique=True, min_size=1))
+@settings(max_examples=15)
+def test_a_graph_from_files_answers_like_one_that_read_every_change(
+    steps: Sequence[tuple[str, int]], later: Sequence[tuple[str, int]], last: Sequence[tuple[str, int]],
+    scopes: list[str],
+) -> None:  # fmt: skip
+    """S4.1: to the last digit and in the same order, also when it is written again after changes."""
+    with tempfile.TemporaryDirectory() as folder:
+        truth = SqliteRecordStore(Path(folder), "model")
+        whole, filed = (NetworkxGraphStore(Follower(truth)) for _ in range(2))
+        history = dict[str, Told]()
+        with truth.write() as transaction:
+            for each in TASKS:
+                transaction.add_task(each)
+        for part in (steps, later, last):
+            for step in part:
+                if step[0] != "look":
+                    take(step, truth, history)
+                for graph in (whole, filed):
+                    graph.summarize(SCOPES)  # Both are told of every change on its own.
+            ids = sorted(history)
+            for hidden in ((), ("b1",)):
+                assert ordered(filed, scopes, hidden, ids) == ordered(whole, scopes, hidden, ids)
+            assert filed.check() == whole.check() == []
+            through_files(filed, filed)
+            assert filed.check() == []
+        truth.close()
+
+
+def ordered(graph: NetworkxGraphStore, scopes: Sequence[str], hidden: Sequence[str], ids: Sequence[str]) -> str:
+    """Everything that can be asked, with the order of everything, and the entities in the order of their links."""
+    with graph._view(scopes, hidden) as view:  # pyright: ignore[reportPrivateUsage]
+        linked = [list(each.most_linked(MAX_FAN)) for each in view.graphs]
+    return repr([answers(graph, scopes, hidden, ids), graph.summarize(scopes, hidden), linked])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
@@ -11,13 +11,12 @@ import networkx as nx
 from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
 from mcp_memory.ports.changes import RecordChange
 from mcp_memory.ports.retrieval import GraphNode
+from mcp_memory.stores.graph.filed import FiledMap, Table
+from mcp_memory.stores.graph.maps import NOTHING, SCOPE_MAPS, Links, Pair
 
 ALIAS_WEIGHT = 1.0  # both names mean one thing
 MAX_ALIASES = 20
 """Other names that one record may give an entity; longer lists name other things."""
-_NOTHING: dict[str, Any] = {}
-"""Shared by all nodes and edges: separate attribute dicts would take most of the graph's memory."""
-_Pair = tuple[str, str]
 
 
 class ScopeGraph:
@@ -27,17 +26,24 @@ class ScopeGraph:
     kept beside the graph with the records that state them.
     """
 
-    def __init__(self) -> None:
-        self._graph = _ThinGraph()
-        self._stated: dict[_Pair, dict[str, float]] = {}
-        self._aliases: dict[str, dict[str, set[str]]] = {}
-        self._pairs_of: dict[str, frozenset[_Pair]] = {}
-        self._successors: dict[str, str] = {}
-        self._relations_of: dict[str, int] = {}
-        self._by_degree: dict[int, dict[str, None]] = {}
+    def __init__(self, table: Table, first: int | None) -> None:
+        """Begin with what a table holds from its mapping `first` on; with nothing for None."""
+        self.maps: Sequence[FiledMap[Any, Any]] = [
+            FiledMap(table.part(None if first is None else first + place, codec))
+            for place, codec in enumerate(SCOPE_MAPS)
+        ]
+        """All that it holds, in the order of a table."""
+        self._links: FiledMap[GraphNode, Links] = self.maps[0]
+        self._stated: FiledMap[Pair, dict[str, float]] = self.maps[1]
+        self._aliases: FiledMap[str, dict[str, set[str]]] = self.maps[2]
+        self._pairs_of: FiledMap[str, frozenset[Pair]] = self.maps[3]
+        self._successors: FiledMap[str, str] = self.maps[4]
+        self._relations_of: FiledMap[str, int] = self.maps[5]
+        self._by_degree: FiledMap[int, dict[str, None]] = self.maps[6]
+        self._graph = _ThinGraph(self._links)
 
     def __contains__(self, node: object) -> bool:
-        return node in self._graph
+        return node in self._links
 
     def degree(self, node: GraphNode) -> int:
         return len(self._graph[node])
@@ -50,7 +56,7 @@ class ScopeGraph:
 
     def statements(self, one: str, other: str) -> Mapping[str, float]:
         """Return records that relate the two entities, aliases included, each with its weight."""
-        return self._stated.get(_pair(one, other), _NOTHING)
+        return self._stated.get(_pair(one, other), NOTHING)
 
     def aliases(self, key: str) -> Mapping[str, Set[str]]:
         """Return other names of the entity, each with the records that state it."""
@@ -70,7 +76,10 @@ class ScopeGraph:
                 yield from ((degree, key) for key in reversed(self._by_degree[degree]))
 
     def join(self, one: GraphNode, other: GraphNode) -> None:
+        one, other = self._fewest_first(one, other)
         if one != other and not self._graph.has_edge(one, other):
+            for end in (one, other):
+                self._links.own(end, dict)
             self._graph.add_edge(one, other)
             for end in (one, other):
                 self._move(end, self.degree(end) - 1, self.degree(end))
@@ -100,8 +109,9 @@ class ScopeGraph:
         self._relations_of.pop(record_id, None)
         for pair in self._pairs_of.pop(record_id, ()):
             self._take_alias_back(pair, record_id)
-            del self._stated[pair][record_id]
-            if not self._stated[pair]:
+            stated = self._stated.own(pair, dict)
+            del stated[record_id]
+            if not stated:
                 del self._stated[pair]
                 self._part(("entity", pair[0]), ("entity", pair[1]))
 
@@ -125,24 +135,24 @@ class ScopeGraph:
         return frozenset((*edges, *stated, *aliased))
 
     def _state(self, change: RecordChange) -> None:
-        weights: dict[_Pair, float] = {}
+        weights: dict[Pair, float] = {}
         for source, _, target, weight in change.relations:
             pair = _pair(source, target)
             weights[pair] = max(weight, weights.get(pair, 0.0))
         for one, other in _taken(change.aliases):
             weights[_pair(one, other)] = ALIAS_WEIGHT
             for key, name in ((one, other), (other, one)):
-                self._aliases.setdefault(key, {}).setdefault(name, set()).add(change.id)
+                self._aliases.own(key, dict).setdefault(name, set()).add(change.id)
         for pair, weight in weights.items():
-            self._stated.setdefault(pair, {})[change.id] = weight
+            self._stated.own(pair, dict)[change.id] = weight
             self.join(("entity", pair[0]), ("entity", pair[1]))
         self._pairs_of[change.id] = frozenset(weights)
         self._relations_of[change.id] = len(change.relations)
 
-    def _take_alias_back(self, pair: _Pair, record_id: str) -> None:
+    def _take_alias_back(self, pair: Pair, record_id: str) -> None:
         for key, name in (pair, pair[::-1]):
-            names = self._aliases.get(key, {})
-            if record_id in names.get(name, ()):
+            if record_id in self.aliases(key).get(name, ()):
+                names = self._aliases.own(key, dict)
                 names[name].remove(record_id)
                 if not names[name]:
                     del names[name]
@@ -151,22 +161,31 @@ class ScopeGraph:
 
     def _part(self, one: GraphNode, other: GraphNode) -> None:
         """Remove an edge, and each end without other edges. An entity related to itself has none."""
+        one, other = self._fewest_first(one, other)
         if self._graph.has_edge(one, other):
+            for end in (one, other):
+                self._links.own(end, dict)
             self._graph.remove_edge(one, other)
             for end in (one, other):
                 self._move(end, self.degree(end) + 1, self.degree(end))
             self._graph.remove_nodes_from([node for node in (one, other) if not self.degree(node)])
+
+    def _fewest_first(self, one: GraphNode, other: GraphNode) -> tuple[GraphNode, GraphNode]:
+        """Return them so that the links of the first are the fewer to read."""
+        is_more = len(self._links.get(one, NOTHING)) > len(self._links.get(other, NOTHING))
+        return (other, one) if is_more else (one, other)
 
     def _move(self, node: GraphNode, before: int, now: int) -> None:
         """Keep entities by their number of links; drop those without any."""
         if node[0] != "entity":
             return
         if before:
-            del self._by_degree[before][node[1]]
-            if not self._by_degree[before]:
+            same = self._by_degree.own(before, dict)
+            del same[node[1]]
+            if not same:
                 del self._by_degree[before]
         if now:
-            self._by_degree.setdefault(now, {})[node[1]] = None
+            self._by_degree.own(now, dict)[node[1]] = None
 
 
 if TYPE_CHECKING:
@@ -176,12 +195,42 @@ else:
 
 
 class _ThinGraph(_Graph):
-    """A graph whose nodes and edges have no attributes of their own."""
+    """A graph over links that are kept elsewhere; its nodes and edges have no attributes of their own."""
 
-    edge_attr_dict_factory = node_attr_dict_factory = staticmethod(lambda: _NOTHING)
+    edge_attr_dict_factory = node_attr_dict_factory = staticmethod(lambda: NOTHING)
+
+    def __init__(self, links: MutableMapping[GraphNode, Links]) -> None:  # pyright: ignore[reportInconsistentConstructor]
+        self.adjlist_outer_dict_factory = lambda: links  # pyright: ignore[reportAttributeAccessIssue]
+        self.node_dict_factory = lambda: _Nodes(links)  # pyright: ignore[reportAttributeAccessIssue]
+        super().__init__()
 
 
-def _taken(aliases: Sequence[_Pair]) -> Iterator[_Pair]:
+class _Nodes(MutableMapping[GraphNode, dict[str, Any]]):
+    """The nodes of a graph: those that its links have."""
+
+    def __init__(self, links: Mapping[GraphNode, Links]) -> None:
+        self._links = links
+
+    def __getitem__(self, node: GraphNode) -> dict[str, Any]:
+        return NOTHING
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._links
+
+    def __iter__(self) -> Iterator[GraphNode]:
+        return iter(self._links)
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    def __setitem__(self, node: GraphNode, attributes: dict[str, Any]) -> None:
+        """Do nothing: it is there once its links are."""
+
+    def __delitem__(self, node: GraphNode) -> None:
+        """Do nothing: its links are deleted too."""
+
+
+def _taken(aliases: Sequence[Pair]) -> Iterator[Pair]:
     """Yield MAX_ALIASES of each entity, the first in the alphabet, without those too long for a name."""
     count: Counter[str] = Counter()
     for key, alias in sorted(aliases):
@@ -190,6 +239,6 @@ def _taken(aliases: Sequence[_Pair]) -> Iterator[_Pair]:
             yield key, alias
 
 
-def _pair(one: str, other: str) -> _Pair:
+def _pair(one: str, other: str) -> Pair:
     """Sort the pair: a relation can be walked both ways, so it is kept once."""
     return (one, other) if one <= other else (other, one)

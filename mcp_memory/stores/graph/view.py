@@ -6,12 +6,13 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import log
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.text.entity_extraction import name_candidates
 from mcp_memory.domain.text.lexicon import STOP_WORDS
 from mcp_memory.ports.retrieval import GraphNode, GraphSummary
+from mcp_memory.stores.graph.maps import RecordPlace
 
 if TYPE_CHECKING:
     from mcp_memory.stores.graph.scope import ScopeGraph
@@ -24,44 +25,34 @@ MAX_NAMES = 50
 """Names of one entity; one with more is a mistake that ties everything to everything."""
 
 
-class RecordPlace(NamedTuple):
-    """The scope and branch that decide who sees a record."""
-
-    scope: str
-    branch_id: str | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphView:
     """The graphs of a caller's scopes as one, without the records of hidden branches. Not thread-safe.
 
-    `places` are those of all live records; `visible` counts the records in each place that the caller sees; `is_whole`
-    is True if these are all places in its scopes. `only` and `without` narrow the view further; `replaced` are the ids
-    of superseded records, which are visible too.
+    `places[id]` is that of a live record, and None of any other; `visible` counts the records in each place that the
+    caller sees; `is_whole` is True if these are all places in its scopes. `only` and `without` narrow the view
+    further.
     """
 
     graphs: Sequence[ScopeGraph]
     hidden: frozenset[str]
-    places: Mapping[str, RecordPlace]
+    places: Mapping[str, RecordPlace | None]
     visible: Mapping[RecordPlace, int]
     is_whole: bool
-    replaced: Collection[str] = frozenset()
     only: RecordSet | None = None
-    without: Sequence[Container[str]] = ()
+    without: Container[str] = ()
+    is_narrowed: bool = False
 
     def narrowed(self, only: RecordSet | None, exclude: Collection[str]) -> GraphView:
-        """Return the view as if only records of `only` existed, none of `exclude`, and none superseded.
-
-        The total number of records stays unchanged.
-        """
-        without = tuple(ids for ids in (frozenset(exclude), self.replaced) if ids)
-        return replace(self, only=only, without=without)
+        """Return the view as if only records of `only` existed, none of `exclude`, and none superseded."""
+        visible = {place: count for place, count in self.visible.items() if not place.is_replaced}
+        is_narrowed = only is not None or bool(exclude) or len(visible) < len(self.visible)
+        return replace(self, only=only, without=frozenset(exclude), visible=visible, is_narrowed=is_narrowed)
 
     def sees(self, node: GraphNode) -> bool:
         """Return True where the caller may see a node. An entity beside a visible one is as visible as their link."""
         if node[0] == "record":
-            place = self.places.get(node[1])
-            return place is not None and place in self.visible and self._passes(node[1])
+            return self.places[node[1]] in self.visible and self._passes(node[1])
         return node[0] == "entity" or node[1] not in self.hidden
 
     def neighbours(self, node: GraphNode) -> Sequence[tuple[GraphNode, float]]:
@@ -72,7 +63,7 @@ class GraphView:
         """Return the same as `neighbours`, but None where there are too many."""
         graphs = [graph for graph in self.graphs if node in graph]
         links = [graph.degree(node) for graph in graphs]
-        is_narrowed = self.only is not None or bool(self.without)
+        is_narrowed = self.is_narrowed
         # Where nothing is hidden, all links of an entity in one scope are visible: no need to count them.
         needs_no_count = self.is_whole and not is_narrowed and node[0] == "entity" and max(links, default=0) > MAX_FAN
         if needs_no_count or sum(links) > MAX_LOOKED_AT:
@@ -82,7 +73,7 @@ class GraphView:
         for graph in graphs:
             for neighbour in graph.neighbours(node):
                 if neighbour[0] == "record":
-                    if places.get(neighbour[1]) in visible and (not is_narrowed or self._passes(neighbour[1])):
+                    if places[neighbour[1]] in visible and (not is_narrowed or self._passes(neighbour[1])):
                         near[neighbour] = 1.0
                 elif weight := self._weight(graph, node, neighbour):
                     near[neighbour] = max(weight, near.get(neighbour, 0.0))
@@ -144,7 +135,7 @@ class GraphView:
 
     def _passes(self, record_id: str) -> bool:
         """Return True where only its place decides whether the record is visible."""
-        return (self.only is None or record_id in self.only) and not any(record_id in ids for ids in self.without)
+        return (self.only is None or record_id in self.only) and record_id not in self.without
 
     def _is_joined(self, node: GraphNode, most: int | None = None) -> bool:
         """Return True where the caller sees any neighbour of the node, among the first `most` links where given."""

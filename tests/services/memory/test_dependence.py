@@ -244,8 +244,11 @@ def test_what_was_found_in_earlier_words_goes_with_them(app: App, remember: Reme
 
 
 def test_dependence_comes_along_into_another_memory(app: App, remember: RememberOne, open_memory: Any) -> None:
-    """S7.1: merged by what the records say."""
+    """S7.1: merged by what the records say; tasks stay where they are."""
     chain(remember)
+    task = app.tasks.push(PushRequest(goal="Move to Postgres"), app.caller()).current
+    assert task is not None
+    remember("Order more disks.", depends_on=(task.id,))
     other = open_memory(folder="other")
     Merger(other.records)([each for each in app.records.transfer().leave() if not isinstance(each, Origin)])
     there = {str(r["text"]): str(r["id"]) for r in other.recall(RecallRequest(limit=50), other.caller()).results}
