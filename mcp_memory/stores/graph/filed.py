@@ -24,7 +24,7 @@ _COLUMNS = ("hashes", "sizes", "parts", "key_ends", "value_ends", "keys", "value
 
 
 class Codec(NamedTuple, Generic[_K, _V]):
-    """How a mapping's keys become texts, and its values JSON, and back.
+    """A codec turns a mapping's keys into texts and its values into JSON, and back.
 
     The values of a `nested` one are mappings themselves: each is read when it is looked into, and changed in part.
     """
@@ -37,7 +37,7 @@ class Codec(NamedTuple, Generic[_K, _V]):
 
 
 class Overlay(MutableMapping[_K, _V]):
-    """What a base of a known size holds, and what changed since; the base is read when it is needed.
+    """The mapping holds what a base of a known size holds, and what changed since; it reads the base when needed.
 
     Order is that of a dict. You may set only keys that are not there (or were set before), and delete only those that
     are: nothing looks into the base for that. To change a value in place, `own` it.

@@ -1,4 +1,4 @@
-"""What the graph keeps in files: how the keys and values of its mappings become text, and back."""
+"""Codecs turn the keys and values of the graph's mappings into text for its files, and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Pair = tuple[str, str]
 
 
 class RecordPlace(NamedTuple):
-    """What decides who sees a record: its scope and branch, and whether another one replaced it."""
+    """A place decides who sees a record: its scope and branch, and whether another one replaced it."""
 
     scope: str
     branch_id: str | None
@@ -80,5 +80,5 @@ SCOPE_MAPS: Sequence[Codec[Any, Any]] = (
     Codec(_same, _same, _same, _same),
     Codec(str, int, list, dict.fromkeys, nested=True),
 )
-"""Of a scope: links of nodes, statements of pairs, aliases of keys; pairs, successors and numbers of relations of
-records; entities by their number of links."""
+"""The codecs of a scope's mappings: links of nodes, statements of pairs, aliases of keys; pairs, successors and numbers
+of relations of records; entities by their number of links."""

@@ -139,7 +139,7 @@ class NetworkxGraphStore:
 
 
 class _Header(TypedDict):
-    """What every place's code and every scope's mappings stand for."""
+    """The header names the scope of each group of mappings, and the place of each code."""
 
     scopes: list[str]
     places: list[tuple[str, str | None, bool, int]]
@@ -154,7 +154,7 @@ class _Graph:
         self._first = {scope: n * len(SCOPE_MAPS) for n, scope in enumerate(header["scopes"])}
         """The number of each filed scope's first mapping in the table."""
         self._scopes: dict[str, ScopeGraph] = {}
-        """Those that were asked for."""
+        """The graphs that were asked for."""
         kinds = {RecordPlace(scope, branch, replaced): count for scope, branch, replaced, count in header["places"]}
         self._population = Counter[RecordPlace](kinds)
         self._shared = {place: place for place in kinds}

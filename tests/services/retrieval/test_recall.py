@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_memory.app import App
+from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
@@ -49,6 +50,7 @@ def test_a_record_is_found_by_its_words_and_by_its_meaning(app: App, remember: R
         assert recall(app, query).results[0]["id"] == fact.id
     first = dict(recall(app, "postgresql").results[0])
     assert 0.5 < float(str(first.pop("score"))) < 1
+    assert first.pop("version") == number_of(fact.id)
     assert first == {
         "id": fact.id,
         "kind": "decision",
