@@ -118,10 +118,9 @@ class HookSession:
 
         Where the settings name a session, that one counts, for the server too.
         """
-        if self.visitor:
-            return replace(self.visitor, session_id=self.payload.session_id)
         # A server's own client may be another program, in whose tokens it goes on counting.
-        caller = replace(self.app.caller(), client=CLIENT) if self.server else self.app.caller(client=CLIENT)
+        own = replace(self.app.caller(), client=CLIENT) if self.server else self.app.caller(client=CLIENT)
+        caller = self.visitor or own
         if caller.named_session:
             return caller
         beside = self.app.windows.beside(caller, opens=self.payload.source in NEW_PROCESS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -36,7 +37,7 @@ def make_hook_page(app: App) -> Route:
 
     async def answer(request: Request) -> Response:
         body = await request.body()
-        with visited_by(request.scope[VISITOR]):
+        with visited_by(replace(request.scope[VISITOR], is_window=False)):  # A hook is beside its client's window.
             try:
                 async with places:
                     answered = await to_thread.run_sync(answer_hook, app, body)

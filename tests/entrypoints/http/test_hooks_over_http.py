@@ -1,6 +1,7 @@
 """Hooks whose memory lies on a server over HTTP (L3.1): in the name of their token, with notes on their own machine."""
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -91,6 +92,17 @@ async def test_a_session_is_given_what_its_token_may_read_once(server: HttpServe
     laptop.hook("SessionStart", source="clear", session_id="another")
     laptop.environment["MCP_MEMORY_TOKEN"] = make_token(server.data_dir, "stranger", "elsewhere")
     assert laptop.hook("UserPromptSubmit", prompt=ASKED, session_id="third") == ("", "")
+
+
+async def test_a_hook_stands_in_the_task_of_its_agents_one_live_window(server: HttpServer, laptop: Laptop) -> None:
+    """N5.3: which has the second place here; what was in the first has ended."""
+    token = laptop.environment["MCP_MEMORY_TOKEN"] = make_token(server.data_dir, "carol", "windows")
+    async with connected(server.url, token, "legacy") as two:
+        async with connected(server.url, token, "legacy") as one:
+            await one.call_tool("push_task", {"goal": "Ship the importer"})
+            await two.call_tool("push_task", {"goal": "Draw the chart"})
+        block = laptop.hook("SessionStart", source="clear")[0]
+        assert re.search(r"- now \[t\w+\]: Draw the chart", block), block
 
 
 async def test_the_log_is_fed_from_the_clients_machine(server: HttpServer, laptop: Laptop) -> None:
