@@ -33,7 +33,8 @@ store = SqliteRecordStore(Path(sys.argv[1]), "kill-embedder")
 nothing = {field.name: None for field in fields(Record)} | dict(
     scope="shared/test", namespace="test", visibility="shared", agent=sys.argv[2], session_id="s", kind="fact",
     text_tokens=1, summary_tokens=1, micro_tokens=1, importance=1.0, status="new", pinned=False, tags=(), details={},
-    created_at=1.0, updated_at=1.0, accessed_at=1.0, occurred_at=1.0, counters=Counters(), client="",
+    created_at=1.0, updated_at=1.0, accessed_at=1.0, occurred_at=1.0, counters=Counters(), client="", rewritten_by="",
+    changed=0,
 )
 vector = np.ones((1, 384), np.float32) / np.float32(384**0.5)
 for turn in itertools.count():
