@@ -21,7 +21,7 @@ from mcp_memory.domain.model.ids import RecordSet, make_id, number_of
 from mcp_memory.domain.model.records import OUT_OF_SEARCH, Details, Entity, Json, Record, Relation
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
-from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.changes import RecordChange
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore, GraphSummary
 from mcp_memory.stores.follower import Follower
@@ -31,23 +31,16 @@ from mcp_memory.stores.graph.store import NetworkxGraphStore
 from mcp_memory.stores.graph.view import MAX_FAN, MAX_LOOKED_AT, MAX_NAMES
 from mcp_memory.stores.index_files import IndexFiles
 from mcp_memory.stores.records import SqliteRecordStore
+from tests.refiled import IN_MEMORY, RefiledFollower
 
 Add = Callable[..., Record]
 Make = Callable[[RecordStore], GraphStore]
 HERE = ("shared/here",)
 
 
-class _FiledGraph(NetworkxGraphStore):
-    """A graph that goes through files before each change, so that all it answers from is mapped or changed since."""
-
-    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
-        through_files(self, self)
-        super().apply(changes, tasks)
-
-
 def through_files(one: NetworkxGraphStore, other: NetworkxGraphStore) -> None:
     """Write one graph's content to files, and have the other map them."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         files = IndexFiles(Path(folder), dict, lambda: 0)
         files.save(one.name, 1, one.packed())
         loaded = files.load(one.name, 1)
@@ -57,7 +50,7 @@ def through_files(one: NetworkxGraphStore, other: NetworkxGraphStore) -> None:
 
 STORES: dict[str, Make] = {
     "networkx": lambda records: NetworkxGraphStore(Follower(records)),
-    "filed": lambda records: _FiledGraph(Follower(records)),
+    "filed": lambda records: NetworkxGraphStore(RefiledFollower(records)),
 }
 
 
