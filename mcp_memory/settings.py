@@ -160,6 +160,8 @@ class Settings(BaseSettings):
     """Minutes that a session is silent before its log, if 70 % full, is compacted."""
     noted_days: Annotated[float, Field(gt=0, le=3_650)] = 14.0
     """Days after which what was read out of a session, and nobody confirmed, is retired."""
+    expired_days: Annotated[float, Field(ge=0, le=36_500)] | None = None
+    """Days after its `valid_until` until a record is retired; by default never: it is shown as past."""
     redact_secrets: bool = True
     """Replace keys, tokens and private keys before anything is stored."""
     embedder: EmbedderName = "minilm"

@@ -9,6 +9,7 @@ import shutil
 import sys
 import threading
 from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from mcp_memory import extensions
@@ -220,7 +221,13 @@ class Wiring:
         from mcp_memory.services.memory.maintain import Maintain
 
         return Maintain(
-            self.records, self._embedder, self.counter, self._clock, self.tokens.person_of, self.settings.noted_days
+            self.records,
+            self._embedder,
+            self.counter,
+            self._clock,
+            self.tokens.person_of,
+            self.settings.noted_days,
+            inf if self.settings.expired_days is None else self.settings.expired_days,
         )
 
     @made_once

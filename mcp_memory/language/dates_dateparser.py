@@ -39,7 +39,7 @@ class DateParserReader:
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
-    def read(self, phrase: str, now: Instant) -> tuple[Instant, Instant] | None:
+    def read(self, phrase: str, now: Instant, *, ahead: bool = False) -> tuple[Instant, Instant] | None:
         at = datetime.fromtimestamp(now, UTC)
         phrase = _PAST_PREFIX.sub("last ", phrase.strip())
         if not phrase or len(phrase) > 100:
@@ -49,13 +49,15 @@ class DateParserReader:
         if recent := _LAST_N.fullmatch(phrase):
             begin = self._parse(f"{recent[1]} {recent[2]}s ago", at)
             return (begin.date_obj.timestamp(), now) if begin else None
-        found = self._parse(_LEADING.sub("", phrase), at)
+        # "in two weeks" is ahead, and read as it stands.
+        found = self._parse(phrase, at, ahead=True) if ahead else None
+        found = found or self._parse(_LEADING.sub("", phrase), at, ahead=ahead)
         return _span(found.date_obj, found.period) if found else None
 
-    def _parse(self, phrase: str, at: datetime) -> Any:
+    def _parse(self, phrase: str, at: datetime, *, ahead: bool = False) -> Any:
         """Return dateparser's answer, or None. Its parsers keep state, hence the lock."""
         settings: dict[str, Any] = {
-            "PREFER_DATES_FROM": "past",
+            "PREFER_DATES_FROM": "future" if ahead else "past",
             "RETURN_AS_TIMEZONE_AWARE": True,
             "TIMEZONE": "UTC",
             "TO_TIMEZONE": "UTC",

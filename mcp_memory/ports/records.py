@@ -42,7 +42,7 @@ class StoreSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """The fields of a record that ranking needs: its kind, who said it, its successor, its task and its session.
+    """The fields of a record that ranking needs: its kind, who said it, its successor, task, session and validity.
 
     `opening` holds the first thousand characters of a message, and is empty for all other kinds.
     """
@@ -54,6 +54,8 @@ class Outline:
     session_id: str = ""
     speaker: str | None = None
     opening: str = ""
+    valid_from: Instant | None = None
+    valid_until: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,13 @@ class RecordReader(Protocol):
         """Return the ids of every record that passes the filter."""
         ...
 
+    def stored_by(self, where: RecordFilter, at: Instant, *, changed: bool) -> frozenset[str]:
+        """Return the ids of passing records that were stored by then; those that changed since, or those that did not.
+
+        Superseded records pass where the filter includes inactive ones.
+        """
+        ...
+
     def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
         """Return the ids of the records in these branches."""
         ...
@@ -129,6 +138,10 @@ class RecordReader(Protocol):
 
     def best_of_sessions(self, where: RecordFilter, sessions: Sequence[str], each: int) -> Sequence[str]:
         """For each session, return its newest summary or, without one, its most important records that pass."""
+        ...
+
+    def expired(self, until: Instant) -> Iterator[Record]:
+        """Yield the records of all scopes that hold, but say what was true only until then or earlier."""
         ...
 
     def to_maintain(self, kind: Kind, statuses: Collection[Status], until: Instant) -> Iterator[Record]:

@@ -84,8 +84,11 @@ class Redactor(Protocol):
 class DateReader(Protocol):
     """Reads dates and phrases about time."""
 
-    def read(self, phrase: str, now: Instant) -> tuple[Instant, Instant] | None:
-        """Return the span [start, end) that an ISO date, a time or a phrase ("last week") names; None for none."""
+    def read(self, phrase: str, now: Instant, *, ahead: bool = False) -> tuple[Instant, Instant] | None:
+        """Return the span [start, end) that an ISO date, a time or a phrase ("last week") names; None for none.
+
+        A day or month without a year is the last one before `now`, or the next one after it where `ahead`.
+        """
         ...
 
 

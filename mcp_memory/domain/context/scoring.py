@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from math import log, log10
 
 from mcp_memory.domain.model.lifecycle import MAX_LEARNED, learned_importance, lifecycle_weight, success_rate
-from mcp_memory.domain.model.records import Instant, Outcome, Record
+from mcp_memory.domain.model.records import Instant, Outcome, Record, is_valid
 from mcp_memory.domain.model.strategy import DEFAULT_PRIORITY, Signal, Strategy
+from mcp_memory.domain.retrieval.fusion import PAST_SHARE
 from mcp_memory.domain.text.passages import Passages
 
 OUTCOME_VALUES: Mapping[Outcome, float] = {"success": 1.2, "partial": 1.0, "pending": 0.9, "failure": 0.8}
@@ -109,15 +110,23 @@ def signals(candidate: Candidate, strategy: Strategy, now: Instant) -> Mapping[S
 def scored(strategy: Strategy, candidate: Candidate, now: Instant) -> Scored:
     """Return the candidate's score under the strategy.
 
+    What is not true now keeps PAST_SHARE of it.
+
     access: hyperbolic decay of the time since the last access. importance: the learned importance, in [0, 15].
     balanced: importance times hyperbolic decay of age. weighted: the weighted mean of the signals, in [0, 1].
     """
+    parts = _parts(strategy, candidate, now)
+    if not is_valid(candidate.record, now):
+        parts = {**parts, "past": (PAST_SHARE - 1) * sum(parts.values())}
+    return Scored(candidate=candidate, score=sum(parts.values()), parts=parts)
+
+
+def _parts(strategy: Strategy, candidate: Candidate, now: Instant) -> Mapping[str, float]:
     record = candidate.record
     if strategy.formula == "weighted":
         total = sum(strategy.weights.values())
         found = signals(candidate, strategy, now)
-        parts = {str(name): value * strategy.weights[name] / total for name, value in found.items()}
-        return Scored(candidate=candidate, score=sum(parts.values()), parts=parts)
+        return {str(name): value * strategy.weights[name] / total for name, value in found.items()}
     if strategy.formula == "access":
         score = hyperbolic_decay((now - record.accessed_at) / 3600, strategy.decay_hours)
     elif strategy.formula == "importance":
@@ -125,7 +134,7 @@ def scored(strategy: Strategy, candidate: Candidate, now: Instant) -> Scored:
     else:
         age_hours = (now - record.occurred_at) / 3600
         score = learned_importance(record) * hyperbolic_decay(age_hours, strategy.decay_hours)
-    return Scored(candidate=candidate, score=score, parts={strategy.formula: score})
+    return {strategy.formula: score}
 
 
 def ordered(strategy: Strategy, candidates: Sequence[Candidate], now: Instant) -> list[Scored]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import tanh
+from math import inf, tanh
 from typing import Literal
 
 from mcp_memory.domain.model.records import (
@@ -19,6 +19,7 @@ from mcp_memory.domain.model.records import (
     Outcome,
     Record,
     Status,
+    with_validity,
 )
 from mcp_memory.errors import Conflict
 
@@ -211,7 +212,7 @@ def after_succession(record: Record, newer_id: str, now: Instant) -> Record:
 
 
 def with_more_said(record: Record, item: NewRecord) -> Record:
-    """Return the record with what the item adds: the higher importance, a pin, further tags, questions, an outcome.
+    """Return the record with what the item adds: the higher importance, a pin, tags, questions, a validity, an outcome.
 
     A pending outcome never overrides an existing one.
     """
@@ -225,7 +226,7 @@ def with_more_said(record: Record, item: NewRecord) -> Record:
         tags=tuple(dict.fromkeys((*record.tags, *item.tags))),
     )
     outcome = record.outcome if item.outcome == "pending" else item.outcome
-    return after_outcome(merged, outcome or item.outcome)
+    return with_validity(after_outcome(merged, outcome or item.outcome), item)
 
 
 def promoted(record: Record) -> Record:
@@ -277,11 +278,14 @@ def judged(record: Record) -> Record:
     return record
 
 
-def aged(record: Record, now: Instant, noted_days: float = NOTED_DAYS) -> Record:
-    """Return an episode in the stage that its age calls for, and what was noted long ago retired; others unchanged.
+def aged(record: Record, now: Instant, noted_days: float = NOTED_DAYS, expired_days: float = inf) -> Record:
+    """Return an episode in the stage that its age calls for; others unchanged.
 
+    What was noted so many days ago is retired, and so is what ceased to be true `expired_days` ago.
     Extract the facts and decisions of an episode before it becomes archived.
     """
+    if record.valid_until is not None and record.holds and now - record.valid_until >= expired_days * DAY_SECONDS:
+        return moved_to(record, "retired")
     if stage_of(record) == NOTED:
         return moved_to(record, "retired") if now - record.created_at >= noted_days * DAY_SECONDS else record
     days = (now - record.occurred_at) / DAY_SECONDS

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, Protocol, TypeAlias, get_args
 
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.errors import InvalidRequest
@@ -92,6 +92,8 @@ class NewRecord:
     task_id: str | None = None
     session_id: str | None = None
     occurred_at: Instant | None = None
+    valid_from: Instant | None = None
+    valid_until: Instant | None = None
     pinned: bool = False
     visibility: Visibility = "shared"
     speaker: str | None = None
@@ -169,8 +171,9 @@ class Record:
 
     Agent, session and client are those that stored it. Others may have changed it since (domain/model/versions.py):
     `rewritten_by` is the agent that wrote the present text, "" where that is the first one, and `changed` the number of
-    the last change that left a version, 0 for none. `check` names the grounds that changed since anybody vouched for
-    the record, the latest first. It is found when the record is read to be shown, and never stored.
+    the last change that left a version, 0 for none. It says what is true from `valid_from` on and before `valid_until`;
+    None leaves that side open. `check` names the grounds that changed since anybody vouched for the record, the latest
+    first. It is found when the record is read to be shown, and never stored.
     """
 
     id: str
@@ -207,6 +210,8 @@ class Record:
     client: str = ""
     rewritten_by: str = ""
     changed: int = 0
+    valid_from: Instant | None = None
+    valid_until: Instant | None = None
     counters: Counters = Counters()
     check: tuple[ChangedGround, ...] = ()
 
@@ -253,6 +258,38 @@ class Record:
 def rewritten(record: Record, text: str, agent: str) -> Record:
     """Return the record with another text, by that agent."""
     return replace(record, text=text, rewritten_by="" if agent == record.agent else agent)
+
+
+class Dated(Protocol):
+    """Something that is true for a time."""
+
+    @property
+    def valid_from(self) -> Instant | None: ...
+    @property
+    def valid_until(self) -> Instant | None: ...
+
+
+def is_valid(said: Dated, at: Instant) -> bool:
+    """Return True where what is said is true at that time, as far as it names a beginning or an end."""
+    return (said.valid_from is None or said.valid_from <= at) and (said.valid_until is None or at < said.valid_until)
+
+
+def with_validity(record: Record, said: Dated) -> Record:
+    """Return the record with the beginning and the end that are given.
+
+    Raises:
+        InvalidRequest: nothing would lie between them.
+    """
+    begin = record.valid_from if said.valid_from is None else said.valid_from
+    end = record.valid_until if said.valid_until is None else said.valid_until
+    refuse_no_time(begin, end)
+    return replace(record, valid_from=begin, valid_until=end)
+
+
+def refuse_no_time(begin: Instant | None, end: Instant | None) -> None:
+    """Raise InvalidRequest where the beginning is not before the end."""
+    if begin is not None and end is not None and begin >= end:
+        raise InvalidRequest("valid_from is not before valid_until; exchange them.")
 
 
 _TEXT, _TEXTS = "a text", "a list of texts"

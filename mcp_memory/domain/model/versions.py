@@ -1,6 +1,8 @@
 """Versions: what each change of a record's truth replaced, and who made it. Independent of storage."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import takewhile
 from typing import Any
 
 from mcp_memory.domain.model.records import Details, Instant, Record
@@ -9,7 +11,9 @@ UPKEEP = "upkeep"
 """The agent of changes that nobody asked for: by age, by counters, by maintenance."""
 CONFIRMED = "confirmed"
 """The reason of a change by further evidence (met again, used), which takes nothing back."""
-TOLD = tuple("status superseded_by outcome importance confidence pinned tags visibility details".split())
+TOLD = tuple(
+    "status superseded_by outcome importance confidence pinned tags visibility details valid_from valid_until".split()
+)
 """Fields beside the text whose changes are told to people; others follow from them, or are the program's own."""
 _UNVERSIONED = ("counters", "accessed_at", "changed", "check")
 _VERSIONED = (
@@ -56,3 +60,18 @@ def before(record: Record, version: Version) -> Record:
     if "tags" in values:
         values["tags"] = tuple(values["tags"])
     return replace(record, **values)
+
+
+def at_time(record: Record, history: Sequence[Version], at: Instant) -> Record | None:
+    """Return the record as it was then, given its changes, oldest first; without what was found out since.
+
+    None where it was not stored yet, or where the words that it had then were erased.
+    """
+    if record.created_at > at:
+        return None
+    for version in takewhile(lambda each: each.at > at, reversed(history)):
+        if "normal_hash" in version.before and "text" not in version.before:
+            return None
+        record = before(record, version)
+    changed = max((version.change for version in history if version.at <= at), default=0)
+    return replace(record, changed=changed, check=())

@@ -7,8 +7,8 @@ above the store's others outweighs any word. A query whose rare words all occur 
 similarity. A few common words weigh next to nothing.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import erfc, expm1, log, log1p, sqrt
 
 from mcp_memory.domain.retrieval.turns import Turn
@@ -53,6 +53,8 @@ class Weights:
 
 
 WEIGHTS = Weights()
+PAST_SHARE = 0.25
+"""Share that counts of the evidence for what is not true at the time: as near a match that is true ranks above it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +220,21 @@ def below_successors(ranking: Sequence[Fused], successors: Mapping[str, str]) ->
             replaces=(*new.replaces, old_id),
         )
     return sorted(scores.values(), key=lambda hit: (-hit.score, hit.id in successors))
+
+
+def faded(ranking: Sequence[Fused], past: Collection[str]) -> list[Fused]:
+    """Rank what is not true at the time below what is: only PAST_SHARE of its evidence counts."""
+    if not past:
+        return list(ranking)
+    hits = [_faded(hit) if hit.id in past else hit for hit in ranking]
+    return sorted(hits, key=lambda hit: -hit.score)
+
+
+def _faded(hit: Fused) -> Fused:
+    nats = sum(hit.parts.values())
+    # The share of the strength that is left of s = n / (n + usual) when n is.
+    score = PAST_SHARE * hit.score / (1 - hit.score + PAST_SHARE * hit.score)
+    return replace(hit, score=score, parts={**hit.parts, "past": (PAST_SHARE - 1) * nats})
 
 
 def _by_record(rankings: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:

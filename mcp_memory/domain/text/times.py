@@ -103,6 +103,21 @@ def iso_minute(instant: Instant) -> str:
     return _at(instant).isoformat(timespec="minutes").replace("+00:00", "Z")
 
 
+def validity(begin: Instant | None, end: Instant | None, at: Instant | None = None) -> str:
+    """Return "from 2026-01-01 until 2026-03-31", or what is given of it; an end is told by its last day.
+
+    With `at`, what is not true then begins with "past: " or "not yet: ". Empty where neither side is given.
+    """
+    sides = [f"from {iso_day(begin)}"] if begin is not None else []
+    sides += [f"until {iso_day(end - 1)}"] if end is not None else []
+    mark = ""
+    if at is not None and end is not None and end <= at:
+        mark = "past: "
+    elif at is not None and begin is not None and at < begin:
+        mark = "not yet: "
+    return mark + " ".join(sides)
+
+
 @lru_cache(maxsize=4096)
 def _day(days: int) -> str:
     """Return the day as ISO 8601. Cached: a context names hundreds of days, most of them the same."""

@@ -123,6 +123,8 @@ class ItemArgument(Arguments):
     task_id: OptionalShortId = ""
     session_id: SessionName = ""
     occurred_at: Annotated[When, Field(description="ISO time, date or phrase; now where not given")] = ""
+    valid_from: When = ""
+    valid_until: When = ""
     pinned: Annotated[bool, Field(description="Always part of contexts")] = False
     visibility: Annotated[
         Visibility, Field(description="private: this agent; shared: this project; user: this person, in every project")
@@ -169,6 +171,7 @@ class RecallArguments(Arguments):
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     max_tokens: Annotated[int, Field(ge=100, le=1_000_000)] = 2000
     explain: bool = False
+    as_of: Annotated[When, Field(description="What was believed then")] = ""
 
 
 class StrategyArgument(Arguments):
@@ -227,6 +230,7 @@ class ContextArguments(Arguments):
     ] = ""
     compress: bool = False
     explain: bool = False
+    as_of: When = ""
 
 
 class PushArguments(Arguments):
@@ -306,6 +310,8 @@ class ReviseArguments(Arguments):
     supersedes: Annotated[ShortIds, Field(description="Records this one replaces")] = ()
     pinned: bool | None = None
     visibility: Visibility | None = None
+    valid_from: When = ""
+    valid_until: When = ""
     settle: Annotated[Literal[Way, "undo"] | None, Field(description="id is a group's; for undo a change's")] = None
     keep: OptionalShortId = ""
     when: ShortText = ""

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 
 from mcp_memory.domain.context.budget import FOUND, LEARNT, OTHERS, REST, SPARE, Item
 from mcp_memory.domain.context.items import (
@@ -34,7 +35,7 @@ from mcp_memory.domain.context.near_duplicates import CLUSTER_COSINE, clustered,
 from mcp_memory.domain.context.rendering import SECTION_OF_KIND, group_title
 from mcp_memory.domain.context.scoring import Candidate, Scored, ordered, scored
 from mcp_memory.domain.model.contexts import ContextReport, Omission
-from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json, Kind
+from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import (
     SECTION_SHARES,
@@ -47,6 +48,7 @@ from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack
 from mcp_memory.domain.model.tokens import EXACT, ModelFactor
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.prompt_safety import author, is_own
+from mcp_memory.domain.text.times import iso_minute, validity
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
@@ -62,6 +64,7 @@ from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.emptiness import nothing_stored
 from mcp_memory.services.memory.supersede import earlier_values
 from mcp_memory.services.memory.task_owners import Elsewhere, told_change
+from mcp_memory.services.retrieval.as_of import reader_at, then_at
 from mcp_memory.services.retrieval.search import Read, Searcher
 
 CALLER_TEXT_SHARE = 4
@@ -80,6 +83,7 @@ OF_WHAT_IS_NAMED: Mapping[str, float] = {"entities": 0.05, "relations": 0.05}
 """Shares where a strategy sets none: a few lines on the entities that the query names."""
 OF_WHAT_WAS_LEARNT: Mapping[str, float] = {LEARNT: 0.6}
 """Share without a query, ahead of the log: an hour of work would fill any block with the latest entries."""
+AS_OF = "What was believed at {} UTC. It may have changed since."
 SHARE_OF_SOURCE: Mapping[str, Share] = {"recent": "recent", FOUND: "semantic"}
 
 
@@ -88,7 +92,8 @@ class ContextRequest:
     """A request for a context. `max_tokens` is in the client's tokens; None means the configured default.
 
     `overrides` are fields of the strategy to change in this call. The `notice`, a fact about this memory that the
-    reader needs, is always in the block; in a small one the `short_notice`.
+    reader needs, is always in the block; in a small one the `short_notice`. As of a time (`as_of`, a phrase) the block
+    shows what was believed then, without tasks.
     """
 
     query: str = ""
@@ -110,6 +115,7 @@ class ContextRequest:
     explain: bool = False
     notice: str = ""
     short_notice: str = ""
+    as_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +152,9 @@ class AssembleContext:
         self._records = records
         self._snapshots = snapshots
         self._vectors = vectors
-        self._candidate_finder = CandidateFinder(records, searcher, graph, filters, takes_guidance=takes_guidance)
+        self._finder_over = partial(
+            CandidateFinder, searcher=searcher, graph=graph, filters=filters, takes_guidance=takes_guidance
+        )
         self._searcher = searcher
         self._counter = counter
         self._echo_filter = echo_filter
@@ -183,7 +191,8 @@ class AssembleContext:
             block, told = self._follow_ups.follow(request.previous, built, caller, measure)
         metadata = {**built.metadata, **self._told(factor, started, revision), **told, "cached": is_cached}
         report = replace(block.report, metadata=metadata)
-        self._echo_filter.note(caller, ((each.id, each.text) for each in report.components), revision)
+        if not request.as_of:
+            self._echo_filter.note(caller, ((each.id, each.text) for each in report.components), revision)
         # The query stays with the caller: an erased text may have been asked for in its own words.
         kept = {name: value for name, value in metadata.items() if name != "query"}
         account = replace(report, metadata=kept)
@@ -201,8 +210,9 @@ class AssembleContext:
         self, request: ContextRequest, read: Read | None, caller: Caller, measure: Measure, digest: str
     ) -> Built:
         """Build the whole block for a request, as if nothing had been shown before; `read` is its query, or None."""
-        now = self._clock()
-        stack = stack_of(self._records, caller, request.task_id)
+        at = self._searcher.moment(request.as_of) if request.as_of else None
+        now = self._clock() if at is None else at
+        stack = stack_of(self._records, caller, request.task_id) if at is None else Stack()
         budget = request.max_tokens or self._default_max_tokens
         overrides = dict(request.overrides)
         if request.decay_hours is not None:
@@ -210,17 +220,20 @@ class AssembleContext:
         chosen = self._strategy_chooser(request.strategy, request.query, overrides, stack, budget)
         if read is None or chosen.asked != request.query.strip():
             read = self._read(chosen.asked)
+        where = self._filter(request, caller, stack)
+        then = None if at is None else then_at(at, where, self._records)
         question = ContextQuestion(
             read=read,
-            where=self._filter(request, caller, stack),
+            where=then.where if then else where,
+            then=then,
             stack=stack,
             strategy=chosen.strategy,
             caller=caller,
             budget=budget,
             now=now,
-            opens=not request.query.strip() and chosen.strategy.layout == "by_kind",
+            opens=not then and not request.query.strip() and chosen.strategy.layout == "by_kind",
         )
-        gathered = self._candidate_finder(question)
+        gathered = self._finder_over(reader_at(self._records, then))(question)
         ranked, crowded_out = _with_room(ordered(question.strategy, gathered.candidates, now), budget)
         ranked, gathered = self._distinct(question, ranked, gathered)
         items = self._items(request, question, gathered, ranked, measure, now)
@@ -315,9 +328,13 @@ class AssembleContext:
             items.append(approach_item(strategy, measure))
         if request.notice:
             items.insert(0, notice_item(request.notice, request.short_notice, measure))
+        if question.then:
+            told = AS_OF.format(iso_minute(question.now).rstrip("Z"))
+            items.insert(0, notice_item(told, told, measure))
         shown = (*gathered.always, *gathered.focus, *gathered.since.changed, *(each.candidate for each in ranked))
-        earlier = earlier_values((candidate.record for candidate in shown), question.where, self._records)
-        items += _guidance(gathered.always, caller, measure, earlier)
+        replaced = () if question.then else [candidate.record for candidate in shown]
+        earlier = earlier_values(replaced, question.where, self._records)
+        items += _guidance(gathered.always, caller, measure, earlier, now)
         if elsewhere := sum(omission.reason == NOT_HERE for omission in gathered.omitted):
             items.append(other_censors_item(elsewhere, measure))
         items += self._at_hand_items(question, gathered, measure, earlier)
@@ -336,7 +353,8 @@ class AssembleContext:
             share = LEARNT if has_part and kind not in LOG_KINDS else _share(each, strategy)
             name = author(each.candidate.record.author, caller)
             said = earlier.get(each.candidate.record.id, "")
-            mark = dead_ends.get(each.candidate.record.task_id, "") if kind != "result" else ""
+            mark = _validity(each.candidate.record, now)
+            mark += dead_ends.get(each.candidate.record.task_id, "") if kind != "result" else ""
             item = record_item(
                 each, measure, section=section, share=share, author=name, earlier=said, groups=groups, mark=mark
             )
@@ -361,13 +379,14 @@ class AssembleContext:
             each = scored(question.strategy, candidate, question.now)
             name = author(candidate.record.author, question.caller)
             said = earlier.get(candidate.record.id, "")
-            item = record_item(each, measure, section=section, share=share, author=name, earlier=said)
+            mark = _validity(candidate.record, question.now)
+            item = record_item(each, measure, section=section, share=share, author=name, earlier=said, mark=mark)
             items.append(replace(item, position=place))
         return [*items, retired_item(gathered.since.retired, measure)] if gathered.since.retired else items
 
     def _dead_ends(self, question: ContextQuestion) -> Mapping[str | None, str]:
         """Map the tasks that failed or were given up to the mark of what belongs to them; a result says it itself."""
-        tasks = self._records.tasks(question.caller.namespace)
+        tasks = () if question.then else self._records.tasks(question.caller.namespace)
         return {task.id: f" (task {task.status})" for task in tasks if task.status in DEAD_ENDS}
 
     def _open_items(self, stack: Stack, caller: Caller, measure: Measure) -> list[Item]:
@@ -389,7 +408,15 @@ class AssembleContext:
         }
 
 
-def _guidance(always: Sequence[Candidate], caller: Caller, measure: Measure, earlier: Mapping[str, str]) -> list[Item]:
+def _validity(record: Record, now: Instant) -> str:
+    """Return the mark that says from when until when a record is true, and whether it is; "" where nobody said."""
+    told = validity(record.valid_from, record.valid_until, now)
+    return f" ({told})" if told else ""
+
+
+def _guidance(
+    always: Sequence[Candidate], caller: Caller, measure: Measure, earlier: Mapping[str, str], now: Instant
+) -> list[Item]:
     """Return identity and constraints, the caller's own first, in their sections and in the budget."""
     items: list[Item] = []
     for place, candidate in enumerate(sorted(always, key=lambda each: not is_own(each.record, caller))):
@@ -402,6 +429,7 @@ def _guidance(always: Sequence[Candidate], caller: Caller, measure: Measure, ear
             share=record.kind if is_own(record, caller) else OTHERS,
             author=author(record.author, caller),
             earlier=earlier.get(record.id, ""),
+            mark=_validity(record, now),
         )
         warns = record.kind == "censor" and record.details.get("action") != "block"
         items.append(replace(item, position=warns * len(always) + place))

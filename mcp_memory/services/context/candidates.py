@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, TypeAlias
 
 from mcp_memory.domain.context.budget import FOUND
@@ -11,10 +12,9 @@ from mcp_memory.domain.context.scoring import Candidate
 from mcp_memory.domain.model.contexts import Omission
 from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.health import calibration_note
-from mcp_memory.domain.model.records import LASTING_KINDS, Kind, Record
+from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy
-from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.retrieval.queries import is_above_floor, is_active, is_known
 from mcp_memory.domain.text.passages import Passages, passages
@@ -99,7 +99,7 @@ class CandidateFinder:
 
     def __call__(self, question: ContextQuestion) -> FoundCandidates:
         """Return every candidate within the filter; a larger budget gets more of them."""
-        where, stack = question.where, question.stack
+        stack = question.stack
         # What a query does not find among the newest would fall below the floor, unless the newest have a share; and a
         # formula that goes by one thing alone has its own order.
         strategy = question.strategy
@@ -107,14 +107,14 @@ class CandidateFinder:
         recent = self._recent(question) if wants_recent else {}
         gathered = self._ranked(question, recent) if question.read else self._listed(question, recent)
         always, inactive = self._always(question)
-        pinned = self._pinned(where)
+        pinned = self._pinned(question)
         focus = self._at_hand(question, pinned) if question.strategy.layout == "by_kind" else []
         since = self._at_hand.since(question, focus)
         apart = {candidate.record.id for candidate in (*always, *focus, *since.changed)}
         elsewhere = {omission.id for omission in inactive}
         omitted = {omission.id: omission for omission in (*gathered.omitted, *inactive)}
         kept: dict[str, Candidate] = {}
-        for candidate in (*self._inherited(stack, where), *pinned, *gathered.candidates):
+        for candidate in (*self._inherited(question), *pinned, *gathered.candidates):
             record = candidate.record
             if record.kind == "result" and record.details.get("task") in stack.ids:
                 omitted[record.id] = Omission(id=record.id, reason="shown as a task")
@@ -145,7 +145,7 @@ class CandidateFinder:
         property are left out.
         """
         where, strategy = question.where, question.strategy
-        if not question.text:
+        if not question.text or question.then:
             return (), ()
         named = self._graph.mentioned(question.text, where.scopes, where.hidden_branches)
         more = SALIENT if "entities" in strategy.shares else 0
@@ -179,12 +179,11 @@ class CandidateFinder:
     def _ranked(self, question: ContextQuestion, recent: Mapping[str, str]) -> FoundCandidates:
         assert question.read is not None
         limit = max(CANDIDATES_PER_SOURCE, question.budget // LEAST_ITEM_TOKENS)
-        rankings = [self._searcher.rank(question.read, question.where, limit, also=recent, stack=question.stack)]
+        rank = partial(self._searcher.rank, question.read, stack=question.stack, then=question.then)
+        rankings = [rank(question.where, limit, also=recent)]
         if missing := self._missing_kinds(question, rankings[0]):
             most = min(max(question.strategy.limits[kind] for kind in missing), CANDIDATES_PER_SOURCE)
-            rankings.append(
-                self._searcher.rank(question.read, replace(question.where, kinds=missing), most, stack=question.stack)
-            )
+            rankings.append(rank(replace(question.where, kinds=missing), most))
         hits = {hit.id: hit for ranking in reversed(rankings) for hit in ranking.hits}
         kinds: dict[str, Kind] = {i: kind for ranking in rankings for i, kind in ranking.kinds.items()}
         ordered = sorted(hits.values(), key=lambda hit: (hit.score, hit.id), reverse=True)
@@ -270,7 +269,7 @@ class CandidateFinder:
         if question.read is None or len(censors) <= FEW_CENSORS:
             return {}
         where = replace(question.where, kinds=CENSORS, passing=None)
-        ranking = self._searcher.rank(question.read, where, len(censors))
+        ranking = self._searcher.rank(question.read, where, len(censors), then=question.then)
         found = {hit.id: hit.score for hit in ranking.hits if is_above_floor(hit, ranking.information)}
         return {censor.id: found.get(censor.id, 0.0) for censor in censors}
 
@@ -286,25 +285,28 @@ class CandidateFinder:
         records = self._records.list(where if self._takes_guidance else own_only, "important", LOOKED_AT)
         if self._takes_guidance and len(records) == LOOKED_AT:
             records = [*self._records.list(own_only, "important", LOOKED_AT), *records]
-        return [*{record.id: record for record in records if record.holds}.values()]
+        found = {each.id: each for each in records if each.holds and is_valid(each, question.now)}
+        return [*found.values()]
 
     def _foreign(self, record: Record, question: ContextQuestion) -> str:
         """Return the reason why another agent's record may not enter; empty where it may."""
         is_guidance = record.kind in ALWAYS_KINDS and not is_own(record, question.caller)
         return OTHERS_LEFT_OUT if is_guidance and not self._takes_guidance else ""
 
-    def _inherited(self, stack: Stack, where: RecordFilter) -> list[Candidate]:
-        ids = frozenset(record_id for task in stack.path for record_id in task.inherit)
-        named = replace(where, only=ids, isolated_tasks=frozenset())  # By hand: also from a task that is finished.
-        return self._chosen(named, "inherited", len(ids)) if ids else []
+    def _inherited(self, question: ContextQuestion) -> list[Candidate]:
+        ids = frozenset(record_id for task in question.stack.path for record_id in task.inherit)
+        # By hand: also from a task that is finished.
+        named = replace(question.where, only=ids, isolated_tasks=frozenset())
+        return self._chosen(named, "inherited", len(ids), question.now) if ids else []
 
-    def _pinned(self, where: RecordFilter) -> list[Candidate]:
-        return self._chosen(replace(where, pinned=True, isolated_tasks=frozenset()), "pinned", LOOKED_AT)
+    def _pinned(self, question: ContextQuestion) -> list[Candidate]:
+        where = replace(question.where, pinned=True, isolated_tasks=frozenset())
+        return self._chosen(where, "pinned", LOOKED_AT, question.now)
 
-    def _chosen(self, where: RecordFilter, source: str, limit: int) -> list[Candidate]:
-        """Return records chosen by hand, which are relevant to any query."""
+    def _chosen(self, where: RecordFilter, source: str, limit: int, now: Instant) -> list[Candidate]:
+        """Return records chosen by hand, which are relevant to any query while they are true."""
         records = self._records.list(where, "occurred", limit)
-        return [Candidate(record=record, source=source, relevance=1.0) for record in records]
+        return [Candidate(record=each, source=source, relevance=1.0) for each in records if is_valid(each, now)]
 
 
 def _in_order(censors: Sequence[Record], evidence: Mapping[str, float], caller: Caller) -> list[Record]:

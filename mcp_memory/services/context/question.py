@@ -8,6 +8,7 @@ from mcp_memory.domain.model.records import Instant, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack
+from mcp_memory.services.retrieval.as_of import Then
 from mcp_memory.services.retrieval.search import Read
 
 OWN_TRAFFIC = "the memory's own traffic"
@@ -17,7 +18,8 @@ OWN_TRAFFIC = "the memory's own traffic"
 class ContextQuestion:
     """The question that a context answers, and its caller. `read` is None without a query.
 
-    `opens` is True where the caller asked nothing: the block begins with where things stood.
+    `opens` is True where the caller asked nothing: the block begins with where things stood. With `then` it shows what
+    was believed at that time, which is `now`.
     """
 
     read: Read | None
@@ -28,6 +30,7 @@ class ContextQuestion:
     budget: int
     now: Instant
     opens: bool = False
+    then: Then | None = None
 
     @property
     def text(self) -> str:

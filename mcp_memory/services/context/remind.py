@@ -10,7 +10,7 @@ from mcp_memory.domain.context.budget import FOUND
 from mcp_memory.domain.context.near_duplicates import repeated
 from mcp_memory.domain.context.rendering import SECTION_OF_KIND, Line, record_line, render
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
-from mcp_memory.domain.model.records import Detail, Kind, Record
+from mcp_memory.domain.model.records import Detail, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.tokens import EXACT, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
@@ -123,7 +123,8 @@ class Remind:
         return [(hit, record) for hit, record in held if record.id not in repeats]
 
     def _may_enter(self, record: Record, caller: Caller) -> bool:
-        return record.holds and (record.kind != "censor" or self._takes_guidance or is_own(record, caller))
+        is_true = record.holds and is_valid(record, self._clock())
+        return is_true and (record.kind != "censor" or self._takes_guidance or is_own(record, caller))
 
     def _filter(self, known: Collection[str], caller: Caller) -> RecordFilter:
         isolated = stack_of(self._records, caller).isolated

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import islice
+from math import inf
 
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS, NOTED, NOTED_DAYS, SUMMARIZED_DAYS, aged, judged, stages
 from mcp_memory.domain.model.records import Instant, Kind, Record, Status
@@ -67,9 +68,14 @@ class Maintain:
         clock: Clock,
         person_of: Callable[[str], str] = lambda agent: "",
         noted_days: float = NOTED_DAYS,
+        expired_days: float = inf,
     ) -> None:
-        """`person_of` names an agent's person, "" for the owner. `noted_days` pass until what is noted is retired."""
+        """`person_of` names an agent's person, "" for the owner.
+
+        `noted_days` pass until what is noted is retired, and `expired_days` until what is true no longer is.
+        """
         self._noted_days = noted_days
+        self._expired_days = expired_days
         self._records = records
         self._extracting = Extractor(records, embedder, counter, person_of=person_of)
         self._clock = clock
@@ -79,7 +85,7 @@ class Maintain:
         now, tree = self._clock(), cache(self._records.tasks)
         told, new = Maintained(), set[Said]()
         for record in self._due(now):
-            told += _told(_moved(record, now, self._noted_days), 0)
+            told += _told(self._moved(record, now), 0)
             if _is_to_go(record, now):
                 new.update(self._extracting.unknown(record, tree(record.namespace)))
         return replace(told, extracted=len(new))
@@ -114,9 +120,11 @@ class Maintain:
 
     def _due(self, now: Instant) -> Iterator[Record]:
         """Yield every record, of any scope, that is due."""
+        expired = {each.id: each for each in self._records.expired(now - self._expired_days * DAY_SECONDS)}
+        yield from expired.values()
         for kind, days, statuses in _MAY_BE_DUE:
             for record in self._records.to_maintain(kind, statuses, now - days * DAY_SECONDS):
-                if _moved(record, now, self._noted_days).status != record.status:
+                if record.id not in expired and self._moved(record, now).status != record.status:
                     yield record
 
     def _drafts(self, record: Record, now: Instant) -> Sequence[StatementDraft]:
@@ -136,16 +144,15 @@ class Maintain:
         record = transaction.get(due.id)
         if record is None or record.text != due.text:
             return Maintained()
-        moved = _moved(record, now, self._noted_days)
+        moved = self._moved(record, now)
         if moved.status == record.status:
             return Maintained()
         extracted = [stored for draft in drafts if (stored := self._extracting.store(draft, now, transaction))]
         transaction.update(replace(moved, updated_at=now))
         return _told(moved, len(extracted))
 
-
-def _moved(record: Record, now: Instant, noted_days: float) -> Record:
-    return judged(aged(record, now, noted_days))
+    def _moved(self, record: Record, now: Instant) -> Record:
+        return judged(aged(record, now, self._noted_days, self._expired_days))
 
 
 def _is_to_go(record: Record, now: Instant) -> bool:

@@ -13,7 +13,15 @@ from mcp_memory.domain.memory.harness import without_harness
 from mcp_memory.domain.memory.redaction import clean_record
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.lifecycle import first_status
-from mcp_memory.domain.model.records import LOG_KINDS, Instant, NewRecord, Record, checked_details, searchable_text
+from mcp_memory.domain.model.records import (
+    LOG_KINDS,
+    Instant,
+    NewRecord,
+    Record,
+    checked_details,
+    refuse_no_time,
+    searchable_text,
+)
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import innermost_branch, path_to
 from mcp_memory.domain.text.control_characters import without_controls
@@ -58,7 +66,7 @@ class RecordPreparer:
     def clean(self, item: NewRecord, caller: Caller) -> RecordDraft:
         """Remove control characters, secrets and this server's own output; find the entities in the rest.
 
-        Raises InvalidRequest for an empty text.
+        Raises InvalidRequest for an empty text, and for a validity that ends before it begins.
         """
         plain, cleaned = without_controls(item.text)
         text, recalled = strip_recalled(plain)
@@ -73,6 +81,7 @@ class RecordPreparer:
         given = replace(item, text=text if is_log else text.strip(), cleaned=item.cleaned + cleaned)
         item, redacted, cleaned = clean_record(given, self._redactor.redact)
         item = replace(item, details=checked_details(item.kind, item.details))
+        refuse_no_time(item.valid_from, item.valid_until)
         found = found_entities(item.text, item.speaker, item.details, item.entities)
         item = replace(item, entities=(*item.entities, *found))
         scope = caller.scope(item.visibility)
@@ -117,4 +126,5 @@ def record_of(draft: RecordDraft, text: MeasuredText, caller: Caller, now: Insta
         outcome=item.outcome, pinned=item.pinned, tags=item.tags, details=item.details, speaker=item.speaker,
         role=item.role, tool=item.tool, call_id=item.call_id, superseded_by=None, created_at=now,
         updated_at=now, accessed_at=min(occurred, now), occurred_at=occurred,
+        valid_from=item.valid_from, valid_until=item.valid_until,
     )  # fmt: skip

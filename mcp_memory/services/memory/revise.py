@@ -6,7 +6,17 @@ from dataclasses import dataclass, replace
 
 from mcp_memory.domain.memory.redaction import clean_text
 from mcp_memory.domain.model.lifecycle import Feedback, after_feedback, after_outcome, moved_by_hand, promoted
-from mcp_memory.domain.model.records import Entity, Outcome, Record, Status, Visibility, rewritten, searchable_text
+from mcp_memory.domain.model.records import (
+    Entity,
+    Instant,
+    Outcome,
+    Record,
+    Status,
+    Visibility,
+    rewritten,
+    searchable_text,
+    with_validity,
+)
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.versions import CONFIRMED
 from mcp_memory.domain.text.entity_extraction import found_entities
@@ -45,6 +55,8 @@ class Revision:
     supersedes: tuple[str, ...] = ()
     pinned: bool | None = None
     visibility: Visibility | None = None
+    valid_from: Instant | None = None
+    valid_until: Instant | None = None
     reason: str = ""
     version: int | None = None
 
@@ -96,7 +108,7 @@ class Revise:
 
         Raises:
             NotFound: no such record for this caller.
-            InvalidRequest: the new text is empty, or nothing is to change.
+            InvalidRequest: the new text is empty, nothing is to change, or its validity would end before it begins.
             Conflict: somebody changed the record since the caller saw it, the status is not to be had by hand, another
                 record has this text already, or the record is another's and would be hidden from them.
         """
@@ -159,7 +171,7 @@ class Revise:
             scope = replace(caller, agent=record.agent).scope(revision.visibility)  # An administrator takes nothing.
             changed = replace(changed, visibility=revision.visibility, scope=scope, namespace=caller.namespace)
         return replace(
-            changed,
+            with_validity(changed, revision),
             importance=changed.importance if revision.importance is None else revision.importance,
             confidence=changed.confidence if revision.confidence is None else revision.confidence,
             tags=changed.tags if revision.tags is None else tuple(map(self._clean, revision.tags)),

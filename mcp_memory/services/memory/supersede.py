@@ -42,7 +42,8 @@ def earlier_values(shown: Iterable[Record], where: RecordFilter, records: Record
     newer = {record.id: record for record in shown}
     replaced = records.predecessors(newer, where)
     said = {each: earlier_value(newer[each].text, old.text) for each, old in replaced.items()}
-    return {each: f"until {iso_day(newer[each].occurred_at)}: {value}" for each, value in said.items() if value}
+    began = {each: record.valid_from or record.occurred_at for each, record in newer.items()}
+    return {each: f"until {iso_day(began[each])}: {value}" for each, value in said.items() if value}
 
 
 def successors(record: Record, transaction: Transaction) -> list[str]:

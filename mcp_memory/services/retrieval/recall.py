@@ -6,7 +6,7 @@ from itertools import islice
 
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.ids import CONTEXT, TASK
-from mcp_memory.domain.model.records import Detail, Json, Kind, Record
+from mcp_memory.domain.model.records import Detail, Instant, Json, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, stack_at
@@ -18,12 +18,13 @@ from mcp_memory.domain.text.passages import passages
 from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.changes import Snapshots
-from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.records import MemoryReader, RecordStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.memory.branch_visibility import hidden_branches, is_visible, place_of, readable, visible_to
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.supersede import earlier_values
+from mcp_memory.services.retrieval.as_of import Then, as_they_were, reader_at, then_at
 from mcp_memory.services.retrieval.results import cut, fit, shown_record, shown_stand_in, shown_task
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Read, Searcher
 
@@ -39,7 +40,8 @@ ENVELOPE_TOKENS = 30
 class RecallRequest:
     """A query, or ids to open: records and tasks, one assembled context, or one summary of a session's log.
 
-    `since` and `until` are times or phrases. With `only_looks` what is shown does not count as opened: a person who
+    `since`, `until` and `as_of` are times or phrases; as of a time are what was believed then, and the words of then.
+    With `only_looks` what is shown does not count as opened: a person who
     looks around changes no ranking.
     """
 
@@ -59,6 +61,7 @@ class RecallRequest:
     max_tokens: int = 2000
     explain: bool = False
     only_looks: bool = False
+    as_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +121,7 @@ class Recall:
                 answer = self._search(read, request, caller, budget)
             else:
                 answer = self._list(request, caller, budget)
-        is_looking = request.only_looks or is_account(request)
+        is_looking = request.only_looks or is_account(request) or request.as_of
         shown = [] if is_looking else [(str(r["id"]), str(r["text"])) for r in answer.results]
         if shown:
             self._echo_filter.note(caller, shown, revision)
@@ -127,11 +130,11 @@ class Recall:
 
     def _search(self, read: Read, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         wanted = max(CANDIDATES_PER_SOURCE, request.offset + request.limit + 1)
-        places = self._records.places(caller)
+        where, then = self._asked(request, caller)
+        places = dict[str, str]() if then else self._records.places(caller)
         tasks = self._records.tasks(caller.namespace) if places else ()
         stack = stack_at(place_of(places, caller, tasks), tasks)
-        where = self._filter(request, caller)
-        ranking = self._searcher.rank(read, where, wanted, stack=stack)
+        ranking = self._searcher.rank(read, where, wanted, stack=stack, then=then)
         # One more than is shown tells whether there are more.
         known = ranking.hits if is_known(ranking.hits, ranking.information, read.query.terms) else ()
         # What was replaced stands in brackets behind its successor.
@@ -139,14 +142,15 @@ class Recall:
         relevant = (hit for hit in known if is_relevant(hit) and hit.id not in replaced)
         hits = list(islice(relevant, request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]
-        records = self._records.get([hit.id for hit in shown], caller.scopes)
+        records = self._reader(then).get([hit.id for hit in shown], caller.scopes)
         budget -= sum(self._counter.count(name) for name in ranking.degraded)
         there = [(hit, records[hit.id]) for hit in shown if hit.id in records]
         # Depth before breadth: what answers best may take a quarter of the room, the next one an eighth, and so on.
-        elsewhere = self._elsewhere(records.values(), stack, caller, tasks)
-        earlier = earlier_values(records.values(), where, self._records)
+        elsewhere = dict[str | None, str]() if then else self._elsewhere(records.values(), stack, caller, tasks)
+        earlier = dict[str, str]() if then else earlier_values(records.values(), where, self._records)
+        at = then.at if then else self._clock()
         found = (
-            _result(hit, record, self._excerpt(record, read, request, budget >> place + 2), request, caller)
+            _result(hit, record, self._excerpt(record, read, request, budget >> place + 2), request, caller, at)
             | ({"task": elsewhere[record.task_id]} if record.task_id in elsewhere else {})
             | ({"earlier": earlier[record.id]} if record.id in earlier else {})
             for place, (hit, record) in enumerate(there)
@@ -184,11 +188,11 @@ class Recall:
         return passages(record.text, read.query.text).shown(room, self._counter.count, record.text_tokens)
 
     def _list(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
-        where = self._filter(request, caller)
-        records = self._records.list(where, "occurred", request.limit + 1, request.offset)
-        results = fit(
-            (shown_record(r, request.detail, caller) for r in records[: request.limit]), budget, self._counter
-        )
+        where, then = self._asked(request, caller)
+        records = self._reader(then).list(where, "occurred", request.limit + 1, request.offset)
+        at = then.at if then else self._clock()
+        shown = (shown_record(each, request.detail, caller, at) for each in records[: request.limit])
+        results = fit(shown, budget, self._counter)
         more = len(results) < len(records)
         return RecallAnswer(
             results=results, truncated=more, next_offset=request.offset + len(results) if more and results else None
@@ -212,8 +216,13 @@ class Recall:
 
     def _records_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
         hidden = hidden_branches(self._records, caller)
-        records = self._records.get(request.ids, caller.scopes)
-        return {i: shown_record(r, request.detail, caller) for i, r in records.items() if is_visible(r, caller, hidden)}
+        records, at = self._records.get(request.ids, caller.scopes), self._clock()
+        records = {i: record for i, record in records.items() if is_visible(record, caller, hidden)}
+        if request.as_of:
+            at = self._searcher.moment(request.as_of)
+            records = as_they_were(records, at, self._records)
+            records = {i: each for i, each in records.items() if each.scope in caller.scopes}
+        return {i: shown_record(record, request.detail, caller, at) for i, record in records.items()}
 
     def _tasks_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
         """Return the tasks among the ids with their full results; contexts name tasks beside records."""
@@ -259,6 +268,15 @@ class Recall:
         more = end < len(entry.covers)
         return RecallAnswer(results=results, truncated=more, next_offset=end if more else None)
 
+    def _asked(self, request: RecallRequest, caller: Caller) -> tuple[RecordFilter, Then | None]:
+        """Return the filter, and what was believed at the time where the request names one."""
+        where = self._filter(request, caller)
+        then = then_at(self._searcher.moment(request.as_of), where, self._records) if request.as_of else None
+        return then.where if then else where, then
+
+    def _reader(self, then: Then | None) -> MemoryReader:
+        return reader_at(self._records, then)
+
     def _filter(self, request: RecallRequest, caller: Caller) -> RecordFilter:
         since, until = self._searcher.between(request.since, request.until)
         return replace(
@@ -285,8 +303,10 @@ def is_relevant(hit: Fused) -> bool:
     return is_near or any(name in hit.raw for name in ("keyword", "time", "graph"))
 
 
-def _result(hit: Fused, record: Record, excerpt: str, request: RecallRequest, caller: Caller) -> dict[str, Json]:
-    result = shown_record(record, request.detail, caller)
+def _result(
+    hit: Fused, record: Record, excerpt: str, request: RecallRequest, caller: Caller, at: Instant
+) -> dict[str, Json]:
+    result = shown_record(record, request.detail, caller, at)
     if excerpt:
         result["text"] = excerpt
     result["score"] = round(hit.score, 4)

@@ -4,15 +4,17 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from mcp_memory.domain.model.lifecycle import NOTED
-from mcp_memory.domain.model.records import HOLDS, Detail, Json, Record, Status
+from mcp_memory.domain.model.records import HOLDS, Detail, Instant, Json, Record, Status
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, SessionLog
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task
 from mcp_memory.domain.text.prompt_safety import author
-from mcp_memory.domain.text.times import iso, iso_day
+from mcp_memory.domain.text.times import iso, iso_day, validity
 from mcp_memory.ports.text import TokenCounter
 
-_ESSENTIAL = tuple("id kind text occurred_at version status superseded_by check changed_at agent score omitted".split())
+_ESSENTIAL = tuple(
+    "id kind text occurred_at version status superseded_by valid check changed_at agent score omitted".split()
+)
 """Fields of a result that remain where the whole is larger than the budget."""
 
 TELLING: frozenset[Status] = frozenset(
@@ -21,8 +23,11 @@ TELLING: frozenset[Status] = frozenset(
 """Statuses that change a record's meaning for the reader; the others are the normal course of its life."""
 
 
-def shown_record(record: Record, detail: Detail, caller: Caller) -> dict[str, Json]:
-    """Show a record to the caller. Empty fields are left out; `agent` names another author."""
+def shown_record(record: Record, detail: Detail, caller: Caller, at: Instant | None = None) -> dict[str, Json]:
+    """Show a record to the caller. Empty fields are left out; `agent` names another author.
+
+    `valid` says from when until when it is true; with `at`, also that it is not then.
+    """
     texts: Mapping[Detail, str] = {"micro": record.micro, "summary": record.summary, "full": record.text}
     shown: dict[str, Json] = {"id": record.id, "kind": record.kind, "text": texts[detail]}
     shown |= {"occurred_at": iso(record.occurred_at), "version": record.version}
@@ -31,6 +36,7 @@ def shown_record(record: Record, detail: Detail, caller: Caller) -> dict[str, Js
         ("speaker", record.speaker),
         ("status", record.status if record.status in TELLING else None),
         ("superseded_by", record.superseded_by),
+        ("valid", validity(record.valid_from, record.valid_until, at)),
         ("check", [ground.id for ground in record.check]),
         ("changed_at", iso_day(record.check[0].at) if record.check else None),
         ("outcome", record.outcome),

@@ -9,11 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
-from mcp_memory.domain.model.records import Instant, Kind
+from mcp_memory.domain.model.records import Instant, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import RecordFilter, narrowed
 from mcp_memory.domain.model.tasks import Stack
-from mcp_memory.domain.retrieval.fusion import Background, Fused, below_successors, fuse
+from mcp_memory.domain.retrieval.fusion import Background, Fused, below_successors, faded, fuse
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.domain.retrieval.turns import PLAIN, Turn, named_speakers, read_turn
 from mcp_memory.domain.text.control_characters import without_controls
@@ -23,14 +24,24 @@ from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports.records import Outline, RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Source, VectorStore
 from mcp_memory.ports.text import Clock, DateReader, Embedder
+from mcp_memory.services.retrieval.as_of import Then, earlier_scores
 
 CANDIDATES_PER_SOURCE = 60
 """R@20 and evidence in 1,000 tokens equal those of 100 and 400 (benchmarks/retrieval.py), at less work."""
 
 
+LEAST_SECONDS = 0.001
+"""Seconds between the last moment of a span and its end."""
 PATH_NATS = (4.0, 3.5, 3.0)
 """Nats for a record of the current task, of its parent, and of one further up: they decide among near equals."""
 DEAD_END_NATS = -3.0
+
+
+class Validity(TypedDict, total=False):
+    """From when, and until when (exclusive) something is true, as far as given."""
+
+    valid_from: Instant
+    valid_until: Instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +57,8 @@ class Evidence:
     """Evidence about a query's candidates before fusion.
 
     `rankings` holds each source's scores of all candidates, `neighbours` the candidate dialogue turns beside a
-    candidate, `found` the count of each source's finds, `degraded` each source that failed and why.
+    candidate, `past` the candidates that are not true at the time asked about, `found` the count of each source's
+    finds, `degraded` each source that failed and why.
     """
 
     rankings: Mapping[str, Mapping[str, float]]
@@ -55,6 +67,7 @@ class Evidence:
     sessions: Mapping[str, str]
     turns: Mapping[str, Turn]
     superseded: frozenset[str]
+    past: frozenset[str]
     tasks: Mapping[str, str]
     kinds: Mapping[str, Kind]
     found: Mapping[str, int]
@@ -107,13 +120,15 @@ class Searcher:
         limit: int = CANDIDATES_PER_SOURCE,
         also: Collection[str] = (),
         stack: Stack | None = None,
+        then: Then | None = None,
     ) -> Ranking:
         """Rank all candidates of the query within the filter, superseded ones below their successors.
 
         `also` names further candidates, which pass the filter. What belongs to the path of the `stack` ranks before
-        equal evidence from elsewhere, and dead ends behind it.
+        equal evidence from elsewhere, and dead ends behind it. What is not true now ranks below what is. With `then`,
+        records are ranked by the words that they had, and by what was true then; `where` is made from its filter.
         """
-        evidence = self.weigh(read, where, limit, also)
+        evidence = self.weigh(read, where, limit, also, then)
         hits = fuse(
             evidence.rankings,
             evidence.background,
@@ -122,7 +137,7 @@ class Searcher:
             turns=evidence.turns,
             stack=_by_task(evidence.tasks, stack),
         )
-        hits = self._rank_successors(hits, evidence, where)
+        hits = faded(self._rank_successors(hits, evidence, where), evidence.past)
         return Ranking(
             hits=tuple(hits),
             kinds=evidence.kinds,
@@ -141,13 +156,24 @@ class Searcher:
         """Collect the evidence that recall weighs for a query."""
         return self.weigh(self.read(text), where, limit)
 
-    def weigh(self, read: Read, where: RecordFilter, limit: int, also: Collection[str] = ()) -> Evidence:
+    def weigh(
+        self,
+        read: Read,
+        where: RecordFilter,
+        limit: int,
+        also: Collection[str] = (),
+        then: Then | None = None,
+    ) -> Evidence:
         """Ask every source, and let each score the candidates of the others."""
         degraded, query = list(read.degraded), read.query
         if waiting := self._records.count_unembedded(where):
             degraded.append(_waiting(waiting))
         if query.span and query.is_only_time:
             where = narrowed(where, query.span)
+        said: Mapping[str, Mapping[str, float]] = {}
+        if then:  # The indexes know what was reworded by its present words.
+            said = self._said_then(query, where, then, degraded)
+            where = replace(where, exclude=where.exclude | then.reworded, passing=None)
         if where.is_selective:
             where = replace(where, passing=self._filters.passing(where))
         if where.passing is not None:
@@ -155,10 +181,14 @@ class Searcher:
         rankings = self._ask_sources(query, where, limit, degraded)
         found = {name: len(scores) for name, scores in rankings.items()}
         rankings = self._complete(query, where, rankings, also, degraded)
+        rankings |= {name: {**rankings.get(name, {}), **scores} for name, scores in said.items()}
         outlines = self._records.outlines({i for scores in rankings.values() for i in scores}, where.scopes)
         background, neighbours = Background(), dict[str, Sequence[str]]()
         try:
             background = self._background(query, where, rankings)
+            if then:
+                holders = {i: nats for i, nats in background.holders.items() if i not in then.reworded}
+                background = replace(background, holders=holders)
             neighbours.update(self._keywords.neighbours(outlines))
         except StoreUnavailable as error:  # Found all the same, only weighed less well.
             degraded.append(f"weighing: {error}")
@@ -170,7 +200,8 @@ class Searcher:
             turns=_turns(query, outlines),
             kinds={i: outline.kind for i, outline in outlines.items()},
             tasks={i: outline.task_id for i, outline in outlines.items() if outline.task_id},
-            superseded=frozenset(i for i, outline in outlines.items() if outline.superseded_by),
+            superseded=frozenset(i for i, outline in outlines.items() if outline.superseded_by and not then),
+            past=_past(outlines, then.records if then else {}, then.at if then else self._clock()),
             found=found,
             degraded=tuple(degraded),
         )
@@ -187,18 +218,36 @@ class Searcher:
             raise InvalidRequest("since is not before until; exchange them.")
         return begin, end
 
-    def instant(self, phrase: str, *, end: bool = False) -> Instant:
+    def instant(self, phrase: str, *, end: bool = False, ahead: bool = False) -> Instant:
         """Read an ISO time, a date or a phrase as an instant: the start of its span, or with `end` its end.
+
+        With `ahead` a day without a year is the next one, not the last.
 
         Raises:
             InvalidRequest: the phrase names no time.
         """
-        span = self._dates.read(phrase, self._clock())
+        span = self._dates.read(phrase, self._clock(), ahead=ahead)
         if span is None:
             raise InvalidRequest(
                 f"{phrase[:60]!r} is not a time; use ISO 8601 (2026-11-20), or a phrase like 'last week'."
             )
         return span[1] if end else span[0]
+
+    def validity(self, begin: str, end: str) -> Validity:
+        """Read the beginning and the end of a validity, "" where not given. Raises as `instant`.
+
+        A day without a year is the last one for the beginning and the next one for the end, which it is part of.
+        """
+        read: Validity = {}
+        if begin:
+            read["valid_from"] = self.instant(begin)
+        if end:
+            read["valid_until"] = self.instant(end, end=True, ahead=True)
+        return read
+
+    def moment(self, phrase: str) -> Instant:
+        """Read a phrase as the moment that "as of" it means: the last one of its span. Raises as `instant` does."""
+        return self.instant(phrase, end=True) - LEAST_SECONDS
 
     def _signals(self, text: str, degraded: list[str]) -> Query:
         when = time_phrase(text)
@@ -258,6 +307,18 @@ class Searcher:
                     degraded.append(f"{source.name}: {error}")
         return complete
 
+    def _said_then(
+        self, query: Query, where: RecordFilter, then: Then, degraded: list[str]
+    ) -> Mapping[str, Mapping[str, float]]:
+        """Return the scores, by source, of what passes and was reworded since, by the words that it had."""
+        among = self._filters.passing(replace(where, only=then.reworded, passing=None))
+        try:
+            reworded = [each for each in then.reworded if each in among]
+            return earlier_scores(query, then, reworded, self._keywords, self._embedder)
+        except StoreUnavailable as error:
+            degraded.append(f"earlier texts: {error}")
+            return {}
+
     def _background(self, query: Query, where: RecordFilter, rankings: Mapping[str, Mapping[str, float]]) -> Background:
         """Return the usual scores here. Cosines are left out where the vector search failed."""
         rarity = self._keywords.rarity(query.terms, where.scopes)
@@ -293,6 +354,12 @@ class Searcher:
         if not record_ids:
             return frozenset()
         return frozenset(filter(self._filters.passing(where).__contains__, record_ids))
+
+
+def _past(outlines: Mapping[str, Outline], then: Mapping[str, Record], at: Instant) -> frozenset[str]:
+    """Return what is not true at that time, and what such a record replaced."""
+    past = {i for i, outline in outlines.items() if not is_valid(then.get(i, outline), at)}
+    return frozenset(past | {i for i, outline in outlines.items() if outline.superseded_by in past})
 
 
 def _by_task(tasks: Mapping[str, str], stack: Stack | None) -> Mapping[str, float]:

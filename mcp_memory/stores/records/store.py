@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ STEPS, PATHS, CHECKS_SHOWN = 5, 2_000, 3
 """The steps that a change reaches, from dependent to dependent; the paths that one reading follows; grounds named."""
 IDENTITY = "identity"
 """Name in `meta` of the id that tells this store from others; made on first use."""
+_OUTLINE = tuple(field.name for field in fields(Outline))
 _ORDERS: Mapping[str, Sequence[str]] = {
     "created": ("row",),
     "occurred": ("occurred_at", "row"),
@@ -94,6 +95,10 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
     def count_all(self) -> int:
         return self._database.rows("SELECT count(*) FROM records")[0][0]
 
+    def stored_by(self, where: RecordFilter, at: Instant, *, changed: bool) -> frozenset[str]:
+        given = {"at": at, "changed": changed, "whatever_status": where.include_inactive}
+        return frozenset(row[0] for row in self._database.rows(*filtered("stored_by", where, **given)))
+
     def ids_in_branches(self, branches: Collection[str]) -> frozenset[str]:
         return frozenset(row[0] for row in self._rows("ids_in_branches", (json.dumps(list(branches)),)))
 
@@ -110,9 +115,8 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
 
     def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
         parameters = {"ids": json.dumps(list(record_ids)), "scopes": json.dumps(list(scopes))}
-        columns = ("kind", "role", "superseded_by", "task_id", "session_id", "speaker", "opening")
         rows = self._rows("outlines", parameters)
-        return {row["id"]: Outline(**{name: row[name] for name in columns}) for row in rows}
+        return {row["id"]: Outline(**{name: row[name] for name in _OUTLINE}) for row in rows}
 
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
         rows = self._database.rows(*filtered("recent_sessions", where, look_back=LOOK_BACK))
@@ -138,6 +142,9 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
     def tasks_without_result(self, namespace: str) -> Sequence[Task]:
         asked = {"namespace": namespace, "scope": scope_key("shared", namespace, "")}
         return [task_from_row(row) for row in self._rows("tasks_without_result", asked)]
+
+    def expired(self, until: Instant) -> Iterator[Record]:
+        return map(record_from_row, self._stream("expired", (until,)))
 
     def to_maintain(self, kind: Kind, statuses: Collection[Status], until: Instant) -> Iterator[Record]:
         asked = {"kind": kind, "statuses": json.dumps(list(statuses)), "until": until}
@@ -284,7 +291,7 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
             return read
         return [replace(each, check=tuple(changed.get(each.id, ())[:CHECKS_SHOWN])) for each in read]
 
-    def _stream(self, name: str, parameters: Mapping[str, object]) -> Iterator[sqlite3.Row]:
+    def _stream(self, name: str, parameters: Sequence[object] | Mapping[str, object]) -> Iterator[sqlite3.Row]:
         # A cursor left half-read would hold its snapshot open.
         with self._database.read() as connection, closing(connection.execute(statement(name), parameters)) as rows:
             yield from rows

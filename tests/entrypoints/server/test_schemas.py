@@ -23,13 +23,13 @@ async def test_all_tools_together_cost_few_tokens(app: "App") -> None:
         costs[tool.name] = counter.count(json.dumps(shown, ensure_ascii=False, separators=(",", ":")))
     assert costs == snapshot(
         {
-            "remember": 550,
-            "recall": 242,
-            "assemble_context": 300,
+            "remember": 564,
+            "recall": 256,
+            "assemble_context": 307,
             "push_task": 188,
             "pop_task": 142,
             "compact": 295,
-            "revise": 322,
+            "revise": 336,
             "forget": 100,
         }
     )

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 NOT_FOUND_SHOWN = 10
 VALUE_CHARACTERS = 400
 """Most characters of a field behind a result's text."""
-_IN_PLACE = frozenset("id kind text occurred_at agent speaker score task_id earlier version check changed_at".split())
+_IN_PLACE = frozenset(
+    "id kind text occurred_at agent speaker score task_id valid earlier version check changed_at".split()
+)
 """Fields that a line shows elsewhere, or that only programs need."""
 DESCRIPTION = """\
 Use to answer one question from memory (what was decided, known, tried), or to open records by id (detail=full for the \
@@ -71,7 +73,8 @@ def _line(result: Mapping[str, Json]) -> str:
     earlier = [str(result["earlier"])] if "earlier" in result else []
     check = cast("list[str]", result.get("check", []))
     doubts = [to_be_checked(check, str(result["changed_at"]))] if check else []
-    more = "; ".join([*earlier, *doubts, *fields])
+    valid = [str(result["valid"])] if "valid" in result else []
+    more = "; ".join([*valid, *earlier, *doubts, *fields])
     text = neutralise(str(result.get("text", "")))
     return f"- [{frame}{day}{author}] {speaker}{text}{f' ({more})' if more else ''}"
 

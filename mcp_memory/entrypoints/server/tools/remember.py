@@ -56,6 +56,7 @@ def _new_record(fields: dict[str, Any], app: "App") -> NewRecord:
     said = {name: value for name, value in fields.items() if value != ""}
     if "occurred_at" in said:
         said["occurred_at"] = app.searcher.instant(said["occurred_at"])
+    said |= app.searcher.validity(said.get("valid_from", ""), said.get("valid_until", ""))
     asked_as = said.pop(ASKED_AS, ())
     details = said.get("details", {}) | ({ASKED_AS: list(asked_as)} if asked_as else {})
     said["details"] = checked_details(said.get("kind", "fact"), details)

@@ -34,7 +34,8 @@ def build(app: "App") -> StrictTool:
             return _settle(app, arguments, caller)
         if misplaced := _OF_SETTLING.intersection(arguments.model_fields_set):
             raise InvalidRequest(f"`{min(misplaced)}` goes with `settle`, which is not given.")
-        revised, change = app.revise.numbered(request_of(Revision, arguments), caller)
+        valid = app.searcher.validity(arguments.valid_from, arguments.valid_until)
+        revised, change = app.revise.numbered(request_of(Revision, arguments, **valid), caller)
         conflicts: Sequence[ConflictingRecord] = ()
         if arguments.text:
             with suppress(StoreUnavailable):  # Advice: the record is revised.

@@ -7,13 +7,13 @@ INSERT INTO records (
     text_tokens, summary_tokens, micro_tokens, content_hash, normal_hash, importance, confidence, status, outcome,
     pinned, tags, details, speaker, role, tool, call_id, superseded_by, created_at, updated_at, occurred_at,
     accessed_at, accessed, confirmed, activated, succeeded, used, ignored, false_positives, client,
-    rewritten_by, changed
+    rewritten_by, changed, valid_from, valid_until
 ) VALUES (
     :id, :change, :scope, :namespace, :visibility, :agent, :session_id, :task_id, :branch_id, :kind, :text, :summary,
     :micro, :text_tokens, :summary_tokens, :micro_tokens, :content_hash, :normal_hash, :importance, :confidence,
     :status, :outcome, :pinned, :tags, :details, :speaker, :role, :tool, :call_id, :superseded_by, :created_at,
     :updated_at, :occurred_at, :accessed_at, :accessed, :confirmed, :activated, :succeeded, :used, :ignored,
-    :false_positives, :client, :rewritten_by, :changed
+    :false_positives, :client, :rewritten_by, :changed, :valid_from, :valid_until
 );
 
 -- name: update_record
@@ -26,6 +26,7 @@ UPDATE records SET
     status = :status, outcome = :outcome, pinned = :pinned, tags = :tags, details = :details,
     superseded_by = :superseded_by, updated_at = :updated_at, accessed_at = :accessed_at,
     rewritten_by = :rewritten_by, changed = :changed,
+    valid_from = :valid_from, valid_until = :valid_until,
     confirmed = :confirmed, activated = :activated,
     succeeded = :succeeded, used = :used, ignored = :ignored, false_positives = :false_positives
 WHERE id = :id;
@@ -136,6 +137,17 @@ SELECT {columns} FROM known
 CROSS JOIN records AS r INDEXED BY records_by_kind ON r.scope = known.scope AND r.kind = :kind
 WHERE r.status IN (SELECT value FROM json_each(:statuses)) AND r.occurred_at <= :until;
 
+-- name: expired
+-- What held until then, of any scope.
+SELECT {columns} FROM records AS r
+WHERE r.valid_until <= ? AND r.status NOT IN ('superseded', 'inactive', 'retired');
+
+-- name: stored_by
+-- What was stored by then, and has changed since, or has not.
+SELECT r.id FROM records AS r
+WHERE {where} AND r.created_at <= :at AND (:whatever_status OR r.status <> 'superseded')
+    AND EXISTS (SELECT 1 FROM versions AS v WHERE v.record_id = r.id AND v.at > :at) = :changed;
+
 -- name: judged_confidences
 -- How sure of the newest decisions somebody was, and what came of them.
 SELECT r.confidence, r.outcome FROM records AS r
@@ -222,7 +234,7 @@ SELECT * FROM (
 
 -- name: outlines
 SELECT
-    id, kind, role, superseded_by, task_id, session_id, speaker,
+    id, kind, role, superseded_by, task_id, session_id, speaker, valid_from, valid_until,
     CASE kind WHEN 'message' THEN substr(text, 1, 1000) ELSE '' END AS opening
 FROM records
 WHERE id IN (SELECT value FROM json_each(:ids)) AND scope IN (SELECT value FROM json_each(:scopes));
