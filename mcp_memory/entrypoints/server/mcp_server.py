@@ -21,7 +21,10 @@ from mcp.types import (
     GetPromptResult,
     InputRequiredResult,
     PromptMessage,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
     TextContent,
+    UnsubscribeRequestParams,
 )
 from pydantic import AnyUrl
 
@@ -29,6 +32,7 @@ from mcp_memory import __version__
 from mcp_memory.entrypoints.server import resources
 from mcp_memory.entrypoints.server.identity import asking, require, told
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, shorten
+from mcp_memory.entrypoints.server.notices import Notices
 from mcp_memory.entrypoints.server.strict_tool import failure, log_defect
 from mcp_memory.errors import McpMemoryError
 
@@ -137,8 +141,8 @@ class ShortErrors:
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Pass the message on. Raises MCPError as the layers below do, with short texts."""
-        if ctx.method == "subscriptions/listen" and _has_long_text(ctx.params):
-            # What is listened to is repeated in the acknowledgement.
+        if ctx.method in ("subscriptions/listen", "resources/subscribe") and _has_long_text(ctx.params):
+            # It would be kept, and repeated in the acknowledgement or the notice.
             raise MCPError(INVALID_PARAMS, "A URI to listen to is too long; no resource here has it.")
         try:
             return await call_next(ctx)
@@ -190,10 +194,16 @@ def build_server(
         title="Memory",
         version=__version__,
         instructions=f"{notice}\n\n{INSTRUCTIONS}" if notice else INSTRUCTIONS,
+        subscriptions=False,  # Notices serve them.
         middleware=[*middleware, *own],
         log_level="WARNING",
     )
     resources.add_to(server, app)
+    notices = Notices(app.records.revision, server.read_resource)
+    serve = server._lowlevel_server.add_request_handler  # pyright: ignore[reportPrivateUsage]
+    serve("subscriptions/listen", SubscriptionsListenRequestParams, notices.listen)
+    serve("resources/subscribe", SubscribeRequestParams, notices.subscribe)
+    serve("resources/unsubscribe", UnsubscribeRequestParams, notices.unsubscribe)
     return server
 
 

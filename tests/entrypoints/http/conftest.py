@@ -140,11 +140,13 @@ def headers_of(token: str, namespace: str = "") -> dict[str, str]:
 
 
 @asynccontextmanager
-async def connected(url: str, token: str = "", era: str = "auto", namespace: str = "") -> AsyncGenerator[Client]:
+async def connected(
+    url: str, token: str = "", era: str = "auto", namespace: str = "", **options: Any
+) -> AsyncGenerator[Client]:
     """A client of the SDK that comes with this token."""
     async with (
         httpx2.AsyncClient(headers=headers_of(token, namespace), timeout=PATIENCE_SECONDS, verify=False) as by_token,
-        Client(streamable_http_client(url, http_client=by_token), mode=era) as client,
+        Client(streamable_http_client(url, http_client=by_token), mode=era, **options) as client,
     ):
         yield client
 

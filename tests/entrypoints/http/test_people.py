@@ -10,7 +10,8 @@ import pytest
 from mcp import Client
 from mcp.types import TextResourceContents
 
-from tests.entrypoints.http.conftest import ERAS, HttpServer, connected, make_token, text_of
+from tests.ear import Ear
+from tests.entrypoints.http.conftest import ERAS, PATIENCE_SECONDS, HttpServer, connected, make_token, text_of
 
 
 @dataclass(frozen=True)
@@ -104,3 +105,21 @@ async def test_only_its_owner_or_an_administrator_hides_a_shared_record(people: 
             assert (await data_of(chief, "revise", id=port, visibility="private"))["visibility"] == "private"
         assert "No record" in await refusal(bob, "revise", id=port, pinned=True)
         assert (await data_of(ann, "recall", ids=[port]))["results"][0]["id"] == port
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.filterwarnings("ignore:resources/:mcp.shared.exceptions.MCPDeprecationWarning")
+async def test_a_client_is_told_of_changes_that_it_may_read(people: People, era: str) -> None:
+    """N6.1: of another's private record nobody hears."""
+    ear = Ear()
+    async with connected(people.url, people.ann) as ann:
+        private, shared = [await remember(ann, f"{word} in era {era}.") for word in ("A secret", "News")]
+        await data_of(ann, "revise", id=private, visibility="private")
+        async with (
+            connected(people.url, people.bob, era, message_handler=ear.take) as bob,
+            ear.listening(bob, era, f"memory://record/{private}", f"memory://record/{shared}") as heard,
+        ):
+            await data_of(ann, "revise", id=private, text=f"Another secret in era {era}.")
+            await data_of(ann, "revise", id=shared, text=f"Better news in era {era}.")
+            with anyio.fail_after(PATIENCE_SECONDS):
+                assert await heard() == f"memory://record/{shared}"
