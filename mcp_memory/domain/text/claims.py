@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from mcp_memory.domain.text.lexicon import QUESTION_SIGNS, UNSPACED
@@ -20,6 +21,8 @@ MOST_CHARACTERS = 400
 """Longest sentence that is one claim."""
 MOST_READ = 2_000
 """Characters read of a text."""
+KEPT = 2_000
+"""Texts of which the claims are kept: a new record is compared with the same few again and again."""
 
 _DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _CONCEPTS = Words(_DATA["concepts"])
@@ -138,8 +141,13 @@ class Claim:
 
 def claims_of(text: str) -> tuple[Claim, ...]:
     """Return the claims of a text's first sentences and of their parts, without those that are too long to be one."""
+    return _claims_of(text[:MOST_READ])
+
+
+@lru_cache(maxsize=KEPT)
+def _claims_of(text: str) -> tuple[Claim, ...]:
     claims: list[Claim] = []
-    for sentence in sentences_of(text[:MOST_READ]):
+    for sentence in sentences_of(text):
         for clause in _CLAUSE.split(sentence):
             if len(clause) <= MOST_CHARACTERS and len(claims) < MOST_CLAIMS and (claim := _claim(clause)):
                 claims += [claim, *(() if claim.is_event else _parts(clause, claim))]
@@ -202,7 +210,7 @@ def _parts(text: str, claim: Claim) -> Iterator[Claim]:
     """Yield the claims between commas, each with the heading before a colon, and the whole without an announcement."""
     headed = _HEADED.match(_ASIDE.sub("", text))
     head, colon, rest = headed.groups(default="") if headed else ("", "", text)
-    pieces = [piece for piece in _COMMA.split(rest) if piece]
+    pieces = [*dict.fromkeys(filter(None, _COMMA.split(rest)))]
     is_opening = not colon and len(pieces) > 1 and pieces[0].count(" ") < 4
     if is_opening:  # "In production, …"
         head, colon, pieces = pieces[0], ", ", pieces[1:]
