@@ -61,7 +61,7 @@ WITH_TOKEN = Who(
     name="with a token",
     settings={"namespace": "there", "agent": "host", "inherit": ["library", "there"]},
     visitor=Visitor(
-        grant=Grant(agent="ann", person="ann", namespaces=("here", "library"), right="admin"),
+        grant=Grant(agent="ann", person="ann", namespaces=("here", "library"), right="write"),
         namespace="here",
         session="day",
     ),

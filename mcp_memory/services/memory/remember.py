@@ -18,7 +18,7 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.branch_visibility import hidden_branches, visible_to
+from mcp_memory.services.memory.branch_visibility import hidden_branches, is_visible, visible_to
 from mcp_memory.services.memory.dependence import GroundFinder, require_grounds
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.memory.near_records import MOST_SIMILAR, Advice, ConflictingRecord, NearRecords, group_of
@@ -90,8 +90,10 @@ class Remember:
         """
         drafts = self._prepare(items, caller)
         with self._records.write(caller) as transaction:
-            replaced = dict.fromkeys(each for draft in drafts for each in draft.item.supersedes)
-            refuse_unseen(_visible(tuple(replaced), caller, transaction), None, caller, self._echo_filter, transaction)
+            if named := [*dict.fromkeys(each for draft in drafts for each in draft.item.supersedes)]:
+                hidden = hidden_branches(transaction, caller)
+                seen = [each for each in _visible(named, caller, transaction) if is_visible(each, caller, hidden)]
+                refuse_unseen(seen, None, caller, self._echo_filter, transaction)
             require_grounds([ground for draft in drafts for ground in draft.item.depends_on], caller, transaction)
             stored = [self._store(draft, caller.in_session(draft.item.session_id), transaction) for draft in drafts]
         outcomes = [replace(one, cleaned=draft.cleaned) for draft, one in zip(drafts, stored, strict=True)]
