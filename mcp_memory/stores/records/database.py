@@ -239,7 +239,7 @@ class Database:
             try:
                 self._writer = self._connect()
                 self._writer.execute("PRAGMA busy_timeout = 0")  # `wait_out` waits instead.
-                self._writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # Opens the log and its index.
+                wait_out(self._open_log, time.monotonic() + READ_PATIENCE_MS / 1000)
                 self._witness.begin()
                 self.require_sound()
             except FileNotFoundError:
@@ -257,6 +257,10 @@ class Database:
             self._abandon()
             time.sleep(OPEN_PAUSE_SECONDS)
         raise StoreBusy("Other processes replace the memory's files; call again in a few seconds.")
+
+    def _open_log(self) -> None:
+        """Make SQLite open the log and its index, which another process may just recover, or delete at its end."""
+        self._writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()
 
     def _abandon(self) -> None:
         """Close the writing connection, and leave the files as they are."""
