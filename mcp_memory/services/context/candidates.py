@@ -122,7 +122,9 @@ class CandidateFinder:
                 omitted[record.id] = Omission(id=record.id, reason=reason)
             elif record.id not in apart and record.id not in elsewhere:
                 kept.setdefault(record.id, candidate)
-        left_out = [omission for omission in omitted.values() if omission.id not in kept.keys() | apart]
+        shown = kept.keys() | apart
+        left_out = [omission for omission in omitted.values() if omission.id not in shown]
+        crowded_out = [each for each in gathered.omitted if each.reason != BELOW and each in left_out]
         entities, relations = self._known(question)
         return replace(
             gathered,
@@ -134,7 +136,7 @@ class CandidateFinder:
             relations=relations,
             note=self._calibration(question),
             omitted=left_out,
-            is_cut=gathered.is_cut or any(omission.reason == TOO_MANY for omission in inactive),
+            is_cut=gathered.is_cut or bool(crowded_out) or any(omission.reason == TOO_MANY for omission in inactive),
             found={**gathered.found, "entities": len(entities), "relations": len(relations)},
         )
 
@@ -206,8 +208,9 @@ class CandidateFinder:
         ]
         found = {"recent": len(recent), **rankings[0].found}
         degraded = tuple(dict.fromkeys(each for ranking in rankings for each in ranking.degraded))
-        is_cut = len(kept) >= limit or any(omission.reason != BELOW for omission in omitted)
-        return FoundCandidates(candidates=candidates, omitted=omitted, found=found, degraded=degraded, is_cut=is_cut)
+        return FoundCandidates(
+            candidates=candidates, omitted=omitted, found=found, degraded=degraded, is_cut=len(kept) >= limit
+        )
 
     def _missing_kinds(self, question: ContextQuestion, ranking: Ranking) -> frozenset[Kind]:
         """Return kinds that the strategy wants and of which search found hardly any."""

@@ -96,7 +96,9 @@ def test_it_answers_as_was_answered_then(app: App, remember: RememberOne, clock:
     for day in range(6):
         clock.advance(days=1)
         changes.append(
-            app.revise.numbered(Revision(id=ids[day], text=f"Server {day} now runs build {day * 7}."), app.caller())[1]
+            app.revise.advised(
+                Revision(id=ids[day], text=f"Server {day} now runs build {day * 7}."), app.caller()
+            ).change
         )
         if day % 2:
             app.forget([ids[day - 1]], "retire", app.caller())
@@ -213,12 +215,14 @@ def test_without_an_embedder_the_rest_is_answered_and_it_is_said(
     assert found.degraded == ("earlier texts: The embedder is away.",)
 
 
+@pytest.mark.parametrize("strategy", ["auto", "recent"])
 @pytest.mark.parametrize("query", ["where are sessions kept, and how many requests per minute", ""])
-def test_contexts_show_what_was_believed_then(app: App, history: dict[str, str], query: str) -> None:
+def test_contexts_show_what_was_believed_then(app: App, history: dict[str, str], query: str, strategy: str) -> None:
     """N4.1: with the moment, and without tasks, which have no versions."""
     app.tasks.push(PushRequest(goal="Move sessions to Postgres"), app.caller())
     app.remember([NewRecord(text="Never keep sessions in files.", kind="censor")], app.caller())
-    text = app.assemble_context(ContextRequest(query=query, as_of=DAYS[0]), app.caller()).text
+    asked = ContextRequest(query=query, strategy=strategy, as_of=DAYS[0])
+    text = app.assemble_context(asked, app.caller()).text
     assert "What was believed at 2026-11-20T23:59 UTC." in text
     assert "Sessions are kept in Redis." in text
     assert "The API allows 100 requests per minute." in text
