@@ -255,7 +255,7 @@ def test_no_budget_means_the_configured_one_and_64_and_128000_are_honoured(open_
     items = [
         NewRecord(text=f"Fact {n}: " + f"the service {n} listens on port {n}, " * 8, importance=5) for n in range(300)
     ]
-    app.remember(items, app.caller())
+    app.remember(items, app.caller(), advise=False)
     assert 7_500 < assemble(app).report.token_count <= 8_000
     assert 0 < assemble(app, max_tokens=64).report.token_count <= 64
     large = assemble(app, max_tokens=128_000).report
@@ -677,7 +677,8 @@ def test_a_question_about_a_time_is_answered_from_that_time(app: App, remember: 
 def test_no_record_is_tokenised_again(open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch) -> None:
     """A4.1: of 200 candidates only the labels, and the block a bounded number of times, whatever their texts hold."""
     app = open_memory(embedder=HashingEmbedder())
-    app.remember([NewRecord(text=f"Service {n}: " + "it listens on a port. " * 50) for n in range(200)], app.caller())
+    items = [NewRecord(text=f"Service {n}: " + "it listens on a port. " * 50) for n in range(200)]
+    app.remember(items, app.caller(), advise=False)
     counted: list[int] = []
     count = TiktokenCounter.count
 

@@ -55,7 +55,7 @@ def crowded(app: App, clock: "Clock") -> App:
             NewRecord(text=f"Billing {kind} {n} concerns invoice {n}. " + LONG, kind=kind, importance=5)
             for n in range(count)
         ]
-        app.remember(items, app.caller())
+        app.remember(items, app.caller(), advise=False)
     push(app, "root goal: renew billing " * 4, plan=tuple(f"step {n}" for n in range(9)))
     for n in range(8):
         push(app, f"level {n} of billing " * 8)
