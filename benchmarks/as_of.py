@@ -83,6 +83,7 @@ def replay(history: Sequence[Case], app: App, clock: Clock) -> Mapping[str, str]
         match step["op"]:
             case "revise":
                 app.revise(Revision(id=changed[0], text=step["text"], **valid), caller)
+                ids[step["ref"]] = changed[0]
             case "retire":
                 app.forget(changed, "retire", caller)
             case _:

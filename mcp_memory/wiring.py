@@ -235,7 +235,16 @@ class Wiring:
         """Changes a record."""
         from mcp_memory.services.memory.revise import Revise
 
-        return Revise(self.records, self._embedder, self.counter, self.redactor, self._echo_filter, self._clock)
+        return Revise(
+            self.records,
+            self._embedder,
+            self.counter,
+            self.redactor,
+            self._echo_filter,
+            self._clock,
+            self.near,
+            self.reviews,
+        )
 
     @made_once
     def reviews(self) -> Reviews:
@@ -293,10 +302,13 @@ class Wiring:
 
         from mcp_memory.services.retrieval.search import Searcher
 
-        records, vectors, keywords, filters = self.records, self.index, self.keywords, self.filters
+        records, reviews = self.records, self.records.reviews()
+        vectors, keywords, filters = self.index, self.keywords, self.filters
         pool = self.pool = ThreadPoolExecutor(SOURCE_THREADS, thread_name_prefix="sources")
         sources = extensions.sources(records, filters, keywords, vectors, self.graph)
-        return Searcher(records, vectors, keywords, filters, self._embedder, self.dates, sources, pool, self._clock)
+        return Searcher(
+            records, reviews, vectors, keywords, filters, self._embedder, self.dates, sources, pool, self._clock
+        )
 
     @made_once
     def _echo_filter(self) -> EchoFilter:

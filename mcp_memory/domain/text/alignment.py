@@ -146,6 +146,15 @@ def align(old: Claim, new: Claim) -> Alignment:
     )
 
 
+def shares_dropped(text: Claim, old: Claim, new: Claim) -> bool:
+    """Return True where a text has a value or a name of the old claim that the new one does not have."""
+    values = [each for each in old.quantities if not _holds(new.quantities, each)]
+    names = [each for each in old.terms if each.is_name and not any(map(each.is_like, new.terms))]
+    return any(_holds(text.quantities, each) for each in values) or any(
+        one.is_like(other) for one, other in product(names, text.terms)
+    )
+
+
 def _weight(terms: Sequence[Term]) -> float:
     return sum(term.weight for term in terms)
 

@@ -94,7 +94,7 @@ _FROM_TO = re.compile(
 """The words around what holds no longer in a sentence about a change; elsewhere "from 9 to 5" may be a span."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Term:
     """A content word as said, and its place. Words that say one thing share a key; `sign` is -1 for an opposite.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise, product, starmap
 from typing import Literal
 
-from mcp_memory.domain.text.alignment import Alignment, align
+from mcp_memory.domain.text.alignment import Alignment, align, shares_dropped
 from mcp_memory.domain.text.claims import Claim, Term, concept_of, together
 
 Rule = Literal["gone", "ended", "value", "denied", "slot"]
@@ -27,6 +27,12 @@ EQUAL_COSINE = 0.95
 """Least cosine of near-duplicates; it says nothing of values, in which they may differ."""
 ALIKE_COSINE, ALIKE_SHARE = 0.7, 0.45
 """Least cosine of two texts that say one thing in other words, and least share of words that they have in common."""
+
+GONE_COSINE = 0.6
+"""Least cosine of two texts one of which says that a word of the other holds no longer, in whatever frame."""
+OUTDATED_COSINE = 0.45
+"""Least cosine of a text and a corrected one whose value it has."""
+OUTDATED_CERTAINTY = 0.85
 
 _OF_TWO = frozenset[Rule | None]({"gone", "ended"})
 """Rules that may need two statements: "We moved to NATS. RabbitMQ was too slow." """
@@ -72,22 +78,56 @@ def judge(olds: Sequence[Claim], news: Sequence[Claim], cosine: float) -> Judgem
     """Compare an older and a newer text by their claims and the cosine of their vectors."""
     # What happened is contradicted by nothing but words that take it back, and its like happens often.
     takes_back = any(new.gone_terms or new.gone_quantities for new in news)
-    lasting = [old for old in olds if takes_back or not old.is_event]
-    aligned = [each for old, new in product(lasting, news) if (each := align(old, new)).frame]
+    every = _aligned(olds, news)
+    compared = [each for each in every if takes_back or not each.old.is_event]
+    aligned = [each for each in compared if each.frame]
     found: list[tuple[Rule, Alignment]] = [(rule, each) for each in aligned if (rule := _rule(each))]
     if not found and aligned:
-        both = [together(two) for two in pairwise(news)]
+        is_brought_back = any(old.gone_terms or old.gone_quantities for old in olds)
+        both = [together(two) for two in pairwise(news) if is_brought_back or any(map(_takes_back, two))]
+        lasting = {id(each.old): each.old for each in compared}.values()
         found = [("ended", each) for each in starmap(align, product(lasting, both)) if _rule(each) in _OF_TWO]
+    if not found and cosine >= GONE_COSINE:
+        found = [("gone", each) for each in compared if each.gone and each.new.gone_terms]
     if found:
         rule, each = max(found, key=lambda one: (CERTAINTY[one[0]], one[1].frame))
         contradiction = Contradiction(why=_why(rule, each), certainty=CERTAINTY[rule])
         return Judgement(contradiction=contradiction, is_same=False)
-    return Judgement(contradiction=None, is_same=_is_same(olds, news, cosine))
+    return Judgement(contradiction=None, is_same=_is_same(olds, news, cosine, every))
+
+
+def is_outdated(text: Sequence[Claim], old: Sequence[Claim], new: Sequence[Claim], cosine: float) -> bool:
+    """Return True where a text says in other words what `old` said until `new` corrected it.
+
+    The cosine is that of the text and the old one. Where it is low, the text must have a value or a name of the old one
+    that the new one has no more: "use :8085" beside "payments listens on 8085", corrected to 8110.
+    """
+    said, replaced = together(text), together(old)
+    if not (text and old and new) or align(said, replaced).differing:
+        return False
+    lasting = together([claim for claim in new if not claim.is_ended])
+    return cosine >= ALIKE_COSINE or (cosine >= OUTDATED_COSINE and shares_dropped(said, replaced, lasting))
 
 
 def has_one_target(relation: str) -> bool:
     """Return True for a type of relation of which a source has one target: lives_in, unlike uses."""
     return any(concept_of(word) in _SINGLE for word in _RELATION_WORD.findall(relation))
+
+
+def _aligned(olds: Sequence[Claim], news: Sequence[Claim]) -> list[Alignment]:
+    """Align the claims that have a word or a sort of value in common; those of long texts are many, and few have."""
+    marked = [(new, _marks(new)) for new in news]
+    return [align(old, new) for old in olds for marks in [_marks(old)] for new, others in marked if marks & others]
+
+
+def _takes_back(claim: Claim) -> bool:
+    return bool(claim.is_ended or claim.gone_terms or claim.gone_quantities)
+
+
+def _marks(claim: Claim) -> set[str]:
+    terms = (*claim.terms, *claim.gone_terms)
+    sorts = (each.sort for each in (*claim.quantities, *claim.gone_quantities))
+    return {mark for term in terms for mark in (term.key, *term.stems)}.union(sorts)
 
 
 def _rule(a: Alignment) -> Rule | None:
@@ -143,13 +183,13 @@ def _differs_in_words(a: Alignment) -> bool:
     return is_single and a.frame >= 3 and a.left_old <= 1 and a.share_old > 0.5
 
 
-def _is_same(olds: Sequence[Claim], news: Sequence[Claim], cosine: float) -> bool:
+def _is_same(olds: Sequence[Claim], news: Sequence[Claim], cosine: float, aligned: Sequence[Alignment]) -> bool:
     """Return True where two texts without a difference share words and meaning."""
     is_event = any(claim.is_event for claim in (*olds, *news))
     if cosine < (EQUAL_COSINE if is_event else ALIKE_COSINE) or not olds or not news:
         return cosine >= EQUAL_COSINE
-    aligned = [align(old, new) for old, new in product(olds, news)]
-    a, whole = max(aligned, key=lambda each: each.frame), align(together(olds), together(news))
+    whole = align(together(olds), together(news))
+    a = max(aligned, key=lambda each: each.frame, default=whole)
     if a.is_denied or any(each.differing or each.gone or each.narrows or each.is_open for each in (a, whole)):
         return False
     if cosine >= EQUAL_COSINE:

@@ -6,11 +6,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
 
+from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import Kind, Record, Relation
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.domain.text.claims import claims_of
-from mcp_memory.domain.text.conflicts import LEAST_CERTAINTY, RELATION_CERTAINTY, has_one_target, judge
+from mcp_memory.domain.text.conflicts import (
+    LEAST_CERTAINTY,
+    OUTDATED_CERTAINTY,
+    OUTDATED_COSINE,
+    RELATION_CERTAINTY,
+    has_one_target,
+    is_outdated,
+    judge,
+)
 from mcp_memory.domain.text.entity_extraction import entity_key
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import MemoryReader
@@ -25,6 +34,7 @@ NEAREST, LEAST_COSINE = 5, 0.55
 """Records to compare with: 98 of 100 contradictions are among them, and comparing them is cheap."""
 MOST_CONFLICTS, MOST_SIMILAR = 3, 5
 MOST_RELATIONS = 20
+STILL_SAYS = "it may still say what was corrected"
 ALMOST_THE_SAME = "They say almost the same."
 """The reason to review near-duplicates."""
 
@@ -64,17 +74,20 @@ class NearRecords:
         self._filters = filters
         self._embedder = embedder
 
-    def conflicts(self, record: Record, caller: Caller) -> Sequence[ConflictingRecord]:
+    def conflicts(self, record: Record, corrected: Sequence[str], caller: Caller) -> tuple[ConflictingRecord, ...]:
         """Return at most three records that this one contradicts, the most certain first. It embeds its text.
 
-        Raises StoreUnavailable where the search fails or no embedder answers.
+        `corrected` are the texts that it takes the place of. Raises StoreUnavailable where the search fails or no
+        embedder answers.
         """
         if not record.holds:
             return ()
         vector = self._embedder.embed(record.searchable_text)[0]
         with self._snapshots.snapshot():
             relations = self._records.links(record.id)[1]
-            return self(record.text, record.kind, record.scope, vector, caller, (record.id,), relations).conflicts
+            return self(
+                record.text, record.kind, record.scope, vector, caller, (record.id,), relations, corrected
+            ).conflicts
 
     def __call__(
         self,
@@ -85,22 +98,36 @@ class NearRecords:
         caller: Caller,
         exclude: Collection[str],
         relations: Sequence[Relation] = (),
+        corrected: Sequence[str] = (),
     ) -> Advice:
         """Compare a text with the nearest records outside `exclude`; `relations` are those that its caller gave.
 
-        What says the same is looked for in its own scope. Raises StoreUnavailable where the search fails.
+        What says the same is looked for in its own scope; what still says what the text corrects, in all that its
+        caller may change. Raises StoreUnavailable where the search fails.
         """
         scopes = (caller.scope("shared"), caller.scope("private"), caller.scope("user"))
         visible = replace(visible_to(self._records, caller), scopes=scopes, exclude=frozenset(exclude))
         passing = self._filters.passing(replace(visible, kinds=COMPARED_KINDS | {kind}))
         cosines = self._vectors.search(vector, scopes, NEAREST, only=passing)
         advice = compared(text, kind, scope, near(cosines, self._records, scopes))
-        if not relations or kind not in COMPARED_KINDS:
+        if kind not in COMPARED_KINDS:
             return advice
-        told = {each.id for each in advice.conflicts}
-        more = [each for each in self._by_relations(relations, visible) if each.id not in told]
-        best = nlargest(MOST_CONFLICTS, (*advice.conflicts, *more), key=lambda each: each.certainty)
-        return replace(advice, conflicts=tuple(best))
+        told = {each.id: each for each in self._outdated(corrected, text, passing, scopes)}
+        for each in (*advice.conflicts, *self._by_relations(relations, visible)):
+            told.setdefault(each.id, each)
+        best = nlargest(MOST_CONFLICTS, told.values(), key=lambda each: each.certainty)
+        return Advice(conflicts=tuple(best), similar=tuple(each for each in advice.similar if each not in told))
+
+    def _outdated(
+        self, corrected: Sequence[str], text: str, passing: RecordSet, scopes: Sequence[str]
+    ) -> Iterator[ConflictingRecord]:
+        """Yield the records that still say, in other words, what a text corrects."""
+        for old in corrected:
+            cosines = self._vectors.search(self._embedder.embed(old)[0], scopes, NEAREST, only=passing)
+            for record, cosine in near(cosines, self._records, scopes, OUTDATED_COSINE):
+                is_compared = record.kind in COMPARED_KINDS
+                if is_compared and is_outdated(claims_of(record.text), claims_of(old), claims_of(text), cosine):
+                    yield _conflicting(record, STILL_SAYS, OUTDATED_CERTAINTY)
 
     def _by_relations(self, relations: Sequence[Relation], where: RecordFilter) -> Iterator[ConflictingRecord]:
         """Yield the records that give a source another target of a relation that has but one."""
@@ -114,9 +141,11 @@ class NearRecords:
                     yield _conflicting(record, why, RELATION_CERTAINTY)
 
 
-def near(cosines: Mapping[str, float], records: MemoryReader, scopes: Collection[str]) -> list[tuple[Record, float]]:
+def near(
+    cosines: Mapping[str, float], records: MemoryReader, scopes: Collection[str], least: float = LEAST_COSINE
+) -> list[tuple[Record, float]]:
     """Return the records that hold and are near enough to be compared, with their cosines, in the given order."""
-    enough = {record_id: cosine for record_id, cosine in cosines.items() if cosine >= LEAST_COSINE}
+    enough = {record_id: cosine for record_id, cosine in cosines.items() if cosine >= least}
     found = records.get(enough, scopes) if enough else dict[str, Record]()
     return [(found[each], cosine) for each, cosine in enough.items() if each in found and found[each].holds]
 

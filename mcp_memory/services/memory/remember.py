@@ -252,7 +252,9 @@ class Remember:
         if outcome.status != "stored" or vectors is None or item.kind in LOG_KINDS:
             return outcome
         exclude = (outcome.id, *outcome.similar, *item.supersedes)
-        advice = self._near(item.text, item.kind, draft.scope, vectors[0], caller, exclude, item.relations)
+        replaced = self._records.get(item.supersedes, caller.scopes) if item.supersedes else dict[str, Record]()
+        corrected = [record.text for record in replaced.values()]
+        advice = self._near(item.text, item.kind, draft.scope, vectors[0], caller, exclude, item.relations, corrected)
         alike = outcome.similar
         if alike:
             where = replace(visible_to(self._records, caller), scopes=(draft.scope,), only=frozenset(alike))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.memory.redaction import clean_text
@@ -23,13 +25,15 @@ from mcp_memory.domain.text.entity_extraction import found_entities
 from mcp_memory.domain.text.micro_and_summary import remeasured
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.words import content_hash
-from mcp_memory.errors import Conflict, InvalidRequest
+from mcp_memory.errors import Conflict, InvalidRequest, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, Embedder, Redactor, TokenCounter, Vectors
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.branch_visibility import require_own
 from mcp_memory.services.memory.dependence import drop_outdated
 from mcp_memory.services.memory.echo_filter import EchoFilter
+from mcp_memory.services.memory.near_records import Advice, ConflictingRecord, NearRecords, group_of
+from mcp_memory.services.memory.review import Reviews
 from mcp_memory.services.memory.supersede import reinstate, supersede
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
 
@@ -72,6 +76,20 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Revised:
+    """A record as it is now, and the number of the write, for an undo.
+
+    `conflicts` are records that it may contradict, or that may still say what it corrects; `review` is the group that
+    waits with them, offered once a session.
+    """
+
+    record: Record
+    change: int
+    conflicts: tuple[ConflictingRecord, ...] = ()
+    review: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _NewText:
     """A new text, with vectors and entities made before the write lock is taken."""
 
@@ -91,6 +109,8 @@ class Revise:
         redactor: Redactor,
         echo_filter: EchoFilter,
         clock: Clock,
+        near: NearRecords,
+        reviews: Reviews,
     ) -> None:
         self._records = records
         self._echo_filter = echo_filter
@@ -98,13 +118,15 @@ class Revise:
         self._counter = counter
         self._redactor = redactor
         self._clock = clock
+        self._near = near
+        self._reviews = reviews
 
     def __call__(self, revision: Revision, caller: Caller) -> Record:
-        """Behave as `numbered`, without the number."""
-        return self.numbered(revision, caller)[0]
+        """Behave as `advised`, and return the record alone."""
+        return self.advised(revision, caller).record
 
-    def numbered(self, revision: Revision, caller: Caller) -> tuple[Record, int]:
-        """Apply the change; return the record as it is now, and the number of the write, for an undo.
+    def advised(self, revision: Revision, caller: Caller) -> Revised:
+        """Apply the change; let the record wait for a review with what its new text, or what it replaces, concerns.
 
         Raises:
             NotFound: no such record for this caller.
@@ -116,30 +138,48 @@ class Revise:
             raise InvalidRequest("Nothing to change; give text, outcome, feedback or another field beside id.")
         new = self._new_text(revision, caller)
         with self._records.write(caller, self._clean(revision.reason)) as transaction:
-            record = require_own(revision.id, caller, transaction)
-            if not revision.is_evidence:
-                refuse_unseen([record], revision.version, caller, self._echo_filter, transaction)
-                replaced = [require_own(each, caller, transaction) for each in revision.supersedes]
-                refuse_unseen(replaced, None, caller, self._echo_filter, transaction)
-            if new and new.text == record.text:
-                new = None
-            revised = self._revised(record, revision, new.text if new else None, caller)
-            _refuse_taking(record, revised, caller)
-            if new or revised.scope != record.scope:
-                self._refuse_twin(revised, transaction)
-            supersede(revision.supersedes, revised, caller, self._clock(), transaction)
-            reason = CONFIRMED if revision.is_evidence and not revision.reason else ""
-            revised = transaction.update(revised, new.vectors if new else None, new.found if new else (), reason=reason)
-            if revised.holds and _vouches(revision):
-                if new:
-                    drop_outdated(revised, transaction)
-                transaction.vouch(revised.id)
-            if revised.scope != record.scope and _narrows(revised, caller):
-                self._hide_its_words(revised, caller, transaction)
-            if revised.status == "inactive" and record.is_live and not record.superseded_by:
-                reinstate(record.id, self._clock(), transaction)
+            revised, corrected = self._change(revision, new, caller, transaction)
         self._echo_filter.see(caller, [revised.id], revised.version)
-        return revised, transaction.number
+        outcome = Revised(record=revised, change=transaction.number)
+        if corrected:
+            with suppress(StoreUnavailable):  # Advice: the record is revised.
+                return self._with_conflicts(outcome, corrected, caller)
+        return outcome
+
+    def _change(
+        self, revision: Revision, new: _NewText | None, caller: Caller, transaction: Transaction
+    ) -> tuple[Record, list[str]]:
+        """Change the record; return it as it is then, with the texts that it takes the place of."""
+        record = require_own(revision.id, caller, transaction)
+        replaced = [require_own(each, caller, transaction) for each in revision.supersedes]
+        if not revision.is_evidence:
+            refuse_unseen([record], revision.version, caller, self._echo_filter, transaction)
+            refuse_unseen(replaced, None, caller, self._echo_filter, transaction)
+        if new and new.text == record.text:
+            new = None
+        revised = self._revised(record, revision, new.text if new else None, caller)
+        _refuse_taking(record, revised, caller)
+        if new or revised.scope != record.scope:
+            self._refuse_twin(revised, transaction)
+        supersede(revision.supersedes, revised, caller, self._clock(), transaction)
+        reason = CONFIRMED if revision.is_evidence and not revision.reason else ""
+        revised = transaction.update(revised, new.vectors if new else None, new.found if new else (), reason=reason)
+        if revised.holds and _vouches(revision):
+            if new:
+                drop_outdated(revised, transaction)
+            transaction.vouch(revised.id)
+        if revised.scope != record.scope and _narrows(revised, caller):
+            self._hide_its_words(revised, caller, transaction)
+        if revised.status == "inactive" and record.is_live and not record.superseded_by:
+            reinstate(record.id, self._clock(), transaction)
+        return revised, [each.text for each in replaced] + ([record.text] if new else [])
+
+    def _with_conflicts(self, outcome: Revised, corrected: Sequence[str], caller: Caller) -> Revised:
+        conflicts = self._near.conflicts(outcome.record, corrected, caller)
+        if not conflicts:
+            return outcome
+        (review,) = self._reviews.queue([group_of(outcome.record.id, Advice(conflicts=conflicts))], caller)
+        return replace(outcome, conflicts=conflicts, review=review)
 
     def _new_text(self, revision: Revision, caller: Caller) -> _NewText | None:
         if revision.text is None:

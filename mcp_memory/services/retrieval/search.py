@@ -23,6 +23,7 @@ from mcp_memory.domain.text.words import query_terms
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.ports.records import Outline, RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Source, VectorStore
+from mcp_memory.ports.reviews import ReviewStore
 from mcp_memory.ports.text import Clock, DateReader, Embedder
 from mcp_memory.services.retrieval.as_of import Then, earlier_scores
 
@@ -94,6 +95,7 @@ class Searcher:
     def __init__(
         self,
         records: RecordStore,
+        reviews: ReviewStore,
         vectors: VectorStore,
         keywords: KeywordStore,
         filters: FilterIndex,
@@ -104,6 +106,7 @@ class Searcher:
         clock: Clock,
     ) -> None:
         self._records = records
+        self._reviews = reviews
         self._vectors = vectors
         self._keywords = keywords
         self._filters = filters
@@ -129,15 +132,18 @@ class Searcher:
         records are ranked by the words that they had, and by what was true then; `where` is made from its filter.
         """
         evidence = self.weigh(read, where, limit, also, then)
+        by_task = _by_task(evidence.tasks, stack)
         hits = fuse(
             evidence.rankings,
             evidence.background,
             neighbours=evidence.neighbours,
             sessions=evidence.sessions,
             turns=evidence.turns,
-            stack=_by_task(evidence.tasks, stack),
+            stack=by_task,
         )
-        hits = faded(self._rank_successors(hits, evidence, where), evidence.past)
+        if not then:
+            hits = self._rank_successors(hits, evidence, where, by_task)
+        hits = faded(hits, evidence.past)
         return Ranking(
             hits=tuple(hits),
             kinds=evidence.kinds,
@@ -200,7 +206,7 @@ class Searcher:
             turns=_turns(query, outlines),
             kinds={i: outline.kind for i, outline in outlines.items()},
             tasks={i: outline.task_id for i, outline in outlines.items() if outline.task_id},
-            superseded=frozenset(i for i, outline in outlines.items() if outline.superseded_by and not then),
+            superseded=frozenset(i for i, outline in outlines.items() if outline.superseded_by),
             past=_past(outlines, then.records if then else {}, then.at if then else self._clock()),
             found=found,
             degraded=tuple(degraded),
@@ -335,15 +341,26 @@ class Searcher:
             known=query.known,
         )
 
-    def _rank_successors(self, hits: list[Fused], evidence: Evidence, where: RecordFilter) -> list[Fused]:
-        """Rank each replaced record below its successor; drop an earlier summary, which the later one contains."""
-        if not evidence.superseded:
-            return hits
-        successors = self._records.successors(evidence.superseded)
+    def _rank_successors(
+        self, hits: list[Fused], evidence: Evidence, where: RecordFilter, by_task: Mapping[str, float]
+    ) -> list[Fused]:
+        """Rank each replaced record below its successor; drop an earlier summary, which the later one contains.
+
+        What a later record contradicts, as far as a rule can tell, ranks below that one too if both were found, unless
+        it is nearer to the current task: what holds in one task need not hold in another.
+        """
         known = {hit.id for hit in hits}
+        contradicted = {
+            older: newer
+            for older, newer in self._reviews.contradicted(known - evidence.superseded).items()
+            if newer in known and by_task.get(older, 0.0) <= by_task.get(newer, 0.0)
+        }
+        successors = {**contradicted, **self._records.successors(evidence.superseded)}
+        if not successors:
+            return hits
         allowed = known | self._allowed(set(successors.values()) - known, where)
         known_newer = {a: b for a, b in successors.items() if b in allowed and a != b}
-        ranked = below_successors(hits, known_newer)
+        ranked = below_successors(hits, known_newer, contradicted)
         if where.include_inactive:
             return ranked
         merged = {record_id for record_id in known_newer if evidence.kinds.get(record_id) == "summary"}

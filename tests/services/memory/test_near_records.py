@@ -7,7 +7,7 @@ import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord, Record, Relation
-from mcp_memory.services.memory.near_records import ConflictingRecord
+from mcp_memory.services.memory.near_records import STILL_SAYS, ConflictingRecord
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.memory.task_stack import PushRequest
@@ -98,13 +98,36 @@ def test_a_record_named_by_its_words_is_not_named_by_its_relation_again(remember
 
 
 def test_a_revised_record_has_conflicts_too(app: App, remember: RememberOne) -> None:
-    """N1.1: `conflicts` looks again; a record that no longer holds has none."""
+    """N1.1: and they wait together; a record that no longer holds has none."""
     one = remember("Sessions expire after 15 minutes.")
     other = remember("The office cat sleeps.")
-    revised = app.revise(Revision(id=other.id, text="Sessions expire after 30 minutes."), app.caller())
-    assert ids(app.near.conflicts(revised, app.caller())) == [one.id]
-    retired = app.revise(Revision(id=other.id, status="retired"), app.caller())
-    assert app.near.conflicts(retired, app.caller()) == ()
+    revised = app.revise.advised(Revision(id=other.id, text="Sessions expire after 30 minutes."), app.caller())
+    assert ids(revised.conflicts) == [one.id]
+    assert app.reviews.waiting(app.caller())[0].review.id == revised.review
+    retired = app.revise.advised(
+        Revision(id=other.id, text="Sessions expire after 40 minutes.", status="retired"), app.caller()
+    )
+    assert retired.conflicts == ()
+
+
+def test_what_still_says_what_was_corrected_is_named(app: App, remember: RememberOne) -> None:
+    """N1.1, N6.2: in other words, whoever wrote them; what differs in a value, or is of another thing, is not."""
+    old = remember("The payments service listens on port 8085 in staging.")
+    restated = remember("To reach payments on the staging box, use :8085.")
+    remember("The ledger service listens on port 8090 in staging.")
+    remember("The staging box is reached through the VPN.")
+    new = remember("Payments in staging moved to port 8110.", supersedes=(old.id,))
+    assert [each.id for each in new.conflicts if each.why == STILL_SAYS] == [restated.id]
+    assert restated.id in app.reviews.waiting(app.caller())[0].review.record_ids
+
+
+def test_a_corrected_text_has_its_restatements_named(app: App, remember: RememberOne) -> None:
+    """N1.1: as one that is replaced."""
+    old = remember("Uploads over 25 MB get a 413 from nginx.")
+    restated = remember("Max upload size is 25 MB, set in nginx client_max_body_size.")
+    remember("Nginx runs on two hosts.")
+    text = "The upload cap was lifted to 60 MB in nginx and in the app."
+    assert ids(app.revise.advised(Revision(id=old.id, text=text), app.caller()).conflicts) == [restated.id]
 
 
 def test_contradictions_wait_for_a_review(app: App, remember: RememberOne) -> None:

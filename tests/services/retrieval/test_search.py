@@ -67,7 +67,16 @@ def ranked(app: App, embedder: MiniLMEmbedder, keywords: KeywordStore, sources: 
     asked = sources(keywords, vectors, filters)
     with ThreadPoolExecutor(2) as pool:
         searcher = Searcher(
-            app.records, vectors, keywords, filters, embedder, DateParserReader(), asked, pool, lambda: 0.0
+            app.records,
+            app.records.reviews(),
+            vectors,
+            keywords,
+            filters,
+            embedder,
+            DateParserReader(),
+            asked,
+            pool,
+            lambda: 0.0,
         )
         return searcher.rank(searcher.read("port"), RecordFilter(scopes=app.caller().scopes))
 

@@ -1,7 +1,5 @@
 """The `revise` tool."""
 
-from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.records import Json
@@ -11,8 +9,7 @@ from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.review_answers import show_settled, show_undone
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
 from mcp_memory.entrypoints.server.wire import ReviseArguments, request_of
-from mcp_memory.errors import InvalidRequest, StoreUnavailable
-from mcp_memory.services.memory.near_records import ConflictingRecord
+from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.memory.settle import Settling
 
@@ -35,13 +32,9 @@ def build(app: "App") -> StrictTool:
         if misplaced := _OF_SETTLING.intersection(arguments.model_fields_set):
             raise InvalidRequest(f"`{min(misplaced)}` goes with `settle`, which is not given.")
         valid = app.searcher.validity(arguments.valid_from, arguments.valid_until)
-        revised, change = app.revise.numbered(request_of(Revision, arguments, **valid), caller)
-        conflicts: Sequence[ConflictingRecord] = ()
-        if arguments.text:
-            with suppress(StoreUnavailable):  # Advice: the record is revised.
-                conflicts = app.near.conflicts(revised, caller)
-        shown = unless_empty(conflicts=show_conflicts(conflicts))
-        return show_record(revised, caller) | {"change": change} | shown | show_cleaned(arguments.text)
+        revised = app.revise.advised(request_of(Revision, arguments, **valid), caller)
+        shown = unless_empty(conflicts=show_conflicts(revised.conflicts), group=revised.review)
+        return show_record(revised.record, caller) | {"change": revised.change} | shown | show_cleaned(arguments.text)
 
     return make_tool("revise", "Revise", DESCRIPTION, ReviseArguments, answer, annotations())
 
