@@ -59,6 +59,8 @@ def _cue(name: str) -> re.Pattern[str]:
 
 # "Dana reviewed the export"; not "Dana decided to use uv"
 _EVENT = re.compile(rf"\W{{0,3}}[A-Z]{_L}{{1,30}} (?!(?:{_CUES['settled']})\b)(?:[a-z]{{2,20}}ed|{_CUES['done']})\b")
+# "Dana left; Omar stayed"; "Dana left. Omar stayed."; not "Dana wrote v1.2."
+_END_INSIDE = re.compile(r"[.!?:;]\s|[。！？；\n]|\s[–—]\s")
 _DENIED, _LACKS, _CHANGE, _OPEN, _MANY = _cue("denied"), _cue("lacks"), _cue("change"), _cue("open"), _cue("many")
 _ADDS, _PAST, _ENDED = _cue("adds"), _cue("past"), _cue("ended")
 _SIGN = "[^,;.:()，。；、]"
@@ -152,6 +154,11 @@ def _claims_of(text: str) -> tuple[Claim, ...]:
             if len(clause) <= MOST_CHARACTERS and len(claims) < MOST_CLAIMS and (claim := _claim(clause)):
                 claims += [claim, *(() if claim.is_event else _parts(clause, claim))]
     return tuple(claims[:MOST_CLAIMS])
+
+
+def tells_one_event(text: str) -> bool:
+    """Return True for one sentence that says what somebody did once, at a hundredth of the cost of its claim."""
+    return len(text) <= MOST_CHARACTERS and bool(_EVENT.match(text)) and not _END_INSIDE.search(text)
 
 
 def concept_of(word: str) -> str:

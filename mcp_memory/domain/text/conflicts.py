@@ -14,7 +14,7 @@ from itertools import pairwise, product, starmap
 from typing import Literal
 
 from mcp_memory.domain.text.alignment import Alignment, align, shares_dropped
-from mcp_memory.domain.text.claims import Claim, Term, concept_of, together
+from mcp_memory.domain.text.claims import Claim, Term, claims_of, concept_of, tells_one_event, together
 
 Rule = Literal["gone", "ended", "value", "denied", "slot"]
 CERTAINTY: dict[Rule, float] = {"gone": 0.9, "value": 0.9, "ended": 0.85, "denied": 0.85, "slot": 0.8}
@@ -74,17 +74,28 @@ class Judgement:
     is_same: bool
 
 
+def judge_texts(old: str, new: str, cosine: float) -> Judgement:
+    """Behave as `judge` of the claims of both, and skip reading those that contradict nothing."""
+    news = claims_of(new)
+    if cosine < EQUAL_COSINE and tells_one_event(old) and not _take_back(news):
+        return Judgement(contradiction=None, is_same=False)
+    return judge(claims_of(old), news, cosine)
+
+
 def judge(olds: Sequence[Claim], news: Sequence[Claim], cosine: float) -> Judgement:
     """Compare an older and a newer text by their claims and the cosine of their vectors."""
     # What happened is contradicted by nothing but words that take it back, and its like happens often.
-    takes_back = any(new.gone_terms or new.gone_quantities for new in news)
+    takes_back = _take_back(news)
     every = _aligned(olds, news)
     compared = [each for each in every if takes_back or not each.old.is_event]
     aligned = [each for each in compared if each.frame]
     found: list[tuple[Rule, Alignment]] = [(rule, each) for each in aligned if (rule := _rule(each))]
     if not found and aligned:
-        is_brought_back = any(old.gone_terms or old.gone_quantities for old in olds)
-        both = [together(two) for two in pairwise(news) if is_brought_back or any(map(_takes_back, two))]
+        both = [
+            together((one, other))
+            for one, other in pairwise(news)
+            if _take_back((*olds, one, other)) or one.is_ended or other.is_ended
+        ]
         lasting = {id(each.old): each.old for each in compared}.values()
         found = [("ended", each) for each in starmap(align, product(lasting, both)) if _rule(each) in _OF_TWO]
     if not found and cosine >= GONE_COSINE:
@@ -120,8 +131,8 @@ def _aligned(olds: Sequence[Claim], news: Sequence[Claim]) -> list[Alignment]:
     return [align(old, new) for old in olds for marks in [_marks(old)] for new, others in marked if marks & others]
 
 
-def _takes_back(claim: Claim) -> bool:
-    return bool(claim.is_ended or claim.gone_terms or claim.gone_quantities)
+def _take_back(claims: Sequence[Claim]) -> bool:
+    return any(claim.gone_terms or claim.gone_quantities for claim in claims)
 
 
 def _marks(claim: Claim) -> set[str]:

@@ -137,6 +137,7 @@ _PATH = re.compile(
 
 
 # "eu-central-1", "us-gov-west-1", "europe-west4"
+_DIGIT = re.compile(r"\d")
 _REGION = re.compile(
     r"(?<![\w-])(?:[a-z]{2}(?:-gov)?|europe|asia|australia|africa|(?:north|south)america)-"
     r"(?:north|south|central)?(?:east|west|north|south|central)-?\d(?![\w-])"
@@ -145,7 +146,7 @@ _REGION = re.compile(
 
 def quantities_in(text: str) -> list[Quantity]:
     """Find the values in one sentence, in order and without overlaps."""
-    has_digits = any(sign.isdigit() for sign in text)
+    has_digits = _DIGIT.search(text) is not None
     found = [*_written(text)]
     found += [*_dates(text), *_clocks(text)] if has_digits or not text.isascii() or "halb " in text else []
     found += [*_choices(text), *_amounts(text)]

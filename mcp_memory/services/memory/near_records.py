@@ -18,7 +18,7 @@ from mcp_memory.domain.text.conflicts import (
     RELATION_CERTAINTY,
     has_one_target,
     is_outdated,
-    judge,
+    judge_texts,
 )
 from mcp_memory.domain.text.entity_extraction import entity_key
 from mcp_memory.ports.changes import Snapshots
@@ -154,9 +154,8 @@ def compared(text: str, kind: Kind, scope: str, others: Sequence[tuple[Record, f
     """Compare a text with records, given with their cosines: what it contradicts, and what of its scope repeats it."""
     conflicts: list[ConflictingRecord] = []
     similar: list[str] = []
-    claims = claims_of(text) if others else ()
     for record, cosine in others:
-        judged = judge(claims_of(record.text), claims, cosine)
+        judged = judge_texts(record.text, text, cosine)
         said = judged.contradiction
         if said and said.certainty >= LEAST_CERTAINTY and {kind, record.kind} <= COMPARED_KINDS:
             conflicts.append(_conflicting(record, said.why, said.certainty))

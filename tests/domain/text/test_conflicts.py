@@ -3,11 +3,14 @@
 import pytest
 
 from mcp_memory.domain.text.claims import claims_of
-from mcp_memory.domain.text.conflicts import Judgement, has_one_target, judge
+from mcp_memory.domain.text.conflicts import Judgement, has_one_target, is_outdated, judge, judge_texts
 
 
 def judged(old: str, new: str, cosine: float = 0.8) -> Judgement:
-    return judge(claims_of(old), claims_of(new), cosine)
+    """What is skipped unread is judged as it would be."""
+    told = judge_texts(old, new, cosine)
+    assert told == judge(claims_of(old), claims_of(new), cosine)
+    return told
 
 
 @pytest.mark.parametrize(
@@ -124,3 +127,36 @@ def test_a_document_is_compared_by_its_beginning() -> None:
     """Bounded work: neither many sentences nor a long one."""
     assert len(claims_of("The port is 1. " * 100)) <= 8
     assert claims_of("word " * 200) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "cosine", "expected"),
+    [
+        ("To reach payments use port 8085.", "Payments listens on port 8085.", "Payments moved to 8110.", 0.6, True),
+        ("Sign in with Okta.", "Our logins go through Okta.", "Logins go through Keycloak.", 0.5, True),
+        ("The relay forwards outgoing mail.", "Outgoing mail goes to the relay.", "Mail goes to Postmark.", 0.8, True),
+        # Another value, nothing that was dropped, too far away, and nothing to compare.
+        (
+            "The ledger listens on port 8090.",
+            "Payments listens on port 8085.",
+            "Payments moved to port 8110.",
+            0.9,
+            False,
+        ),
+        ("Payments has two replicas.", "Payments listens on port 8085.", "Payments moved to port 8110.", 0.6, False),
+        ("To reach payments use :8085.", "Payments listens on port 8085.", "Payments moved to port 8110.", 0.4, False),
+        ("…", "Payments listens on port 8085.", "Payments moved to port 8110.", 0.9, False),
+    ],
+)
+def test_a_text_is_outdated_where_it_says_what_was_corrected(
+    text: str, old: str, new: str, cosine: float, expected: bool
+) -> None:
+    """N1.1: in other words, and not another value of another thing."""
+    assert is_outdated(claims_of(text), claims_of(old), claims_of(new), cosine) is expected
+
+
+def test_a_word_that_is_said_to_be_gone_contradicts_a_near_text_in_any_frame() -> None:
+    """N1.1: but not one of another subject, further away."""
+    old, new = "Ohne ein Okay von Thomas wird nicht deployt.", "Die Freigabe macht das Team, nicht mehr Thomas."
+    assert judged(old, new, 0.64).contradiction
+    assert not judged(old, new, 0.5).contradiction
