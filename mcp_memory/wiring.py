@@ -258,7 +258,15 @@ class Wiring:
         """Fills the queue of groups to review."""
         from mcp_memory.services.memory.fill_queue import FillQueue
 
-        return FillQueue(self.records, self.records.reviews(), self.follower, self.index, self._clock)
+        return FillQueue(
+            self.records,
+            self.records.reviews(),
+            self.follower,
+            self.index,
+            self.keywords,
+            self.filters,
+            self._clock,
+        )
 
     @made_once
     def settle(self) -> Settle:

@@ -156,10 +156,11 @@ class RecordWriter(Protocol):
         """Note that this session met the record again. Return False where the session was counted already."""
         ...
 
-    def depend(self, record_id: str, ground_ids: Iterable[str], *, found: bool = False) -> None:
+    def depend(self, record_id: str, ground_ids: Iterable[str], *, found: bool = False, changed: bool = False) -> None:
         """Note that a record stands on others, or on tasks; `found` by rule where nobody said so.
 
-        One that is superseded, retired or wrong already counts as changed at once; an unknown one is left out.
+        One that is superseded, retired or wrong already counts as changed at once, and so do all if they `changed`
+        what the record is about; an unknown one is left out.
         """
         ...
 

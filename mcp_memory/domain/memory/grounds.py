@@ -6,7 +6,7 @@ so each rule wants more in common than a subject.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_memory.domain.model.records import Details, Json, Kind
@@ -52,6 +52,12 @@ _FORM = re.compile(
 )
 # "100", "1,000", "3.11", "09:30"
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+
+
+# "numpy==2.1", "react@19.0.0"
+_PINNED = re.compile(
+    r"(?<![\w./@-])(?P<name>[A-Za-z][\w.-]{1,60})(?:==|@)v?(?P<number>\d{1,5}(?:\.\d{1,5}){0,3})(?![\w.])"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +120,32 @@ def restates(passage: Wording, ground: Wording) -> bool:
     share = len([word for word in shared if word not in inside]) / min(len(passage.words), len(ground.words))
     least = LEAST_NUMBERED_SHARE if passage.numbers & ground.numbers else LEAST_SHARE
     return len(shared) >= LEAST_WORDS and share >= least
+
+
+def overtaken(guidance: Wording, gone: Collection[str], pinned: Mapping[str, str]) -> str:
+    """Return the file or version that guidance names and a command did away with, "" for none.
+
+    `gone` are the paths that it removed or moved: "scripts/release.sh" is also "release.sh". `pinned` are its `pins`:
+    numpy at 2.1 replaces "numpy 1.26".
+    """
+    paths = [f"/{path.casefold().rstrip('/')}" for path in gone]
+    for thing in sorted(guidance.things):
+        name, _, number = thing.partition(" ")
+        if any(path.endswith(f"/{thing.strip('/')}") for path in paths if "." in thing or "/" in thing):
+            return thing
+        if number and name in pinned and not _is_same_version(number, pinned[name]):
+            return thing
+    return ""
+
+
+def pins(command: str) -> Mapping[str, str]:
+    """Return the versions that a command installs, by name: "numpy==2.1", "react@19"."""
+    return {match["name"].casefold(): match["number"] for match in _PINNED.finditer(command)}
+
+
+def _is_same_version(one: str, other: str) -> bool:
+    """Return True where one version is the other, or a part of it: 3.11 of 3.11.7."""
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def named(passage: Wording, ground: Wording) -> frozenset[str]:

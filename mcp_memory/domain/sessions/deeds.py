@@ -299,6 +299,13 @@ def _paths_gone(command: str, known: Mapping[str, FileChange]) -> Iterator[str]:
             yield path
 
 
+def paths_retired(command: str) -> list[str]:
+    """Return the paths that a command moves away, or removes from a repository; "rm app.db" may be a daily habit."""
+    moved = [match["old"] for match in _MOVED.finditer(command)]
+    removed = [match["removed"] for match in _REMOVED.finditer(command) if "git rm " in match[0]]
+    return [path.removeprefix("./") for path in " ".join([*moved, *removed]).split() if not path.startswith("-")]
+
+
 def _last_line(did: Did) -> str:
     """Return the most telling line of what was written: the longest of the first few that fits."""
     added = [line[1:] for line in did.entry.text.split("\n") if line.startswith("+")]

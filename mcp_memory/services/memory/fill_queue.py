@@ -1,19 +1,28 @@
-"""Fills the queue of reviews in the background: what contradicts or repeats, dependents of changes, used notes."""
+"""Fills the queue of reviews in the background: what contradicts or repeats, dependents of changes, used notes.
+
+Also guidance whose files and versions the log shows to be gone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+from mcp_memory.domain.memory.grounds import GUIDANCE, overtaken, pins, read
 from mcp_memory.domain.model.lifecycle import NOTED
-from mcp_memory.domain.model.records import LOG_KINDS, Kind
+from mcp_memory.domain.model.records import LOG_KINDS, Json, Kind
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.domain.sessions.deeds import paths_retired
+from mcp_memory.domain.sessions.tool_lines import call_fields
+from mcp_memory.domain.text.words import query_terms
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.changes import RecordChange, Snapshots
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.retrieval import VectorStore
+from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, VectorStore
 from mcp_memory.ports.reviews import ReviewStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
+from mcp_memory.services.memory.dependence import CANDIDATES
 from mcp_memory.services.memory.near_records import NEAREST, compared, group_of, near
 from mcp_memory.services.memory.review import Found
 from mcp_memory.services.memory.review_queue import enqueue
@@ -24,6 +33,7 @@ LOOKED_AT = 50
 LEAST_OPENED = 2
 """Times that a noted record was opened which may be worth keeping."""
 WORTH_KEEPING = "It was only noted, but opened {} times. Is it worth keeping?"
+IS_GONE = "{} names {}, which changed in {}. Is it still right?"
 STILL_RIGHT = "{} changed. Is the rest still right?"
 _NOTED_KINDS: Sequence[Kind] = ("fact", "decision", "episode")
 
@@ -32,9 +42,18 @@ class FillQueue:
     """Takes small steps, over all projects. Thread-safe; two processes share the work."""
 
     def __init__(
-        self, records: RecordStore, reviews: ReviewStore, snapshots: Snapshots, vectors: VectorStore, clock: Clock
+        self,
+        records: RecordStore,
+        reviews: ReviewStore,
+        snapshots: Snapshots,
+        vectors: VectorStore,
+        keywords: KeywordStore,
+        filters: FilterIndex,
+        clock: Clock,
     ) -> None:
         self._records = records
+        self._keywords = keywords
+        self._filters = filters
         self._reviews = reviews
         self._snapshots = snapshots
         self._vectors = vectors
@@ -52,9 +71,13 @@ class FillQueue:
             except EmbedderMismatch:  # Until a reindex, nothing can be compared.
                 return False
             found += self._used()
-        if found or doubted:
+            overtaken = [each for change in changes for each in self._overtaken(change)]
+        if found or doubted or overtaken:
             now = self._clock()
             with self._records.write() as transaction:
+                for record_id, thing, done in overtaken:
+                    transaction.depend(record_id, [done], found=True, changed=True)
+                    enqueue("guidance", (record_id,), IS_GONE.format(record_id, thing, done), now, transaction)
                 for each in [*found, *(_dependents(*each, transaction) for each in doubted)]:
                     enqueue(*each, now, transaction)
         if changes:
@@ -69,6 +92,26 @@ class FillQueue:
         others = [each for each in near(cosines, self._records, (change.scope,)) if each[0].status != NOTED]
         record = self._records.get([change.id], (change.scope,)).get(change.id) if others else None
         return group_of(change.id, compared(record.text, record.kind, record.scope, others)) if record else None
+
+    def _overtaken(self, change: RecordChange) -> Iterator[tuple[str, str, str]]:
+        """Yield the guidance that names a file or version which a command did away with, that, and the command's id."""
+        if change.kind not in ("tool_call", "event") or not change.is_live:
+            return
+        record = self._records.get([change.id], (change.scope,))[change.id]
+        fields: Mapping[str, Json] = call_fields(record.text) or record.details
+        command = fields.get("command")
+        if not isinstance(command, str):
+            return
+        gone, pinned = paths_retired(command), pins(command)
+        if not gone and not pinned:
+            return
+        where = RecordFilter(scopes=(change.scope,), kinds=GUIDANCE)
+        words = query_terms(" ".join([*gone, *pinned]))
+        near = self._keywords.search(words, where.scopes, CANDIDATES, self._filters.passing(where), ())
+        for guidance in self._records.get(list(near), where.scopes).values():
+            is_older = guidance.holds and guidance.updated_at < record.occurred_at
+            if is_older and (thing := overtaken(read(guidance.text), gone, pinned)):
+                yield guidance.id, thing, change.id
 
     def _used(self) -> list[Found]:
         """Return the noted records that were opened repeatedly, and that nobody has looked at."""

@@ -146,9 +146,9 @@ class SqliteTransaction(SqliteLogWriter):
     def confirm(self, record: Record, session_id: str) -> bool:
         return self._run("confirm", (record.id, session_id)).rowcount > 0
 
-    def depend(self, record_id: str, ground_ids: Iterable[str], *, found: bool = False) -> None:
+    def depend(self, record_id: str, ground_ids: Iterable[str], *, found: bool = False, changed: bool = False) -> None:
         for ground_id in ground_ids:
-            self._depend(record_id, ground_id, found=found)
+            self._depend(record_id, ground_id, found=found, changed=changed)
 
     def grounds(self, record_id: str) -> Mapping[str, bool]:
         return {row["ground_id"]: bool(row["found"]) for row in self._run("grounds_of", (record_id,))}
@@ -269,12 +269,14 @@ class SqliteTransaction(SqliteLogWriter):
             self._run("strip_versions", (record.id,))
         return record
 
-    def _depend(self, record_id: str, ground_id: str, *, found: bool, vouched_before: int | None = None) -> None:
+    def _depend(
+        self, record_id: str, ground_id: str, *, found: bool, changed: bool = False, vouched_before: int | None = None
+    ) -> None:
         link = {"record_id": record_id, "ground_id": ground_id, "found": found, "vouched_before": vouched_before}
         link |= {"write": self.number, "change": self._next_change()}
         if now := self._run("ground_state", {"id": ground_id}).fetchone():
             # One that no longer holds when it is named is to be checked at once; not one that failed, which is known.
-            seen = "" if now["is_over"] else now["state"]
+            seen = "" if now["is_over"] or changed else now["state"]
             self._run("add_ground", {**link, "seen": seen, "state": now["state"], "at": now["at"]})
 
     def _note_ground(self, ground_id: str, change: int) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,8 +11,12 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.services.memory import fill_queue, review
 from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.memory.settle import Settling
 from tests.embedders import HashingEmbedder
+
+if TYPE_CHECKING:
+    from tests.conftest import Clock
 
 RememberOne = Callable[..., Remembered]
 ALIKE = (
@@ -131,4 +136,48 @@ def test_what_was_noted_and_opened_may_be_worth_keeping(app: App, remember: Reme
     assert waiting(app, app.caller("another session")) == []
     app.settle(Settling(id=group.review.id, settle="unrelated"), app.caller())
     app.fill_queue.step()
+    assert waiting(app) == []
+
+
+@pytest.mark.parametrize(
+    ("done", "text", "is_overtaken"),
+    [
+        ('{"command": "git mv scripts/release.sh tools/release.py"}', "Release with scripts/release.sh.", True),
+        ('{"command": "git rm -q scripts/release.sh"}', "Release with release.sh, from the root.", True),
+        ('{"command": "uv pip install \'numpy==2.1\'"}', "Build wheels against numpy 1.26.", True),
+        # Another file, a habit, the same version, a command that changes nothing, and no command.
+        ('{"command": "git mv docs/release.md docs/old.md"}', "Release with scripts/release.sh.", False),
+        ('{"command": "rm -f app.db"}', "To begin anew, delete app.db.", False),
+        ('{"command": "pip install numpy==1.26.4"}', "Build wheels against numpy 1.26.", False),
+        ('{"command": "cat scripts/release.sh"}', "Release with scripts/release.sh.", False),
+        ("scripts/release.sh is gone", "Release with scripts/release.sh.", False),
+    ],
+)
+def test_guidance_is_to_be_checked_where_the_log_shows_that_its_file_or_version_changed(
+    app: App, remember: RememberOne, clock: "Clock", done: str, text: str, is_overtaken: bool
+) -> None:
+    """N6.2: marked and filed, until somebody vouches for it."""
+    procedure = remember(text, kind="procedure")
+    fact = remember("A fact about scripts/release.sh, app.db and numpy 1.26.")
+    clock.advance(seconds=60)
+    call = remember(done, kind="tool_call", tool="Bash", call_id="c1")
+    fill(app)
+
+    def checked(record_id: str) -> list[str]:
+        return [each.id for each in app.records.get([record_id], app.caller().scopes)[record_id].check]
+
+    assert checked(procedure.id) == ([call.id] if is_overtaken else [])
+    assert waiting(app) == ([("guidance", (procedure.id,))] if is_overtaken else [])
+    assert checked(fact.id) == []
+    app.revise(Revision(id=procedure.id, feedback="succeeded"), app.caller())
+    app.forget([call.id], "retire", app.caller())
+    assert checked(procedure.id) == []
+
+
+def test_guidance_stored_after_a_change_knows_of_it(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """N6.2: an event of a client, whose command stands in its details, is older here."""
+    remember("Moved it.", kind="event", details={"type": "bash", "command": "git mv old.sh new.sh"})
+    clock.advance(seconds=60)
+    remember("The move of old.sh to new.sh was made for Windows.", kind="procedure")
+    fill(app)
     assert waiting(app) == []

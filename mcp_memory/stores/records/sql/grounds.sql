@@ -1,16 +1,18 @@
 -- What records stand on.
 
 -- name: ground_state
--- 'past' for what no longer holds, else what it says. A record of a failed task is in doubt with it.
+-- 'past' for what no longer holds, else what it says. A record of a failed task is in doubt with it. What was done is
+-- done, also when its entry leaves the log.
 SELECT
     CASE
+        WHEN r.kind IN ('event', 'tool_call') THEN 'done'
         WHEN r.status IN ('superseded', 'inactive', 'retired') OR r.outcome = 'failure' OR EXISTS (
             SELECT 1 FROM tasks AS t WHERE t.id = r.task_id AND t.status IN ('failed', 'abandoned')
         ) THEN 'past'
         ELSE r.normal_hash
     END AS state,
     r.updated_at AS at,
-    r.status IN ('superseded', 'inactive', 'retired') AS is_over
+    r.status IN ('superseded', 'inactive', 'retired') AND r.kind NOT IN ('event', 'tool_call') AS is_over
 FROM records AS r WHERE r.id = :id
 UNION ALL
 SELECT CASE WHEN status IN ('failed', 'abandoned') THEN 'past' ELSE '' END, updated_at, 0 FROM tasks WHERE id = :id;
