@@ -192,7 +192,7 @@ class Settings(BaseSettings):
     """The most tokens in one request to the model; longer spans are summarised in parts."""
     chroma: Literal["embedded", "http", "cloud", "off"] = "embedded"
     """The place of the vector index: in the data directory, on a Chroma server, in Chroma Cloud."""
-    chroma_least_vectors: Annotated[int, Field(ge=0)] = 50_000
+    chroma_least_vectors: Annotated[int, Field(ge=0)] = 100_000
     """Vectors in a scope at which Chroma starts; below, the exact search is faster and answers alone (0: at once)."""
     chroma_url: Annotated[str, AfterValidator(_check_url)] = "http://localhost:8000"
     """The Chroma server, for `http`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import socket
 import subprocess
@@ -112,7 +113,7 @@ class Memory:
 
     def __init__(self, folder: Path, connect: Callable[[], Link] | None = None, **place: Any) -> None:
         embedder = place.pop("embedder", EMBEDDER)
-        least_vectors = place.pop("least_vectors", 0)
+        least_vectors, idle_seconds = place.pop("least_vectors", 0), place.pop("idle_seconds", math.inf)
         self.folder = folder
         self.index_folder = folder / "index"
         self.links: list[Link] = []
@@ -125,7 +126,9 @@ class Memory:
         self.exact = ExactVectorStore(Follower(self.records), embedder, mismatch)
         given: dict[str, Any] = {"mode": "embedded", "root": str(self.index_folder), "embedder": embedder, **place}
         where = IndexPlace(**given)
-        self.store = ChromaVectorStore(self.exact, where, self.records.identity, connecting, least_vectors)
+        self.store = ChromaVectorStore(
+            self.exact, where, self.records.identity, connecting, least_vectors, idle_seconds
+        )
 
     def add(self, *vectors: Vectors, scope: str = SCOPE) -> list[str]:
         """Store a record for each, in one write."""

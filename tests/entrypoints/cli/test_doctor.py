@@ -210,7 +210,7 @@ def test_an_index_that_is_not_there_is_missed_by_large_memories_alone(
     run: "Run", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S2.2: below the setting's number the exact search answers anyway."""
-    assert "index: not needed yet: no scope holds 50,000 vectors" in run("doctor").out.splitlines()[-1]
+    assert "index: not needed yet: no scope holds 100,000 vectors" in run("doctor").out.splitlines()[-1]
     monkeypatch.setenv("MCP_MEMORY_CHROMA_LEAST_VECTORS", "0")
     assert run("doctor").out.splitlines()[-1].endswith("none yet; the next server makes one")
 

@@ -8,6 +8,7 @@ is always complete and its scores are exact; only the choice of candidates is ap
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -36,6 +37,8 @@ MOST_PENDING = 2_000
 PATIENCE_SECONDS: Mapping[str, float] = {"embedded": 0.25, "http": 1.0, "cloud": 1.0}
 """Seconds that a query waits for the index, by mode, before exact search answers it."""
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 60.0
+IDLE_SECONDS = 3_600.0
+"""An hour, as a process that comes back compares all keys of the index with the truth."""
 ERASE_PATIENCE_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
@@ -53,11 +56,13 @@ class ChromaVectorStore:
         identity: Callable[[], str],
         connect: Callable[[], Link] | None = None,
         least_vectors: int = 0,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         """A scope of fewer than `least_vectors` is searched exactly, which is quicker than asking another process.
 
         An index in a directory is begun only once a scope that large is searched; one on a server at once, as it was
-        requested. `connect` reaches a worker; by default it starts a process.
+        requested. `connect` reaches a worker; by default it starts a process. One in a directory is closed, and its
+        process ended, after `idle_seconds` in which no search could use it.
         """
         self._exact = exact
         self._least_vectors = least_vectors
@@ -65,7 +70,8 @@ class ChromaVectorStore:
         self._place = place
         self._identity = identity
         self._connect = connect or process_of(place)
-        self._follower = SyncThread(exact, self._own_place, self._connect)
+        idle = math.inf if place.is_shared else idle_seconds  # On a server it is kept up for all.
+        self._follower = SyncThread(exact, self._own_place, self._connect, idle)
         self._rest_until, self._rest_seconds = float("-inf"), FIRST_REST_SECONDS
         self._answered = 0
         self._is_wanted = self._is_needed = False
@@ -85,8 +91,8 @@ class ChromaVectorStore:
                 self._answered += 1
                 return found
         exactly = self._exact.search(vector, scopes, limit, only, exclude)
-        if only is None and not self._follower.is_started:
-            self._is_needed = self._is_needed or any(self._is_large(scope) for scope in scopes)
+        if only is None and view is None and any(self._is_large(scope) for scope in scopes):
+            self._is_needed = True
             self._start_if_needed()
         return exactly
 
@@ -127,7 +133,7 @@ class ChromaVectorStore:
             answered=self._answered,
             directory=directory,
             bytes=size_of(Path(directory)) if directory else 0,
-            reason=self._follower.failure or (unneeded(self._least_vectors) if state == "not needed" else ""),
+            reason=self._follower.failure or self._why(state),
         )
 
     def check(self) -> Mapping[str, IndexDifference]:
@@ -159,10 +165,15 @@ class ChromaVectorStore:
         if self._is_wanted and self._is_needed:
             self._follower.start()
 
+    def _why(self, state: str) -> str:
+        if state == "not needed" and self._follower.is_started:
+            return "not needed at present: no search has used it for long; the next one that can starts it again"
+        return unneeded(self._least_vectors) if state == "not needed" else ""
+
     def _described(self) -> Literal["off", "not needed", "building", "ready", "failed"]:
         if self._follower.view is not None:
             return "ready"
-        if not self._follower.is_started:
+        if not self._follower.is_started or self._follower.is_idle:
             return "not needed" if self._is_wanted else "off"
         return "failed" if self._follower.failure and self._follower.filler is None else "building"
 
@@ -177,6 +188,8 @@ class ChromaVectorStore:
             return None  # Another process fills it, and is ahead of this request.
         take = OVERFETCH * limit + SPARE + len(exclude)
         large = [s for s in dict.fromkeys(scopes) if self._is_large(s) and self._exact.size(s) > take]
+        if large:
+            self._follower.want()
         is_too_much = view.place.is_shared and take > SERVER_BATCH
         named = self._named_by_chroma(view, vector, large, take) if large and not is_too_much else None
         # Taken after the answer but counted from before it, so that no change falls between.

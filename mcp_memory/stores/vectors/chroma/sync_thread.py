@@ -1,12 +1,14 @@
 """Keeps the index in step with the truth: a thread that opens it, fills it and follows changes. Answers no query.
 
 Writers never wait for it, and searches score unapplied changes exactly. After any failure it closes the index, waits
-longer each time, and begins again; an index that it cannot trust is emptied first.
+longer each time, and begins again; an index that it cannot trust is emptied first. One that nobody has asked for long
+is closed too, and opened again when it is wanted.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -38,12 +40,23 @@ class View:
 
 
 class SyncThread:
-    """Follows changes in a background thread. Thread-safe. Nothing happens before `start`."""
+    """Follows changes in a background thread. Thread-safe. Nothing happens before `start`.
 
-    def __init__(self, exact: ExactVectorStore, place: Callable[[], IndexPlace], connect: Callable[[], Link]) -> None:
+    After `idle_seconds` in which nobody wanted the index it is closed, and its process ends.
+    """
+
+    def __init__(
+        self,
+        exact: ExactVectorStore,
+        place: Callable[[], IndexPlace],
+        connect: Callable[[], Link],
+        idle_seconds: float = math.inf,
+    ) -> None:
         self._exact = exact
         self._place = place
         self._connect = connect
+        self._idle_seconds = idle_seconds
+        self._wanted_at = time.monotonic()
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()
         self._wake, self._closing, self._rebuild_asked = threading.Event(), threading.Event(), threading.Event()
@@ -63,8 +76,20 @@ class SyncThread:
     def is_started(self) -> bool:
         return self._thread is not None
 
+    @property
+    def is_idle(self) -> bool:
+        """True where nobody has wanted the index for long."""
+        return time.monotonic() - self._wanted_at > self._idle_seconds
+
+    def want(self) -> None:
+        """Note that somebody wants the index. One that was closed while it was idle is opened again."""
+        was_idle, self._wanted_at = self.is_idle, time.monotonic()
+        if was_idle:
+            self.wake()
+
     def start(self) -> None:
         """Start to follow; later calls do nothing."""
+        self.want()
         with self._changed:
             if self._thread is None and not self._closing.is_set():
                 self._thread = threading.Thread(target=self._run, name="index", daemon=True)
@@ -77,6 +102,7 @@ class SyncThread:
     def settle(self, change: int, seconds: float) -> bool:
         """Wait until the index holds everything up to that change. False where that took too long."""
         turn = self._turn  # One that has begun already may not see what has just happened to the index.
+        self.want()
         self.wake()
         with self._changed:
             return self._changed.wait_for(
@@ -97,6 +123,7 @@ class SyncThread:
 
     def rebuild(self) -> None:
         """Empty the index and fill it again, in the background."""
+        self.want()
         self._rebuild_asked.set()
         self._show(None)
         self.wake()
@@ -128,9 +155,11 @@ class SyncThread:
             finally:
                 self._let_go()
             self._closing.wait(pause)
+            while self.is_idle and not self._closing.is_set():
+                self._await_more(None)
 
     def _follow(self) -> None:
-        """Serve one index until a new one must replace it or this is closed. Raises StoreUnavailable."""
+        """Serve one index until it must be replaced, nobody wants it or this is closed. Raises StoreUnavailable."""
         place = self._place()
         self._exact.catch_up()
         index = IndexClient(self._connect())
@@ -158,12 +187,15 @@ class SyncThread:
             if filler.catch_up():
                 if self.view is None:
                     self._up_since, self.failure = time.monotonic(), ""
+                    self.want()
                 view = View(index=index, place=place, applied=filler.applied, generation=generation, turn=self._turn)
                 self._show(view)
-                self._await_more()
+                self._await_more(POLL_SECONDS)
+                if self.is_idle:
+                    return
 
-    def _await_more(self) -> None:
-        self._wake.wait(POLL_SECONDS)
+    def _await_more(self, seconds: float | None) -> None:
+        self._wake.wait(seconds)
         self._wake.clear()
 
     def _is_interrupted(self) -> bool:

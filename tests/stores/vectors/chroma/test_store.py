@@ -9,13 +9,25 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.errors import EmbedderMismatch
-from mcp_memory.stores.vectors.chroma import store
+from mcp_memory.stores.vectors.chroma import store, sync_thread
 from mcp_memory.stores.vectors.chroma.index_folder import SLOTS, UNUSED_SECONDS, IndexFolder, try_lock, write_json
-from tests.chroma import EMBEDDER, SCOPE, DirectLink, Memory, Open, opening, state_of, unit, until
+from tests.chroma import (
+    EMBEDDER,
+    SCOPE,
+    DirectLink,
+    Memory,
+    Open,
+    opening,
+    quick_to_act,
+    state_of,
+    unit,
+    until,
+)
 
 
 @pytest.fixture
@@ -358,3 +370,47 @@ def test_vectors_of_another_embedder_keep_the_index_away(memory: Memory, opened:
     assert memory.records.adopt_embedder("another")
     other.settle()
     assert other.store.state().records == 200
+
+
+def test_it_ends_when_no_search_could_use_it_for_long_and_comes_back(tmp_path: Path) -> None:
+    """L1.3: with a real process; nothing is lost of what was stored or asked meanwhile."""
+    with quick_to_act():
+        memory = Memory(tmp_path, idle_seconds=0.5)
+        try:
+            memory.add(*(unit(n) for n in range(200)))
+            memory.settle()
+            memory.assert_chroma_answers()
+            first = psutil.Process(memory.process_id)
+            until(lambda: memory.store.state().state == "not needed")
+            assert "the next one that can starts it again" in memory.store.state().reason
+            until(lambda: not first.is_running())
+            memory.add(*(unit(n) for n in range(200, 250)))
+            memory.store.erase(())  # Others may wake it; that is no search.
+            assert len(memory.links) == 1
+            memory.assert_answers()  # The one that brings it back is answered at once, exactly.
+            until(lambda: memory.store.state().state == "ready")
+            memory.assert_chroma_answers()
+            assert len(memory.links) == 2
+        finally:
+            memory.close()
+
+
+def test_searches_while_it_ends_and_comes_back_are_all_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L1.3: whoever answers, it is the truth, and an index that was closed under a search is not distrusted."""
+    with quick_to_act():
+        monkeypatch.setattr(sync_thread, "POLL_SECONDS", 0.002)
+        memory = Memory(tmp_path, DirectLink, idle_seconds=0.002)
+        try:
+            memory.add(*(unit(n) for n in range(200)))
+            memory.settle()
+            number = 0
+            while len(memory.links) < 6:
+                memory.assert_answers([number])
+                number += 1
+                assert number < 100_000
+            opened = [link for link in memory.links if isinstance(link, DirectLink)]
+            assert not any("put" in link.calls for link in opened[1:])
+        finally:
+            memory.close()
