@@ -1,10 +1,14 @@
-"""Many clients over HTTP, and processes over stdio beside them, on one memory: errors, losses, and how long calls take.
+"""Many clients over HTTP, and processes over stdio beside them, on one memory: errors, losses, and what calls take.
 
-    python -m benchmarks.load [--clients 16] [--calls 200] [--processes 4]
+    python -m benchmarks.load [--clients 16] [--calls 200] [--processes 4] [--workers 1]
 
 Every client has a token and an agent of its own; every other one speaks the newer era of the protocol. First one client
 works alone, then all of them and the processes at once, with the same mix of calls. Ends with 1 where a call failed or
 anything acknowledged is not found afterwards by a fresh process.
+
+CPU a call is that of the server and all its processes, from the first call of a phase to the last, background work and
+what it learns from other processes included. To compare numbers of clients, let all make as many calls together, with
+no process beside them: `--clients 4 --calls 400 --processes 0` and `--clients 64 --calls 25 --processes 0`.
 """
 
 import argparse
@@ -24,6 +28,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+import psutil
 from rich.console import Console
 from rich.table import Table
 
@@ -113,13 +118,19 @@ class Tally:
     ids: list[str] = field(default_factory=list[str])
     errors: list[str] = field(default_factory=list[str])
     milliseconds: list[float] = field(default_factory=list[float])
+    cpu_seconds: float | None = None
+    """Of the server, for all calls; None where it is not measured."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def p95(self) -> float:
         return statistics.quantiles(self.milliseconds, n=20)[-1]
 
+    def cpu_a_call(self) -> str:
+        """Milliseconds of the server's processor for a call."""
+        return "" if self.cpu_seconds is None else f"{1_000 * self.cpu_seconds / len(self.milliseconds):.2f}"
 
-def work(caller: Caller, name: str, calls: int, seed: int, tally: Tally, *, measured: bool = True) -> None:
+
+def work(caller: Caller, name: str, calls: int, seed: int, tally: Tally, *, counts: bool = True) -> None:
     """So many mixed calls, one after the other."""
     rng = random.Random(seed)
     tools = rng.choices(list(MIX), list(MIX.values()), k=calls)
@@ -135,7 +146,7 @@ def work(caller: Caller, name: str, calls: int, seed: int, tally: Tally, *, meas
             with tally.lock:
                 tally.errors.append(f"{tool}: {type(error).__name__}: {error}")
             continue
-        if measured:
+        if counts:
             with tally.lock:
                 tally.milliseconds.append(1_000 * (time.perf_counter() - started))
         depth += (tool == "push_task") - (tool == "pop_task")
@@ -160,14 +171,14 @@ def _arguments(tool: str, name: str, number: int, mine: Sequence[str], rng: rand
 
 
 @contextmanager
-def http_server(data_dir: Path) -> Generator[str]:
-    """The address of a server of its own on loopback."""
-    command = [sys.executable, "-m", "mcp_memory", "serve", "--http", "--port", "0"]
+def http_server(data_dir: Path, workers: int = 1) -> Generator[tuple[str, psutil.Process]]:
+    """A server of its own on loopback: its address, and its first process."""
+    command = [sys.executable, "-m", "mcp_memory", "serve", "--http", "--port", "0", "--workers", str(workers)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment(data_dir))
     assert process.stderr is not None
     try:
         line = process.stderr.readline().decode()
-        yield line.split()[-1]
+        yield line.split()[-1], psutil.Process(process.pid)
     finally:
         process.terminate()
         process.wait(PATIENCE_SECONDS)
@@ -197,44 +208,63 @@ def count_missing(data_dir: Path, ids: Sequence[str]) -> int:
     return len(set(ids) - found)
 
 
-def run(data_dir: Path, clients: int, calls: int, processes: int) -> bool:
+@contextmanager
+def measured(server: psutil.Process, tally: Tally) -> Generator[None]:
+    """Note the processor time that the server takes meanwhile."""
+
+    def taken() -> float:
+        times = [each.cpu_times() for each in (server, *server.children(recursive=True))]
+        return sum(each.user + each.system for each in times)
+
+    before = taken()
+    yield
+    tally.cpu_seconds = taken() - before
+
+
+def run(data_dir: Path, clients: int, calls: int, processes: int, workers: int) -> bool:
     """True where nothing failed and nothing was lost; prints the table."""
     agents = [f"http{number}" for number in range(clients)]
     tokens = {agent: make_token(data_dir, agent) for agent in [*agents, "alone"]}
     alone, together, beside = Tally(), Tally(), Tally()
-    with http_server(data_dir) as url:
+    with http_server(data_dir, workers) as (url, server):
 
         def connected(agent: str, number: int) -> HttpClient:
             return HttpClient(url, tokens[agent], NEWER if number % 2 else OLDER)
 
         first = connected("alone", 1)
-        work(first, "warm", 20, 0, alone, measured=False)
+        work(first, "warm", 20, 0, alone, counts=False)
         began = time.perf_counter()
-        work(first, "alone", calls, 1, alone)
+        with measured(server, alone):
+            work(first, "alone", calls, 1, alone)
         alone_seconds = time.perf_counter() - began
         first.close()
         stdio = [Server(data_dir, f"stdio{number}") for number in range(processes)]
         web = [connected(agent, number) for number, agent in enumerate(agents)]
+        for number, client in enumerate(web):  # Each worker loads what it needs with its first calls.
+            work(client, agents[number], 1, 0, together, counts=False)
         started = time.perf_counter()
-        side_by_side(
-            [lambda n=n, c=c: work(c, agents[n], calls, 100 + n, together) for n, c in enumerate(web)]
-            + [lambda n=n, s=s: work(s, f"stdio{n}", calls, 200 + n, beside) for n, s in enumerate(stdio)]
-        )
+        with measured(server, together):
+            side_by_side(
+                [lambda n=n, c=c: work(c, agents[n], calls, 100 + n, together) for n, c in enumerate(web)]
+                + [lambda n=n, s=s: work(s, f"stdio{n}", calls, 300 + n, beside) for n, s in enumerate(stdio)]
+            )
         seconds = time.perf_counter() - started
         for each in [*web, *stdio]:
             each.close()
     done = [alone, together, beside]
     errors = [error for tally in done for error in tally.errors]
     missing = count_missing(data_dir, [each for tally in done for each in tally.ids])
-    table = Table("what", "clients", "calls", "p50 ms", "p95 ms", "p95 to one client's")
+    table = Table("what", "clients", "calls", "p50 ms", "p95 ms", "p95 to one client's", "CPU ms a call")
     for name, count, tally in (
         ("one client over HTTP", 1, alone),
         ("HTTP, all at once", clients, together),
         ("stdio, beside them", processes, beside),
     ):
+        if not count:
+            continue
         middle, high = statistics.median(tally.milliseconds), tally.p95()
         cells = (count, len(tally.milliseconds), f"{middle:.1f}", f"{high:.1f}", f"{high / alone.p95():.1f}")
-        table.add_row(name, *(str(cell) for cell in cells))
+        table.add_row(name, *(str(cell) for cell in cells), tally.cpu_a_call())
     Console(width=130).print(table)
     stored = sum(len(tally.ids) for tally in done)
     print(f"acknowledged {stored}, lost {missing}, errors {len(errors)}")
@@ -250,9 +280,10 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=16, help="over HTTP")
     parser.add_argument("--calls", type=int, default=200, help="by each client")
     parser.add_argument("--processes", type=int, default=4, help="over stdio, beside them")
+    parser.add_argument("--workers", type=int, default=1, help="processes of the HTTP server")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="load-") as folder:
-        held = run(Path(folder), chosen.clients, chosen.calls, chosen.processes)
+        held = run(Path(folder), chosen.clients, chosen.calls, chosen.processes, chosen.workers)
     sys.exit(0 if held else 1)
 
 

@@ -137,7 +137,7 @@ def run(data_dir: Path, clients: int, calls: int) -> bool:
         "beside", "descriptors", "p50 ms", "worst ms", "CPU ms a call", "p50 to idle", "CPU to idle", "failed"
     )
     found: list[Measured] = []
-    with http_server(data_dir) as url:
+    with http_server(data_dir) as (url, _):
         port = urlsplit(url).port
         assert port is not None
         [process] = [each for each in psutil.Process().children() if "--http" in each.cmdline()]

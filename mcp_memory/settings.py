@@ -216,6 +216,10 @@ class Settings(BaseSettings):
     """Seconds that its body may take to arrive, and that the client may take to read the answer."""
     http_idle_seconds: Annotated[int, Field(ge=1, le=3_600)] = 75
     """Seconds that an idle connection is kept open between requests."""
+    http_calls: Annotated[int, Field(ge=1, le=40)] = 8
+    """Calls that work at once in a process of `serve --http`; the others wait for their turn."""
+    http_waiting_calls: Annotated[int, Field(ge=0, le=100_000)] = 256
+    """Calls that may wait in it; further ones are told that the server is busy."""
     maintain_minutes: Annotated[float, Field(ge=0, le=10_080)] = 30.0
     """Most minutes between a server's maintenance runs (docs/lifecycle.md); 0 leaves it to `mcp-memory maintain`."""
     hook_max_tokens: Annotated[int, Field(ge=0, le=20_000)] = 2_000

@@ -25,7 +25,9 @@ from mcp_memory.entrypoints.cli.review import review, undo
 from mcp_memory.entrypoints.cli.transfer import export, import_memory
 from mcp_memory.errors import InvalidRequest
 
-_OF_HTTP_ALONE = {"host": "--host", "port": "--port", "allowed_host": "--allowed-host", "anonymous": "--anonymous"}
+_OF_HTTP_ALONE = {
+    name: f"--{name.replace('_', '-')}" for name in ("host", "port", "allowed_host", "anonymous", "workers")
+}
 
 app = typer.Typer(
     name="mcp-memory",
@@ -74,6 +76,9 @@ def serve(
     anonymous: Annotated[
         bool, typer.Option("--anonymous", help="Let this machine in without a token even if tokens exist.")
     ] = False,
+    workers: Annotated[
+        int, typer.Option(metavar="N", min=1, max=64, help="Processes that serve together; about one a core.")
+    ] = 1,
 ) -> None:
     """Serve one client over stdio, which is what a client starts; with --http many."""
     settings = settings_chosen(chosen)
@@ -83,7 +88,10 @@ def serve(
         from mcp_memory.entrypoints.http.server import serve as serve_http
 
         allowed = tuple(allowed_host or ())
-        serve_http(settings, Listening(host=host, port=port, allowed_hosts=allowed, anonymous=anonymous))
+        serve_http(
+            settings,
+            Listening(host=host, port=port, allowed_hosts=allowed, anonymous=anonymous, workers=workers),
+        )
     elif settings.url:
         from functools import partial
 

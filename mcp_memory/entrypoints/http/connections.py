@@ -10,17 +10,21 @@ import asyncio
 import ipaddress
 import logging
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import h11
 import uvicorn
 from anyio import to_thread
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if TYPE_CHECKING:
+    from mcp_memory.entrypoints.http.workers import HttpWorker
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +53,8 @@ class Limits:
 
     `head_seconds` is for a request's line and headers, from the first byte or from the connection's start;
     `transfer_seconds` for its body to arrive, and for an answer to be taken; `idle_seconds` for what lies between.
-    `threads` is how many calls may work at once, so that they find descriptors for the store.
+    `calls` is how many may work at once: more would wait for each other, and for descriptors. `waiting_calls` is how
+    many may wait for their turn.
     """
 
     connections: int
@@ -58,7 +63,8 @@ class Limits:
     head_seconds: float
     transfer_seconds: float
     idle_seconds: int
-    threads: int
+    calls: int
+    waiting_calls: int
 
 
 class Guest(Protocol):
@@ -88,8 +94,10 @@ class Guest(Protocol):
 class Crowd:
     """The connections there are. Those that wait for their client make room for new ones. For one event loop."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, count: Callable[[int], None] = lambda connections: None) -> None:
+        """`count` is told how many there are whenever that changes."""
         self.limits = limits
+        self._count = count
         self._present: list[Guest] = []
         self._lingering: set[Guest] = set()
         self._warned_at = -WARNING_SECONDS
@@ -99,12 +107,14 @@ class Crowd:
 
     def add(self, connection: Guest) -> None:
         self._present.append(connection)
+        self._count(len(self))
 
     def discard(self, connection: Guest) -> None:
         """Forget a connection, if it is known."""
         self._lingering.discard(connection)
         if connection in self._present:
             self._present.remove(connection)
+            self._count(len(self))
 
     def linger(self, connection: Guest) -> bool:
         """Let a connection be read on after its refusal; False where too many are."""
@@ -149,9 +159,14 @@ class Crowd:
 class ClientConnection(H11Protocol):
     """uvicorn's connection with a time limit for each stage in which it waits for its client."""
 
-    def __init__(self, crowd: Crowd, address: str, **of_uvicorn: Any) -> None:
+    def __init__(self, crowd: Crowd, address: str, worker: HttpWorker | None, read: bytes, **of_uvicorn: Any) -> None:
+        """`read` is what another worker has read of it before."""
         super().__init__(**of_uvicorn)
         self.address = address
+        self._worker = worker
+        self._read = read
+        self._head = b""
+        self._is_first = True
         self.since = self.loop.time()
         self._crowd = crowd
         self._limits = crowd.limits
@@ -180,6 +195,8 @@ class ClientConnection(H11Protocol):
         super().connection_made(cast("asyncio.Transport", _Ending(transport, self._end)))
         self._crowd.add(self)
         self._limit("head", self._limits.head_seconds, self._close_late)
+        if self._read:
+            self.data_received(self._read)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
@@ -192,6 +209,8 @@ class ClientConnection(H11Protocol):
         """Read on; a head has a time limit from its first byte."""
         if self.transport.is_closing():
             return self._pass_over(data)
+        if self._worker and not self._is_in_request and self._moves(self._worker, data):
+            return self.transport.abort()
         self._has_begun = self._has_begun or not self._is_in_request
         super().data_received(data)
         self._has_begun = self._has_begun and not self._is_in_request
@@ -217,6 +236,16 @@ class ClientConnection(H11Protocol):
         """Write on."""
         super().resume_writing()
         self._unlimit("take")
+
+    def _moves(self, worker: HttpWorker, data: bytes) -> bool:
+        """Give the connection to another worker, where the request that begins belongs there and it can be given."""
+        self._head += data
+        if b"\r\n\r\n" not in self._head:
+            return False
+        head, is_first = self._head, self._is_first
+        self._head, self._is_first = b"", False
+        home = worker.home(head.partition(b"\r\n\r\n")[0], is_first=is_first)
+        return home != worker.number and worker.pass_on(home, self.transport.get_extra_info("socket").fileno(), head)
 
     @property
     def _is_in_request(self) -> bool:
@@ -285,21 +314,30 @@ class _Ending:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which takes in one connection at a time, and only where there is room."""
+    """uvicorn's server, which takes in one connection at a time, and only where there is room.
 
-    def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
+    One of several workers sets `stirred` when another one says so.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, limits: Limits, worker: HttpWorker | None, stirred: threading.Event
+    ) -> None:
         super().__init__(config)
         self._limits = limits
+        self._worker = worker
+        self._stirred = stirred
+        self._crowd = Crowd(limits, worker.count) if worker else Crowd(limits)
         self._accepting: list[asyncio.Task[None]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start as uvicorn does, but accept by ourselves."""
-        to_thread.current_default_thread_limiter().total_tokens = self._limits.threads
+        to_thread.current_default_thread_limiter().total_tokens = self._limits.calls
         await super().startup(sockets=[])
-        crowd = Crowd(self._limits)
+        if self._worker:
+            self._worker.listen(self._take_in, self._stirred)
         for listener in sockets or []:
             listener.setblocking(False)
-            self._accepting.append(asyncio.create_task(self._accept(listener, crowd)))
+            self._accepting.append(asyncio.create_task(self._accept(listener)))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no more, and end as uvicorn does."""
@@ -308,27 +346,38 @@ class Server(uvicorn.Server):
         await asyncio.gather(*self._accepting, return_exceptions=True)
         await super().shutdown(sockets)
 
-    async def _accept(self, listener: socket.socket, crowd: Crowd) -> None:
-        loop = asyncio.get_running_loop()
+    async def _accept(self, listener: socket.socket) -> None:
+        loop, worker = asyncio.get_running_loop(), self._worker
         while True:
             try:
-                client, peer = await loop.sock_accept(listener)
+                client, _ = await loop.sock_accept(listener)
             except OSError:  # Too many open files after all, or a client that is gone already.
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            address = address_of(peer[0])
-            if not crowd.make_room(address):
-                crowd.warn(address)
-                _turn_away(client)
-                continue
-            await asyncio.sleep(0)  # in which the socket of whoever made room is closed
-            with suppress(OSError):
-                await loop.connect_accepted_socket(lambda to=address: self._connection(crowd, to), client)
+            if worker and (other := worker.lightest()) != worker.number and worker.pass_on(other, client.fileno()):
+                client.close()
+            else:
+                await self._take_in(client)
 
-    def _connection(self, crowd: Crowd, address: str) -> ClientConnection:
-        return ClientConnection(
-            crowd, address, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
+    async def _take_in(self, client: socket.socket, data: bytes = b"") -> None:
+        """Serve a connection, of which another worker may have read something."""
+        try:
+            address = address_of(client.getpeername()[0])
+        except OSError:
+            return client.close()
+        if not self._crowd.make_room(address):
+            self._crowd.warn(address)
+            return _turn_away(client)
+        await asyncio.sleep(0)  # in which the socket of whoever made room is closed
+        with suppress(OSError):
+            loop = asyncio.get_running_loop()
+            await loop.connect_accepted_socket(lambda: self._connection(address, data), client)
+        return None
+
+    def _connection(self, address: str, data: bytes) -> ClientConnection:
+        state = self.server_state
+        of_uvicorn = {"config": self.config, "server_state": state, "app_state": self.lifespan.state}
+        return ClientConnection(self._crowd, address, self._worker, data, **of_uvicorn)
 
 
 def address_of(host: str) -> str:

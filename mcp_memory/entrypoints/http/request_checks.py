@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from mcp_memory.entrypoints.server.json_lines import RequestId
+    from mcp_memory.entrypoints.http.connections import Limits
+    from mcp_memory.entrypoints.server.json_lines import JsonRpcMessage, RequestId
     from mcp_memory.ports.access import Token
     from mcp_memory.services.memory.access_tokens import Tokens
 
@@ -67,6 +68,9 @@ _TOO_SLOW: Final = "The request did not arrive in {seconds:g} seconds; send it a
 _HOST_REFUSED: Final = "This server does not answer to that Host; allow it with --allowed-host."
 _ORIGIN_REFUSED: Final = "Pages of that Origin may not call this server; allow its name with --allowed-host."
 _UNREADABLE: Final = "The memory cannot be read at present; the server's log says why."
+_BUSY: Final = "The server is busy, and as many calls wait as may; call again in a few seconds."
+_ELSEWHERE: Final = "The process with this session takes no request at present; send this again in a few seconds."
+_RETRY: Final = {"Retry-After": "5"}
 _STOPPING: Final = "The server is stopping; call again in a few seconds."
 
 
@@ -146,7 +150,7 @@ class Exchange:
 
     async def refuse(self, refused: Refused) -> None:
         """Answer with an error of the protocol, which clients show, or with the sentence alone."""
-        headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
+        headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else _RETRY if refused.status == 503 else {}
         if self.scope["path"] == PATH:
             error = {"code": refused.code, "message": str(refused)}
             body = json.dumps({"jsonrpc": "2.0", "id": refused.id, "error": error})
@@ -255,7 +259,8 @@ class RequestGate:
     """Lets in whom the authenticator admits, and counts the calls inside. Answers where layers below say too little.
 
     On the way in a request is checked by its headers before anything of its body is read, and a message by its form
-    before it is passed on. `at_session_end` is told who ended a session of the protocol.
+    before it is passed on. Calls beyond those that may work or wait are told so. `at_session_end` is told who ended a
+    session of the protocol, `is_elsewhere` is asked whether one lives in another process.
     """
 
     def __init__(
@@ -263,14 +268,17 @@ class RequestGate:
         app: ASGIApp,
         authenticator: Authenticator,
         security: TransportSecuritySettings,
-        transfer_seconds: float,
+        limits: Limits,
         at_session_end: Callable[[Visitor], None],
+        is_elsewhere: Callable[[str], bool] = lambda session: False,
     ) -> None:
         self._at_session_end = at_session_end
+        self._is_elsewhere = is_elsewhere
         self._app = AuthContextMiddleware(app)
         self._authenticator = authenticator
         self._security = TransportSecurityMiddleware(security)
-        self._transfer_seconds = transfer_seconds
+        self._transfer_seconds = limits.transfer_seconds
+        self._most_calls = limits.calls + limits.waiting_calls
         self._readers = CapacityLimiter(READERS)
         self._calls = 0
         self._changed = threading.Condition()
@@ -308,22 +316,28 @@ class RequestGate:
         is_call = scope["method"] == "POST" and not _listens(scope)
         if is_call and self._is_closed:
             raise Refused(503, _STOPPING)
+        if self._is_elsewhere(dict(scope["headers"]).get(SESSION_HEADER.encode(), b"").decode("latin-1")):
+            raise Refused(503, _ELSEWHERE)
         admitted = await self._admitted(Request(scope))
         scope[VISITOR] = admitted.visitor
         if admitted.token:
             # By this the protocol's library knows whose a session is. It needs no secret for that.
             access = AccessToken(token="", client_id=admitted.token.id, scopes=[])
             scope["user"] = AuthenticatedUser(access)
-        receive = exchange.receive
+        receive, asks = exchange.receive, True
         if scope["method"] == "POST" and scope["path"] in (PATH, HOOK_PATH):
             body = await exchange.read_body(self._transfer_seconds)
-            receive = exchange.replay(checked_message(body) if scope["path"] == PATH else body)
+            if scope["path"] == PATH:
+                message = checked_message(body)
+                # A response has no method, and a call may wait for it: it comes in however many calls there are.
+                body, asks = message.line, bool(message.method)
+            receive = exchange.replay(body)
         if not is_call:
             await self._app(scope, receive, exchange.send)
             if scope["method"] == "DELETE":
                 await to_thread.run_sync(self._at_session_end, admitted.visitor, limiter=self._readers)
             return None
-        with self._call():
+        with self._call(asks=asks):
             return await self._app(scope, receive, exchange.send)
 
     async def _admitted(self, request: Request) -> Admitted:
@@ -345,11 +359,13 @@ class RequestGate:
             raise Refused(503, _UNREADABLE) from error
 
     @contextmanager
-    def _call(self) -> Generator[None]:
-        """Count a call while it is inside. Raises Refused where none may come in any more."""
+    def _call(self, *, asks: bool) -> Generator[None]:
+        """Count a call while it is inside. Raises Refused where none may come in any more, or one that `asks` now."""
         with self._changed:
             if self._is_closed:
                 raise Refused(503, _STOPPING)
+            if asks and self._calls >= self._most_calls:
+                raise Refused(503, _BUSY)
             self._calls += 1
         try:
             yield
@@ -373,13 +389,13 @@ class Identify:
             return await call_next(ctx)
 
 
-def checked_message(body: bytes) -> bytes:
+def checked_message(body: bytes) -> JsonRpcMessage:
     """Return the message of a body as the protocol's library can take it. Raises Refused."""
     read = parse_message(body)
     if isinstance(read, Refusal):
         logger.warning("Refused a body of %d bytes that is not a JSON-RPC message.", len(body))
         raise Refused(400, read.why, read.code, read.id if read.is_owed else None)
-    return read.line
+    return read
 
 
 def _listens(scope: Scope) -> bool:

@@ -6,7 +6,6 @@ import errno
 import ipaddress
 import logging
 import os
-import signal
 import socket
 import sys
 import threading
@@ -14,17 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from mcp_memory.entrypoints.http.request_checks import MAX_BODY_BYTES, PATH
+from mcp_memory.entrypoints.http.workers import LOOK_SECONDS, SessionNames, fork_workers, until_told
 from mcp_memory.entrypoints.server.stdio import SWITCH_SECONDS, leave, leave_within, log_to_stderr
 from mcp_memory.entrypoints.server.strict_tool import log_defect
-from mcp_memory.entrypoints.server.upkeep import upkeep_for
+from mcp_memory.entrypoints.server.upkeep import Upkeep, upkeep_for
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from mcp_memory.app import App
     from mcp_memory.entrypoints.http.connections import Limits, Server
     from mcp_memory.entrypoints.http.request_checks import RequestGate
+    from mcp_memory.entrypoints.http.workers import HttpWorker
     from mcp_memory.entrypoints.server.identity import Visitor
     from mcp_memory.settings import Settings
 
@@ -34,7 +33,6 @@ CALLS_END_SECONDS: Final = 5.0
 """Time that calls in flight may still take once the server is told to stop."""
 STREAMS_END_SECONDS: Final = 1
 """After that, for open streams, which nobody waits for."""
-LOOK_SECONDS: Final = 0.5
 BACKLOG: Final = 512
 USUAL_CONNECTIONS: Final = 512
 LEAST_CONNECTIONS: Final = 4
@@ -42,20 +40,21 @@ KEPT_FREE: Final = 128
 """Descriptors that connections leave to the store, its index and the models; of few that are left, half."""
 DESCRIPTORS_A_CALL: Final = 3
 """Descriptors that a call may hold at once: a connection to the database is two files, its log among them."""
-USUAL_THREADS: Final = 40
+IDLE_WINDOWS_MINUTES: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
     """The address to listen at, and for whom: `allowed_hosts` are names under which a proxy is reached.
 
-    `anonymous` lets this machine in without a token also where there are tokens.
+    `anonymous` lets this machine in without a token also where there are tokens. So many processes serve as `workers`.
     """
 
     host: str = "127.0.0.1"
     port: int = 8765
     allowed_hosts: tuple[str, ...] = ()
     anonymous: bool = False
+    workers: int = 1
 
 
 def serve(settings: Settings, listening: Listening) -> NoReturn:
@@ -66,30 +65,34 @@ def serve(settings: Settings, listening: Listening) -> NoReturn:
         StoreUnavailable: the memory cannot be opened.
     """
     listener = _bind(listening)
+    log_to_stderr(settings.log_level)
+    worker, told = None, None
+    if listening.workers > 1:
+        worker, told = fork_workers(listening.workers, lambda: _announce(listener))
     from mcp_memory.app import open_app
 
     app = open_app(settings)
     is_loopback = _is_loopback(listener) and not listening.allowed_hosts
     try:
         _check_closed(app, listening, is_loopback=is_loopback)
-        limits = choose_limits(settings)
+        limits = choose_limits(settings, listening.workers)
     except InvalidRequest:
         listener.close()
         app.close()
         raise
-    log_to_stderr(settings.log_level)
-    gate, server = _make(app, listening, limits, is_loopback=is_loopback)
-    told = _until_told()
-    upkeep = upkeep_for(app, settings)
+    gate, server = _make(app, listening, limits, worker, is_loopback=is_loopback)
+    told = told or until_told()
+    upkeep = _upkeep(app, settings, worker)
     upkeep.start()
     sys.setswitchinterval(SWITCH_SECONDS)
     # Beside the main thread, to which signals come: the end is ours, not the library's, which would cut answers off.
     thread = threading.Thread(target=_run, args=(server, listener, told), name="http", daemon=True)
     thread.start()
-    sys.stderr.write(f"Serving MCP at {_address(listener)}{PATH}\n")
-    sys.stderr.flush()
+    if worker is None:
+        _announce(listener)
     while not told.wait(LOOK_SECONDS):  # Without a time no signal would come through on Windows.
-        pass
+        if worker and worker.is_left:
+            break
     gate.close(CALLS_END_SECONDS)
     server.should_exit = True
     leave_within(CALLS_END_SECONDS)  # Whatever a call that goes on holds.
@@ -99,8 +102,28 @@ def serve(settings: Settings, listening: Listening) -> NoReturn:
     leave()
 
 
-def _make(app: App, listening: Listening, limits: Limits, *, is_loopback: bool) -> tuple[RequestGate, Server]:
+def _announce(listener: socket.socket) -> None:
+    sys.stderr.write(f"Serving MCP at {_address(listener)}{PATH}\n")
+    sys.stderr.flush()
+
+
+def _upkeep(app: App, settings: Settings, worker: HttpWorker | None) -> Upkeep:
+    """Return the upkeep of this process: of several workers the first does it for all, when another stirs it too."""
+    if worker is None or worker.number == 0:
+        return upkeep_for(app, settings)
+
+    def stir() -> bool:
+        app.windows.end_idle()
+        return worker.stir()
+
+    return Upkeep(stir, 60 * IDLE_WINDOWS_MINUTES, wake=app.stirred)
+
+
+def _make(
+    app: App, listening: Listening, limits: Limits, worker: HttpWorker | None, *, is_loopback: bool
+) -> tuple[RequestGate, Server]:
     import uvicorn
+    from mcp.server.request_state import RequestStateSecurity
 
     from mcp_memory.entrypoints.http.connections import Server
     from mcp_memory.entrypoints.http.hook_page import make_hook_page
@@ -111,15 +134,19 @@ def _make(app: App, listening: Listening, limits: Limits, *, is_loopback: bool) 
     def end_window(visitor: Visitor) -> None:
         app.windows.end(visitor.grant.agent if visitor.grant else app.settings.agent, visitor.session)
 
-    metrics = Metrics(app, [tool.name for tool in build_tools(app)])
-    server = build_server(app, warm_up=True, middleware=(metrics, Identify()))
+    tools = [tool.name for tool in build_tools(app)]
+    metrics = Metrics(app, tools, worker and (worker.shared.figures, worker.number))
+    state = RequestStateSecurity(keys=[worker.shared.key]) if worker else None
+    server = build_server(app, warm_up=True, middleware=(metrics, Identify()), request_state=state)
     security = transport_security(listening.host, listening.allowed_hosts)
     web = server.streamable_http_app(
         streamable_http_path=PATH, max_request_body_size=MAX_BODY_BYTES, transport_security=security
     )
     web.router.routes.extend([*make_pages(app, metrics), make_hook_page(app)])
     authenticator = Authenticator(tokens=app.tokens, is_loopback=is_loopback, anonymous=listening.anonymous)
-    gate = RequestGate(web, authenticator, security, limits.transfer_seconds, end_window)
+    named = SessionNames(web, worker.number) if worker else web
+    elsewhere = {"is_elsewhere": worker.is_elsewhere} if worker else {}
+    gate = RequestGate(named, authenticator, security, limits, end_window, **elsewhere)
     # What the libraries log of a request, and of an error in it, may hold its words.
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
@@ -134,7 +161,7 @@ def _make(app: App, listening: Listening, limits: Limits, *, is_loopback: bool) 
         timeout_graceful_shutdown=STREAMS_END_SECONDS,
         lifespan="on",
     )
-    return gate, Server(config, limits)
+    return gate, Server(config, limits, worker, app.stirred)
 
 
 def _bind(listening: Listening) -> socket.socket:
@@ -174,20 +201,6 @@ def _check_closed(app: App, listening: Listening, *, is_loopback: bool) -> None:
     )
 
 
-def _until_told() -> threading.Event:
-    """Set by the first signal to stop; the second ends the process at once."""
-    told = threading.Event()
-
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        if told.is_set():
-            leave()
-        told.set()
-
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, on_signal)
-    return told
-
-
 def _run(server: Server, listener: socket.socket, ended: threading.Event) -> None:
     """Serve; whatever ends it ends the process."""
     try:
@@ -198,8 +211,8 @@ def _run(server: Server, listener: socket.socket, ended: threading.Event) -> Non
         ended.set()
 
 
-def choose_limits(settings: Settings) -> Limits:
-    """Choose as many connections as were asked for, and no more than leave the store its files.
+def choose_limits(settings: Settings, workers: int = 1) -> Limits:
+    """Choose as many connections as were asked for, and no more than leave the store its files; a worker has its part.
 
     Raises:
         InvalidRequest: the process may open too few files to serve anybody.
@@ -208,13 +221,13 @@ def choose_limits(settings: Settings) -> Limits:
 
     left = _descriptors_left()
     kept_free = min(KEPT_FREE, left // 2)
-    wanted = settings.http_connections or USUAL_CONNECTIONS
+    wanted = -(-(settings.http_connections or USUAL_CONNECTIONS) // workers)
     connections = min(wanted, left - kept_free)
     if connections < LEAST_CONNECTIONS:
         raise InvalidRequest("The process may open too few files to serve over HTTP; raise its limit with `ulimit -n`.")
     if settings.http_connections and connections < wanted:
         logger.warning("%d connections fit into the limit of open files; raise it with `ulimit -n`.", connections)
-    from_one = settings.http_connections_per_address
+    from_one = settings.http_connections_per_address and -(-settings.http_connections_per_address // workers)
     return Limits(
         connections=connections,
         from_this_machine=from_one or connections,
@@ -222,7 +235,8 @@ def choose_limits(settings: Settings) -> Limits:
         head_seconds=settings.http_head_seconds,
         transfer_seconds=settings.http_transfer_seconds,
         idle_seconds=settings.http_idle_seconds,
-        threads=max(min(USUAL_THREADS, kept_free // DESCRIPTORS_A_CALL), 1),
+        calls=max(min(settings.http_calls, kept_free // DESCRIPTORS_A_CALL), 1),
+        waiting_calls=settings.http_waiting_calls,
     )
 
 

@@ -4,6 +4,7 @@ import json
 from hashlib import blake2b
 from typing import Any, Final
 
+from anyio import to_thread
 from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
@@ -61,10 +62,14 @@ async def sample(context: Context[Any, Any], prompt: str, max_tokens: int) -> st
 
 async def _ask_now(context: Context[Any, Any], request: CreateMessageRequest) -> str:
     metadata = ServerMessageMetadata(related_request_id=context.request_id)
+    at_work = to_thread.current_default_thread_limiter()
+    at_work.total_tokens += 1  # The call waits for its client, for minutes perhaps: another may work meanwhile.
     try:
         result = await context.session.send_request(request, CreateMessageResultWithTools, SAMPLING_SECONDS, metadata)
     except (MCPError, ValidationError) as error:
         raise InvalidRequest(f"The client's model gave no answer. {_OTHERWISE}") from error
+    finally:
+        at_work.total_tokens -= 1
     return _text(result)
 
 

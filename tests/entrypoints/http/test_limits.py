@@ -29,16 +29,16 @@ def allow_files(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "connections", "threads"),
+    ("files", "connections", "calls"),
     [(10_000, 512, 40), (400, 272, 40), (76, 38, 12), (resource.RLIM_INFINITY, 512, 40)],
 )
 def test_connections_leave_the_store_its_files(
-    monkeypatch: pytest.MonkeyPatch, files: int, connections: int, threads: int
+    monkeypatch: pytest.MonkeyPatch, files: int, connections: int, calls: int
 ) -> None:
     """X6.1."""
     allow_files(monkeypatch, files)
-    limits = choose_limits(load_settings())
-    assert (limits.connections, limits.threads) == (connections, threads)
+    limits = choose_limits(load_settings(http_calls=40))
+    assert (limits.connections, limits.calls) == (connections, calls)
     assert (limits.from_this_machine, limits.from_elsewhere) == (connections, connections // 2)
 
 
@@ -52,6 +52,13 @@ def test_what_is_asked_for_counts_as_far_as_it_fits(
     assert caplog.text == ""
     assert choose_limits(load_settings(http_connections=1_000)).connections == 272
     assert "272 connections fit into the limit of open files" in caplog.text
+
+
+def test_workers_share_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    allow_files(monkeypatch, 10_000)
+    limits = choose_limits(load_settings(http_connections=101, http_connections_per_address=7), workers=2)
+    assert (limits.connections, limits.from_this_machine, limits.from_elsewhere) == (51, 4, 4)
+    assert (choose_limits(load_settings(), workers=2).connections, limits.calls) == (256, 8)
 
 
 def test_with_too_few_files_nobody_is_served(monkeypatch: pytest.MonkeyPatch) -> None:

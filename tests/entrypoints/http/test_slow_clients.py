@@ -323,7 +323,8 @@ def crowd_of(*guests: tuple[str, float, int | None]) -> tuple[Crowd, list[Guest]
     crowd = Crowd(
         Limits(
             connections=5, from_this_machine=5, from_elsewhere=3, head_seconds=1, transfer_seconds=1, idle_seconds=1,
-            threads=1,
+            calls=1,
+            waiting_calls=1,
         )
     )  # fmt: skip
     made = [Guest(*guest, crowd) for guest in guests]
