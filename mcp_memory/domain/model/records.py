@@ -274,6 +274,13 @@ def is_valid(said: Dated, at: Instant) -> bool:
     return (said.valid_from is None or said.valid_from <= at) and (said.valid_until is None or at < said.valid_until)
 
 
+def may_both_hold(one: Dated, other: Dated) -> bool:
+    """Return True where what two say is true at one time: "100 until June" and "200 from June on" never are."""
+    begins = [each.valid_from for each in (one, other) if each.valid_from is not None]
+    ends = [each.valid_until for each in (one, other) if each.valid_until is not None]
+    return not begins or not ends or max(begins) < min(ends)
+
+
 def with_validity(record: Record, said: Dated) -> Record:
     """Return the record with the beginning and the end that are given.
 

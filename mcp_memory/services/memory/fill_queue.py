@@ -91,7 +91,7 @@ class FillQueue:
         cosines = self._vectors.search(change.vectors[0], (change.scope,), NEAREST, exclude=(change.id,))
         others = [each for each in near(cosines, self._records, (change.scope,)) if each[0].status != NOTED]
         record = self._records.get([change.id], (change.scope,)).get(change.id) if others else None
-        return group_of(change.id, compared(record.text, record.kind, record.scope, others)) if record else None
+        return group_of(change.id, compared(record, record.scope, others)) if record else None
 
     def _overtaken(self, change: RecordChange) -> Iterator[tuple[str, str, str]]:
         """Yield the guidance that names a file or version which a command did away with, that, and the command's id."""

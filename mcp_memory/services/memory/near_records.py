@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 
 from mcp_memory.domain.model.ids import RecordSet
-from mcp_memory.domain.model.records import Kind, Record, Relation
+from mcp_memory.domain.model.records import Kind, NewRecord, Record, Relation, may_both_hold
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.domain.text.claims import claims_of
@@ -85,14 +85,11 @@ class NearRecords:
         vector = self._embedder.embed(record.searchable_text)[0]
         with self._snapshots.snapshot():
             relations = self._records.links(record.id)[1]
-            return self(
-                record.text, record.kind, record.scope, vector, caller, (record.id,), relations, corrected
-            ).conflicts
+            return self(record, record.scope, vector, caller, (record.id,), relations, corrected).conflicts
 
     def __call__(
         self,
-        text: str,
-        kind: Kind,
+        said: NewRecord | Record,
         scope: str,
         vector: Vector,
         caller: Caller,
@@ -100,19 +97,19 @@ class NearRecords:
         relations: Sequence[Relation] = (),
         corrected: Sequence[str] = (),
     ) -> Advice:
-        """Compare a text with the nearest records outside `exclude`; `relations` are those that its caller gave.
+        """Compare a record with the nearest ones outside `exclude`; `relations` are those that its caller gave.
 
-        What says the same is looked for in its own scope; what still says what the text corrects, in all that its
+        What says the same is looked for in its own scope; what still says what the record corrects, in all that its
         caller may change. Raises StoreUnavailable where the search fails.
         """
         scopes = (caller.scope("shared"), caller.scope("private"), caller.scope("user"))
         visible = replace(visible_to(self._records, caller), scopes=scopes, exclude=frozenset(exclude))
-        passing = self._filters.passing(replace(visible, kinds=COMPARED_KINDS | {kind}))
+        passing = self._filters.passing(replace(visible, kinds=COMPARED_KINDS | {said.kind}))
         cosines = self._vectors.search(vector, scopes, NEAREST, only=passing)
-        advice = compared(text, kind, scope, near(cosines, self._records, scopes))
-        if kind not in COMPARED_KINDS:
+        advice = compared(said, scope, near(cosines, self._records, scopes))
+        if said.kind not in COMPARED_KINDS:
             return advice
-        told = {each.id: each for each in self._outdated(corrected, text, passing, scopes)}
+        told = {each.id: each for each in self._outdated(corrected, said.text, passing, scopes)}
         for each in (*advice.conflicts, *self._by_relations(relations, visible)):
             told.setdefault(each.id, each)
         best = nlargest(MOST_CONFLICTS, told.values(), key=lambda each: each.certainty)
@@ -150,15 +147,18 @@ def near(
     return [(found[each], cosine) for each, cosine in enough.items() if each in found and found[each].holds]
 
 
-def compared(text: str, kind: Kind, scope: str, others: Sequence[tuple[Record, float]]) -> Advice:
-    """Compare a text with records, given with their cosines: what it contradicts, and what of its scope repeats it."""
+def compared(said: NewRecord | Record, scope: str, others: Sequence[tuple[Record, float]]) -> Advice:
+    """Compare a record with others, given with their cosines: what it contradicts, and what of its scope repeats it.
+
+    What is true at different times alone does not contradict.
+    """
     conflicts: list[ConflictingRecord] = []
     similar: list[str] = []
     for record, cosine in others:
-        judged = judge_texts(record.text, text, cosine)
-        said = judged.contradiction
-        if said and said.certainty >= LEAST_CERTAINTY and {kind, record.kind} <= COMPARED_KINDS:
-            conflicts.append(_conflicting(record, said.why, said.certainty))
+        judged = judge_texts(record.text, said.text, cosine)
+        found = judged.contradiction if may_both_hold(said, record) else None
+        if found and found.certainty >= LEAST_CERTAINTY and {said.kind, record.kind} <= COMPARED_KINDS:
+            conflicts.append(_conflicting(record, found.why, found.certainty))
         elif judged.is_same and record.scope == scope:
             similar.append(record.id)
     best = nlargest(MOST_CONFLICTS, conflicts, key=lambda each: each.certainty)

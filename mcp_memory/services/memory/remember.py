@@ -254,7 +254,7 @@ class Remember:
         exclude = (outcome.id, *outcome.similar, *item.supersedes)
         replaced = self._records.get(item.supersedes, caller.scopes) if item.supersedes else dict[str, Record]()
         corrected = [record.text for record in replaced.values()]
-        advice = self._near(item.text, item.kind, draft.scope, vectors[0], caller, exclude, item.relations, corrected)
+        advice = self._near(item, draft.scope, vectors[0], caller, exclude, item.relations, corrected)
         alike = outcome.similar
         if alike:
             where = replace(visible_to(self._records, caller), scopes=(draft.scope,), only=frozenset(alike))

@@ -110,6 +110,15 @@ def test_a_revised_record_has_conflicts_too(app: App, remember: RememberOne) -> 
     assert retired.conflicts == ()
 
 
+def test_what_is_true_at_another_time_is_no_conflict(app: App, remember: RememberOne) -> None:
+    """N1.1, N4.1: one value until June, another from June on."""
+    june = app.searcher.instant("2026-06-01")
+    remember("Sessions expire after 15 minutes.", valid_until=june)
+    later = remember("Sessions expire after 30 minutes.", valid_from=june)
+    assert later.conflicts == ()
+    assert remember("Sessions expire after 45 minutes.", valid_from=june).conflicts[0].id == later.id
+
+
 def test_what_still_says_what_was_corrected_is_named(app: App, remember: RememberOne) -> None:
     """N1.1, N6.2: in other words, whoever wrote them; what differs in a value, or is of another thing, is not."""
     old = remember("The payments service listens on port 8085 in staging.")
