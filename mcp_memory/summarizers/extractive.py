@@ -20,7 +20,7 @@ from mcp_memory.ports.text import Summarized, SummaryRequest, TokenCounter
 if TYPE_CHECKING:
     from mcp_memory.domain.text.summary_sections import Section
 
-LINE_TOKENS, STATE_TOKENS, GOAL_TOKENS = 80, 150, 80
+LINE_TOKENS, STATE_TOKENS, GOAL_TOKENS, FIX_TOKENS = 80, 150, 80, 120
 TITLES_TOKENS, BULLET_TOKENS = 30, 3  # of all section titles, and of each "- "
 MOST_RANKED = 2_000
 """Most slots to choose from."""
@@ -67,7 +67,8 @@ class ExtractiveSummarizer:
         known: dict[Section, list[frozenset[str]]] = {}
         for slot in ranked:
             words = frozenset(index_terms(slot.text))
-            if _is_repeated(words, known.get(slot.section, ())):
+            # Two files may share nearly all their words: "app/ticker.go: edited", "app/ticker_test.go: edited".
+            if slot.section != "changes" and _is_repeated(words, known.get(slot.section, ())):
                 continue
             line = self._line(slot.text, min(_most(slot.section), max(tokens // 5, 1)))
             cost = self._counter.count(line) + BULLET_TOKENS
@@ -95,4 +96,4 @@ def _promise(slot: FilledSlot) -> float:
 
 
 def _most(section: Section) -> int:
-    return {"state": STATE_TOKENS, "goal": GOAL_TOKENS}.get(section, LINE_TOKENS)
+    return {"state": STATE_TOKENS, "goal": GOAL_TOKENS, "fixes": FIX_TOKENS}.get(section, LINE_TOKENS)

@@ -184,6 +184,14 @@ def test_a_repeated_error_is_told_once(extractive: ExtractiveSummarizer) -> None
     assert summary.of("dead_ends") == ("shell failed: ERROR: connection lost after 19 s",)
 
 
+def test_two_files_whose_changes_look_alike_are_both_told(extractive: ExtractiveSummarizer) -> None:
+    """D9.1: a file is no repetition of the one beside it."""
+    files = ["internal/http/labels.go", "internal/http/labels_test.go"]
+    edits = [line for name in files for line in (("call", f"sed -i 's/a/b/' {name}"), ("result", "ok"))]
+    told = extractive.summarize(asking(span_of(("user", "Bound the labels."), *edits))).summary.of("changes")
+    assert [line.partition(":")[0] for line in told] == files
+
+
 def test_the_earlier_goal_holds_until_the_user_turns(extractive: ExtractiveSummarizer) -> None:
     """D6.2."""
     earlier = structured({"goal": ["Build a spaceship"]})

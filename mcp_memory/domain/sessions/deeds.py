@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mcp_memory.domain.model.session_log import Entry, SessionLog
-from mcp_memory.domain.sessions.tool_lines import CallLine, call_fields, call_line, one_line
-from mcp_memory.domain.sessions.tool_outputs import errors_of
+from mcp_memory.domain.sessions.tool_lines import NEW, OLD, CallLine, call_fields, call_line, one_line
+from mcp_memory.domain.sessions.tool_outputs import MAX_LAST, ends_in_error, errors_of
 
 ERROR_CHARACTERS, CHANGE_CHARACTERS, ITEM_CHARACTERS = 160, 80, 240
 MOST_ITEMS = 30  # of a plan
@@ -25,6 +25,17 @@ _EXIT = re.compile(r"\bexit(?:ed)?(?: with)?[ _]?(?:code|status)[\"']?\s?[:=]?\s
 _REFUSED = re.compile(
     r"\b(?:user (?:doesn['’]t want|rejected|declined|denied|cancell?ed)|(?:rejected|declined|denied) by (?:the )?user)"
 )
+# "2 failed, 30 passed", "FAIL app/zone 0.6s", "Failures: 1", "BUILD FAILED"; not "0 failed"
+_FAILED_CHECK = re.compile(
+    r"\b[1-9]\d{0,8} (?:failed|failing|failures?|errors?)\b|\b(?:[Ff]ailures|[Ee]rrors|[Ff]ailed)[=:] ?[1-9]"
+    r"|^ {0,8}(?:FAIL|FAILED|FAILURES?)\b|\bBUILD FAIL",
+    re.MULTILINE,
+)
+# "tail -3 app.log", "ssh web 'cat /etc/hosts'", "kubectl logs web"; not "pytest | tail"
+_READS = re.compile(
+    r"(?:^|[;&\n'\"]) {0,3}(?:sudo )?(?:cat|tail|head|grep|rg|less|more|sed -n|awk|jq|find|journalctl|dmesg)\b"
+    r"|\blogs?\b|\bgit (?:show|diff|blame)\b"
+)
 # "pytest -q", "make lint", "go vet ./...", "npm run build"
 _CHECKS = re.compile(
     r"(?:\b|_)(?:tests?|pytest|tox|lint|build|vet|check|tsc|ruff|mypy|pyright|clippy|compile|verify|ctest|rspec|jest|vitest|validate)\b"
@@ -34,17 +45,29 @@ _REMOVED = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm (?:-\w+ )*(?P<removed>[^;&|\n]
 # "sed -i 's/a/b/' app.py", "sed -i -e s/a/b/ app.py"
 _IN_PLACE = re.compile(
     r"\bsed (?:-\w{1,20} ){0,3}(?:-\w{0,3}i\S{0,20}|--in-place\S{0,20}) [^\n]{0,200}? "
-    r"(?P<path>[\w./~@+-]{1,120}) ?(?=$|[;&|\n])"
+    r"(?P<path>[\w./~@+-]{1,120}) ?(?=['\"]?(?:$|[;&|\n]))"
 )
 # "cat > app.toml <<EOF", "echo x >> .env", "tee -a app.toml"; not "pytest > out.log"
 _POURED = re.compile(
     r"\b(?:(?:cat|echo|printf)\b[^\n;&|>]{0,200}>>?|tee(?: -\w+)*) ?(?!/dev/|/tmp/)"
     r"(?P<path>[\w./~@+-]{1,120}) ?(?=$|[;&|<>\n])"
 )
+# "report.py --out out/report.html", "curl -o data.csv URL", "touch notes.md", "cp a.env b.env"
+_MADE = re.compile(
+    r"(?: -o|--out(?:put)?(?:-file)?|\btouch|\bcp (?:-\w{1,20} ){0,3}[\w./~@+-]{1,120})[ =](?!/dev/|/tmp/)"
+    r"(?P<path>[\w./~@+-]{0,120}\.[A-Za-z]\w{0,9})(?=$|[\s;&|'\"])"
+)
+# "open('rows.csv', 'w')", "Path('notes.md').write_text(", "frame.to_csv('rows.csv'", "figure.savefig('a.png'"
+_NAMED_FILE = r"\( ?['\"](?!/dev/|/tmp/)(?P<path>[\w./~@+-]{1,120})['\"]"
+_WRITTEN = (
+    re.compile(rf"\bopen{_NAMED_FILE}, ?(?:mode=)?['\"][wax]"),
+    re.compile(rf"\bPath{_NAMED_FILE}\)\.write_(?:text|bytes)\("),
+    re.compile(rf"\.(?:to_(?:csv|json|excel|parquet|html|markdown)|savefig){_NAMED_FILE}"),
+)
 # "mv a.py b.py", "git mv a.py b.py"
 _MOVED = re.compile(
     r"(?:^|[;&|\n] {0,3})(?:git )?mv (?:-\w{1,20} ){0,3}(?P<old>[\w./~@+-]{1,120}) "
-    r"(?P<path>[\w./~@+-]{1,120}) ?(?=$|[;&|\n])"
+    r"(?P<path>[\w./~@+-]{1,120}) ?(?=['\"]?(?:$|[;&|\n]))"
 )
 # "git checkout -- app.py", "git restore app.py"
 _UNDONE = re.compile(r"\bgit (?:checkout(?: \S{1,60})? --|restore(?: --?\w{1,30}){0,5}) (?P<undone>[^;&|\n]{1,300})")
@@ -98,7 +121,8 @@ class Step:
 class FileChange:
     """Holds what was done to a file, by the places of its edits.
 
-    `works` is what a test or build said since, None where none ran.
+    `works` is what a test or build said since, None where none ran. `taken_back` is the last line that an edit put
+    in and the next took out again.
     """
 
     path: str
@@ -109,6 +133,7 @@ class FileChange:
     last: str = ""
     works: bool | None = None
     error: str = ""
+    taken_back: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +161,11 @@ class Deeds:
         return tuple(found)
 
     @cached_property
+    def _errors(self) -> frozenset[str]:
+        """The ids of the outputs of what failed."""
+        return frozenset(did.output.id for did in self.done if did.error)
+
+    @cached_property
     def plan(self) -> tuple[Step, ...]:
         """The items of the latest plan or list of things to do that a client's tool was given."""
         for did in reversed(self.done):
@@ -147,6 +177,7 @@ class Deeds:
     def changes(self) -> tuple[FileChange, ...]:
         """Every file that was changed, in the order of its first change."""
         found: dict[str, FileChange] = {}
+        made: dict[str, tuple[str, str]] = {}
         for did in self.done:
             if not did.went_well:
                 if did.checks:
@@ -156,6 +187,10 @@ class Deeds:
                 change = found.setdefault(
                     path, FileChange(path=path, source=did.entry.id, is_new=did.line.act == "wrote")
                 )
+                edit = _exchanged(did.entry)
+                is_undone = any(edit) and edit[::-1] == made.get(path)
+                change.taken_back = change.last if is_undone else ""
+                made[path] = ("", "") if is_undone else edit
                 change.edits.append(did.place)
                 change.is_gone, change.works, change.source = False, None, did.entry.id
                 change.last = _last_line(did)
@@ -191,6 +226,11 @@ class Deeds:
         return tuple(sorted(ended, key=lambda each: each.did.place))
 
     @cached_property
+    def repaired(self) -> frozenset[str]:
+        """The ids of the outputs of failures that were fixed."""
+        return frozenset(each.did.output.id for each in self.failures if each.fixed_at is not None)
+
+    @cached_property
     def commits(self) -> tuple[tuple[str, str], ...]:
         """Return what each commit, tag and push that went well did, with the call's id."""
         found = list[tuple[str, str]]()
@@ -200,6 +240,13 @@ class Deeds:
                 shown = one_line(did.output.text.strip().rpartition("\n")[2], CHANGE_CHARACTERS)
                 found += [(text, did.entry.id) for text in made or [f"{did.line.done} → {shown}"]]
         return tuple(found)
+
+    def follows_error(self, place: int) -> bool:
+        """Return True where the output directly before a message reports an error that no later run repaired."""
+        before = self._log.entries[place - 1] if place else None
+        if before is None or before.kind != "tool_result" or before.id in self.repaired:
+            return False
+        return ends_in_error(before.text) or before.id in self._errors
 
     def edited_after(self, place: int) -> bool:
         """Return True where the calls that follow a message directly, up to the next message, change a file."""
@@ -223,17 +270,26 @@ class Deeds:
         is_refused = bool(_REFUSED.search(result.text[:300]))
         return Did(
             place=place, entry=call, line=line, command=command, output=result, is_refused=is_refused,
-            error="" if is_refused else _error(result),
+            error="" if is_refused else _error(result, command),
         )  # fmt: skip
 
 
-def _error(result: Entry) -> str:
+def _error(result: Entry, command: str) -> str:
     exits = _EXIT.findall(result.text[:_HEAD]) or _EXIT.findall(result.text[-_HEAD:])[-1:]
-    if not result.failed and not any(int(code) for code in exits[:1]):
+    is_silent = not exits and command  # Not every client tells how a command ended.
+    if not result.failed and not any(int(code) for code in exits[:1]) and not (is_silent and _fails(command, result)):
         return ""
     errors = errors_of(result)
     shown = " · ".join(errors[:2]) or result.text.strip().rpartition("\n")[2]
     return one_line(shown, ERROR_CHARACTERS) or "failed"
+
+
+def _fails(command: str, result: Entry) -> bool:
+    """Return True where an output tells by its last words that the command failed; what only reads shows others'."""
+    if _READS.search(command[:ITEM_CHARACTERS]):
+        return False
+    is_check = _CHECKS.search(command[:ITEM_CHARACTERS])
+    return ends_in_error(result.text) or bool(is_check and _FAILED_CHECK.search(result.text[-MAX_LAST:]))
 
 
 def _command(call: Entry) -> str:
@@ -276,8 +332,11 @@ def _steps(call: Entry) -> Iterator[Step]:
 
 def _paths_changed(did: Did) -> list[str]:
     if did.line.act == "ran":
-        found = (each for pattern in (_IN_PLACE, _POURED, _MOVED) for each in pattern.finditer(_outside(did.command)))
-        return [*dict.fromkeys(each["path"] for each in found)]
+        patterns, command = (_IN_PLACE, _POURED, _MOVED, _MADE), _outside(did.command)
+        found = [each["path"] for pattern in patterns for each in pattern.finditer(command)]
+        if "python" in f"{did.line.tool} {command}":
+            found += (each["path"] for pattern in _WRITTEN for each in pattern.finditer(did.command))
+        return [*dict.fromkeys(found)]
     if did.line.act not in ("edited", "wrote"):
         return []
     _, _, subject = did.line.done.partition(" ")
@@ -304,6 +363,16 @@ def paths_retired(command: str) -> list[str]:
     moved = [match["old"] for match in _MOVED.finditer(command)]
     removed = [match["removed"] for match in _REMOVED.finditer(command) if "git rm " in match[0]]
     return [path.removeprefix("./") for path in " ".join([*moved, *removed]).split() if not path.startswith("-")]
+
+
+def _exchanged(call: Entry) -> tuple[str, str]:
+    """Return the lines that an edit took out and put in, without blanks; of a patch those with a sign."""
+    fields = call_fields(call.text) or {}
+    old, new = (next((text for name in names if isinstance(text := fields.get(name), str)), "") for names in (OLD, NEW))
+    if not old:
+        lines = call.text.split("\n")
+        old, new = ("\n".join(line[1:] for line in lines if line.startswith(sign)) for sign in "-+")
+    return " ".join(old.split()), " ".join(new.split())
 
 
 def _last_line(did: Did) -> str:

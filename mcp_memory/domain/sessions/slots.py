@@ -120,6 +120,9 @@ def _did(deeds: Deeds, places: dict[str, int]) -> Iterator[FilledSlot]:
         yield _slot(sections[step.state], step.text, step.source, places, state=state)
     for change in deeds.changes:
         yield _slot("changes", _changed(change), change.source, places)
+    for change in deeds.changes:
+        if tried := change.taken_back or (change.is_gone and change.last):
+            yield _slot("dead_ends", f"{change.path}: tried `{tried}` and took it back", change.source, places)
     for title, source in deeds.commits:
         yield _slot("completed", title, source, places, state="done")
     if latest := _latest(deeds, places):
@@ -170,9 +173,8 @@ def _told(entries: Sequence[Entry], deeds: Deeds) -> Iterator[FilledSlot]:
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
     yield from _state(agents, by_entry, entries)
     proposal: list[Utterance] = []
-    repaired = {each.did.output.id for each in deeds.failures if each.fixed_at is not None}
     for number, own in by_entry.items():
-        if entries[number].id in repaired:
+        if entries[number].id in deeds.repaired:
             continue
         if own[0].speaker == "user":
             yield from _of_user(
@@ -225,9 +227,10 @@ def _failed(
             )
         return
     told = [text for n in range(did.place, end) if (text := _conclusion(by_entry.get(n, ())))]
-    why = _joined(dict.fromkeys([*told[:1], *told[-1:]]))
+    said = [*dict.fromkeys([*told[:1], *told[-1:]])]
+    why = " ".join(one_line(text, FIX_CHARACTERS // len(said)) for text in said)  # What was wrong, and what to do.
     how = f"edited {files}" if files else f"{call_line(entries[end]).done} went well"
-    text = f"{wrong} → {'; '.join(part for part in (one_line(why, FIX_CHARACTERS), how) if part)}"
+    text = f"{wrong} → {'; '.join(part for part in (why, how) if part)}"
     yield FilledSlot(
         section="fixes",
         text=text,
@@ -332,7 +335,7 @@ def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: Deeds) -> Iterator[
         if finds_out(concluded) or tells_of_trouble(concluded):
             section = "fixes"
         elif deeds.edited_after(place):
-            section = "decisions"
+            section = "fixes" if deeds.follows_error(place) else "decisions"
     if section:
         yield FilledSlot(
             section=section,

@@ -26,9 +26,9 @@ _LOOKED_AT = 1_000
 """Characters read from the end of an assistant's words, where a call is announced."""
 
 _ACTS: Mapping[Act, frozenset[str]] = {
-    "edited": frozenset("edit edited patch replace insert modify multiedit".split()),
+    "edited": frozenset("edit edited patch replace insert modify multiedit update append rewrite".split()),
     "wrote": frozenset("write save create".split()),
-    "ran": frozenset("bash shell run exec execute command cmd terminal powershell console sh".split()),
+    "ran": frozenset("bash shell run exec execute command cmd terminal powershell console sh python repl".split()),
     "searched": frozenset("search grep glob find query rg".split()),
     "fetched": frozenset("fetch browse download curl http navigate".split()),
     "listed": frozenset("list ls dir tree".split()),
@@ -48,8 +48,8 @@ _REPEATED: frozenset[Act] = frozenset({"edited", "wrote", "ran", "read"})
 """Acts for which two calls with the same file or command are one attempt; for the others all inputs must be equal."""
 _ANY_TELLING = (*_PATHS, *_COMMANDS, *_QUERIES, *_ADDRESSES)
 _PURPOSES = ("description", "purpose", "reason", "explanation", "justification")
-_OLD, _NEW = ("old_string", "old_str", "old_text"), ("new_string", "new_str", "new_text")
-_CONTENTS = (*_NEW, "content", "contents", "file_text", "insert_text", "new_source", "patch", "diff")
+OLD, NEW = ("old_string", "old_str", "old_text", "old"), ("new_string", "new_str", "new_text", "new")
+_CONTENTS = (*NEW, "content", "contents", "file_text", "insert_text", "new_source", "patch", "diff")
 # e.g. "bash -lc ", "/bin/sh -c "
 _SHELL = re.compile(r"\A(?:/\S{0,40}/)?(?:ba|z)?sh -l?c ")
 # e.g. "*** Update File: src/app.py", "+++ b/src/app.py"
@@ -86,13 +86,15 @@ def call_line(call: Entry) -> CallLine:
     given = call_fields(call.text)
     fields = given or {}
     act = _act(call.tool or "", fields)
+    if act == "ran" and _patched(call.text, fields):  # A shell that is given "apply_patch <<EOF …".
+        act = "edited"
     telling = next((name for name in _TELLING.get(act, _ANY_TELLING) if _plain(fields.get(name))), "")
     patched = _patched(call.text, fields) if act == "edited" and telling not in _PATHS else ""
     subject = patched or _SHELL.sub("", _plain(fields.get(telling)) if given is not None else call.text.strip())
     if not subject or (fields and act in _TO_FILES and telling not in _PATHS and not patched):
         act = "called"
     tool = one_line(call.tool or "", TOOL_CHARACTERS) or "a tool"
-    inputs = [_size(fields), *_inputs(fields, {telling, *_PURPOSES, *_OLD, *_CONTENTS})]
+    inputs = [_size(fields), *_inputs(fields, {telling, *_PURPOSES, *OLD, *_CONTENTS})]
     return CallLine(
         act=act,
         tool=tool,
@@ -168,7 +170,8 @@ def _act(tool: str, fields: Mapping[str, Json]) -> Act:
     command = _plain(fields.get("command"))
     # Some tools do several things, and a word chooses which: "view", "create", "str_replace".
     told = command if " " not in command and _first_of(fields, _PATHS) else ""
-    return _act_of(told[:TOOL_CHARACTERS]) or _act_of(tool[:TOOL_CHARACTERS]) or "called"
+    named = _act_of(told[:TOOL_CHARACTERS]) or _act_of(tool[:TOOL_CHARACTERS])
+    return named or ("edited" if _first_of(fields, (*OLD, "patch", "diff")) else "called")
 
 
 def _act_of(name: str) -> Act | None:
@@ -199,7 +202,7 @@ def _size(fields: Mapping[str, Json]) -> str:
     edits = fields.get("edits")
     if isinstance(edits, list):
         return f"{len(edits)} edits"
-    old, new = _first_of(fields, _OLD), _first_of(fields, _CONTENTS)
+    old, new = _first_of(fields, OLD), _first_of(fields, _CONTENTS)
     if old:
         return f"{_lines(old)} into {_lines(new)}"
     return _lines(new) if new else ""

@@ -21,6 +21,8 @@ MAX_END = 100_000
 VALUE_HEAD, VALUE_TAIL = 3_000, 1_500
 """Characters read for exact values, which takes longer."""
 MAX_ERRORS, MAX_VALUES = 3, 8
+LAST_LINES, MAX_LAST = 3, 2_000
+"""The lines in which a command says how it ended, and the characters that they may take."""
 FIRST, KEPT = "First line: ", "Kept: "
 """Prefixes of the mask's lines that show the output's first line, and the other kept parts."""
 
@@ -101,6 +103,11 @@ def kept_line(remains: Remains, room: int, count: Callable[[str], int], *, said:
         if not is_said(value, [said, *parts, *values]) and count(SEPARATOR.join([*values, value])) <= room:
             values.append(value)
     return SEPARATOR.join([*parts, *values])
+
+
+def ends_in_error(text: str) -> bool:
+    """Return True where one of the last lines of an output is an error's."""
+    return any(_ERROR_LINE.match(line[: 2 * LINE_CHARACTERS]) for line in _lines(text[-MAX_LAST:])[-LAST_LINES:])
 
 
 def first_line(output: Entry, most: int) -> str:

@@ -114,6 +114,13 @@ def test_a_file_that_was_removed_again_says_so_and_a_failing_check_stays_open() 
         ("echo 'PORT=5433' >> .env", ".env"),
         ("grep -v old hosts | tee -a hosts.new > /dev/null", "hosts.new"),
         ("git mv tides.py clock.py", "clock.py"),
+        ("ssh web 'sed -i s/old@x.example/new@x.example/ /srv/sync.sh'", "/srv/sync.sh"),
+        ("ssh -o StrictHostKeyChecking=no web make && report.py --out out/may.html", "out/may.html"),
+        ("curl -s https://x.example/a -o data/rates.csv", "data/rates.csv"),
+        ("cp -r conf/app.toml conf/new.toml", "conf/new.toml"),
+        ("python3 - <<'EOF'\nrows = open('in.csv').read()\nopen('out.csv', 'w').write(rows)\nEOF", "out.csv"),
+        ("python3 -c \"from pathlib import Path; Path('notes.md').write_text('x')\"", "notes.md"),
+        ("bash -lc 'apply_patch <<EOF\n*** Begin Patch\n*** Update File: app.py\n*** End Patch\nEOF'", "app.py"),
     ],
 )
 def test_a_file_that_a_shell_changes_is_a_changed_file(command: str, path: str) -> None:
@@ -123,6 +130,105 @@ def test_a_file_that_a_shell_changes_is_a_changed_file(command: str, path: str) 
     assert (
         told(session(("user", "Look at it."), run("sed -n 1,9p a.py; echo 'a > b' > /dev/null", "x")), "changes") == []
     )
+
+
+@pytest.mark.parametrize(
+    ("tool", "fields"),
+    [
+        ("apply_diff", {"path": "app.py", "diff": "-a\n+b"}),
+        ("update_file", {"path": "app.py", "content": "b"}),
+        ("python", {"code": "frame.to_csv('app.py')"}),
+    ],
+)
+def test_a_file_that_a_tool_changes_is_a_changed_file(tool: str, fields: dict[str, str]) -> None:
+    """D9.1: whatever the client calls its tool."""
+    entries = session(("user", "Change it, please."), (tool, f"{json.dumps(fields)} => ok"))
+    assert [text.partition(":")[0] for text in told(entries, "changes")] == ["app.py"]
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("go test ./...", 'zone_test.go:33: got "a", want "b"\nFAIL\tapp/zone\t0.632s'),
+        ("npx jest", "Tests: 1 failed, 30 passed\nTime: 2.1 s"),
+        ("vendor/bin/phpunit tests", "Tests: 3, Assertions: 5, Failures: 1."),
+        ("python import.py 2>&1 | tail -5", "  File \"import.py\", line 3\nKeyError: 'sailing_id'"),
+        (
+            "ssh web 'replay --speed 20'",
+            "replay: 41 minutes\nERROR sub closed with 1 undelivered message\ndropped: 612",
+        ),
+    ],
+)
+def test_a_command_that_fails_is_known_by_its_last_words(command: str, output: str) -> None:
+    """D9.1: not every client tells how a command ended."""
+    entries = session(
+        ("user", "Make it run."),
+        run(command, output),
+        run("sed -i 's/a/b/' app.cfg", "ok"),
+        run(command, "all 31 went well, 0 failed"),
+    )
+    [fix] = told(entries, "fixes")
+    assert fix.endswith("→ edited app.cfg")
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("tail -3 app.log", "ERROR sub closed"),
+        ("ssh web 'cat app.log'", "ERROR sub closed"),
+        ("kubectl logs web", "fatal: no such key"),
+        ("pytest -q", "31 passed, 0 failed"),
+        ("make check", "exit code 0\nFAIL is a word of the tests"),
+    ],
+)
+def test_what_a_command_only_shows_is_no_failure_of_its_own(command: str, output: str) -> None:
+    assert told(session(("user", "Look at it."), run(command, output)), "open_items") == []
+
+
+def test_what_is_concluded_from_an_error_and_changed_is_a_fix() -> None:
+    """D9.1: in any language, also where a log told of the error."""
+    entries = session(
+        ("user", "Le certificat, s'il te plaît."),
+        run("kubectl logs issuer --tail 2", "error: TSIG BADALG"),
+        ("assistant", "Un pas plus loin : la clé est en HMACSHA512, l'émetteur dit HMACSHA256."),
+        ("Edit", '{"file_path": "issuer.yaml", "old_string": "HMACSHA256", "new_string": "HMACSHA512"} => ok'),
+    )
+    assert any("HMACSHA512" in text for text in told(entries, "fixes"))
+    assert told(entries[:-2], "fixes") == []
+
+
+def test_a_long_diagnosis_leaves_room_for_the_remedy() -> None:
+    """D9.1: what was wrong, and what was done about it, where much was said between."""
+    entries = session(
+        ("user", "Make the migration run."),
+        run("make migrate", "!error: could not create unique index"),
+        (
+            "assistant",
+            f"There are 37 old duplicates. {'They are in the way of the new key, as was to be expected. ' * 5}",
+        ),
+        ("assistant", "I set send_reason to 'dup-2026-04' on the second row of each pair."),
+        run("make migrate", "ok"),
+    )
+    [fix] = [text for text in told(entries, "fixes") if text.startswith("`make migrate`")]
+    assert all(part in fix for part in ("37 old duplicates", "dup-2026-04"))
+
+
+def test_an_edit_that_was_taken_back_is_a_dead_end() -> None:
+    """D9.1: what the agent undid came to nothing, whatever it says of it."""
+    there, back = (
+        ("Edit", json.dumps({"file_path": "app.py", "old_string": old, "new_string": new}) + " => ok")
+        for old, new in (("pool = 10", "pool = 100"), ("pool = 100", "pool = 10"))
+    )
+    assert told(session(("user", "Go."), there, back), "dead_ends") == ["app.py: tried `pool = 100` and took it back"]
+    assert told(session(("user", "Go."), there, back, there), "dead_ends") == []
+    patch = "*** Begin Patch\n*** Update File: app.py\n@@\n-{}\n+{}\n*** End Patch => ok"
+    patches = [
+        ("apply_patch", patch.format(*each))
+        for each in (("labels: []", "labels: [id]"), ("labels: [id]", "labels: []"))
+    ]
+    assert len(told(session(("user", "Go."), *patches), "dead_ends")) == 1
+    gone = session(("user", "Go."), there, run("git checkout -- app.py", "ok"))
+    assert told(gone, "dead_ends") == ["app.py: tried `pool = 100` and took it back"]
 
 
 def test_an_edit_after_a_failure_that_nobody_ran_again_stays_open() -> None:
