@@ -131,6 +131,18 @@ def add_turn(transcript: Path, name: str) -> None:
 
 def seconds(name: str, data_dir: Path, transcript: Path, session: str) -> tuple[float, float]:
     """From spawn to exit, and of CPU; without a name, of what hooks are measured by."""
+    done, wall, cpu = ended(name, data_dir, transcript, session)
+    # Of a large store, alone: its time is the least that it would have taken.
+    gave_up = b"took too long" in done.stderr
+    is_right = bool(done.stdout) == (name in ("SessionStart", "UserPromptSubmit", "PreCompact"))
+    assert gave_up or (is_right and not done.stderr), (name, done.stdout, done.stderr)
+    return wall, cpu
+
+
+def ended(
+    name: str, data_dir: Path, transcript: Path, session: str
+) -> tuple[subprocess.CompletedProcess[bytes], float, float]:
+    """A hook's process that has ended, with its seconds from spawn to exit, and of CPU."""
     payload = {
         "session_id": f"{SESSION}-{session}",
         "transcript_path": str(transcript),
@@ -144,16 +156,7 @@ def seconds(name: str, data_dir: Path, transcript: Path, session: str) -> tuple[
     done = subprocess.run(
         command, input=json.dumps(payload).encode(), capture_output=True, env=environment(data_dir), check=True
     )
-    taken = time.perf_counter() - started, cpu_of_children() - before
-    gave_up = (
-        b"took too long" in done.stderr
-    )  # Of a large store, alone: its time is the least that it would have taken.
-    assert gave_up or not done.stderr, done.stderr
-    assert gave_up or bool(done.stdout) == (name in ("SessionStart", "UserPromptSubmit", "PreCompact")), (
-        name,
-        done.stdout,
-    )
-    return taken
+    return done, time.perf_counter() - started, cpu_of_children() - before
 
 
 def cpu_of_children() -> float:
