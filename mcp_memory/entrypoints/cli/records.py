@@ -74,6 +74,9 @@ def search(
     since: Since = None,
     until: Until = None,
     inactive: Inactive = False,
+    as_of: Annotated[
+        str | None, typer.Option(metavar="TIME", help="What was believed then, in the words of then.")
+    ] = None,
     offset: Offset = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -94,6 +97,7 @@ def search(
         since=since,
         until=until,
         include_inactive=inactive,
+        as_of=as_of,
         offset=offset,
         max_tokens=UNLIMITED_TOKENS,
         only_looks=True,

@@ -115,6 +115,14 @@ def test_search_narrows_by_kind_tag_and_time(run: "Run", memory: App) -> None:
     assert [each["id"] for each in found] == ids[2:]
 
 
+def test_search_looks_back(run: "Run", memory: App) -> None:
+    """N4.1, S7.1: what was believed at a time, in the words of then."""
+    [record] = remember(memory, NewRecord(text="The queue is Redis."))
+    memory.revise(Revision(id=record, text="The queue is Postgres."), memory.caller())
+    assert run("search", "queue", "--as-of", "today", "--json").json["results"][0]["text"] == "The queue is Postgres."
+    assert run("search", "queue", "--as-of", "1971-01-01").out == "Nothing found.\n"
+
+
 def test_search_pages_on(run: "Run", memory: App) -> None:
     """S7.1."""
     ids = remember(memory, *(NewRecord(text=f"Apple number {number}") for number in range(3)))
