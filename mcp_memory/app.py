@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.projects import NOTICE, SHORT_NOTICE, Membership
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["App", "open_app", "token_counter"]
 EMBEDDED_AT_ONCE = 8
 """Waiting records that are embedded together with the next `remember`; upkeep embeds the rest."""
+LOOKS_APART_SECONDS = 60.0
+"""Pause between two looks for what is due by its age: each looks at many records, and steps may follow each other."""
 TERMS_AT_ONCE = 500
 """Records whose words one step of upkeep looks at, where an earlier version derived them."""
 
@@ -62,6 +65,7 @@ class App(Wiring):
         self._membership: Membership | None = None
         self._client = ""
         self._session = settings.session or f"s{uuid.uuid4().hex[:12]}"
+        self._look_again_at = -inf
         self.stirred = threading.Event()
         """Set when there may be something for `keep_up` to do: a log has grown, or the embedder answers again."""
 
@@ -132,11 +136,13 @@ class App(Wiring):
             return ModelFactor(family="configured", factor=chosen, known_error=None, source="MCP_MEMORY_TOKEN_FACTOR")
         return factor_for(caller.client)
 
-    def remember(self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True) -> list[Remembered]:
+    def remember(
+        self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True, embed: bool = True
+    ) -> list[Remembered]:
         with self.call_priority.ahead():
-            remembered = self._remember(items, caller, advise=advise)
+            remembered = self._remember(items, caller, advise=advise, embed=embed)
         self.stirred.set()
-        if not any(one.degraded for one in remembered):
+        if embed and not any(one.degraded for one in remembered):
             with contextlib.suppress(StoreUnavailable):  # Records that wait for vectors keep waiting.
                 self.reindex.catch_up(EMBEDDED_AT_ONCE)
         return remembered
@@ -246,11 +252,17 @@ class App(Wiring):
         records are purged from files that other processes kept in use. Files of indexes that changed much are renewed.
         """
         self.windows.end_idle()
-        is_busy = maintains and self.maintain.step(patiently=False).records > 0
+        is_busy = maintains and self._clock() >= self._look_again_at and self._maintain_step()
         is_busy = is_busy or self.idle_compaction.step()
         is_busy = is_busy or self.reindex.catch_up() > 0 or self.records.catch_up_terms(TERMS_AT_ONCE)
         is_busy = is_busy or self._forget.finish() or self.follower.save()
         return is_busy or (maintains and self.fill_queue.step())
+
+    def _maintain_step(self) -> bool:
+        is_busy = self.maintain.step(patiently=False).records > 0
+        if not is_busy:
+            self._look_again_at = self._clock() + min(60 * self.settings.maintain_minutes, LOOKS_APART_SECONDS)
+        return is_busy
 
     def warm(self) -> None:
         """Load everything slow before the first call: model, vocabulary, detectors, dates, indexes."""

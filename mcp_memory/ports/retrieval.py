@@ -123,6 +123,10 @@ class VectorStore(Protocol):
         """
         ...
 
+    def nearest(self, vectors: Sequence[Vector], scope: str, limit: int) -> Sequence[Mapping[str, float]]:
+        """Return what `search` finds in a scope for each of these vectors, for much less than as many searches."""
+        ...
+
     def similarities(self, vector: Vector, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, float]:
         """Return cosines of the given records, without unknown ones."""
         ...

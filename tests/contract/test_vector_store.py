@@ -23,7 +23,7 @@ from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
-from mcp_memory.stores.vectors.exact import ExactVectorStore
+from mcp_memory.stores.vectors.exact import _BLOCK, ExactVectorStore  # pyright: ignore[reportPrivateUsage]
 from tests.chroma import PATIENCE_SECONDS, SharedProcess, chroma_server, free_port, quick_to_act
 from tests.refiled import RefiledFollower
 
@@ -282,6 +282,23 @@ def test_windows_are_counted_where_there_are_several(open_store: Callable[..., R
     with make(store, EMBEDDER) as searched:
         assert searched.windows(SCOPES, [*ids, "r-unknown"]) == {ids[1]: 3, ids[2]: 2}
         assert searched.windows(SCOPES[1:], ids) == {}
+
+
+def test_many_vectors_at_once_find_what_each_finds(open_store: Callable[..., RecordStore], make: Make) -> None:
+    """R5: of records with several windows, across the blocks in which rows are read."""
+    store = open_store()
+    with store.write() as transaction:
+        for seed in range(_BLOCK + 40):
+            record = replace(BLANK, id=transaction.next_id("r"), status="retired" if seed % 7 == 0 else "new")
+            transaction.insert(record, unit(seed, 1 + seed % 2), (), ())
+    vectors = [unit(20_000 + turn)[0] for turn in range(3)]
+    with make(store, EMBEDDER) as searched:
+        found = searched.nearest(vectors, SCOPES[0], 5)
+        assert [[*each.items()] for each in found] == [
+            [*searched.search(each, SCOPES[:1], 5).items()] for each in vectors
+        ]
+        assert [len(each) for each in found] == [5, 5, 5]
+        assert searched.nearest(vectors, "shared/nobody", 5) == [{}, {}, {}]
 
 
 def test_a_long_history_of_changes_leaves_every_record_as_it_is_now(

@@ -106,14 +106,14 @@ def interruptible(message: str) -> Generator[None]:
 
 @contextmanager
 def progress_bar(doing: str) -> "Generator[Progress]":
-    """Show a bar on stderr, apart from JSON; report progress as often as you like.
+    """Show a bar on a terminal's stderr, and nothing elsewhere; report progress as often as you like.
 
     It appears once there is something to do.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=screen(on_stderr=True))
+    bar = Progress(*columns, console=screen(on_stderr=True), disable=not sys.stderr.isatty())
     task = bar.add_task(doing, total=None)
     shown_at: float | None = None
 

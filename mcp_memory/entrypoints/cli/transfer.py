@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from io import BytesIO
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
@@ -51,7 +51,7 @@ _OUTCOMES: Mapping[str, str] = {
     "embedded": "records embedded",
 }
 MAX_STREAM_BYTES = 16 * 1024 * MB
-IMPORT_BATCH = 50
+IMPORT_BATCH = 200
 """Items of another server that are stored in one write."""
 
 
@@ -132,7 +132,7 @@ def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
     with _lines(source) as lines:
         file = MemoryFile(lines, _STREAM_NAME if source == STREAM else source)
         with opened(settings) as memory:
-            with progress_bar("Importing") as progress, file.located():
+            with progress_bar("Storing") as progress, file.located():
                 if memory.records.transfer().is_empty():
                     memory.records.transfer().enter(file.pieces(progress))
                     outcome: dict[str, Json] = {"restored": file.origin.pieces}
@@ -157,24 +157,28 @@ def _embed(memory: "App") -> int:
 
 
 def _import_foreign(path: Path, server: str, project: str | None, settings: "Settings") -> "Mapping[str, Json]":
-    """Import what another server keeps, batch by batch."""
+    """Import what another server keeps, batch by batch; then embed it."""
     from mcp_memory.entrypoints.transfer.importers import IMPORTERS, fitted
 
     if server not in IMPORTERS:
         raise InvalidRequest(f"There is no importer for {server!r}; choose one of {', '.join(IMPORTERS)}.")
+    # Read twice, first to count: what is no such server's raises before a memory is made.
+    total = sum(1 for _ in IMPORTERS[server](path, project, Counter()))
     left_out, became = Counter[str](), Counter[str]()
     items = fitted(IMPORTERS[server](path, project, left_out), server, left_out)
-    first = list(islice(items, 1))  # What is no such server's raises before a memory is made.
-    items = chain(first, items)
-    with opened(settings) as memory, progress_bar("Importing") as progress:
-        try:
-            while batch := list(islice(items, IMPORT_BATCH)):
-                became.update(_statuses(memory, batch, left_out))
-                progress(became.total(), became.total())
-        except StoreUnavailable as error:
-            raise StoreUnavailable(f"{error} {became.total()} are done. {_RUN_AGAIN_TO_GO_ON}") from error
-    known = became["confirmed"] + became["superseded"]
-    return {"stored": became["stored"], "known": known, "left_out": dict(left_out)}
+    with opened(settings) as memory:
+        with progress_bar("Storing") as progress:
+            done = 0
+            try:
+                while batch := list(islice(items, IMPORT_BATCH)):
+                    became.update(_statuses(memory, batch, left_out))
+                    done += len(batch)
+                    progress(done, max(total, done))
+            except StoreUnavailable as error:
+                raise StoreUnavailable(f"{error} {became.total()} are done. {_RUN_AGAIN_TO_GO_ON}") from error
+        known = became["confirmed"] + became["superseded"]
+        embedded = _embed(memory)
+    return {"stored": became["stored"], "known": known, "embedded": embedded, "left_out": dict(left_out)}
 
 
 def _statuses(memory: "App", batch: "list[NewRecord]", left_out: Counter[str]) -> list[str]:
@@ -183,7 +187,7 @@ def _statuses(memory: "App", batch: "list[NewRecord]", left_out: Counter[str]) -
     Such an item is, for example, nothing but recalled context.
     """
     try:
-        return [each.status for each in memory.remember(batch, memory.caller(), advise=False)]
+        return [each.status for each in memory.remember(batch, memory.caller(), advise=False, embed=False)]
     except InvalidRequest:
         if len(batch) == 1:
             left_out["records that no memory takes"] += 1

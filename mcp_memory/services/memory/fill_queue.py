@@ -5,8 +5,8 @@ Also guidance whose files and versions the log shows to be gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
 
 from mcp_memory.domain.memory.grounds import GUIDANCE, overtaken, pins, read
 from mcp_memory.domain.model.lifecycle import NOTED
@@ -67,10 +67,12 @@ class FillQueue:
             changes = list(islice(self._records.changes(looked_at, embedder), LOOKED_AT))
             doubted = self._reviews.doubted(looked_at, changes[-1].change) if changes else ()
             try:
-                found = [each for change in changes if (each := self._compared(change))]
+                by_scope = groupby(changes, lambda change: change.scope)
+                found = [each for scope, some in by_scope for each in self._compared(scope, some)]
             except EmbedderMismatch:  # Until a reindex, nothing can be compared.
                 return False
-            found += self._used()
+            if len(changes) < LOOKED_AT:  # Else more follow at once, and this looks at every noted record.
+                found += self._used()
             overtaken = [each for change in changes for each in self._overtaken(change)]
         if found or doubted or overtaken:
             now = self._clock()
@@ -84,14 +86,16 @@ class FillQueue:
             self._reviews.note_looked_at(changes[-1].change)
         return len(changes) == LOOKED_AT
 
-    def _compared(self, change: RecordChange) -> Found | None:
-        is_known = change.is_live and change.kind not in LOG_KINDS and not change.superseded_by and not change.noted_in
-        if not is_known or change.vectors is None:
-            return None
-        cosines = self._vectors.search(change.vectors[0], (change.scope,), NEAREST, exclude=(change.id,))
-        others = [each for each in near(cosines, self._records, (change.scope,)) if each[0].status != NOTED]
-        record = self._records.get([change.id], (change.scope,)).get(change.id) if others else None
-        return group_of(change.id, compared(record, record.scope, others)) if record else None
+    def _compared(self, scope: str, changes: Iterable[RecordChange]) -> Iterator[Found]:
+        """Yield the groups of these changes of a scope with what is near them."""
+        known = [(each.id, each.vectors[0]) for each in changes if _is_known(each) and each.vectors is not None]
+        cosines = self._vectors.nearest([vector for _, vector in known], scope, NEAREST + 1) if known else ()
+        for (record_id, _), nearest in zip(known, cosines, strict=True):
+            others = dict(islice((each for each in nearest.items() if each[0] != record_id), NEAREST))
+            found = [each for each in near(others, self._records, (scope,)) if each[0].status != NOTED]
+            record = self._records.get([record_id], (scope,)).get(record_id) if found else None
+            if record and (group := group_of(record_id, compared(record, scope, found))):
+                yield group
 
     def _overtaken(self, change: RecordChange) -> Iterator[tuple[str, str, str]]:
         """Yield the guidance that names a file or version which a command did away with, that, and the command's id."""
@@ -119,6 +123,10 @@ class FillQueue:
         used = [record for record in noted if record.counters.accessed >= LEAST_OPENED]
         known = self._reviews.reviewed([record.id for record in used], "noted")
         return [("noted", (r.id,), WORTH_KEEPING.format(r.counters.accessed)) for r in used if r.id not in known]
+
+
+def _is_known(change: RecordChange) -> bool:
+    return change.is_live and change.kind not in LOG_KINDS and not change.superseded_by and not change.noted_in
 
 
 def _dependents(ground_id: str, record_ids: Sequence[str], transaction: Transaction) -> Found:

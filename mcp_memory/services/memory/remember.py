@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Literal
 
 from mcp_memory.domain.model.lifecycle import after_confirmation, promoted, restored, with_more_said
@@ -74,13 +75,15 @@ class Remember:
         self._clock = clock
         self._reviews = reviews
 
-    def __call__(self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True) -> list[Remembered]:
+    def __call__(
+        self, items: Sequence[NewRecord], caller: Caller, *, advise: bool = True, embed: bool = True
+    ) -> list[Remembered]:
         """Store 1 to 500 items, all or none, and answer in their order.
 
         The same text in the same scope is stored once (`confirmed`), except in the log; a corrected text does not
         return (`superseded`) unless the item sets `reassert`. Without an embedder a record is stored anyway and
-        embedded later. Without `advise` it skips near-duplicates and contradictions, which cost a look at every
-        vector for each item.
+        embedded later; so is everything without `embed`. Without `advise` it skips near-duplicates and contradictions,
+        which cost a look at every vector for each item.
 
         Raises:
             InvalidRequest: an item is empty.
@@ -88,7 +91,7 @@ class Remember:
             Conflict: somebody changed a record to supersede, or forgot one with the same text, since the caller saw it.
             StoreUnavailable: nothing was stored; the message names the remedy.
         """
-        drafts = self._prepare(items, caller)
+        drafts = self._prepare(items, caller, embed=embed)
         with self._records.write(caller) as transaction:
             if named := [*dict.fromkeys(each for draft in drafts for each in draft.item.supersedes)]:
                 hidden = hidden_branches(transaction, caller)
@@ -132,7 +135,7 @@ class Remember:
             }
         return advised, {record_id: grounds for record_id, grounds in found.items() if grounds}
 
-    def _prepare(self, items: Sequence[NewRecord], caller: Caller) -> list[RecordDraft]:
+    def _prepare(self, items: Sequence[NewRecord], caller: Caller, *, embed: bool) -> list[RecordDraft]:
         cleaned = [self._drafting.clean(item, caller) for item in items]
         texts = {(draft.scope, content_hash(draft.item.text)) for draft in cleaned if draft.item.kind not in LOG_KINDS}
         known = self._records.find_texts(texts) if texts else set[tuple[str, str]]()
@@ -140,7 +143,7 @@ class Remember:
             draft.item.kind in LOG_KINDS or (draft.scope, content_hash(draft.item.text)) not in known
             for draft in cleaned
         ]
-        made = iter(self._drafting.make([draft.item for draft, is_new in zip(cleaned, new, strict=True) if is_new]))
+        made = iter(self._drafting.make([draft.item for draft in compress(cleaned, new)], embedded=embed))
         return [
             replace(draft, made=next(made)) if is_new else draft for draft, is_new in zip(cleaned, new, strict=True)
         ]

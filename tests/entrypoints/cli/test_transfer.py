@@ -2,12 +2,16 @@
 
 import json
 import os
+import re
+import socket
 import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,13 +30,15 @@ from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.sessions.compact import CompactRequest
-from tests.forked import run_forked
+from tests.forked import ForkedProcess, run_forked
 from tests.services.sessions.conversations import fed
 
 if TYPE_CHECKING:
     from tests.entrypoints.cli.conftest import Run
 
 OpenMemory = Callable[..., App]
+IMPORTED = {"stored": 0, "known": 0, "embedded": 0, "left_out": dict[str, int]()}
+"""What an import from another server tells that did nothing."""
 
 
 def live(memory: App) -> None:
@@ -84,7 +90,7 @@ def test_export_import_export_gives_the_same_bytes(run: "Run", open_memory: Open
     told = json.loads(exported.stdout)
     written = file.read_bytes()
     assert (told["bytes"], told["pieces"]) == (len(written), written.count(b"\n") - 1)
-    assert b"Exporting" in exported.stderr
+    assert exported.stderr == b""  # Progress is for terminals.
     assert sys.platform == "win32" or stat.S_IMODE(file.stat().st_mode) == 0o600
     copy = tmp_path / "copy"
     imported = program("import", "-", "--json", data_dir=copy, stdin=written)
@@ -235,13 +241,74 @@ def test_another_servers_memory_is_imported_once(run: "Run", tmp_path: Path) -> 
     file.write_text("\n".join(map(json.dumps, lines)), "utf-8")
     outcome = run("import", str(file), "--from", "reference", "--json").json
     left_out = "lines that are neither an entity nor a relation"
-    assert outcome == {"stored": 121, "known": 0, "left_out": {left_out: 1}}
+    assert outcome == {"stored": 121, "known": 0, "embedded": 121, "left_out": {left_out: 1}}
     revision = run("status", "--json").json["store"]["revision"]
     ran = run("import", str(file), "--from", "reference")
     assert ran.out == f"Imported: 121 known already, 1 {left_out} left out.\n"
     assert run("status", "--json").json["store"]["revision"] == revision
     graph = run("status", "--json").json["graph"]
     assert (graph["entities"], graph["relations"]) == (2, 1)
+
+
+def reference_file(path: Path, count: int) -> Path:
+    """What the reference server keeps of one entity with so many observations."""
+    said = [f"watches gauge {number}" for number in range(count)]
+    path.write_text(json.dumps({"type": "entity", "name": "Mara", "entityType": "person", "observations": said}))
+    return path
+
+
+@pytest.mark.parametrize("server", ["", "reference"])
+def test_what_is_imported_is_found_by_its_words_before_it_has_vectors(
+    run: "Run", open_memory: OpenMemory, tmp_path: Path, server: str
+) -> None:
+    """S7.1: by other processes, while the import waits for an embedder that says nothing, and after it was killed."""
+    source = reference_file(tmp_path / "memory.jsonl", IMPORT_BATCH + 25)
+    if server:
+        arguments = ("import", str(source), "--from", server)
+    else:
+        run("import", str(source), "--from", "reference")
+        run("export", str(tmp_path / "exported.jsonl"))
+        arguments = ("import", str(tmp_path / "exported.jsonl"))
+    there = ("--data-dir", str(tmp_path / "there"))
+
+    def found() -> tuple[str, bool]:
+        answer = run("search", "gauge 7", *there, "--json").json
+        return answer["results"][0]["text"], "wait" in " ".join(answer["degraded"])
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        embedder = {"EMBEDDER": "ollama", "EMBEDDER_MODEL": "m", "EMBEDDER_TIMEOUT_SECONDS": "600"}
+        embedder["EMBEDDER_URL"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        env = {**os.environ, "NO_PROXY": "127.0.0.1", **{f"MCP_MEMORY_{name}": each for name, each in embedder.items()}}
+        with ForkedProcess(*arguments, *there, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as importing:
+            with silent.accept()[0]:
+                assert (importing.poll(), found()) == (None, ("Mara: watches gauge 7", True))
+            importing.kill()
+    assert found() == ("Mara: watches gauge 7", True)
+    again = run(*arguments, *there, "--json").json
+    assert (again["stored"], again["embedded"]) == (0, IMPORT_BATCH + 25)
+    assert found() == ("Mara: watches gauge 7", False)
+
+
+def test_progress_is_shown_on_a_terminal(run: "Run", tmp_path: Path) -> None:
+    """S7.1: what is stored, and apart from it what is embedded, out of what there is to do; nothing elsewhere."""
+    pty = pytest.importorskip("pty")
+    source = reference_file(tmp_path / "memory.jsonl", IMPORT_BATCH + 25)
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with (
+        os.fdopen(ours, "rb", buffering=0) as shown,
+        ForkedProcess("import", str(source), "--from", "reference", env=env, stderr=theirs, stdout=subprocess.PIPE),
+    ):
+        os.close(theirs)
+        text = b""
+        with suppress(OSError):  # Linux ends a terminal so.
+            while part := shown.read(4096):
+                text += part
+    counts = re.findall(r"(Storing|Embedding).*?(\d+)/(\d+)", text.decode())
+    assert {total for _, _, total in counts} == {str(IMPORT_BATCH + 25)}
+    assert [name for name, _ in groupby(counts, itemgetter(0))] == ["Storing", "Embedding"]
+    assert {name for name, done, total in counts if done == total} == {"Storing", "Embedding"}
 
 
 @pytest.mark.parametrize("server", ["basic-memory", "claude-mem"])
@@ -259,9 +326,9 @@ def test_a_second_import_of_the_same_changes_nothing(run: "Run", tmp_path: Path,
         connection.execute("INSERT INTO observations (project, type, title, facts) VALUES (?, ?, ?, ?)", row)
         connection.commit()
     source = str(notes if server == "basic-memory" else database)
-    assert run("import", source, "--from", server, "--json").json == {"stored": 2, "known": 0, "left_out": {}}
+    assert run("import", source, "--from", server, "--json").json == IMPORTED | {"stored": 2, "embedded": 2}
     revision = run("status", "--json").json["store"]["revision"]
-    assert run("import", source, "--from", server, "--json").json == {"stored": 0, "known": 2, "left_out": {}}
+    assert run("import", source, "--from", server, "--json").json == IMPORTED | {"known": 2}
     assert run("status", "--json").json["store"]["revision"] == revision
 
 
@@ -286,26 +353,21 @@ def test_a_store_that_fails_half_way_says_how_to_go_on(
     run: "Run", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S7.1, R1: what was stored until then stays."""
-    file = tmp_path / "memory.jsonl"
-    said = [f"watches gauge {number}" for number in range(IMPORT_BATCH + 1)]
-    file.write_text(json.dumps({"type": "entity", "name": "Mara", "entityType": "person", "observations": said}))
+    file = reference_file(tmp_path / "memory.jsonl", IMPORT_BATCH + 1)
     remember = App.remember
 
-    def fails_later(self: App, items: Sequence[NewRecord], caller: Caller, *, advise: bool) -> list[Remembered]:
+    def fails_later(self: App, items: Sequence[NewRecord], caller: Caller, **options: bool) -> list[Remembered]:
         if len(items) < IMPORT_BATCH:
             raise StoreUnavailable("The disk is full; free space and call again.")
-        return remember(self, items, caller, advise=advise)
+        return remember(self, items, caller, **options)
 
     with monkeypatch.context() as patched:
         patched.setattr(App, "remember", fails_later)
         ran = run("import", str(file), "--from", "reference")
     assert ran.code == 1
     assert f"free space and call again. {IMPORT_BATCH} are done. Run the same command again" in ran.err
-    assert run("import", str(file), "--from", "reference", "--json").json == {
-        "stored": 1,
-        "known": IMPORT_BATCH,
-        "left_out": {},
-    }
+    counts = {"stored": 1, "known": IMPORT_BATCH, "embedded": IMPORT_BATCH + 1}
+    assert run("import", str(file), "--from", "reference", "--json").json == IMPORTED | counts
 
 
 def test_import_reads_standard_input_in_this_process_too(run: "Run", open_memory: OpenMemory, tmp_path: Path) -> None:
@@ -337,4 +399,5 @@ def test_an_item_that_no_memory_takes_hinders_no_other(run: "Run", tmp_path: Pat
     entity = {"type": "entity", "name": "M", "entityType": "p", "observations": ["M first", shown, "M last"]}
     file.write_text(json.dumps(entity), "utf-8")
     outcome = run("import", str(file), "--from", "reference", "--json").json
-    assert outcome == {"stored": 2, "known": 0, "left_out": {"records that no memory takes": 1}}
+    left_out = {"records that no memory takes": 1}
+    assert outcome == IMPORTED | {"stored": 2, "embedded": 2, "left_out": left_out}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_memory.app import App
+from mcp_memory.app import LOOKS_APART_SECONDS, App
 from mcp_memory.domain.model.records import Counters, NewRecord, Record, Status
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.model.tasks import FinalStatus
@@ -435,3 +435,16 @@ def test_run_twice_equals_run_once(
     assert run(app) == app.maintain.due() == Maintained()
     clock.advance(hours=-1)
     assert everything(app) == once
+
+
+def test_upkeep_looks_for_what_is_due_when_a_minute_has_passed(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """C8.2: not before every small step, as the look itself is at all that may be due."""
+    while app.keep_up():
+        pass
+    remember(EPISODE, kind="episode", occurred_at=clock.now - 400 * 86_400)
+    app.keep_up()
+    assert next(iter(everything(app).values())).status != "archived"
+    clock.advance(seconds=LOOKS_APART_SECONDS)
+    while app.keep_up():
+        pass
+    assert "archived" in {record.status for record in everything(app).values()}

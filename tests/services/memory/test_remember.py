@@ -478,3 +478,13 @@ def test_without_advice_nobody_looks_for_what_is_alike(app: App, remember: Remem
     remember("Lunch is served at noon.")
     [stored] = app.remember([NewRecord(text="Lunch is served at 12.")], app.caller(), advise=False)
     assert (stored.status, stored.similar) == ("stored", ())
+
+
+def test_what_is_stored_without_vectors_is_found_by_its_words(app: App) -> None:
+    """S7.1: upkeep gives it the vectors; the call itself asks no embedder, not even for what waits."""
+    app.remember([NewRecord(text="The gauge stands on the pier.")], app.caller(), advise=False, embed=False)
+    assert app.records.count_unembedded() == 1
+    assert found(app, "gauge") == ["The gauge stands on the pier."]
+    while app.keep_up():
+        pass
+    assert app.records.count_unembedded() == 0

@@ -96,6 +96,11 @@ class ChromaVectorStore:
             self._start_if_needed()
         return exactly
 
+    def nearest(self, vectors: Sequence[Vector], scope: str, limit: int) -> Sequence[Mapping[str, float]]:
+        if self._follower.view is None:
+            return self._exact.nearest(vectors, scope, limit)
+        return [self.search(vector, (scope,), limit) for vector in vectors]
+
     def similarities(self, vector: Vector, scopes: Sequence[str], record_ids: Collection[str]) -> Mapping[str, float]:
         return self._exact.similarities(vector, scopes, record_ids)
 
