@@ -63,6 +63,9 @@ _CLAUSES: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
 """For each field of the filter, by name: its condition and its parameter."""
 
 
+_SINGLE = {"scopes": "r.scope = json_extract(:scopes, '$[0]')", "kinds": "r.kind = json_extract(:kinds, '$[0]')"}
+
+
 def filtered(name: str, where: RecordFilter, **more: Parameter) -> tuple[str, dict[str, Parameter]]:
     """Return the statement of that name with the filter as its `{where}`, and the parameters of both."""
     clause, parameters = _where_clause(where)
@@ -72,9 +75,9 @@ def filtered(name: str, where: RecordFilter, **more: Parameter) -> tuple[str, di
 def _where_clause(where: RecordFilter) -> tuple[str, dict[str, Parameter]]:
     """Return the clause and its parameters. An empty `only` passes nothing; any other empty field passes everything."""
     asked = {name: parts for name, parts in _CLAUSES.items() if _is_asked(name, getattr(where, name))}
-    clauses = [clause for clause, _ in asked.values()]
-    if len(where.scopes) == 1:  # Of one scope, rows come in the order of an index; of several they have to be sorted.
-        clauses[0] = "r.scope = json_extract(:scopes, '$[0]')"
+    # Of one scope and one kind, rows come in the order of an index; of several they have to be sorted.
+    single = {name: sql for name, sql in _SINGLE.items() if len(getattr(where, name)) == 1}
+    clauses = [single.get(name, sql) for name, (sql, _) in asked.items()]
     if not where.include_inactive:
         clauses.append("r.status NOT IN ('inactive', 'retired')")
     return " AND ".join(clauses), {name: value(where) for name, (_, value) in asked.items()}

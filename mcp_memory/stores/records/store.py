@@ -103,13 +103,17 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         return frozenset(row[0] for row in self._rows("ids_in_branches", (json.dumps(list(branches)),)))
 
     def list(self, where: RecordFilter, order: RecordOrder, limit: int, offset: int = 0) -> Sequence[Record]:
-        rows = self._ordered("list_records", where, order, limit=limit, offset=offset)
-        return self._checked(map(record_from_row, rows), where.scopes)
+        # The ids first: sorting whole rows would read every text of the scopes.
+        found = self.list_ids(where, order, limit + offset)[offset:]
+        records = self.get(found, where.scopes) if found else dict[str, Record]()
+        return [records[record_id] for record_id in found if record_id in records]
 
     def list_ids(self, where: RecordFilter, order: RecordOrder, limit: int) -> Sequence[str]:
-        # Scope by scope, so that each is read in the order of an index and none is sorted as a whole.
-        scopes = (replace(where, scopes=(scope,)) for scope in dict.fromkeys(where.scopes))
-        found = [row for scope in scopes for row in self._ordered("list_ids", scope, order, limit=limit)]
+        # Scope by scope, and kind by kind, so that each is read in the order of an index and none is sorted as a whole.
+        parts = [replace(where, scopes=(scope,)) for scope in dict.fromkeys(where.scopes)]
+        if order in ("occurred", "important"):
+            parts = [replace(part, kinds=frozenset({kind})) for part in parts for kind in sorted(where.kinds)] or parts
+        found = [row for part in parts for row in self._ordered("list_ids", part, order, limit=limit)]
         found.sort(key=itemgetter(*_ORDERS[order]), reverse=True)
         return [row["id"] for row in found[:limit]]
 
@@ -277,8 +281,13 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
 
     def _ordered(self, name: str, where: RecordFilter, order: str, **given: float) -> list[Any]:
         sql, parameters = filtered(name, where, **given)
-        columns = ", ".join(f"r.{column} DESC" for column in _ORDERS[order])
-        return self._database.rows(sql.replace("{order}", columns), parameters)
+        # Few rows are found by what narrows most, and sorted ("+r.row" is in no index). SQLite would read all in order.
+        is_narrow = bool(where.pinned or where.session_id or where.task_id)
+        columns = ", ".join(f"{'+' * is_narrow}r.{column} DESC" for column in _ORDERS[order])
+        index = "INDEXED BY records_by_pin" if where.pinned else ""
+        if order == "important" and len(where.kinds) == 1 and not is_narrow:
+            index = "INDEXED BY records_by_kind"
+        return self._database.rows(sql.replace("{order}", columns).replace("{index}", index), parameters)
 
     def _checked(self, records: Iterable[Record], scopes: Collection[str]) -> list[Record]:
         """Give each record that holds its changed grounds; nearly free where none has changed."""

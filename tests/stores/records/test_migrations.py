@@ -30,6 +30,7 @@ WITHOUT_VERSIONS = f"""
 {WITHOUT_REVIEWS}
 DROP TABLE grounds; DROP TABLE versions; ALTER TABLE records DROP COLUMN client;
 ALTER TABLE records DROP COLUMN rewritten_by; ALTER TABLE records DROP COLUMN changed;
+DROP INDEX records_by_updated; DROP INDEX records_by_kind_occurred;
 DROP INDEX records_by_end; ALTER TABLE records DROP COLUMN valid_from; ALTER TABLE records DROP COLUMN valid_until;
 CREATE TABLE old_texts (record_id TEXT, change INTEGER, normal_hash TEXT, text TEXT, replaced_at REAL);
 """

@@ -203,11 +203,8 @@ WHERE visibility = 'shared' AND status NOT IN ('inactive', 'retired') ORDER BY n
 -- name: ids_in_branches
 SELECT id FROM records WHERE branch_id IN (SELECT value FROM json_each(?));
 
--- name: list_records
-SELECT {columns} FROM records AS r WHERE {where} ORDER BY {order} LIMIT :limit OFFSET :offset;
-
 -- name: list_ids
-SELECT r.id, r.row, r.occurred_at, r.accessed_at, r.importance FROM records AS r WHERE {where}
+SELECT r.id, r.row, r.occurred_at, r.accessed_at, r.updated_at, r.importance FROM records AS r {index} WHERE {where}
 ORDER BY {order} LIMIT :limit;
 
 -- name: recent_sessions
