@@ -142,7 +142,9 @@ class Searcher:
             stack=by_task,
         )
         if not then:
-            hits = self._rank_successors(hits, evidence, where, by_task)
+            among = {hit.id for hit in hits} - evidence.superseded
+            contradicted = self._contradicted(among, read.query, where.scopes, by_task)
+            hits = self._rank_successors(hits, evidence, where, contradicted)
         hits = faded(hits, evidence.past)
         return Ranking(
             hits=tuple(hits),
@@ -342,19 +344,13 @@ class Searcher:
         )
 
     def _rank_successors(
-        self, hits: list[Fused], evidence: Evidence, where: RecordFilter, by_task: Mapping[str, float]
+        self, hits: list[Fused], evidence: Evidence, where: RecordFilter, contradicted: Mapping[str, str]
     ) -> list[Fused]:
         """Rank each replaced record below its successor; drop an earlier summary, which the later one contains.
 
-        What a later record contradicts, as far as a rule can tell, ranks below that one too if both were found, unless
-        it is nearer to the current task: what holds in one task need not hold in another.
+        What is `contradicted` ranks below the record that contradicts it.
         """
         known = {hit.id for hit in hits}
-        contradicted = {
-            older: newer
-            for older, newer in self._reviews.contradicted(known - evidence.superseded).items()
-            if newer in known and by_task.get(older, 0.0) <= by_task.get(newer, 0.0)
-        }
         successors = {**contradicted, **self._records.successors(evidence.superseded)}
         if not successors:
             return hits
@@ -365,6 +361,26 @@ class Searcher:
             return ranked
         merged = {record_id for record_id in known_newer if evidence.kinds.get(record_id) == "summary"}
         return [hit for hit in ranked if hit.id not in merged]
+
+    def _contradicted(
+        self, among: Collection[str], query: Query, scopes: Collection[str], by_task: Mapping[str, float]
+    ) -> Mapping[str, str]:
+        """Map those of the records that a later one of them contradicts, as far as a rule can tell, to that one.
+
+        Those nearer to the current task are left out, since what holds in one task need not hold in another; so are
+        those with a number of the query that the later one has not: "build 32" asks for that one.
+        """
+        found = {
+            older: newer
+            for older, newer in self._reviews.contradicted(among).items()
+            if newer in among and by_task.get(older, 0.0) <= by_task.get(newer, 0.0)
+        }
+        numbers = {term for term in query.terms if any(sign.isdigit() for sign in term)}
+        if not found or not numbers:
+            return found
+        records = self._records.get({*found, *found.values()}, scopes)
+        said = {each: numbers.intersection(query_terms(record.text, limit=None)) for each, record in records.items()}
+        return {older: newer for older, newer in found.items() if said.get(older, set()) <= said.get(newer, set())}
 
     def _allowed(self, record_ids: Collection[str], where: RecordFilter) -> frozenset[str]:
         """Return the successors that pass the same filter as all candidates."""

