@@ -78,7 +78,7 @@ def _program(pattern: re.Pattern[str], whole: bool) -> _Program:
 
 
 class _Program:
-    """Instructions: a name and what it needs. Targets are indexes."""
+    """Instructions: a name and what it needs. Targets are indexes; a split remembers those that a character has."""
 
     def __init__(self, *, shrink: bool = True) -> None:
         self.code: list[list[Any]] = []
@@ -127,7 +127,7 @@ class _Program:
         return inner
 
     def _branch(self, alternatives: Sequence[Sequence[Node]], flags: int) -> None:
-        split = self.emit("split", [])
+        split = self.emit("split", [], {})
         ends: list[int] = []
         for nodes in alternatives:
             first = one_character(nodes[0], flags) if len(nodes) else None
@@ -153,7 +153,7 @@ class _Program:
             self.sequence(body, flags)
         leaves: list[int] = []
         for _ in range(1 if most is None else most - least):
-            split = self.emit("split", [])
+            split = self.emit("split", [], {})
             into = len(self.code)
             if most is None:
                 # A round that matched nothing is the last one.
@@ -217,11 +217,13 @@ class _Machine:
                     elif kind is sre.MIN_REPEAT and taken < room and test(text[position]):
                         waiting.append((at, position + 1, registers, 1, room - taken))
                 elif name == "split":
-                    viable = [
-                        to
-                        for first, to in instruction[1]
-                        if first is None or (position < length and first(text[position]))
-                    ]
+                    character = text[position] if position < length else ""
+                    viable = instruction[2].get(character)
+                    if viable is None:
+                        viable = [
+                            to for first, to in instruction[1] if first is None or (character and first(character))
+                        ]
+                        instruction[2][character] = viable
                     if not viable:
                         break
                     waiting.extend((to, position, registers, 0, 0) for to in reversed(viable[1:]))

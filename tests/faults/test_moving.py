@@ -93,7 +93,7 @@ def test_a_backup_and_an_export_taken_under_load_are_consistent(
 def test_an_import_that_is_killed_leaves_all_of_it_or_nothing(tmp_path: Path) -> None:
     """S2.1, S7.1: and the next one finds an empty memory, or a whole one."""
     source = opened(tmp_path / "data")
-    source.remember([NewRecord(text=f"Note {number}") for number in range(300)], source.caller())
+    source.remember([NewRecord(text=f"Note {number}") for number in range(300)], source.caller(), advise=False)
     exported = BytesIO()
     write_memory(source.records.transfer(), exported, None, lambda done, total: None)
     source.close()

@@ -165,7 +165,7 @@ def test_a_smaller_budget_holds_as_well(worked: App, run_hook: "RunHook", contex
 
 def test_the_block_is_no_longer_than_the_client_shows(memory: App, run_hook: "RunHook", context_of: ContextOf) -> None:
     facts = [NewRecord(text=f"Fact number {n} says something that takes a whole line of a block.") for n in range(120)]
-    memory.remember(facts, memory.caller())
+    memory.remember(facts, memory.caller(), advise=False)
     text = context_of(run_hook("SessionStart", {"hook_max_tokens": 20_000}, source="startup"))
     assert MOST_OUTPUT_CHARACTERS * 0.8 < len(text) <= MOST_OUTPUT_CHARACTERS
 

@@ -469,7 +469,9 @@ def test_identity_and_censors_are_there_whatever_was_asked(app: App, remember: R
 
 def test_more_constraints_than_always_fit_still_compete(app: App) -> None:
     """B1.3: the hundred-and-first censor has a fate too."""
-    app.remember([NewRecord(text=f"Never deploy service {n}.", kind="censor") for n in range(130)], app.caller())
+    app.remember(
+        [NewRecord(text=f"Never deploy service {n}.", kind="censor") for n in range(130)], app.caller(), advise=False
+    )
     for query in ("", "never deploy service 7"):
         report = assemble(app, query=query, max_tokens=20_000).report
         check_fates(report)
@@ -548,7 +550,7 @@ def test_a_task_can_be_looked_at_from_elsewhere(app: App) -> None:
 
 def test_the_current_task_is_there_at_a_budget_full_of_facts(app: App) -> None:
     """A3.2, T1.1: what must always be there is not pushed out by records."""
-    app.remember([NewRecord(text=f"Fact {n}.", importance=9) for n in range(200)], app.caller())
+    app.remember([NewRecord(text=f"Fact {n}.", importance=9) for n in range(200)], app.caller(), advise=False)
     app.tasks.push(PushRequest(goal="Deploy the service"), app.caller())
     for budget in (80, 100, 150, 300):
         assert "Deploy the service" in assemble(app, max_tokens=budget).text

@@ -21,6 +21,7 @@ from mcp_memory.services.context.fit_to_budget import Order
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.strategies import read_strategies
+from tests.services.context.conftest import Copied
 from tests.services.memory.moves import pop, push
 
 independent_counts = cast("Callable[[list[str], str], list[int]]", toktok.batch_count)
@@ -59,11 +60,8 @@ class Planted:
     task_id: str
 
 
-def plant(open_memory: Callable[..., App], folder: str) -> Planted:
+def plant(app: App, bob: App, there: App) -> Planted:
     """Marked texts everywhere: other scopes, hidden branches, what has ended, what a request may filter out."""
-    app = open_memory(folder, token_factor=1.0)
-    bob = open_memory(folder, agent="bob")
-    there = open_memory(folder, namespace="there")
     bob.remember([marked("private", visibility="private")], bob.caller())
     there.remember([marked("elsewhere"), marked("pinnedelsewhere", pinned=True)], there.caller())
     push(bob, "bob's experiment", branch=True)
@@ -97,7 +95,7 @@ def plant(open_memory: Callable[..., App], folder: str) -> Planted:
     ]  # fmt: skip
     app.remember(texts, me)
     return Planted(
-        apps=(app, open_memory(folder, token_factor=1.53)),
+        apps=(app, app),
         caller=me,
         never=frozenset(
             f"zq{mark}zq"
@@ -118,8 +116,17 @@ def plant(open_memory: Callable[..., App], folder: str) -> Planted:
 
 
 @pytest.fixture
-def planted(open_memory: Callable[..., App]) -> Planted:
-    return plant(open_memory, "planted")
+def planted(open_memory: Callable[..., App], copied: Copied) -> Planted:
+    def fill() -> Planted:
+        apps = open_memory(session="window"), open_memory(agent="bob"), open_memory(namespace="there")
+        planted = plant(*apps)
+        for each in apps:
+            each.close()
+        return planted
+
+    planted = copied("planted", fill)
+    apps = open_memory(session="window", token_factor=1.0), open_memory(token_factor=1.53)
+    return replace(planted, apps=apps)
 
 
 def test_marks_that_nothing_hides_are_shown(planted: Planted) -> None:

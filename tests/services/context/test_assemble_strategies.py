@@ -13,6 +13,7 @@ from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.retrieval.recall import RecallRequest
+from tests.services.context.conftest import Copied
 from tests.services.memory.moves import pop, push
 
 if TYPE_CHECKING:
@@ -45,7 +46,17 @@ def spent(context: Context, *kinds: str) -> int:
 
 
 @pytest.fixture
-def crowded(app: App, clock: "Clock") -> App:
+def crowded(open_memory: Callable[..., App], copied: Copied) -> App:
+    def fill() -> None:
+        app = open_memory(session="window")
+        crowd(app)
+        app.close()
+
+    copied("crowded", fill)
+    return open_memory(session="window")
+
+
+def crowd(app: App) -> None:
     """More of everything than fits, all of it about billing, and a deep stack of tasks."""
     counts: dict[Kind, int] = {
         "decision": 60, "fact": 80, "procedure": 40, "episode": 40, "censor": 40, "identity": 30,
@@ -62,7 +73,6 @@ def crowded(app: App, clock: "Clock") -> App:
     for n in range(12):
         push(app, f"finished {n} of billing " * 4)
         pop(app, f"result {n} of billing " * 12, status="failed" if n % 2 else "complete")
-    return app
 
 
 def test_each_section_has_its_part_of_the_budget(crowded: App) -> None:
@@ -107,7 +117,7 @@ def test_the_strategys_shares_divide_what_remains(crowded: App) -> None:
 def test_what_an_empty_section_leaves_goes_to_the_others(app: App) -> None:
     """C1.2: decisions alone may fill all of it."""
     items = [NewRecord(text=f"Billing decision {n}. " + LONG, kind="decision") for n in range(80)]
-    app.remember(items, app.caller())
+    app.remember(items, app.caller(), advise=False)
     context = assemble(
         app, query="billing", strategy="decision", overrides={"limits": {"decision": 100}}, max_tokens=3_000
     )

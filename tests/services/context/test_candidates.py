@@ -44,7 +44,7 @@ def test_the_newest_of_the_session_and_the_best_of_five_others_are_looked_at(app
         clock.advance(hours=1)
     app.remember([NewRecord(text="Session 6 in short.", kind="summary", session_id="s6", importance=0)], app.caller())
     own = [NewRecord(text=f"I said {n}.", kind="episode", session_id="mine") for n in range(60)]
-    app.remember(own, app.caller())
+    app.remember(own, app.caller(), advise=False)
     context = app.assemble_context(ContextRequest(strategy="coding", max_tokens=20_000), app.caller("mine"))
     assert "'recent': 63," in repr(context.report.metadata["candidates"])
     ids = [c.id for c in context.report.components]

@@ -257,7 +257,7 @@ def test_old_sessions_are_not_the_latest_for_being_maintained(open_memory: Calla
     app = open_memory(embedder=HashingEmbedder())
     for number in range(60):
         text = "It was long.\n" + "\n".join(f"The port {number}-{port} is open." for port in range(10))
-        app.remember([NewRecord(text=text, kind="episode")], app.caller(f"old{number}"))
+        app.remember([NewRecord(text=text, kind="episode")], app.caller(f"old{number}"), advise=False)
     clock.advance(days=91)
     app.remember([NewRecord(text="Today it rains.")], app.caller("new"))
     where = RecordFilter(scopes=app.caller().scopes)

@@ -92,7 +92,7 @@ def test_what_the_current_task_noted_comes_before_what_another_did(app: App, rem
 def test_the_holder_of_an_identifier_is_first_among_look_alikes(app: App) -> None:
     """F6.1."""
     texts = [f"Order {n} was checked by the nightly job." for n in range(400)]
-    app.remember([NewRecord(text=text) for text in texts], app.caller())
+    app.remember([NewRecord(text=text) for text in texts], app.caller(), advise=False)
     app.remember([NewRecord(text="Order q7x2 was checked by the nightly job.")], app.caller())
     assert found(app, "What did the nightly job do with order q7x2?")[0].startswith("Order q7x2")
 

@@ -493,7 +493,7 @@ def test_a_rare_word_of_a_very_long_record_is_found(open_memory: Callable[..., A
     short = [NewRecord(text=f"We fixed the {words[n % 10]} of {words[n % 7]} {n}: it was slow.") for n in range(300)]
     lines = [f"def {words[line % 6]}_{words[line % 5]}_{line}(): return {line}" for line in range(6_000)]
     items = [NewRecord(text="\n".join(lines), kind="tool_result", tool="read_file"), *short]
-    file = app.remember(items, app.caller())[0]
+    file = app.remember(items, app.caller(), advise=False)[0]
     found = app.recall(RecallRequest(query="split_split_4770"), app.caller())
     assert file.id in [result["id"] for result in found.results]
 

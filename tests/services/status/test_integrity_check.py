@@ -217,7 +217,7 @@ def test_nothing_is_repaired_from_a_truth_in_doubt(app: App, remember: RememberO
 
 def test_a_damaged_file_is_a_finding(app: App, open_memory: Callable[..., App], remember: RememberOne) -> None:
     """S2.3: found by reading all of it, though it opens."""
-    app.remember([NewRecord(text=f"Note {number}. " * 20) for number in range(200)], app.caller())
+    app.remember([NewRecord(text=f"Note {number}. " * 20) for number in range(200)], app.caller(), advise=False)
     app.close()
     file = app.settings.data_dir / "memory.db"
     content = bytearray(file.read_bytes())
