@@ -3,7 +3,7 @@
 import itertools
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -59,20 +59,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in others:
         item.add_marker("no_cover")
     items.sort(key=set(others).__contains__)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Count nothing while the fixtures of other folders are made, either: `no_cover` alone spares only the test."""
-    is_counted = item.path.relative_to(Path(__file__).parent).parts[0] in COMPLETE
-    counting: Any = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
-    if is_counted or counting is None:
-        return (yield)
-    counting.pause()
-    try:
-        return (yield)
-    finally:
-        counting.resume()
 
 
 def _is_property(item: pytest.Item) -> bool:

@@ -185,11 +185,18 @@ def test_what_a_command_only_shows_is_no_failure_of_its_own(command: str, output
     assert told(session(("user", "Look at it."), run(command, output)), "open_items") == []
 
 
-def test_what_is_concluded_from_an_error_and_changed_is_a_fix() -> None:
-    """D9.1: in any language, also where a log told of the error."""
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("kubectl logs issuer --tail 2", "error: TSIG BADALG"),
+        ("make issue", "exit code 3\nthe issuer waits\nfor its key"),
+    ],
+)
+def test_what_is_concluded_from_an_error_and_changed_is_a_fix(command: str, output: str) -> None:
+    """D9.1: in any language, also where a log told of the error, or an exit code alone."""
     entries = session(
         ("user", "Le certificat, s'il te plaît."),
-        run("kubectl logs issuer --tail 2", "error: TSIG BADALG"),
+        run(command, output),
         ("assistant", "Un pas plus loin : la clé est en HMACSHA512, l'émetteur dit HMACSHA256."),
         ("Edit", '{"file_path": "issuer.yaml", "old_string": "HMACSHA256", "new_string": "HMACSHA512"} => ok'),
     )

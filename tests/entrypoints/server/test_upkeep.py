@@ -79,7 +79,7 @@ def test_a_step_that_fails_is_taken_again_later(caplog: pytest.LogCaptureFixture
     """C8.7: a busy store is no defect, and a defect is told without its words."""
     steps = Steps(StoreBusy("busy with a secret"), ValueError("a secret"), False)
     upkeep = Upkeep(steps, 0.0, first=0.0)
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", "mcp_memory"):
         upkeep.start()
         assert steps.all_taken.wait(PATIENCE_SECONDS)
     upkeep.stop()
