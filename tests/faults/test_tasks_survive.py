@@ -49,11 +49,13 @@ for task_id in json.loads(sys.stdin.readline()):
         tasks.pop(PopRequest(result=me.agent), me)
     except Conflict:
         pass
-    try:
-        tasks.pop(PopRequest(result=me.agent, task_id=task_id), me)
+    for _ in range(2):  # The first call may only tell whose task it is; the next one means it.
+        try:
+            tasks.pop(PopRequest(result=me.agent, task_id=task_id), me)
+        except Conflict:
+            continue
         print(task_id, flush=True)
-    except Conflict:
-        pass
+        break
 """
 
 
