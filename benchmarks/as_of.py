@@ -9,7 +9,6 @@ were kept aside.
 """
 
 import argparse
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.change import cases
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
@@ -25,7 +25,6 @@ from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
 
-DATA = Path(__file__).parent / "data" / "change"
 NOW = "2026-11-20T12:00:00Z"
 Case = Mapping[str, Any]
 
@@ -36,9 +35,8 @@ def main() -> None:
     parser.add_argument("--aside", action="store_true", help="run the cases that were kept aside")
     parser.add_argument("--verbose", action="store_true", help="print each question that is not answered rightly")
     arguments = parser.parse_args()
-    name = "as_of.aside.jsonl" if arguments.aside else "as_of.dev.jsonl"
     embedder, asked, wrong = MiniLMEmbedder(), 0, {"recall": 0, "context": 0}
-    for case in map(json.loads, (DATA / name).read_text("utf-8").splitlines()):
+    for case in cases("as_of", "aside" if arguments.aside else "dev"):
         with tempfile.TemporaryDirectory() as folder:
             clock = Clock()
             settings = load_settings(data_dir=Path(folder), namespace="benchmark")

@@ -7,12 +7,12 @@ should not. Another hand wrote the cases; `--aside` reads those that were kept a
 """
 
 import argparse
-import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.change import cases
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
@@ -21,7 +21,6 @@ from mcp_memory.services.memory.task_stack import PopRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
 
-DATA = Path(__file__).parent / "data" / "change"
 Case = Mapping[str, Any]
 
 
@@ -31,11 +30,10 @@ def main() -> None:
     parser.add_argument("--aside", action="store_true", help="run the cases that were kept aside")
     parser.add_argument("--verbose", action="store_true", help="print each record that is marked wrongly or not at all")
     arguments = parser.parse_args()
-    name = "cascades.aside.jsonl" if arguments.aside else "cascades.dev.jsonl"
     wanted = {"given": 0, "by_rule": 0, "not": 0}
     marked = dict.fromkeys(wanted, 0)
     embedder = MiniLMEmbedder()
-    for case in map(json.loads, (DATA / name).read_text("utf-8").splitlines()):
+    for case in cases("cascades", "aside" if arguments.aside else "dev"):
         with tempfile.TemporaryDirectory() as folder:
             app = open_app(load_settings(data_dir=Path(folder), namespace="benchmark"), embedder=embedder)
             marks = frozenset(marks_of(case, app))

@@ -8,12 +8,12 @@ record that holds comes first. In "plain" histories nobody said what was replace
 """
 
 import argparse
-import json
 import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from benchmarks.as_of import DATA, Case, Clock, replay
+from benchmarks.as_of import Case, Clock, replay
+from benchmarks.change import cases
 from mcp_memory.app import open_app
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -26,9 +26,8 @@ def main() -> None:
     parser.add_argument("--aside", action="store_true", help="run the cases that were kept aside")
     parser.add_argument("--verbose", action="store_true", help="print each question that is not answered rightly")
     arguments = parser.parse_args()
-    name = "corrections.aside.jsonl" if arguments.aside else "corrections.dev.jsonl"
     embedder, rights = MiniLMEmbedder(), defaultdict[str, list[bool]](list)
-    for case in map(json.loads, (DATA / name).read_text("utf-8").splitlines()):
+    for case in cases("corrections", "aside" if arguments.aside else "dev"):
         for query, is_right, first in answers(case, embedder):
             for group in ("all", case["language"], "plain" if case.get("plain") else "corrected"):
                 rights[group].append(is_right)
