@@ -52,8 +52,6 @@ _FORM = re.compile(
 )
 # "100", "1,000", "3.11", "09:30"
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-
-
 # "numpy==2.1", "react@19.0.0"
 _PINNED = re.compile(
     r"(?<![\w./@-])(?P<name>[A-Za-z][\w.-]{1,60})(?:==|@)v?(?P<number>\d{1,5}(?:\.\d{1,5}){0,3})(?![\w.])"

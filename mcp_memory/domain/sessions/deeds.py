@@ -360,8 +360,9 @@ def _paths_gone(command: str, known: Mapping[str, FileChange]) -> Iterator[str]:
 
 def paths_retired(command: str) -> list[str]:
     """Return the paths that a command moves away, or removes from a repository; "rm app.db" may be a daily habit."""
-    moved = [match["old"] for match in _MOVED.finditer(command)]
-    removed = [match["removed"] for match in _REMOVED.finditer(command) if "git rm " in match[0]]
+    done = _outside(command)
+    moved = [match["old"] for match in _MOVED.finditer(done)]
+    removed = [match["removed"] for match in _REMOVED.finditer(done) if "git rm " in match[0]]
     return [path.removeprefix("./") for path in " ".join([*moved, *removed]).split() if not path.startswith("-")]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product, starmap
+from itertools import pairwise, product
 from typing import Literal
 
 from mcp_memory.domain.text.alignment import Alignment, align, shares_dropped
@@ -86,6 +86,7 @@ def judge(olds: Sequence[Claim], news: Sequence[Claim], cosine: float) -> Judgem
     """Compare an older and a newer text by their claims and the cosine of their vectors."""
     # What happened is contradicted by nothing but words that take it back, and its like happens often.
     takes_back = _take_back(news)
+    lasting = [old for old in olds if takes_back or not old.is_event]
     every = _aligned(olds, news)
     compared = [each for each in every if takes_back or not each.old.is_event]
     aligned = [each for each in compared if each.frame]
@@ -96,8 +97,7 @@ def judge(olds: Sequence[Claim], news: Sequence[Claim], cosine: float) -> Judgem
             for one, other in pairwise(news)
             if _take_back((*olds, one, other)) or one.is_ended or other.is_ended
         ]
-        lasting = {id(each.old): each.old for each in compared}.values()
-        found = [("ended", each) for each in starmap(align, product(lasting, both)) if _rule(each) in _OF_TWO]
+        found = [("ended", each) for each in _aligned(lasting, both) if _rule(each) in _OF_TWO]
     if not found and cosine >= GONE_COSINE:
         found = [("gone", each) for each in compared if each.gone and each.new.gone_terms]
     if found:

@@ -124,7 +124,9 @@ class CandidateFinder:
                 kept.setdefault(record.id, candidate)
         shown = kept.keys() | apart
         left_out = [omission for omission in omitted.values() if omission.id not in shown]
-        crowded_out = [each for each in gathered.omitted if each.reason != BELOW and each in left_out]
+        was_limited = any(
+            each.reason != BELOW and omitted[each.id] is each and each.id not in shown for each in gathered.omitted
+        )
         entities, relations = self._known(question)
         return replace(
             gathered,
@@ -136,7 +138,7 @@ class CandidateFinder:
             relations=relations,
             note=self._calibration(question),
             omitted=left_out,
-            is_cut=gathered.is_cut or bool(crowded_out) or any(omission.reason == TOO_MANY for omission in inactive),
+            is_cut=gathered.is_cut or was_limited or any(omission.reason == TOO_MANY for omission in inactive),
             found={**gathered.found, "entities": len(entities), "relations": len(relations)},
         )
 

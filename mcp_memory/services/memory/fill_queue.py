@@ -73,13 +73,14 @@ class FillQueue:
                 return False
             if len(changes) < LOOKED_AT:  # Else more follow at once, and this looks at every noted record.
                 found += self._used()
-            overtaken = [each for change in changes for each in self._overtaken(change)]
-        if found or doubted or overtaken:
+            outdated = [each for change in changes for each in self._outdated(change)]
+        guidance: list[Found] = [("guidance", (i,), IS_GONE.format(i, thing, done)) for i, thing, done in outdated]
+        found += guidance
+        if found or doubted:
             now = self._clock()
             with self._records.write() as transaction:
-                for record_id, thing, done in overtaken:
+                for record_id, _, done in outdated:
                     transaction.depend(record_id, [done], found=True, changed=True)
-                    enqueue("guidance", (record_id,), IS_GONE.format(record_id, thing, done), now, transaction)
                 for each in [*found, *(_dependents(*each, transaction) for each in doubted)]:
                     enqueue(*each, now, transaction)
         if changes:
@@ -97,7 +98,7 @@ class FillQueue:
             if record and (group := group_of(record_id, compared(record, scope, found))):
                 yield group
 
-    def _overtaken(self, change: RecordChange) -> Iterator[tuple[str, str, str]]:
+    def _outdated(self, change: RecordChange) -> Iterator[tuple[str, str, str]]:
         """Yield the guidance that names a file or version which a command did away with, that, and the command's id."""
         if change.kind not in ("tool_call", "event") or not change.is_live:
             return
@@ -111,8 +112,8 @@ class FillQueue:
             return
         where = RecordFilter(scopes=(change.scope,), kinds=GUIDANCE)
         words = query_terms(" ".join([*gone, *pinned]))
-        near = self._keywords.search(words, where.scopes, CANDIDATES, self._filters.passing(where), ())
-        for guidance in self._records.get(list(near), where.scopes).values():
+        alike = self._keywords.search(words, where.scopes, CANDIDATES, self._filters.passing(where), ())
+        for guidance in self._records.get(list(alike), where.scopes).values():
             is_older = guidance.holds and guidance.updated_at < record.occurred_at
             if is_older and (thing := overtaken(read(guidance.text), gone, pinned)):
                 yield guidance.id, thing, change.id

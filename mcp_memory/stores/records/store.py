@@ -113,7 +113,7 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         parts = [replace(where, scopes=(scope,)) for scope in dict.fromkeys(where.scopes)]
         if order in ("occurred", "important"):
             parts = [replace(part, kinds=frozenset({kind})) for part in parts for kind in sorted(where.kinds)] or parts
-        found = [row for part in parts for row in self._ordered("list_ids", part, order, limit=limit)]
+        found = [row for part in parts for row in self._first_ids(part, order, limit)]
         found.sort(key=itemgetter(*_ORDERS[order]), reverse=True)
         return [row["id"] for row in found[:limit]]
 
@@ -279,8 +279,8 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
     def _rows(self, name: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         return self._database.rows(statement(name), parameters)
 
-    def _ordered(self, name: str, where: RecordFilter, order: str, **given: float) -> list[Any]:
-        sql, parameters = filtered(name, where, **given)
+    def _first_ids(self, where: RecordFilter, order: RecordOrder, limit: int) -> list[Any]:
+        sql, parameters = filtered("list_ids", where, limit=limit)
         # Few rows are found by what narrows most, and sorted ("+r.row" is in no index). SQLite would read all in order.
         is_narrow = bool(where.pinned or where.session_id or where.task_id)
         columns = ", ".join(f"{'+' * is_narrow}r.{column} DESC" for column in _ORDERS[order])

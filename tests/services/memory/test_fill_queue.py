@@ -149,6 +149,11 @@ def test_what_was_noted_and_opened_may_be_worth_keeping(app: App, remember: Reme
         ('{"command": "git mv docs/release.md docs/old.md"}', "Release with scripts/release.sh.", False),
         ('{"command": "rm -f app.db"}', "To begin anew, delete app.db.", False),
         ('{"command": "pip install numpy==1.26.4"}', "Build wheels against numpy 1.26.", False),
+        (
+            '{"command": "cat > notes.md <<EOF\\ngit mv scripts/release.sh old.sh\\nEOF"}',
+            "Release with scripts/release.sh.",
+            False,
+        ),
         ('{"command": "cat scripts/release.sh"}', "Release with scripts/release.sh.", False),
         ("scripts/release.sh is gone", "Release with scripts/release.sh.", False),
     ],
