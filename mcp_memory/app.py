@@ -241,7 +241,14 @@ class App(Wiring):
         idle_seconds = 60 * self.settings.compaction_idle_minutes
         own, person_of = self.caller(), self.tokens.person_of
         return IdleCompaction(
-            self._compact, self.logs, own, idle_seconds, lambda: self.factor(self.caller()), self._clock, person_of
+            self._compact,
+            self.logs,
+            self._locks,
+            own,
+            idle_seconds,
+            lambda: self.factor(self.caller()),
+            self._clock,
+            person_of,
         )
 
     def keep_up(self, *, maintains: bool = True) -> bool:

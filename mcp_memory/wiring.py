@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
+    from mcp_memory.ports.access import ProcessLocks
     from mcp_memory.ports.indexes import IndexExaminer
     from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore
     from mcp_memory.ports.text import Clock, DateReader, Embedder, Redactor
@@ -197,9 +198,15 @@ class Wiring:
     def windows(self) -> Windows:
         """The windows that this process serves, each at a place of its own in the task tree."""
         from mcp_memory.services.memory.windows import Windows
-        from mcp_memory.stores.window_locks import FileWindowLocks
 
-        return Windows(self.records, FileWindowLocks(self.settings.data_dir / WINDOWS_FOLDER), self._clock)
+        return Windows(self.records, self._locks, self._clock)
+
+    @made_once
+    def _locks(self) -> ProcessLocks:
+        """Locks between the processes of this memory."""
+        from mcp_memory.stores.process_locks import FileProcessLocks
+
+        return FileProcessLocks(self.settings.data_dir / WINDOWS_FOLDER)
 
     @made_once
     def task_results(self) -> TaskResults:

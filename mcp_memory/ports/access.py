@@ -97,15 +97,17 @@ class FolderStore(Protocol):
         ...
 
 
-class WindowLocks(Protocol):
+class ProcessLocks(Protocol):
     """Locks shared by all processes over one memory; each ends with its process, however that ends. Thread-safe."""
 
     def choice(self) -> AbstractContextManager[None]:
         """Keep every other process out while one chooses. Raises StoreUnavailable where locks do not work here."""
         ...
 
-    def take(self, *name: str) -> Callable[[], None] | None:
+    def take(self, *name: str, patience: float = 0.0) -> Callable[[], None] | None:
         """Take the lock of that name; return what releases it, or None where anybody holds it, this process included.
+
+        It waits for at most `patience` seconds.
 
         Raises:
             StoreUnavailable: locks do not work here.

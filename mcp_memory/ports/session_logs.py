@@ -18,7 +18,7 @@ Trigger = Literal["call", "idle", "forced"]
 class LogSize:
     """Length of a session's live log in the store counter's tokens, and the time of its last entry.
 
-    `last_at` is 0.0 for an empty log.
+    `last_at` is 0.0 for an empty log. `left` is what `leave` noted last, -1 without it.
     """
 
     namespace: str
@@ -27,6 +27,7 @@ class LogSize:
     tokens: int
     entries: int
     last_at: Instant
+    left: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +127,7 @@ class SessionLogStore(Protocol):
     stored there in its namespace, of any status.
 
     Each read is one snapshot, and sees everything that any process committed before the call. Any method but
-    `keep_pass_runs` raises StoreUnavailable.
+    `keep_pass_runs` and `leave` raises StoreUnavailable.
     """
 
     def log(self, caller: Caller) -> SessionLog:
@@ -169,6 +170,10 @@ class SessionLogStore(Protocol):
 
         `compaction` is the number of the one in which they ran, None where it replaced nothing.
         """
+        ...
+
+    def leave(self, caller: Caller, tokens: int) -> None:
+        """Note the length at which somebody has left the caller's log. Telemetry, as `keep_pass_runs`."""
         ...
 
     def pass_runs(self, caller: Caller, since: Instant) -> Sequence[PassTally]:

@@ -212,8 +212,10 @@ def test_sizes_are_those_of_the_live_logs(store: RecordStore, logs: SessionLogSt
     say(store, 1, OTHERS[1], created_at=900.0)
     say(store, 1, OTHERS[2], created_at=100.0)
     compact(store, ids[:3])
+    for tokens in (9, 7):
+        logs.leave(OTHERS[1], tokens)
     mine = LogSize(namespace="here", agent="ann", session_id="s1", tokens=13, entries=2, last_at=700.0)
-    bobs = LogSize(namespace="here", agent="bob", session_id="s1", tokens=10, entries=1, last_at=900.0)
+    bobs = LogSize(namespace="here", agent="bob", session_id="s1", tokens=10, entries=1, last_at=900.0, left=7)
     assert logs.size(ANN) == mine
     assert sorted(logs.sizes(700.0), key=lambda size: size.agent) == [mine, bobs]
     assert list(logs.sizes(701.0)) == [bobs]
@@ -459,7 +461,9 @@ def test_what_passes_did_is_lost_rather_than_waited_for(
         newer.execute("PRAGMA user_version = 999")
     newer.close()
     logs.keep_pass_runs([run()], ANN, 1.0, 1)
+    logs.leave(ANN, 7)
     assert list(logs.pass_runs(ANN, 0.0)) == []
+    assert logs.size(ANN).left == -1
 
 
 def test_a_log_of_thousands_of_entries_is_read_in_a_bounded_number_of_statements(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import Conflict
 from mcp_memory.services.sessions.compact import CompactRequest
 from mcp_memory.settings import load_settings
+from tests.e2e.conftest import Lines
 from tests.forked import ForkedProcess
 from tests.services.sessions.conversations import covered, session
 
@@ -48,6 +50,30 @@ while True:
         break
 app.close()
 """
+
+UPKEEP = """
+import sys, time
+from mcp_memory.app import open_app
+from mcp_memory.settings import load_settings
+
+app = open_app(load_settings(data_dir=sys.argv[1], namespace="test", agent="bob", compaction_window=4_000))
+print("ready", flush=True)
+while True:
+    if app.idle_compaction.step():
+        print("compacted", flush=True)
+    time.sleep(0.002)
+"""
+
+
+@pytest.fixture
+def upkeep(tmp_path: Path) -> Iterator[Lines]:
+    """What another process says that compacts all logs near a window of 4,000 tokens, as its upkeep would."""
+    other = ForkedProcess(str(tmp_path / "data"), code=UPKEEP, stdout=subprocess.PIPE)
+    assert other.stdout is not None
+    yield Lines(other.stdout)
+    other.kill()
+    other.wait()
+    other.stdout.close()
 
 
 def start(folder: Path, seed: int, turns: int) -> "subprocess.Popen[str]":
@@ -91,4 +117,25 @@ def test_processes_that_feed_compact_and_undo_one_log_lose_and_double_nothing(
         assert (worker.returncode, "Traceback" in errors) == (0, False), errors
     app = open_app(load_settings(data_dir=tmp_path / "data", namespace="test", agent="ann"))
     assert_sound(app, app.caller("work"), session(turns, output_lines=6))
+    app.close()
+
+
+def test_another_process_joins_no_call_that_chose_its_passes(tmp_path: Path, upkeep: Lines) -> None:
+    """D12.1: neither while the call feeds and compacts, nor after it or an undo, until the log grows."""
+    app = open_app(load_settings(data_dir=tmp_path / "data", namespace="test", agent="ann", compaction_window=4_000))
+    me, told = app.caller("work"), session(40, output_lines=6)
+    assert upkeep.next() == b"ready\n"
+    for until in range(30, len(told), 30):
+        with app.idle_compaction.kept_off(me):
+            app.feed(told[:until], me)
+            app.compact(CompactRequest(passes=("mask",)), me)
+    with app.idle_compaction.kept_off(me):
+        app.compact(CompactRequest(undo=True), me)
+    assert app.idle_compaction.due() == 0
+    assert {one.trigger for one in app.logs.compactions(me)} == {"call"}
+    assert {one.pass_name for one in app.logs.stand_ins(me)} <= {"mask", "ceiling"}
+    app.feed(told, me)
+    assert upkeep.next() == b"compacted\n"
+    assert [one.trigger for one in app.logs.compactions(me)][-1] == "forced"
+    assert_sound(app, me, told)
     app.close()

@@ -35,9 +35,11 @@ GOAL_CHARACTERS = 500
 _SUMMARY_BEGINS, _SUMMARY_ENDS = "<summary>", "</summary>"
 """The marks around the client's summary: its model thinks aloud before."""
 KEEP = (
-    "Keep word for word: what the user asked last and every rule the user set, decisions with their reasons, dead ends"
-    " with theirs, file paths, commands, names, numbers, and ids in brackets like [r000001]."
+    "Keep word for word: what the user asked last and every rule the user set; what is still open, and the next step;"
+    " decisions with their reasons and what was rejected; dead ends with theirs; errors with what fixed them; files,"
+    " what was done to them and whether it works; commands, names, numbers, and ids in brackets like [r000001]."
 )
+"""The client's summary must not lose these slots of a session. What the user gave to /compact stands first."""
 _START_OPENINGS = {
     "resume": "This session continues. What this project's memory (mcp-memory) holds:",
     "compact": "The conversation was compacted just now. What this project's memory (mcp-memory) holds, and where the"

@@ -13,7 +13,7 @@ from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import NOWHERE, is_window, nearest_open, place_to_resume, window_place
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.ports.access import WindowLocks
+from mcp_memory.ports.access import ProcessLocks
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import TaskReader
 
@@ -36,7 +36,7 @@ class Windows:
     Where locks do not work, all windows of an agent share its own place.
     """
 
-    def __init__(self, records: TaskReader, locks: WindowLocks, clock: Clock) -> None:
+    def __init__(self, records: TaskReader, locks: ProcessLocks, clock: Clock) -> None:
         self._records = records
         self._locks = locks
         self._clock = clock

@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from typing import TypeAlias
+from zlib import crc32
 
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tokens import ModelFactor
 from mcp_memory.domain.sessions.pressure import pressure
 from mcp_memory.errors import StoreUnavailable
+from mcp_memory.ports.access import ProcessLocks
 from mcp_memory.ports.session_logs import LogSize, SessionLogStore, Trigger
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.sessions.compact import Compact, Compacted, CompactRequest
 
 LOOK_BACK_DAYS = 2
 """A session that was silent for longer no longer has an open window."""
-_Key: TypeAlias = tuple[str, str, str]
-"""Namespace, agent and session."""
+PATIENCE_SECONDS = 20.0
+"""A call waits so long for another that is at work on its log. Then it goes beside: what it commits is checked."""
+LOCKS = 256
+"""Files of locks, which stay: logs that share one wait for each other."""
 _log = logging.getLogger(__name__)
 
 
 class IdleCompaction:
     """Maintains the logs of all sessions, of any project and agent. Thread-safe.
 
-    It skips a log that another process compacted meanwhile. After a compaction that shortened nothing, it waits until
-    the log has grown. A log that a call is at work on, or has left as it is, belongs to the call until it grows.
+    It skips a log that anybody is at work on, in any process. After a compaction that shortened nothing, it waits until
+    the log has grown; so it does where a call has left a log as it is.
     """
 
     def __init__(
         self,
         compact: Compact,
         logs: SessionLogStore,
+        locks: ProcessLocks,
         own: Caller,
         idle_seconds: float,
         factor: Callable[[], ModelFactor],
@@ -49,47 +51,36 @@ class IdleCompaction:
         """
         self._compact = compact
         self._logs = logs
+        self._locks = locks
         self._own = (own.namespace, own.agent)
         self._idle_seconds = idle_seconds
         self._factor = factor
         self._clock = clock
         self._person_of = person_of
-        self._left: dict[_Key, int] = {}
-        self._changed = threading.Condition()
-        self._calls = Counter[_Key]()
-        self._under_way: _Key | None = None
 
     @contextmanager
     def kept_off(self, caller: Caller) -> Generator[None]:
-        """Leave the log of the caller's session to a call. Waits for a compaction of it that is under way."""
-        key = caller.namespace, caller.agent, caller.session_id
-        with self._changed:
-            self._changed.wait_for(lambda: self._under_way != key)
-            self._calls[key] += 1
-        try:
-            yield
-        finally:
-            with suppress(StoreUnavailable):
-                self._left[key] = self._logs.size(caller).tokens
-            with self._changed:
-                self._calls -= Counter((key,))
+        """Leave the log of the caller's session to a call, in every process. Waits a while for others at work on it."""
+        with self._held(caller, PATIENCE_SECONDS):
+            try:
+                yield
+            finally:
+                with suppress(StoreUnavailable):
+                    self._logs.leave(caller, self._logs.size(caller).tokens)
 
     def step(self, compacted: Callable[[Compacted], None] = lambda done: None) -> bool:
         """Compact one log that is due; return False where none is, or automatic compaction is off.
 
         Raises StoreUnavailable; what was committed stays.
         """
-        for size, trigger in self._all_due():
-            with self._changed:
-                if self._calls[_key(size)]:
+        for found, _ in self._all_due():
+            caller = self._caller(found)
+            with self._held(caller) as is_held:
+                size = self._logs.size(caller)
+                trigger = self._due(size) if is_held else None  # Another process may have compacted it since.
+                if trigger is None:
                     continue
-                self._under_way = _key(size)
-            try:
-                done = self._do(size, trigger)
-            finally:
-                with self._changed:
-                    self._under_way = None
-                    self._changed.notify_all()
+                done = self._do(size, trigger, caller)
             saved = done.before.tokens - done.after.tokens
             _log.info(
                 "Compacted a log in the background (%s): %d tokens saved, %d left.", trigger, saved, done.after.tokens
@@ -111,7 +102,7 @@ class IdleCompaction:
 
     def _due(self, size: LogSize) -> Trigger | None:
         """Return the trigger of a due log: at its threshold at once, below it after a pause in the session."""
-        if size.tokens <= self._left.get(_key(size), -1):
+        if size.tokens <= size.left:
             return None
         level = pressure(size.tokens, self._compact.options(None, None, self._factor())).level
         if level in ("forced", "ceiling"):
@@ -119,20 +110,35 @@ class IdleCompaction:
         is_idle = self._clock() - size.last_at >= self._idle_seconds
         return "idle" if level == "idle" and is_idle else None
 
-    def _do(self, size: LogSize, trigger: Trigger) -> Compacted:
-        caller = Caller(
+    def _caller(self, size: LogSize) -> Caller:
+        return Caller(
             namespace=size.namespace,
             agent=size.agent,
             session_id=size.session_id,
             named_session=True,
             person=self._person_of(size.agent),
         )
+
+    @contextmanager
+    def _held(self, caller: Caller, patience: float = 0.0) -> Generator[bool]:
+        """Keep others off the caller's log; False where somebody is at work on it still. Without locks all go on."""
+        number = crc32(repr((caller.namespace, caller.agent, caller.session_id)).encode()) % LOCKS
+        try:
+            release = self._locks.take("log", str(number), patience=patience)
+        except StoreUnavailable:
+            release = _nothing
+        try:
+            yield release is not None
+        finally:
+            if release is not None:
+                release()
+
+    def _do(self, size: LogSize, trigger: Trigger, caller: Caller) -> Compacted:
         summarizer = None if (size.namespace, size.agent) == self._own else "extractive"
         done = self._compact(CompactRequest(trigger=trigger, summarizer=summarizer), caller, self._factor())
         if not any(run.ran for run in done.runs):  # As it was when the passes saw it: it may have grown meanwhile.
-            self._left[_key(size)] = done.before.tokens
+            self._logs.leave(caller, done.before.tokens)
         return done
 
 
-def _key(size: LogSize) -> _Key:
-    return size.namespace, size.agent, size.session_id
+def _nothing() -> None: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -19,7 +19,7 @@ from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.replacements import of_session, said
 from mcp_memory.stores.records.statements import statement
 
-PASS_RUN_PATIENCE_SECONDS = 2.0
+TELEMETRY_PATIENCE_SECONDS = 2.0
 PASS_RUNS_KEPT_SECONDS = 14 * 86_400
 REASONS_SHOWN = 10  # the commonest reasons why a pass did not run
 _STORED = tuple(
@@ -69,12 +69,16 @@ class SqliteSessionLogs:
 
     def keep_pass_runs(self, runs: Sequence[PassRun], caller: Caller, at: Instant, compaction: int | None) -> None:
         kept = [{**asdict(run), **of_session(caller), "at": at, "compaction": compaction} for run in runs]
-        try:
-            with self._database.write(PASS_RUN_PATIENCE_SECONDS, durable=False) as connection:
-                connection.executemany(statement("add_pass_run"), kept)
-                connection.execute(statement("prune_pass_runs"), (at - PASS_RUNS_KEPT_SECONDS,))
-        except StoreUnavailable as error:
-            _log.warning("could not keep %d runs of passes: %s", len(kept), type(error).__name__)
+
+        def keep(connection: sqlite3.Connection) -> None:
+            connection.executemany(statement("add_pass_run"), kept)
+            connection.execute(statement("prune_pass_runs"), (at - PASS_RUNS_KEPT_SECONDS,))
+
+        self._keep(keep)
+
+    def leave(self, caller: Caller, tokens: int) -> None:
+        left = {**of_session(caller), "tokens": tokens}
+        self._keep(lambda connection: connection.execute(statement("leave_log"), left))
 
     def pass_runs(self, caller: Caller, since: Instant) -> Sequence[PassTally]:
         whose = {**of_session(caller), "since": since}
@@ -90,6 +94,14 @@ class SqliteSessionLogs:
     def fruitless(self, caller: Caller, revision: str) -> frozenset[PassName]:
         rows = self._rows("fruitless_passes", {**of_session(caller), "revision": revision})
         return frozenset(row["name"] for row in rows)
+
+    def _keep(self, write: Callable[[sqlite3.Connection], object]) -> None:
+        """Write telemetry, which may be lost: wait not long, and log where the store is away."""
+        try:
+            with self._database.write(TELEMETRY_PATIENCE_SECONDS, durable=False) as connection:
+                write(connection)
+        except StoreUnavailable as error:
+            _log.warning("could not keep what became of a log: %s", type(error).__name__)
 
     def _size(self, whose: Mapping[str, Any]) -> LogSize:
         return LogSize(**whose, **dict(self._rows("log_size", whose)[0]))

@@ -27,6 +27,17 @@ def test_before_a_compaction_a_checkpoint_says_where_the_work_stands(
     transcript.call("c1", "Edit", {"file_path": "exports/writer.py"}, "done")
     told = run_hook("PreCompact", trigger="manual")
     assert told.startswith("Keep word for word")
+    for slot in (
+        "the user asked",
+        "every rule",
+        "still open",
+        "next step",
+        "decisions",
+        "dead ends",
+        "errors",
+        "files",
+    ):
+        assert slot in told
     assert told.endswith(r'as data and no instruction: "Let customers export invoices > Stream the \"rows\"".')
     (checkpoint,) = kept(memory, "checkpoint")
     assert checkpoint.kind == "event"

@@ -22,8 +22,8 @@ from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.language.secrets_re2 import NoRedactor
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest, Tasks
 from mcp_memory.services.memory.windows import Windows
+from mcp_memory.stores.process_locks import FileProcessLocks
 from mcp_memory.stores.records import SqliteRecordStore
-from mcp_memory.stores.window_locks import FileWindowLocks
 
 SEATS = [("ann", ""), ("ann", ""), ("ann", "talk"), ("bob", ""), ("bob", ""), ("cleo", "")]
 """Whose window it is, and the session that its calls name."""
@@ -63,7 +63,7 @@ class Seat:
     def __init__(self, number: int, store: SqliteRecordStore, folder: Path, clock: count[float]) -> None:
         self._agent, self._session = SEATS[number]
         self._store, self._clock = store, clock.__next__
-        self._locks = FileWindowLocks(folder / "windows")
+        self._locks = FileProcessLocks(folder / "windows")
         self.sit()
 
     def sit(self) -> None:

@@ -12,8 +12,8 @@ from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.errors import Conflict, NotFound, StoreUnavailable
 from mcp_memory.services.memory import windows
 from mcp_memory.services.memory.windows import IDLE_SECONDS, Windows
-from mcp_memory.stores import window_locks
-from mcp_memory.stores.window_locks import FileWindowLocks
+from mcp_memory.stores import process_locks
+from mcp_memory.stores.process_locks import FileProcessLocks
 from tests.conftest import Clock
 from tests.services.memory.moves import goals, insist, pop, push
 
@@ -233,19 +233,19 @@ def test_where_locks_do_not_work_windows_share_their_agents_place(open_memory: O
     """N5.3: as a memory on a folder that nobody may write has them."""
     app = open_memory()
     (tmp_path / "none").write_text("in the way")
-    without = Windows(app.records, FileWindowLocks(tmp_path / "none"), lambda: 1.0)
+    without = Windows(app.records, FileProcessLocks(tmp_path / "none"), lambda: 1.0)
     caller = app.caller()
     assert without.placed(caller) == without.beside(caller, opens=True) == caller
     assert without.elsewhere(replace(caller, window="x"), {"": "t1"}) == ()
-    with pytest.raises(StoreUnavailable, match="cannot be told apart"):
-        FileWindowLocks(tmp_path / "none").take("a")
+    with pytest.raises(StoreUnavailable, match="Locks do not work"):
+        FileProcessLocks(tmp_path / "none").take("a")
 
 
 def test_a_choice_that_never_ends_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """N5.3: a process that hangs holds up no other."""
-    monkeypatch.setattr(window_locks, "PATIENCE_SECONDS", 0.01)
-    locks = FileWindowLocks(tmp_path)
-    with locks.choice(), pytest.raises(StoreUnavailable, match=r"keeps .* locked"), FileWindowLocks(tmp_path).choice():
+    monkeypatch.setattr(process_locks, "PATIENCE_SECONDS", 0.01)
+    locks = FileProcessLocks(tmp_path)
+    with locks.choice(), pytest.raises(StoreUnavailable, match=r"keeps .* locked"), FileProcessLocks(tmp_path).choice():
         raise AssertionError
     with locks.choice():
         assert locks.take("a")

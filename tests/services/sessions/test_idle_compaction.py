@@ -11,8 +11,10 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.sessions.summary import structured
 from mcp_memory.ports.text import Summarized, Summarizer, SummaryRequest, TokenCounter
+from mcp_memory.services.sessions import idle_compaction
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest
 from mcp_memory.settings import Settings
+from mcp_memory.wiring import WINDOWS_FOLDER
 from tests.conftest import Clock
 from tests.services.sessions.conversations import fed, session
 
@@ -168,26 +170,54 @@ def test_a_step_tells_what_it_did(open_memory: Callable[..., App]) -> None:
 
 
 def test_a_log_that_a_call_is_at_work_on_is_left_to_it(open_memory: Callable[..., App]) -> None:
-    """D12.1: passes that a call chose never race with those of the background, nor do these follow at once."""
-    app = open_memory(compaction_window=6_000)
+    """D12.1: passes that a call chose never race with those of any background, nor do they follow at once."""
+    app, another = open_memory(compaction_window=6_000), open_memory(compaction_window=6_000)
     caller, other = app.caller("one"), app.caller("two")
     fed(app, caller, 20)
     with app.idle_compaction.kept_off(caller):
         assert app.idle_compaction.due()
         _kept_up(app)
-        with app.idle_compaction.kept_off(caller):  # Two calls of one session may be at work.
-            pass
-        _kept_up(app)
+        _kept_up(another)
         assert not app.logs.compactions(caller)
         fed(app, other, 20)
         _kept_up(app)
         assert [one.trigger for one in app.logs.compactions(other)] == ["forced"]
         app.compact(CompactRequest(passes=("mask",)), caller)
     _kept_up(app)
+    _kept_up(another)
     assert {one.pass_name for one in app.logs.stand_ins(caller)} <= {"mask", "ceiling"}
     fed(app, caller, 60)
     _kept_up(app)
     assert app.logs.compactions(caller)[-1].trigger == "forced"
+
+
+def test_an_undone_compaction_stays_undone(open_memory: Callable[..., App]) -> None:
+    """D3.2, D12.1: a background that saw the full log again would take it back at once, also after a restart."""
+    app = open_memory(compaction_window=6_000)
+    caller = app.caller("one")
+    log = fed(app, caller, 20)
+    _kept_up(app)
+    with app.idle_compaction.kept_off(caller):
+        app.compact(CompactRequest(undo=True), caller)
+    _kept_up(open_memory(compaction_window=6_000))
+    assert app.logs.log(caller) == log
+
+
+def test_a_call_waits_only_for_a_while_and_not_where_locks_do_not_work(
+    open_memory: Callable[..., App], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D12.1: a process that was stopped keeps its lock; what is committed is checked against the log all the same."""
+    app = open_memory(compaction_window=6_000)
+    caller = app.caller("one")
+    fed(app, caller, 20)
+    monkeypatch.setattr(idle_compaction, "PATIENCE_SECONDS", 0.0)
+    with app.idle_compaction.kept_off(caller), app.idle_compaction.kept_off(caller):
+        assert not app.idle_compaction.step()
+    fed(app, caller, 30)
+    (app.settings.data_dir / WINDOWS_FOLDER).rename(app.settings.data_dir / "elsewhere")
+    (app.settings.data_dir / WINDOWS_FOLDER).touch()
+    with app.idle_compaction.kept_off(caller):
+        assert app.idle_compaction.step()
 
 
 def test_a_call_waits_for_a_compaction_of_its_log_that_is_under_way(

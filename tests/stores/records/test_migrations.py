@@ -25,7 +25,9 @@ OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
     ("procedure", "active", None, 0),
 ]
 
-WITHOUT_REVIEWS = "DROP TABLE task_changes; DROP TABLE moves; DROP TABLE review_records; DROP TABLE reviews;"
+WITHOUT_REVIEWS = """
+DROP TABLE logs_left; DROP TABLE task_changes; DROP TABLE moves; DROP TABLE review_records; DROP TABLE reviews;
+"""
 WITHOUT_VERSIONS = f"""
 {WITHOUT_REVIEWS}
 DROP TABLE grounds; DROP TABLE versions; ALTER TABLE records DROP COLUMN client;

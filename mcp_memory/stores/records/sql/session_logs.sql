@@ -36,7 +36,9 @@ ORDER BY r.row;
 
 -- name: log_size
 SELECT count(*) FILTER (WHERE is_live) AS entries, coalesce(sum(tokens) FILTER (WHERE is_live), 0) AS tokens,
-    coalesce(max(stored_at), 0.0) AS last_at
+    coalesce(max(stored_at), 0.0) AS last_at,
+    coalesce((SELECT l.tokens FROM logs_left AS l
+        WHERE l.namespace = :namespace AND l.agent = :agent AND l.session_id = :session_id), -1) AS left
 FROM (
     SELECT r.text_tokens AS tokens, r.created_at AS stored_at,
         NOT EXISTS (SELECT 1 FROM covered AS c WHERE c.record_id = r.id) AS is_live
@@ -156,6 +158,10 @@ INSERT INTO pass_runs (
     :namespace, :agent, :session_id, :compaction, :at, :name, :revision, :ran, :reason, :tokens_before, :tokens_after,
     :replaced, :milliseconds, :spent, :error
 );
+
+-- name: leave_log
+INSERT OR REPLACE INTO logs_left (namespace, agent, session_id, tokens)
+VALUES (:namespace, :agent, :session_id, :tokens);
 
 -- name: prune_pass_runs
 DELETE FROM pass_runs WHERE at < ?;

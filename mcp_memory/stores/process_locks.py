@@ -1,4 +1,4 @@
-"""Kernel locks by which processes know each other's windows: implements `WindowLocks`. A lock ends with its process."""
+"""Kernel locks between the processes of one memory: implements `ProcessLocks`. A lock ends with its process."""
 
 import hashlib
 from collections.abc import Callable, Generator
@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 2.0
 POLL_SECONDS = 0.005
 
 
-class FileWindowLocks:
+class FileProcessLocks:
     """A file for each lock, named by a digest. The port documents each method."""
 
     def __init__(self, folder: Path) -> None:
@@ -30,9 +30,9 @@ class FileWindowLocks:
         finally:
             lock.release()
 
-    def take(self, *name: str) -> Callable[[], None] | None:
+    def take(self, *name: str, patience: float = 0.0) -> Callable[[], None] | None:
         lock = self._lock(hashlib.blake2b("\0".join(name).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest())
-        return lock.release if self._acquired(lock, 0) else None
+        return lock.release if self._acquired(lock, patience) else None
 
     def _lock(self, name: str) -> FileLock:
         return FileLock(self._folder / f"{name}.lock", mode=0o600, thread_local=False, fallback_to_soft=False)
@@ -44,5 +44,5 @@ class FileWindowLocks:
         except Timeout:
             return False
         except (NotImplementedError, OSError) as error:
-            raise StoreUnavailable(f"Windows cannot be told apart by locks in {self._folder}: {error}.") from error
+            raise StoreUnavailable(f"Locks do not work in {self._folder}: {error}.") from error
         return True
