@@ -19,10 +19,10 @@ from typing import Any, Literal, cast
 from rich.console import Console
 from rich.table import Table
 
+from mcp_memory import extensions
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import GivenKind, NewRecord
 from mcp_memory.domain.text.intent import pick_strategy
-from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -181,12 +181,12 @@ SETS: Mapping[str, Callable[[Part], Tally]] = {
     "strategies": strategies,
 }
 
-_embedder = MiniLMEmbedder()
+_embedder = extensions.embedder(load_settings())
 
 
 @contextmanager
 def _memory() -> Generator[App]:
-    """A fresh memory, with the built-in model, loaded once."""
+    """A fresh memory, with the embedder of MCP_MEMORY_EMBEDDER, loaded once."""
     with tempfile.TemporaryDirectory() as folder:
         settings = load_settings(data_dir=Path(folder), namespace="answers")
         with closing(open_app(settings, embedder=_embedder)) as app:

@@ -1,7 +1,7 @@
 """The public retrieval data: groups of memories, each stored in a fresh memory, with the questions about each.
 
 A folder holds `memories.jsonl` and `queries.jsonl`. Memories are stored in their order, with speaker, session and time;
-adversarial questions, which have no answer, are left out.
+adversarial questions, which have no answer, are left out. MCP_MEMORY_EMBEDDER selects the embedder.
 """
 
 import json
@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mcp_memory import extensions
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.settings import load_settings
 
 BATCH = 500
@@ -77,7 +77,7 @@ def stored_groups(data: Path, datasets: Collection[str] = ()) -> Iterator[Group]
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for memory in memories:
         groups[memory["group"]].append(memory)
-    embedder = MiniLMEmbedder()
+    embedder = extensions.embedder(load_settings())
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, said) in enumerate(groups.items()):
             clock = Clock()

@@ -77,9 +77,12 @@ def _module(file: Path) -> Any:
 def embedder(settings: Settings) -> Embedder:
     """Return the embedder that the settings name; nothing is loaded or asked yet."""
     if settings.embedder_model is None:
+        from mcp_memory.encoders.embed_e5 import E5Embedder
         from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 
-        return MiniLMEmbedder()
+        if settings.embedder == "minilm":
+            return MiniLMEmbedder()
+        return E5Embedder(beside=None if settings.embedder == "e5" else MiniLMEmbedder())
     from mcp_memory.encoders.chroma_functions import ChosenFunction
     from mcp_memory.encoders.embed_chroma import ChromaEmbedder
 

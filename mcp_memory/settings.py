@@ -32,12 +32,13 @@ _FROM_ENVIRONMENT_ONLY = frozenset({"chroma_headers", "chroma_api_key", "url", "
 _SECRET = re.compile(r"key|token|secret|password|credential|header", re.IGNORECASE)  # e.g. "api_key", "authToken"
 
 EmbedderName: TypeAlias = Literal[
-    "minilm", "amazon_bedrock", "baseten", "chroma-cloud-qwen", "cloudflare_workers_ai", "cohere", "google_gemini",
-    "google_generative_ai", "google_palm", "google_vertex", "huggingface", "huggingface_server", "instructor", "jina",
-    "mistral", "morph", "nomic", "ollama", "onnx_mini_lm_l6_v2", "open_clip", "openai", "perplexity", "roboflow",
-    "sentence_transformer", "text2vec", "together_ai", "voyageai",
+    "minilm", "e5", "minilm+e5", "amazon_bedrock", "baseten", "chroma-cloud-qwen", "cloudflare_workers_ai", "cohere",
+    "google_gemini", "google_generative_ai", "google_palm", "google_vertex", "huggingface", "huggingface_server",
+    "instructor", "jina", "mistral", "morph", "nomic", "ollama", "onnx_mini_lm_l6_v2", "open_clip", "openai",
+    "perplexity", "roboflow", "sentence_transformer", "text2vec", "together_ai", "voyageai",
 ]  # fmt: skip
-"""The built-in model, or one of Chroma's embedding functions: listed here, since asking Chroma takes a second."""
+"""Our own models, or one of Chroma's embedding functions: listed here, since asking Chroma takes a second."""
+_OF_OURS = ("minilm", "e5", "minilm+e5")
 
 
 def _check_name(value: str) -> str:
@@ -167,7 +168,7 @@ class Settings(BaseSettings):
     embedder: EmbedderName = "minilm"
     """The embedder that turns text into vectors; run `mcp-memory reindex` after a change."""
     embedder_model: Annotated[_Name | None, Field(validate_default=True)] = None
-    """The model's name with that embedder; required by every embedder but the built-in."""
+    """The model's name with that embedder; required by all but `minilm`, `e5` and `minilm+e5`."""
     embedder_url: str | None = None
     """The embedder's address, if not its function's default."""
     embedder_options: Annotated[
@@ -179,7 +180,7 @@ class Settings(BaseSettings):
     embedder_batch: Annotated[int, Field(ge=1, le=2048)] = 32
     """The most windows of text in one request to an embedder."""
     embedder_window_characters: Annotated[int, Field(ge=100, le=100_000)] = 2000
-    """Texts longer than this get several vectors; ignored by the built-in embedder, which counts word pieces."""
+    """Texts longer than this get several vectors; ignored by `minilm` and `e5`, which have their own."""
     summarizer: Literal["extractive", "openai", "anthropic"] = "extractive"
     """The summarizer of sessions besides the calling agent: sentences chosen here, or a model (docs/summarizers.md)."""
     summarizer_model: Annotated[_Name | None, Field(validate_default=True)] = None
@@ -235,9 +236,9 @@ class Settings(BaseSettings):
     def _check_model(cls, model: str | None, info: ValidationInfo) -> str | None:
         """Require a model's name: the functions' own default changes with Chroma, and with it the vectors."""
         embedder = info.data.get("embedder")
-        if embedder == "minilm" and model is not None:
-            raise ValueError("the built-in embedder has one model; set embedder too, or leave this out")
-        if embedder not in ("minilm", None) and model is None:
+        if embedder in _OF_OURS and model is not None:
+            raise ValueError(f"embedder {embedder} has no other model; set embedder too, or leave this out")
+        if embedder not in (*_OF_OURS, None) and model is None:
             raise ValueError(f"embedder {embedder} needs the name of a model")
         return model
 

@@ -25,7 +25,12 @@ Vectors: TypeAlias = "NDArray[np.float32]"
 
 
 class Embedder(Protocol):
-    """Turns text into unit vectors. A text's vectors depend only on the text and `id`."""
+    """Turns text into unit vectors. A text's vectors depend only on the text and `id`.
+
+    The thresholds of domain and services are made for cosines of 0.1 to 0.2 between a query and an unrelated record, of
+    0.3 to 0.6 between a question and its answer; below 0.5 between unrelated records, and of 0.7 to 0.9 between two
+    that say the same. Adapters bring a model with another scale to this one (docs/decisions/0053).
+    """
 
     @property
     def id(self) -> str:

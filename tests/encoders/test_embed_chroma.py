@@ -311,7 +311,7 @@ def test_the_settings_name_every_function_that_chroma_ships() -> None:
     import_chromadb()
     known = importlib.import_module("chromadb.utils.embedding_functions").known_embedding_functions
     unnamed = {"chroma_langchain", "default", "google_genai"}
-    assert set(get_args(EmbedderName)) == {"minilm", *known} - unnamed
+    assert set(get_args(EmbedderName)) == {"minilm", "e5", "minilm+e5", *known} - unnamed
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])

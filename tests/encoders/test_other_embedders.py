@@ -238,7 +238,7 @@ def test_a_server_is_configured_by_its_environment(service: EmbeddingService, tm
     [
         ({"embedder": "nobody"}, "'minilm'.*'ollama'.*'openai'"),
         ({"embedder": "ollama"}, "embedder ollama needs the name of a model.*MCP_MEMORY_EMBEDDER_MODEL"),
-        ({"embedder_model": "bge-m3"}, "the built-in embedder has one model"),
+        ({"embedder_model": "bge-m3"}, "embedder minilm has no other model"),
         ({"embedder_options": {"api_key": KEY}}, "keys come from the environment alone; take api_key out"),
         ({"embedder_options": {"session_args": [{"aws_secret_access_key": KEY}]}}, "take aws_secret_access_key out"),
         ({"embedder_options": "{dimensions"}, "MCP_MEMORY_EMBEDDER_OPTIONS"),
