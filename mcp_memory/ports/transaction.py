@@ -102,7 +102,7 @@ class DuplicateFinder(Protocol):
 
 
 class RecordWriter(Protocol):
-    """Writes records and tasks."""
+    """Writes records."""
 
     @property
     def number(self) -> int:
@@ -156,6 +156,19 @@ class RecordWriter(Protocol):
         """Note that this session met the record again. Return False where the session was counted already."""
         ...
 
+    def erase(self, record_ids: Sequence[str]) -> None:
+        """Remove records and everything derived from them, leaving tombstones without text.
+
+        A corrected extraction stays, without the words it was extracted with. Replacements in session logs that repeat
+        any of these records are removed, and the entries they replaced are live again. A summary record is removed
+        where `extracted_from` of these is erased with them.
+        """
+        ...
+
+
+class GroundWriter(Protocol):
+    """Writes what records stand on."""
+
     def depend(self, record_id: str, ground_ids: Iterable[str], *, found: bool = False, changed: bool = False) -> None:
         """Note that a record stands on others, or on tasks; `found` by rule where nobody said so.
 
@@ -177,14 +190,9 @@ class RecordWriter(Protocol):
         """
         ...
 
-    def erase(self, record_ids: Sequence[str]) -> None:
-        """Remove records and everything derived from them, leaving tombstones without text.
 
-        A corrected extraction stays, without the words it was extracted with. Replacements in session logs that repeat
-        any of these records are removed, and the entries they replaced are live again. A summary record is removed
-        where `extracted_from` of these is erased with them.
-        """
-        ...
+class TaskWriter(Protocol):
+    """Writes tasks, and who stands in them."""
 
     def add_task(self, task: Task) -> None: ...
 
@@ -255,5 +263,15 @@ class LogWriter(Protocol):
         ...
 
 
-class Transaction(RecordWriter, DuplicateFinder, LogWriter, ReviewWriter, TaskReader, VersionReader, Protocol):
+class Transaction(
+    RecordWriter,
+    GroundWriter,
+    TaskWriter,
+    DuplicateFinder,
+    LogWriter,
+    ReviewWriter,
+    TaskReader,
+    VersionReader,
+    Protocol,
+):
     """One atomic write: each change takes the next number of the sequence, and none is visible before the exit."""
