@@ -125,9 +125,9 @@ class RecordReader(Protocol):
         """Map each of the records that replaced another to the newest that passes; log records are left out."""
         ...
 
-    def tasks_without_result(self, namespace: str) -> Sequence[Task]:
-        """Return the finished tasks with a result of which no record of kind `result` tells."""
-        ...
+
+class SessionReader(Protocol):
+    """Reads what sessions stored."""
 
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
         """Return the sessions that stored the newest passing records, latest first; looks back a bounded way.
@@ -140,12 +140,20 @@ class RecordReader(Protocol):
         """For each session, return its newest summary or, without one, its most important records that pass."""
         ...
 
+
+class UpkeepReader(Protocol):
+    """Reads what waits for upkeep."""
+
     def expired(self, until: Instant) -> Iterator[Record]:
         """Yield the records of all scopes that hold, but say what was true only until then or earlier."""
         ...
 
     def to_maintain(self, kind: Kind, statuses: Collection[Status], until: Instant) -> Iterator[Record]:
         """Yield records of all scopes, of this kind and one of these statuses, that occurred by then; in no order."""
+        ...
+
+    def tasks_without_result(self, namespace: str) -> Sequence[Task]:
+        """Return the finished tasks with a result of which no record of kind `result` tells."""
         ...
 
 
@@ -332,7 +340,9 @@ class StoreUpkeep(Protocol):
     def drop_orphans(self) -> None: ...
 
 
-class MemoryReader(RecordReader, StatementReader, VersionReader, TaskReader, ChangeFeed, Protocol):
+class MemoryReader(
+    RecordReader, SessionReader, UpkeepReader, StatementReader, VersionReader, TaskReader, ChangeFeed, Protocol
+):
     """Reads records, their statements and versions, tasks and changes."""
 
 
