@@ -244,7 +244,7 @@ async def test_a_call_given_up_ends_its_work_and_leaves_the_server_answering(era
     def slow(arguments: Everything, side: ClientSide) -> dict[str, Any]:
         if arguments.count == 1:
             began.set()
-            gone.wait(10)
+            gone.wait(60)
             work(arguments, side)
             ended.set()
         return {"count": arguments.count}
@@ -252,9 +252,9 @@ async def test_a_call_given_up_ends_its_work_and_leaves_the_server_answering(era
     async with Client(long_server(slow), mode=era) as client:
         async with anyio.create_task_group() as group:
             group.start_soon(partial(client.call_tool, "work", {"count": 1}, progress_callback=Listener()))
-            assert await anyio.to_thread.run_sync(began.wait, 10)
+            assert await anyio.to_thread.run_sync(began.wait, 60)
             group.cancel_scope.cancel()
             gone.set()
-        assert await anyio.to_thread.run_sync(ended.wait, 10)
+        assert await anyio.to_thread.run_sync(ended.wait, 60)
         result = await client.call_tool("work", {"count": 2})
     assert result.structured_content == {"count": 2}
