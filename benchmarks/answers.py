@@ -24,8 +24,8 @@ from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import GivenKind, NewRecord
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.services.context.assemble import ContextRequest
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from mcp_memory.settings import load_settings
 
 DATA = Path(__file__).parent / "data" / "answers"

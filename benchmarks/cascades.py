@@ -17,8 +17,8 @@ from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PopRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.task_stack import PopRequest
 from mcp_memory.settings import load_settings
 
 Case = Mapping[str, Any]

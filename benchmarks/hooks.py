@@ -26,7 +26,7 @@ from rich.table import Table
 from benchmarks.texts import sentences
 from mcp_memory.app import open_app
 from mcp_memory.domain.model.records import Kind, NewRecord
-from mcp_memory.services.memory.task_stack import PushRequest
+from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.settings import load_settings
 
 MEASURE = "import mcp.server"

@@ -23,8 +23,8 @@ from tokenizers import Tokenizer
 from benchmarks.groups import DEPTH, Group, packed, spoken, stored_groups
 from mcp_memory.domain.retrieval.fusion import WEIGHTS, Weights, fuse
 from mcp_memory.encoders.embed_minilm import MODEL_FOLDER
-from mcp_memory.services.memory.branch_visibility import visible_to
 from mcp_memory.services.retrieval.search import Evidence
+from mcp_memory.services.tasks.branch_visibility import visible_to
 
 CUTS = (1, 5, 10, 20)
 BUDGETS = (500, 1000, 2000, 4000)

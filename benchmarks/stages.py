@@ -20,7 +20,7 @@ from mcp_memory.services.context import assemble
 from mcp_memory.services.context.candidates import CandidateFinder
 from mcp_memory.services.retrieval import recall, search
 from mcp_memory.stores.graph.store import NetworkxGraphStore
-from mcp_memory.stores.keywords.index import InformationKeywordStore
+from mcp_memory.stores.keywords.store import InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
 from mcp_memory.stores.vectors.chroma import ChromaVectorStore
 from mcp_memory.stores.vectors.exact import ExactVectorStore

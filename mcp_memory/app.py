@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mcp_memory.domain.model.records import Json, NewRecord
     from mcp_memory.domain.model.session_log import SessionLog
-    from mcp_memory.domain.model.tokens import ModelFactor
+    from mcp_memory.domain.model.token_factor import ModelFactor
     from mcp_memory.ports.text import Clock, Embedder
     from mcp_memory.services.context.assemble import Context, ContextRequest
     from mcp_memory.services.context.remind import Reminder
@@ -128,7 +128,7 @@ class App(Wiring):
 
     def factor(self, caller: Caller) -> ModelFactor:
         """The client's tokens per counted token: from the settings, else by the client's name."""
-        from mcp_memory.domain.model.tokens import ModelFactor
+        from mcp_memory.domain.model.token_factor import ModelFactor
         from mcp_memory.encoders.token_factors import factor_for
 
         chosen = self.settings.token_factor

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extension:
+class CompactionExtension:
     """Holds what a module from outside adds to compaction; each of the three may be missing.
 
     `passes` makes passes from a function that counts a text's tokens. `presets` are options by name. `watch` is called
@@ -47,17 +47,17 @@ class Extension:
             _log.warning("A watcher of compactions failed: %s.", type(error).__name__)
 
 
-def added(files: Sequence[Path]) -> Sequence[Extension]:
+def added(files: Sequence[Path]) -> Sequence[CompactionExtension]:
     """Return the extensions of installed packages and of these files; one that fails to load is logged and left out."""
     from importlib.metadata import entry_points
 
-    found: list[Extension] = []
+    found: list[CompactionExtension] = []
     loaders = [(each.name, each.load) for each in entry_points(group=ENTRY_POINTS)]
     for name, load in [*loaders, *((file.name, lambda file=file: _module(file)) for file in files)]:
         try:
             module = load()
-            given = {each: getattr(module, each) for each in Extension.__slots__ if hasattr(module, each)}
-            found.append(Extension(**given))
+            given = {each: getattr(module, each) for each in CompactionExtension.__slots__ if hasattr(module, each)}
+            found.append(CompactionExtension(**given))
         except Exception as error:  # noqa: BLE001 - code from outside
             _log.warning("The extension %s was not loaded: %s: %s", name, type(error).__name__, error)
     return found
@@ -118,7 +118,7 @@ def sources(
 
 
 def passes(
-    count: Count, pause: Pause, write: Callable[[Span], str], others: Sequence[Extension] = ()
+    count: Count, pause: Pause, write: Callable[[Span], str], others: Sequence[CompactionExtension] = ()
 ) -> Mapping[PassName, Pass]:
     """Return every pass that shortens a log, by its name; `write` summarises a span. `others` may replace ours."""
     from mcp_memory.compaction.ceiling import Ceiling

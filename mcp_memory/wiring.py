@@ -27,32 +27,32 @@ if TYPE_CHECKING:
     from mcp_memory.ports.indexes import IndexExaminer
     from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore
     from mcp_memory.ports.text import Clock, DateReader, Embedder, Redactor
+    from mcp_memory.services.access.access_tokens import Tokens
+    from mcp_memory.services.access.client_windows import Windows
+    from mcp_memory.services.access.folder_trust import Trust
     from mcp_memory.services.context.assemble import AssembleContext
     from mcp_memory.services.context.remind import Remind
-    from mcp_memory.services.memory.access_tokens import Tokens
     from mcp_memory.services.memory.echo_filter import EchoFilter
-    from mcp_memory.services.memory.fill_queue import FillQueue
-    from mcp_memory.services.memory.folder_trust import Trust
     from mcp_memory.services.memory.forget import Forget
     from mcp_memory.services.memory.maintain import Maintain
-    from mcp_memory.services.memory.near_records import NearRecords
     from mcp_memory.services.memory.prepare_record import RecordPreparer
     from mcp_memory.services.memory.reindex import Reindex
     from mcp_memory.services.memory.remember import Remember
-    from mcp_memory.services.memory.review import Reviews
     from mcp_memory.services.memory.revise import Revise
-    from mcp_memory.services.memory.settle import Settle
     from mcp_memory.services.memory.task_results import TaskResults
-    from mcp_memory.services.memory.task_stack import Tasks
-    from mcp_memory.services.memory.undo import Undo
-    from mcp_memory.services.memory.windows import Windows
     from mcp_memory.services.retrieval.recall import Recall
     from mcp_memory.services.retrieval.search import Searcher
+    from mcp_memory.services.review.fill_queue import FillQueue
+    from mcp_memory.services.review.near_records import NearRecords
+    from mcp_memory.services.review.reviews import Reviews
+    from mcp_memory.services.review.settle import Settle
+    from mcp_memory.services.review.undo import Undo
     from mcp_memory.services.sessions.checkpoint import CheckpointWriter
     from mcp_memory.services.sessions.compact import Compact, Compacted
     from mcp_memory.services.sessions.feed import LogFeeder
     from mcp_memory.services.status.integrity_check import IntegrityCheck
     from mcp_memory.services.status.overview import Overview
+    from mcp_memory.services.tasks.task_stack import Tasks
     from mcp_memory.stores.follower import Follower
     from mcp_memory.stores.index_files import IndexFiles
     from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
@@ -145,14 +145,14 @@ class Wiring:
     @made_once
     def keywords(self) -> KeywordStore:
         """The keyword index, in memory."""
-        from mcp_memory.stores.keywords.index import InformationKeywordStore
+        from mcp_memory.stores.keywords.store import InformationKeywordStore
 
         return InformationKeywordStore(self.follower)
 
     @made_once
     def filters(self) -> FilterIndex:
         """The index that resolves filters, in memory."""
-        from mcp_memory.stores.filters import BitmapFilterIndex
+        from mcp_memory.stores.filter_index import BitmapFilterIndex
 
         return BitmapFilterIndex(self.follower)
 
@@ -176,28 +176,28 @@ class Wiring:
     @made_once
     def tokens(self) -> Tokens:
         """Access tokens."""
-        from mcp_memory.services.memory.access_tokens import Tokens
+        from mcp_memory.services.access.access_tokens import Tokens
 
         return Tokens(self.records.tokens(), self._clock)
 
     @made_once
     def trust(self) -> Trust:
         """Trusted folders."""
-        from mcp_memory.services.memory.folder_trust import Trust
+        from mcp_memory.services.access.folder_trust import Trust
 
         return Trust(self.records.folders(), self._clock)
 
     @made_once
     def tasks(self) -> Tasks:
         """The task tree."""
-        from mcp_memory.services.memory.task_stack import Tasks
+        from mcp_memory.services.tasks.task_stack import Tasks
 
         return Tasks(self.records, self.redactor, self._clock, self.task_results, self.windows.elsewhere)
 
     @made_once
     def windows(self) -> Windows:
         """The windows that this process serves, each at a place of its own in the task tree."""
-        from mcp_memory.services.memory.windows import Windows
+        from mcp_memory.services.access.client_windows import Windows
 
         return Windows(self.records, self._locks, self._clock)
 
@@ -256,14 +256,14 @@ class Wiring:
     @made_once
     def reviews(self) -> Reviews:
         """The queue of groups to review."""
-        from mcp_memory.services.memory.review import Reviews
+        from mcp_memory.services.review.reviews import Reviews
 
         return Reviews(self.records, self.records.reviews(), self._clock)
 
     @made_once
     def fill_queue(self) -> FillQueue:
         """Fills the queue of groups to review."""
-        from mcp_memory.services.memory.fill_queue import FillQueue
+        from mcp_memory.services.review.fill_queue import FillQueue
 
         return FillQueue(
             self.records,
@@ -278,14 +278,14 @@ class Wiring:
     @made_once
     def settle(self) -> Settle:
         """Settles a group of the queue."""
-        from mcp_memory.services.memory.settle import Settle
+        from mcp_memory.services.review.settle import Settle
 
         return Settle(self.records, self._embedder, self.counter, self.redactor, self._clock)
 
     @made_once
     def undo(self) -> Undo:
         """Takes a write back."""
-        from mcp_memory.services.memory.undo import Undo
+        from mcp_memory.services.review.undo import Undo
 
         return Undo(self.records, self._embedder)
 
@@ -339,8 +339,8 @@ class Wiring:
 
     @made_once
     def _remember(self) -> Remember:
-        from mcp_memory.services.memory.dependence import GroundFinder
         from mcp_memory.services.memory.remember import Remember
+        from mcp_memory.services.review.dependence import GroundFinder
 
         return Remember(
             self.records,
@@ -357,7 +357,7 @@ class Wiring:
     @made_once
     def near(self) -> NearRecords:
         """Finds what a record contradicts or repeats."""
-        from mcp_memory.services.memory.near_records import NearRecords
+        from mcp_memory.services.review.near_records import NearRecords
 
         return NearRecords(self.records, self.follower, self.index, self.filters, self._embedder)
 

@@ -20,7 +20,7 @@ from mcp_memory.domain.model.session_log import (
     preserved,
     replacing,
 )
-from mcp_memory.domain.sessions.talk import SPOKEN_TOKENS, Spoken, spoken
+from mcp_memory.domain.sessions.dialogue import SPOKEN_TOKENS, Spoken, spoken
 from mcp_memory.domain.text.summary_sections import quote
 from mcp_memory.domain.text.times import iso_minute
 

@@ -14,8 +14,8 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from mcp_memory.encoders.chroma_functions import ChosenFunction, EmbeddingFunction, make_function
+from mcp_memory.encoders.chunking import window_bounds
 from mcp_memory.encoders.remote_calls import MonotonicClock, RemoteCalls
-from mcp_memory.encoders.windows import window_bounds
 from mcp_memory.errors import StoreUnavailable
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from mcp_memory.encoders import windows
+from mcp_memory.encoders import chunking
 from mcp_memory.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -154,11 +154,11 @@ def _windows(model: _Model, text: str) -> list[list[int]]:
 
 def window_bounds(pieces: int) -> list[tuple[int, int]]:
     """Return start and end of each window of a text with `pieces` word pieces: equal in size, evenly spread."""
-    return windows.window_bounds(pieces, window=WINDOW, overlap=OVERLAP, most=MAX_WINDOWS)
+    return chunking.window_bounds(pieces, window=WINDOW, overlap=OVERLAP, most=MAX_WINDOWS)
 
 
 def _excerpts(text: str) -> list[str]:
-    return [_from_word(text[start : start + EXCERPT]) for start in windows.spread(len(text) - EXCERPT, MAX_WINDOWS)]
+    return [_from_word(text[start : start + EXCERPT]) for start in chunking.spread(len(text) - EXCERPT, MAX_WINDOWS)]
 
 
 def _from_word(excerpt: str) -> str:

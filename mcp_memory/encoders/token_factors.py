@@ -5,7 +5,7 @@ A table and a lookup by the name of a client or model. Nothing here counts: see 
 
 import re
 
-from mcp_memory.domain.model.tokens import ModelFactor
+from mcp_memory.domain.model.token_factor import ModelFactor
 
 CLAUDE_NEWEST = ModelFactor(
     family="claude from 4.7 on",

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp_memory.domain.model.tokens import CountedTokens
+from mcp_memory.domain.model.token_factor import CountedTokens
 
 if TYPE_CHECKING:
     import tiktoken

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.session_log import Entry
-from mcp_memory.domain.model.tokens import CountedTokens
+from mcp_memory.domain.model.token_factor import CountedTokens
 from mcp_memory.domain.sessions.summary import StructuredSummary
 
 Vectors: TypeAlias = "NDArray[np.float32]"

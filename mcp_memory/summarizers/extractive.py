@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from mcp_memory.domain.sessions.shapes import changes_direction
+from mcp_memory.domain.sessions.sentence_sections import changes_direction
 from mcp_memory.domain.sessions.slots import FilledSlot, slots_of
 from mcp_memory.domain.sessions.summary import fitted, structured
 from mcp_memory.domain.text.excerpts import Room

@@ -8,8 +8,8 @@ import pytest
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import Kind, NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.settings import load_settings
 from tests.clients.claude_code import install_plugin, session, tool
 from tests.clients.model_api import Model, ToolUse, serving

@@ -16,7 +16,7 @@ from mcp_memory.domain.model.records import KINDS, Entity, Kind, Record
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import FilterIndex
-from mcp_memory.stores.filters import BitmapFilterIndex
+from mcp_memory.stores.filter_index import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.contract.conftest import BLANK, EMBEDDER, unit_vectors

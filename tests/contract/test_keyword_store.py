@@ -24,7 +24,7 @@ from mcp_memory.domain.text.words import MAX_QUERY_TERMS, index_terms, query_ter
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.retrieval import KeywordStore, Rarity
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.keywords.index import MOST_RELATIVE, READ_ON, InformationKeywordStore
+from mcp_memory.stores.keywords.store import MOST_RELATIVE, READ_ON, InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.refiled import RefiledFollower
 

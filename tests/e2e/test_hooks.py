@@ -13,8 +13,8 @@ import pytest
 
 from mcp_memory.app import open_app
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.settings import load_settings
 from tests.e2e.hook_session import PATIENCE_SECONDS, SESSION, Ran, Session
 

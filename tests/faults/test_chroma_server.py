@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from mcp_memory.stores.vectors.chroma import index, store
+from mcp_memory.stores.vectors.chroma import index_client, store
 from tests.chroma import SCOPE, Memory, Open, Proxy, chroma_server, free_port, opening, unit, until
 
 
@@ -172,12 +172,12 @@ def test_a_server_that_takes_connections_and_never_answers(
     memory: Memory, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S2.2: opening it gives up at a deadline, and the state says so; nobody waits for it."""
-    monkeypatch.setattr(index, "OPEN_SECONDS", 2.0)
+    monkeypatch.setattr(index_client, "OPEN_SECONDS", 2.0)
     proxy.fall_silent()
     memory.store.start()
     memory.assert_answers()
     until(lambda: "did not answer" in memory.store.state().reason)
-    monkeypatch.setattr(index, "OPEN_SECONDS", 60.0)
+    monkeypatch.setattr(index_client, "OPEN_SECONDS", 60.0)
     proxy.speak()
     memory.settle()
     memory.assert_chroma_answers()

@@ -14,7 +14,7 @@ import pytest
 
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.keywords.index import InformationKeywordStore
+from mcp_memory.stores.keywords.store import InformationKeywordStore
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.forked import ForkedProcess
 

@@ -13,7 +13,7 @@ import pytest
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import path_to
 from mcp_memory.language.secrets_re2 import NoRedactor
-from mcp_memory.services.memory.task_stack import PushRequest, Tasks
+from mcp_memory.services.tasks.task_stack import PushRequest, Tasks
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.forked import ForkedProcess
 
@@ -25,7 +25,7 @@ from pathlib import Path
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import Conflict
 from mcp_memory.language.secrets_re2 import NoRedactor
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest, Tasks
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest, Tasks
 from mcp_memory.stores.records import SqliteRecordStore
 
 store = SqliteRecordStore(Path(sys.argv[1]), "none")

@@ -11,10 +11,10 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.queries import Query
 from mcp_memory.domain.text.words import query_terms
 from mcp_memory.retrieval.graph import GraphSource
-from mcp_memory.services.memory.task_stack import PushRequest
-from mcp_memory.stores.filters import BitmapFilterIndex
+from mcp_memory.services.tasks.task_stack import PushRequest
+from mcp_memory.stores.filter_index import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.keywords.index import InformationKeywordStore
+from mcp_memory.stores.keywords.store import InformationKeywordStore
 
 WHERE = RecordFilter(scopes=("shared/test",))
 

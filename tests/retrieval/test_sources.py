@@ -15,9 +15,9 @@ from mcp_memory.ports.retrieval import Source
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
-from mcp_memory.stores.filters import BitmapFilterIndex
+from mcp_memory.stores.filter_index import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.keywords.index import InformationKeywordStore
+from mcp_memory.stores.keywords.store import InformationKeywordStore
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 NOON, DAY = 1_795_176_000.0, 86_400.0

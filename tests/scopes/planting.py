@@ -7,9 +7,9 @@ from mcp_memory.domain.model.records import KINDS, Details, Entity, Kind, NewRec
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.sessions.compact import CompactRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from tests.scopes.worlds import Pair, Who, World
 from tests.services.sessions.conversations import session
 

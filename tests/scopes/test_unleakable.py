@@ -18,8 +18,8 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.entrypoints.cli import app as command_line
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.strategies import read_strategies
 from tests.scopes.calls import OWN_WORDS, RESOURCES, calls
 from tests.scopes.planting import BOB, LIBRARIAN, SECRETS, Found, Place, items_of, places_beside

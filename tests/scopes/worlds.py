@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.scopes import Caller, Grant
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.entrypoints.server.identity import Visitor, visited_by
+from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.entrypoints.server.identity import asking as caller_of_message
 from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.settings import load_settings
@@ -43,7 +43,7 @@ class Who:
 
     name: str
     settings: Mapping[str, Any]
-    visitor: Visitor | None = None
+    visitor: RequestSender | None = None
 
     @property
     def person(self) -> str:
@@ -60,7 +60,7 @@ LOCAL = Who(name="local", settings={"namespace": "here", "agent": "ann", "sessio
 WITH_TOKEN = Who(
     name="with a token",
     settings={"namespace": "there", "agent": "host", "inherit": ["library", "there"]},
-    visitor=Visitor(
+    visitor=RequestSender(
         grant=Grant(agent="ann", person="ann", namespaces=("here", "library"), right="write"),
         namespace="here",
         session="day",

@@ -22,7 +22,7 @@ from mcp_memory.domain.model.lifecycle import deepest_detail
 from mcp_memory.domain.model.records import Detail, Record, ShownDetail
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack, Task, beside
-from mcp_memory.domain.model.tokens import EXACT, ClientTokens, CountedTokens, ModelFactor
+from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, CountedTokens, ModelFactor
 from mcp_memory.domain.text.passages import Passages
 from mcp_memory.domain.text.prompt_safety import by
 from mcp_memory.domain.text.times import iso_minute

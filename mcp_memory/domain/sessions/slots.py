@@ -13,9 +13,16 @@ from typing import Literal, TypeAlias
 
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL, is_own_tool
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry
-from mcp_memory.domain.sessions.deeds import Deeds, Failure, FileChange
+from mcp_memory.domain.sessions.agent_actions import AgentActions, Failure, FileChange
+from mcp_memory.domain.sessions.sentence_sections import (
+    changes_direction,
+    decides,
+    is_narration,
+    is_put_off,
+    refuses,
+    section_of,
+)
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
-from mcp_memory.domain.sessions.shapes import changes_direction, decides, is_narration, is_put_off, refuses, section_of
 from mcp_memory.domain.sessions.summary import instructions_in
 from mcp_memory.domain.sessions.tool_lines import call_line, one_line
 from mcp_memory.domain.text.exact_values import exact_in
@@ -70,7 +77,7 @@ class FilledSlot:
 def slots_of(entries: Sequence[Entry]) -> tuple[FilledSlot, ...]:
     """Return the slots of these entries in their order, each once; superseded ones are left out."""
     entries = [entry for entry in entries if _is_of_work(entry)]
-    deeds = Deeds(entries)
+    deeds = AgentActions(entries)
     places = {entry.id: place for place, entry in enumerate(entries)}
     found = [*_did(deeds, places), *_told(entries, deeds)]
     return _settled(sorted(found, key=lambda slot: slot.place))
@@ -113,7 +120,7 @@ def _names_something(text: str) -> bool:
     return bool(_DIGIT.search(text) or exact_in(text))
 
 
-def _did(deeds: Deeds, places: dict[str, int]) -> Iterator[FilledSlot]:
+def _did(deeds: AgentActions, places: dict[str, int]) -> Iterator[FilledSlot]:
     sections: dict[str, Section] = {"open": "next_steps", "going on": "in_progress", "done": "completed"}
     for step in deeds.plan:
         state: SlotState = "done" if step.state == "done" else "open"
@@ -130,7 +137,7 @@ def _did(deeds: Deeds, places: dict[str, int]) -> Iterator[FilledSlot]:
         yield replace(_slot("state", *latest, places), place=len(places))
 
 
-def _latest(deeds: Deeds, places: dict[str, int]) -> tuple[str, str] | None:
+def _latest(deeds: AgentActions, places: dict[str, int]) -> tuple[str, str] | None:
     """Return the latest change, check and commit in one line, with the id of the last of them."""
     changed = [(change.edits[-1], f"last change: {change.path}", change.source) for change in deeds.changes]
     parts = sorted(changed)[-1:]
@@ -162,7 +169,7 @@ def _changed(change: FileChange) -> str:
     return f"{change.path}: {'removed again' if change.is_gone else often + last + checked}"
 
 
-def _told(entries: Sequence[Entry], deeds: Deeds) -> Iterator[FilledSlot]:
+def _told(entries: Sequence[Entry], deeds: AgentActions) -> Iterator[FilledSlot]:
     said = said_in(entries)
     by_entry = {number: [*own] for number, own in groupby(said, lambda each: each.entry)}
     if goal := _goal(entries):
@@ -206,7 +213,7 @@ def _wishes(entry: Entry) -> tuple[str, ...]:
 
 
 def _failed(
-    failure: Failure, entries: Sequence[Entry], by_entry: dict[int, list[Utterance]], deeds: Deeds
+    failure: Failure, entries: Sequence[Entry], by_entry: dict[int, list[Utterance]], deeds: AgentActions
 ) -> Iterator[FilledSlot]:
     """Yield a failed command with what fixed it: what was said before it went well, and the files.
 
@@ -327,7 +334,7 @@ def _says_something(text: str) -> bool:
     return len(text.split()) > LEAST_WORDS or (not text.isascii() and len(text) > 8)
 
 
-def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: Deeds) -> Iterator[FilledSlot]:
+def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions) -> Iterator[FilledSlot]:
     place, concluded = own[0].entry, _conclusion(own)
     is_firm = _says_something(concluded) and (gives_reason(concluded) or bool(exact_in(concluded)))
     section: Section | None = None

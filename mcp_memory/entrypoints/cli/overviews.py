@@ -38,7 +38,7 @@ def sessions(memory: "App", limit: Limit = 20, as_json: AsJson = False) -> None:
     from dataclasses import replace
 
     from mcp_memory.entrypoints.cli.screens import row_screen
-    from mcp_memory.services.memory.branch_visibility import visible_to
+    from mcp_memory.services.tasks.branch_visibility import visible_to
 
     where = visible_to(memory.records, memory.caller())
     known: list[dict[str, Json]] = []

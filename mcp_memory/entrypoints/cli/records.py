@@ -127,8 +127,8 @@ def list_records(
     """
     from mcp_memory.domain.model.scopes import RecordFilter
     from mcp_memory.entrypoints.cli.screens import result_screen
-    from mcp_memory.services.memory.branch_visibility import hidden_branches
     from mcp_memory.services.retrieval.results import shown_record
+    from mcp_memory.services.tasks.branch_visibility import hidden_branches
 
     caller = memory.caller()
     begin, end = memory.searcher.between(since, until) if since or until else (None, None)
@@ -196,8 +196,8 @@ def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
 
 def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
     """Describe a replacement, with the ids of the originals that it covers, which `show` opens."""
-    from mcp_memory.services.memory.branch_visibility import readable
     from mcp_memory.services.retrieval.results import shown_stand_in
+    from mcp_memory.services.tasks.branch_visibility import readable
 
     caller = memory.caller()
     entries = readable(memory.logs.entries([some_id], caller), memory.records, caller)

@@ -48,7 +48,7 @@ def settle_group(
 ) -> None:
     """Settle one group; prints the number by which `mcp-memory undo` takes it back."""
     from mcp_memory.entrypoints.server.review_answers import show_settled
-    from mcp_memory.services.memory.settle import Settling
+    from mcp_memory.services.review.settle import Settling
 
     if way not in WAYS:
         raise InvalidRequest(f"There is no way {way[:40]!r}; the ways are {', '.join(WAYS)}.")

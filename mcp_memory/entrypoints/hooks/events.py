@@ -191,7 +191,7 @@ def before_compaction(hook: HookSession) -> str:
     Raises StoreUnavailable.
     """
     from mcp_memory.domain.text.prompt_safety import one_line
-    from mcp_memory.services.memory.branch_visibility import stack_of
+    from mcp_memory.services.tasks.branch_visibility import stack_of
 
     if hook.settings.hook_log:
         with contextlib.suppress(InvalidRequest):  # Without a transcript there are still the tasks.
@@ -312,7 +312,7 @@ def _size(path: Path) -> int:
 
 def client_summary(app: "App", caller: "Caller") -> "Record | None":
     """Find the client's latest summary of the caller's session. Raises StoreUnavailable."""
-    from mcp_memory.services.memory.branch_visibility import visible_to
+    from mcp_memory.services.tasks.branch_visibility import visible_to
 
     where = replace(
         visible_to(app.records, caller),

@@ -67,7 +67,7 @@ class Limits:
     waiting_calls: int
 
 
-class Guest(Protocol):
+class PooledConnection(Protocol):
     """A connection, as far as it occupies a place."""
 
     @property
@@ -91,32 +91,32 @@ class Guest(Protocol):
         ...
 
 
-class Crowd:
+class ConnectionPool:
     """The connections there are. Those that wait for their client make room for new ones. For one event loop."""
 
     def __init__(self, limits: Limits, count: Callable[[int], None] = lambda connections: None) -> None:
         """`count` is told how many there are whenever that changes."""
         self.limits = limits
         self._count = count
-        self._present: list[Guest] = []
-        self._lingering: set[Guest] = set()
+        self._present: list[PooledConnection] = []
+        self._lingering: set[PooledConnection] = set()
         self._warned_at = -WARNING_SECONDS
 
     def __len__(self) -> int:
         return len(self._present)
 
-    def add(self, connection: Guest) -> None:
+    def add(self, connection: PooledConnection) -> None:
         self._present.append(connection)
         self._count(len(self))
 
-    def discard(self, connection: Guest) -> None:
+    def discard(self, connection: PooledConnection) -> None:
         """Forget a connection, if it is known."""
         self._lingering.discard(connection)
         if connection in self._present:
             self._present.remove(connection)
             self._count(len(self))
 
-    def linger(self, connection: Guest) -> bool:
+    def linger(self, connection: PooledConnection) -> bool:
         """Let a connection be read on after its refusal; False where too many are."""
         if len(self._lingering) >= MAX_LINGERING:
             return False
@@ -142,10 +142,10 @@ class Crowd:
             self._warned_at = time.monotonic()
             logger.warning("Refused a connection from %s: %d are open, none of them idle.", address, len(self))
 
-    def _from(self, address: str) -> list[Guest]:
+    def _from(self, address: str) -> list[PooledConnection]:
         return [each for each in self._present if each.address == address]
 
-    def _evict(self, among: list[Guest]) -> bool:
+    def _evict(self, among: list[PooledConnection]) -> bool:
         """Close the one that has waited longest, those without a request before those that still send one."""
         waiting = [(rank, each.since, place) for place, each in enumerate(among) if (rank := each.rank) is not None]
         if not waiting:
@@ -159,7 +159,9 @@ class Crowd:
 class ClientConnection(H11Protocol):
     """uvicorn's connection with a time limit for each stage in which it waits for its client."""
 
-    def __init__(self, crowd: Crowd, address: str, worker: HttpWorker | None, read: bytes, **of_uvicorn: Any) -> None:
+    def __init__(
+        self, crowd: ConnectionPool, address: str, worker: HttpWorker | None, read: bytes, **of_uvicorn: Any
+    ) -> None:
         """`read` is what another worker has read of it before."""
         super().__init__(**of_uvicorn)
         self.address = address
@@ -326,7 +328,7 @@ class Server(uvicorn.Server):
         self._limits = limits
         self._worker = worker
         self._stirred = stirred
-        self._crowd = Crowd(limits, worker.count) if worker else Crowd(limits)
+        self._crowd = ConnectionPool(limits, worker.count) if worker else ConnectionPool(limits)
         self._accepting: list[asyncio.Task[None]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from mcp_memory.app import App
-    from mcp_memory.entrypoints.server.identity import Visitor
+    from mcp_memory.entrypoints.server.identity import RequestSender
 
 BUCKET_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 """Upper bounds of the buckets."""
@@ -125,7 +125,7 @@ def make_pages(app: App, metrics: Metrics) -> list[Route]:
         return JSONResponse({"status": "ok", "version": __version__})
 
     async def figures(request: Request) -> Response:
-        visitor: Visitor = request.scope[VISITOR]
+        visitor: RequestSender = request.scope[VISITOR]
         try:
             if visitor.grant is not None:
                 visitor.grant.require("admin")

@@ -26,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mcp_memory.entrypoints.hooks.session import REMOTE_PATH
-from mcp_memory.entrypoints.server.identity import Visitor, visited_by
+from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, Refusal, parse_message
 from mcp_memory.entrypoints.server.strict_tool import log_defect
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcp_memory.entrypoints.http.connections import Limits
     from mcp_memory.entrypoints.server.json_lines import JsonRpcMessage, RequestId
     from mcp_memory.ports.access import Token
-    from mcp_memory.services.memory.access_tokens import Tokens
+    from mcp_memory.services.access.access_tokens import Tokens
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ def _declared_bytes(scope: Scope) -> int:
 class Admitted:
     """A visitor that is let in, with its token; None where none is asked for."""
 
-    visitor: Visitor
+    visitor: RequestSender
     token: Token | None
 
 
@@ -200,7 +200,7 @@ class Authenticator:
             self._check_open(headers)
             if len(wanted) > MAX_NAMESPACE or not wanted.isprintable():
                 raise Refused(400, f"{NAMESPACE_HEADER} must be 1 to {MAX_NAMESPACE} printable characters.")
-            visitor = Visitor(grant=None, namespace=wanted, session=_label(headers, None), is_window=is_window)
+            visitor = RequestSender(grant=None, namespace=wanted, session=_label(headers, None), is_window=is_window)
             return Admitted(visitor=visitor, token=None)
         token = self.tokens.recognise(secret)
         if token is None:
@@ -211,7 +211,9 @@ class Authenticator:
             namespace = token.grant.namespace(wanted)
         except InvalidRequest as error:
             raise Refused(403, str(error)) from error
-        visitor = Visitor(grant=token.grant, namespace=namespace, session=_label(headers, token), is_window=is_window)
+        visitor = RequestSender(
+            grant=token.grant, namespace=namespace, session=_label(headers, token), is_window=is_window
+        )
         return Admitted(visitor=visitor, token=token)
 
     def _check_open(self, headers: Mapping[str, str]) -> None:
@@ -269,7 +271,7 @@ class RequestGate:
         authenticator: Authenticator,
         security: TransportSecuritySettings,
         limits: Limits,
-        at_session_end: Callable[[Visitor], None],
+        at_session_end: Callable[[RequestSender], None],
         is_elsewhere: Callable[[str], bool] = lambda session: False,
     ) -> None:
         self._at_session_end = at_session_end
@@ -383,7 +385,7 @@ class Identify:
         request: Request | None = ctx.request
         if request is None:
             raise RuntimeError("a message that no request brought")
-        visitor: Visitor = request.scope[VISITOR]
+        visitor: RequestSender = request.scope[VISITOR]
         client = ctx.session.client_params
         with visited_by(replace(visitor, client=client.client_info.name if client else "")):
             return await call_next(ctx)

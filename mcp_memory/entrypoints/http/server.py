@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcp_memory.entrypoints.http.connections import Limits, Server
     from mcp_memory.entrypoints.http.request_checks import RequestGate
     from mcp_memory.entrypoints.http.workers import HttpWorker
-    from mcp_memory.entrypoints.server.identity import Visitor
+    from mcp_memory.entrypoints.server.identity import RequestSender
     from mcp_memory.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ def _make(
     from mcp_memory.entrypoints.http.request_checks import Authenticator, Identify, RequestGate, transport_security
     from mcp_memory.entrypoints.server.mcp_server import build_server, build_tools
 
-    def end_window(visitor: Visitor) -> None:
+    def end_window(visitor: RequestSender) -> None:
         app.windows.end(visitor.grant.agent if visitor.grant else app.settings.agent, visitor.session)
 
     tools = [tool.name for tool in build_tools(app)]

@@ -8,9 +8,9 @@ from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, most_telling
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
-from mcp_memory.services.memory.near_records import ConflictingRecord
-from mcp_memory.services.memory.task_owners import told_changes
 from mcp_memory.services.retrieval.results import shown_record
+from mcp_memory.services.review.near_records import ConflictingRecord
+from mcp_memory.services.tasks.task_owners import told_changes
 
 MAX_SHOWN_CHARS = 2000
 """A longer text is shown by its summary or beginning: the caller has just sent it, or opens it with recall."""

@@ -31,7 +31,7 @@ from mcp_memory.entrypoints.server.stdio import (
 )
 
 if TYPE_CHECKING:
-    from mcp_memory.entrypoints.server.stdio import Beside
+    from mcp_memory.entrypoints.server.stdio import BackgroundWork
     from mcp_memory.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class _Session:
     version: str = ""
 
 
-def attach(settings: "Settings", beside: "Callable[[], Beside]") -> NoReturn:
+def attach(settings: "Settings", beside: "Callable[[], BackgroundWork]") -> NoReturn:
     """Serve one client until it leaves; ends the process. While the server is away each call is told so.
 
     `beside` starts work beside its calls.

@@ -23,7 +23,7 @@ _UNAVAILABLE: Final = "The memory is not available at present; the server's log 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visitor:
+class RequestSender:
     """The sender of a message over HTTP, the namespace it works in, and the label of its session.
 
     Without a grant it is the process's own agent: the server listens to its own machine and asks for no token. An empty
@@ -38,11 +38,11 @@ class Visitor:
     is_window: bool = False
 
 
-_visitor: ContextVar[Visitor | None] = ContextVar("visitor", default=None)
+_visitor: ContextVar[RequestSender | None] = ContextVar("visitor", default=None)
 
 
 @contextmanager
-def visited_by(visitor: Visitor) -> Generator[None]:
+def visited_by(visitor: RequestSender) -> Generator[None]:
     """Work for this visitor."""
     token = _visitor.set(visitor)
     try:

@@ -8,14 +8,14 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.text.prompt_safety import author, by, neutralise, one_line
 from mcp_memory.domain.text.times import iso_day
 from mcp_memory.entrypoints.server.answers import unless_empty
-from mcp_memory.services.memory.review import Waiting
 from mcp_memory.services.retrieval.results import tokens_of
+from mcp_memory.services.review.reviews import Waiting
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
     from mcp_memory.ports.text import TokenCounter
-    from mcp_memory.services.memory.settle import Settled
-    from mcp_memory.services.memory.undo import TakenBack
+    from mcp_memory.services.review.settle import Settled
+    from mcp_memory.services.review.undo import TakenBack
 
 GROUP_TOKENS = 400
 """The most that a group takes, as JSON without spaces, counted as the store counts."""

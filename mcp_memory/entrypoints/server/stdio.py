@@ -37,14 +37,14 @@ WATCH_SECONDS: Final = 0.5
 SWITCH_SECONDS: Final = 0.0005
 
 
-class Beside(Protocol):
+class BackgroundWork(Protocol):
     """Work that a server does beside its client's calls, until it is stopped."""
 
     def stop(self, seconds: float) -> None:
         """Take nothing more, and wait for what has begun, about so long at the most."""
 
 
-def serve(settings: "Settings", beside: "Callable[[App], Beside]") -> NoReturn:
+def serve(settings: "Settings", beside: "Callable[[App], BackgroundWork]") -> NoReturn:
     """Open the memory and serve it until the client leaves; ends the process. `beside` starts work beside its calls.
 
     Raises:

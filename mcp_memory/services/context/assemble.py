@@ -17,7 +17,7 @@ from mcp_memory.domain.model.records import LOG_KINDS, Json, Kind
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Override, Strategies, Strategy
 from mcp_memory.domain.model.tasks import Stack
-from mcp_memory.domain.model.tokens import EXACT, ModelFactor
+from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.changes import Snapshots
@@ -30,11 +30,11 @@ from mcp_memory.services.context.choose_strategy import ChosenStrategy, Strategy
 from mcp_memory.services.context.fit_to_budget import Block, BlockDraft, Order, compose
 from mcp_memory.services.context.follow_up import Built, FollowUps
 from mcp_memory.services.context.question import ContextQuestion
-from mcp_memory.services.memory.branch_visibility import stack_of, visible_to
 from mcp_memory.services.memory.echo_filter import EchoFilter
-from mcp_memory.services.memory.task_owners import Elsewhere
 from mcp_memory.services.retrieval.as_of import reader_at, then_at
-from mcp_memory.services.retrieval.search import Read, Searcher
+from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
+from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
+from mcp_memory.services.tasks.task_owners import Elsewhere
 
 LEAST_FORM_TOKENS = 20
 """Minimum tokens of an item: its frame alone takes about as much."""
@@ -162,11 +162,11 @@ class AssembleContext:
         """Drop all kept blocks, because a record in them was erased."""
         self._follow_ups.forget()
 
-    def _read(self, asked: str) -> Read | None:
+    def _read(self, asked: str) -> ParsedQuery | None:
         return self._searcher.read(asked) if asked else None
 
     def _build(
-        self, request: ContextRequest, read: Read | None, caller: Caller, measure: Measure, digest: str
+        self, request: ContextRequest, read: ParsedQuery | None, caller: Caller, measure: Measure, digest: str
     ) -> Built:
         """Build the whole block for a request, as if nothing had been shown before; `read` is its query, or None."""
         question, chosen = self._question(request, read, caller)
@@ -211,7 +211,7 @@ class AssembleContext:
         )
 
     def _question(
-        self, request: ContextRequest, read: Read | None, caller: Caller
+        self, request: ContextRequest, read: ParsedQuery | None, caller: Caller
     ) -> tuple[ContextQuestion, ChosenStrategy]:
         """Return the question that the request asks of this memory, and how its strategy was chosen."""
         at = self._searcher.moment(request.as_of) if request.as_of else None

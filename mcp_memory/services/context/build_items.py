@@ -39,8 +39,8 @@ from mcp_memory.services.context.candidates import NOT_HERE, FoundCandidates
 from mcp_memory.services.context.fit_to_budget import FLAT_SECTION
 from mcp_memory.services.context.question import ContextQuestion
 from mcp_memory.services.memory.emptiness import nothing_stored
-from mcp_memory.services.memory.supersede import earlier_values
-from mcp_memory.services.memory.task_owners import Elsewhere, told_change
+from mcp_memory.services.review.supersede import earlier_values
+from mcp_memory.services.tasks.task_owners import Elsewhere, told_change
 
 CALLER_TEXT_SHARE = 4
 """The caller's own additional text takes at most a quarter of the budget."""

@@ -21,7 +21,7 @@ from mcp_memory.domain.text.passages import Passages, passages
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
 from mcp_memory.ports.retrieval import FilterIndex, GraphStore
-from mcp_memory.services.context.at_hand import ALWAYS_KINDS, AtHand, Since
+from mcp_memory.services.context.current_focus import ALWAYS_KINDS, CurrentFocus, Since
 from mcp_memory.services.context.question import ContextQuestion, among, refused
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Ranking, Searcher
 
@@ -92,7 +92,7 @@ class CandidateFinder:
         """`takes_guidance` admits identities and constraints of other agents."""
         self._takes_guidance = takes_guidance
         self._records = records
-        self._at_hand = AtHand(records)
+        self._focus = CurrentFocus(records)
         self._searcher = searcher
         self._graph = graph
         self._filters = filters
@@ -108,8 +108,8 @@ class CandidateFinder:
         gathered = self._ranked(question, recent) if question.read else self._listed(question, recent)
         always, inactive = self._always(question)
         pinned = self._pinned(question)
-        focus = self._at_hand(question, pinned) if question.strategy.layout == "by_kind" else []
-        since = self._at_hand.since(question, focus)
+        focus = self._focus(question, pinned) if question.strategy.layout == "by_kind" else []
+        since = self._focus.since(question, focus)
         apart = {candidate.record.id for candidate in (*always, *focus, *since.changed)}
         elsewhere = {omission.id for omission in inactive}
         omitted = {omission.id: omission for omission in (*gathered.omitted, *inactive)}

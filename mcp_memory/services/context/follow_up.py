@@ -20,7 +20,7 @@ from mcp_memory.errors import BudgetTooSmall
 from mcp_memory.ports.records import RecordReader
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.context.fit_to_budget import Block, BlockDraft, compose, unchanged
-from mcp_memory.services.memory.branch_visibility import is_visible
+from mcp_memory.services.tasks.branch_visibility import is_visible
 
 CACHED_SECONDS = 30.0
 CACHED, SHOWN = 32, 256

@@ -8,8 +8,8 @@ from mcp_memory.domain.model.records import Instant, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack
-from mcp_memory.services.retrieval.as_of import Then
-from mcp_memory.services.retrieval.search import Read
+from mcp_memory.services.retrieval.as_of import PastView
+from mcp_memory.services.retrieval.search import ParsedQuery
 
 OWN_TRAFFIC = "the memory's own traffic"
 
@@ -22,7 +22,7 @@ class ContextQuestion:
     was believed at that time, which is `now`.
     """
 
-    read: Read | None
+    read: ParsedQuery | None
     where: RecordFilter
     stack: Stack
     strategy: Strategy
@@ -30,7 +30,7 @@ class ContextQuestion:
     budget: int
     now: Instant
     opens: bool = False
-    then: Then | None = None
+    then: PastView | None = None
 
     @property
     def text(self) -> str:

@@ -12,15 +12,15 @@ from mcp_memory.domain.context.rendering import SECTION_OF_KIND, Line, record_li
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Detail, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
-from mcp_memory.domain.model.tokens import EXACT, ModelFactor
+from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.text.intent import pick_strategy
 from mcp_memory.domain.text.prompt_safety import author, is_own
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, TokenCounter
-from mcp_memory.services.memory.branch_visibility import stack_of, visible_to
-from mcp_memory.services.retrieval.search import Read, Searcher
+from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
+from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
 
 REMINDED_OF: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "episode", "summary", "result"})
 """Kinds of records in reminders. Messages stay in the log for recall: a few lines have no room for them."""
@@ -111,7 +111,7 @@ class Remind:
         self._records.touch(sorted(there), now)
         return Reminder(text=text, ids=tuple(each.record.id for each in shown))
 
-    def _found(self, read: Read, known: Collection[str], caller: Caller) -> list[tuple[Fused, Record]]:
+    def _found(self, read: ParsedQuery, known: Collection[str], caller: Caller) -> list[tuple[Fused, Record]]:
         """Return the valid records above the floor, best first, without repeats."""
         ranking = self._searcher.rank(read, self._filter(known, caller))
         near = [hit for hit in ranking.hits if hit.id not in known and _is_called_for(hit)]

@@ -1,1 +1,1 @@
-"""Stores, changes, forgets and maintains records and tasks."""
+"""Stores, changes, forgets and maintains records."""

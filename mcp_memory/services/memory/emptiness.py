@@ -3,7 +3,7 @@
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.services.memory.branch_visibility import visible_to
+from mcp_memory.services.tasks.branch_visibility import visible_to
 
 NAMED = 5
 """Most other namespaces to name."""

@@ -12,10 +12,10 @@ from mcp_memory.errors import NotFound, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.branch_visibility import require_own
 from mcp_memory.services.memory.echo_filter import EchoFilter
-from mcp_memory.services.memory.supersede import reinstate
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
+from mcp_memory.services.review.supersede import reinstate
+from mcp_memory.services.tasks.branch_visibility import require_own
 
 ForgetMode = Literal["retire", "erase", "restore"]
 

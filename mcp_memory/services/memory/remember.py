@@ -19,14 +19,14 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.branch_visibility import hidden_branches, is_visible, visible_to
-from mcp_memory.services.memory.dependence import GroundFinder, require_grounds
 from mcp_memory.services.memory.echo_filter import EchoFilter
-from mcp_memory.services.memory.near_records import MOST_SIMILAR, Advice, ConflictingRecord, NearRecords, group_of
 from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of
-from mcp_memory.services.memory.review import Reviews
-from mcp_memory.services.memory.supersede import successors, supersede
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
+from mcp_memory.services.review.dependence import GroundFinder, require_grounds
+from mcp_memory.services.review.near_records import MOST_SIMILAR, Advice, ConflictingRecord, NearRecords, group_of
+from mcp_memory.services.review.reviews import Reviews
+from mcp_memory.services.review.supersede import successors, supersede
+from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, visible_to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,13 +29,13 @@ from mcp_memory.errors import Conflict, InvalidRequest, StoreUnavailable
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, Embedder, Redactor, TokenCounter, Vectors
 from mcp_memory.ports.transaction import Transaction
-from mcp_memory.services.memory.branch_visibility import require_own
-from mcp_memory.services.memory.dependence import drop_outdated
 from mcp_memory.services.memory.echo_filter import EchoFilter
-from mcp_memory.services.memory.near_records import Advice, ConflictingRecord, NearRecords, group_of
-from mcp_memory.services.memory.review import Reviews
-from mcp_memory.services.memory.supersede import reinstate, supersede
 from mcp_memory.services.memory.unseen_changes import refuse_unseen
+from mcp_memory.services.review.dependence import drop_outdated
+from mcp_memory.services.review.near_records import Advice, ConflictingRecord, NearRecords, group_of
+from mcp_memory.services.review.reviews import Reviews
+from mcp_memory.services.review.supersede import reinstate, supersede
+from mcp_memory.services.tasks.branch_visibility import require_own
 
 VOUCHING: frozenset[Feedback] = frozenset({"used", "helpful", "succeeded"})
 """Feedback on a record that proved right, whatever it stands on."""

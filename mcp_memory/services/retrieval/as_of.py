@@ -26,7 +26,7 @@ EMBEDDED = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Then:
+class PastView:
     """The records that were believed at a time: `where` admits them.
 
     `records` are those that changed since, as they were; `reworded` names those of them whose words changed.
@@ -42,13 +42,13 @@ class Then:
         return [self.records.get(each.id) or replace(each, check=()) for each in found]
 
 
-def then_at(at: Instant, where: RecordFilter, records: MemoryReader) -> Then:
+def then_at(at: Instant, where: RecordFilter, records: MemoryReader) -> PastView:
     """Return what of the records that pass was believed at that time; with inactive ones, whatever was stored."""
     whatever = replace(where, include_inactive=True, tags=frozenset())
     present = records.get(records.stored_by(whatever, at, changed=True), where.scopes)
     were = as_they_were(present, at, records)
     believed = {record_id: record for record_id, record in were.items() if _passes(record, where)}
-    return Then(
+    return PastView(
         at=at,
         where=replace(whatever, only=records.stored_by(where, at, changed=False) | believed.keys()),
         records=believed,
@@ -75,7 +75,7 @@ def _passes(record: Record, where: RecordFilter) -> bool:
 
 
 def earlier_scores(
-    query: Query, then: Then, among: Collection[str], keywords: KeywordStore, embedder: Embedder
+    query: Query, then: PastView, among: Collection[str], keywords: KeywordStore, embedder: Embedder
 ) -> Mapping[str, Mapping[str, float]]:
     """Score reworded records by the words that they had, by source: the EMBEDDED that share the most with the query.
 
@@ -99,7 +99,7 @@ def earlier_scores(
     return scores
 
 
-def reader_at(records: MemoryReader, then: Then | None) -> MemoryReader:
+def reader_at(records: MemoryReader, then: PastView | None) -> MemoryReader:
     """Return a reader of the records as they were, for filters made from that of `then`; without it, as they are."""
     return cast("MemoryReader", _ReaderThen(records, then)) if then else records
 
@@ -107,7 +107,7 @@ def reader_at(records: MemoryReader, then: Then | None) -> MemoryReader:
 class _ReaderThen:
     """Reads records as they were; all else as it is."""
 
-    def __init__(self, records: MemoryReader, then: Then) -> None:
+    def __init__(self, records: MemoryReader, then: PastView) -> None:
         self._records = records
         self._then = then
 

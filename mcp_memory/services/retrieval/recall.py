@@ -10,7 +10,7 @@ from mcp_memory.domain.model.records import Detail, Instant, Json, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, stack_at
-from mcp_memory.domain.model.tokens import EXACT, ClientTokens, ModelFactor
+from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.retrieval.queries import is_known
 from mcp_memory.domain.text.micro_and_summary import SUMMARY_TOKENS
@@ -21,12 +21,12 @@ from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import MemoryReader, RecordStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock, TokenCounter
-from mcp_memory.services.memory.branch_visibility import hidden_branches, is_visible, place_of, readable, visible_to
 from mcp_memory.services.memory.echo_filter import EchoFilter
-from mcp_memory.services.memory.supersede import earlier_values
-from mcp_memory.services.retrieval.as_of import Then, as_they_were, reader_at, then_at
+from mcp_memory.services.retrieval.as_of import PastView, as_they_were, reader_at, then_at
 from mcp_memory.services.retrieval.results import cut, fit, shown_record, shown_stand_in, shown_task
-from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, Read, Searcher
+from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, ParsedQuery, Searcher
+from mcp_memory.services.review.supersede import earlier_values
+from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, place_of, readable, visible_to
 
 UNRELATED_COSINE = 0.1
 """Below it, and without a shared word, a record is unrelated to the query (unrelated texts: 0 to 0.1)."""
@@ -128,7 +128,7 @@ class Recall:
             self._records.touch([record_id for record_id, _ in shown], self._clock())
         return answer
 
-    def _search(self, read: Read, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
+    def _search(self, read: ParsedQuery, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         wanted = max(CANDIDATES_PER_SOURCE, request.offset + request.limit + 1)
         where, then = self._asked(request, caller)
         places = dict[str, str]() if then else self._records.places(caller)
@@ -178,7 +178,7 @@ class Recall:
             if task.id not in path and (path or task.status in DEAD_ENDS)
         }
 
-    def _excerpt(self, record: Record, read: Read, request: RecallRequest, room: int) -> str:
+    def _excerpt(self, record: Record, read: ParsedQuery, request: RecallRequest, room: int) -> str:
         """Return the passages of a long text that bear on the query; "" where its own form says it."""
         if request.detail != "summary" or not record.is_shortened:
             return ""
@@ -268,13 +268,13 @@ class Recall:
         more = end < len(entry.covers)
         return RecallAnswer(results=results, truncated=more, next_offset=end if more else None)
 
-    def _asked(self, request: RecallRequest, caller: Caller) -> tuple[RecordFilter, Then | None]:
+    def _asked(self, request: RecallRequest, caller: Caller) -> tuple[RecordFilter, PastView | None]:
         """Return the filter, and what was believed at the time where the request names one."""
         where = self._filter(request, caller)
         then = then_at(self._searcher.moment(request.as_of), where, self._records) if request.as_of else None
         return then.where if then else where, then
 
-    def _reader(self, then: Then | None) -> MemoryReader:
+    def _reader(self, then: PastView | None) -> MemoryReader:
         return reader_at(self._records, then)
 
     def _filter(self, request: RecallRequest, caller: Caller) -> RecordFilter:

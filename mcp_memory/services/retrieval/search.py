@@ -25,7 +25,7 @@ from mcp_memory.ports.records import Outline, RecordStore
 from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Source, VectorStore
 from mcp_memory.ports.reviews import ReviewStore
 from mcp_memory.ports.text import Clock, DateReader, Embedder
-from mcp_memory.services.retrieval.as_of import Then, earlier_scores
+from mcp_memory.services.retrieval.as_of import PastView, earlier_scores
 
 CANDIDATES_PER_SOURCE = 60
 """R@20 and evidence in 1,000 tokens equal those of 100 and 400 (benchmarks/retrieval.py), at less work."""
@@ -46,7 +46,7 @@ class Validity(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class ParsedQuery:
     """A query's signals, and those that could not be read and why."""
 
     query: Query
@@ -118,12 +118,12 @@ class Searcher:
 
     def rank(
         self,
-        read: Read,
+        read: ParsedQuery,
         where: RecordFilter,
         limit: int = CANDIDATES_PER_SOURCE,
         also: Collection[str] = (),
         stack: Stack | None = None,
-        then: Then | None = None,
+        then: PastView | None = None,
     ) -> Ranking:
         """Rank all candidates of the query within the filter, superseded ones below their successors.
 
@@ -154,11 +154,11 @@ class Searcher:
             information=evidence.background.information,
         )
 
-    def read(self, text: str) -> Read:
+    def read(self, text: str) -> ParsedQuery:
         """Read the query's signals: its words, its time span, and its embedding, which takes time."""
         degraded: list[str] = []
         plain, _ = without_controls(text)
-        return Read(query=self._signals(plain, degraded), degraded=tuple(degraded))
+        return ParsedQuery(query=self._signals(plain, degraded), degraded=tuple(degraded))
 
     def gather(self, text: str, where: RecordFilter, limit: int = CANDIDATES_PER_SOURCE) -> Evidence:
         """Collect the evidence that recall weighs for a query."""
@@ -166,11 +166,11 @@ class Searcher:
 
     def weigh(
         self,
-        read: Read,
+        read: ParsedQuery,
         where: RecordFilter,
         limit: int,
         also: Collection[str] = (),
-        then: Then | None = None,
+        then: PastView | None = None,
     ) -> Evidence:
         """Ask every source, and let each score the candidates of the others."""
         degraded, query = list(read.degraded), read.query
@@ -316,7 +316,7 @@ class Searcher:
         return complete
 
     def _said_then(
-        self, query: Query, where: RecordFilter, then: Then, degraded: list[str]
+        self, query: Query, where: RecordFilter, then: PastView, degraded: list[str]
     ) -> Mapping[str, Mapping[str, float]]:
         """Return the scores, by source, of what passes and was reworded since, by the words that it had."""
         among = self._filters.passing(replace(where, only=then.reworded, passing=None))

@@ -15,7 +15,7 @@ from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import TokenCounter
-from mcp_memory.services.memory.branch_visibility import stack_of, visible_to
+from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
 
 CHECKPOINT_TAG = "checkpoint"
 IMPORTANCE = 3.0

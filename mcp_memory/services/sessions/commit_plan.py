@@ -18,7 +18,7 @@ from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.extract import Extractor, StatementDraft
 from mcp_memory.services.memory.prepare_record import RecordDraft, RecordPreparer, record_of
-from mcp_memory.services.memory.supersede import reinstate
+from mcp_memory.services.review.supersede import reinstate
 
 EXTRACTED_AT_ONCE = 100
 """Records of one transaction: other processes wait for the write lock meanwhile."""

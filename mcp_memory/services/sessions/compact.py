@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Literal
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import PRESETS, Entry, Options, Pass, PassName, Preset, SessionLog, Span
-from mcp_memory.domain.model.tokens import EXACT, ClientTokens, ModelFactor
+from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.sessions.pressure import Pressure, adapted, makeup, pressure
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.session_logs import Compaction, PassRun, SessionLogStore, Trigger
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.memory.branch_visibility import visible_to
 from mcp_memory.services.sessions.commit_plan import Begun, PlanCommitter
 from mcp_memory.services.sessions.fullness import fullness
-from mcp_memory.services.sessions.run_passes import Course, RunningPasses, Tell
+from mcp_memory.services.sessions.run_passes import CompactionProgress, RunningPasses, Tell
+from mcp_memory.services.tasks.branch_visibility import visible_to
 
 if TYPE_CHECKING:
     from mcp_memory.services.sessions.summarize_span import Asked, SummingUp, Written
@@ -152,7 +152,7 @@ class Compact:
         options = self._with_passes(options, request)
         begun = Begun(caller=caller, trigger=request.trigger, tokens_before=log.tokens)
         writer = self._summing_up.writer(request.summarizer, request.prompt, request.instructions, caller)
-        course = Course(
+        course = CompactionProgress(
             caller=caller, options=options, log=log, begun=begun, writer=writer, tell=tell, is_forced=request.force
         )
         asked = None
@@ -200,7 +200,7 @@ class Compact:
             return replace(options, passes=named)
         return options if options.passes else replace(options, passes=PRESETS["default"].passes)
 
-    def _run_all(self, course: Course, request: CompactRequest) -> Asked | None:
+    def _run_all(self, course: CompactionProgress, request: CompactRequest) -> Asked | None:
         """Run every pass in turn. A caller that summarises is asked before the ceiling drops preserved entries."""
         at = _summarises_at(course, request)
         names: list[PassName] = [name for name in course.options.passes if name != _CEILING]
@@ -218,7 +218,7 @@ class Compact:
             self._running.run(passes[_CEILING], course, course.options, len(names) + 1, len(names) + 1)
         return asked
 
-    def _asked(self, course: Course, request: CompactRequest, at: float) -> Asked | None:
+    def _asked(self, course: CompactionProgress, request: CompactRequest, at: float) -> Asked | None:
         """Return the span for the caller to summarise, named with the compaction that the summary will join."""
         if course.masked_enough:
             return None
@@ -226,7 +226,7 @@ class Compact:
         number = course.begun.number
         return replace(asked, span=f"{asked.span}/{number}") if asked and number else asked
 
-    def _put(self, course: Course, request: CompactRequest) -> None:
+    def _put(self, course: CompactionProgress, request: CompactRequest) -> None:
         """Replace the span by the caller's summary, in the compaction that asked for it."""
         span, _, number = request.span.partition("/")
         latest = [one.number for one in self._standing(course.caller)][-1:]
@@ -269,7 +269,7 @@ class Compact:
         """Return the number of the latest compaction that a caller requested and saw; 0 without one."""
         return max((one.number for one in self._logs.compactions(caller) if one.trigger == "call"), default=0)
 
-    def _made(self, course: Course, told: int) -> tuple[Entry, ...]:
+    def _made(self, course: CompactionProgress, told: int) -> tuple[Entry, ...]:
         """Return the log's replacements since the compaction with that number."""
         since = {each.entry.id for each in self._logs.stand_ins(course.caller) if each.compaction > told}
         return tuple(entry for entry in course.log.entries if entry.id in course.made | since)
@@ -282,7 +282,7 @@ class Compact:
         return bad / (good + bad) if good + bad >= LEAST_JUDGED else None
 
 
-def _summarises_at(course: Course, request: CompactRequest) -> float:
+def _summarises_at(course: CompactionProgress, request: CompactRequest) -> float:
     """Return the share of the window above which the oldest part is summarised.
 
     A log that began at its threshold shrinks well below it, so that it is not compacted again and again for little.

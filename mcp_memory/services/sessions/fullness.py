@@ -11,7 +11,7 @@ from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import Instant, Json
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Options
-from mcp_memory.domain.model.tokens import CountedTokens, ModelFactor
+from mcp_memory.domain.model.token_factor import CountedTokens, ModelFactor
 from mcp_memory.domain.sessions.pressure import Pressure, pressure, warnings
 from mcp_memory.ports.session_logs import PassTally, SessionLogStore
 

@@ -9,7 +9,7 @@ from zlib import crc32
 
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.tokens import ModelFactor
+from mcp_memory.domain.model.token_factor import ModelFactor
 from mcp_memory.domain.sessions.pressure import pressure
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.access import ProcessLocks

@@ -48,7 +48,7 @@ Tell = Callable[[PassStep], None]
 
 
 @dataclass(slots=True, kw_only=True)
-class Course:
+class CompactionProgress:
     """The progress of a compaction. Each committed pass extends `begun` and `extracted`."""
 
     caller: Caller
@@ -72,7 +72,7 @@ class RunningPasses:
         self._committing = committing
         self._clock = clock
 
-    def run(self, one: Pass, course: Course, options: Options, number: int, passes: int) -> None:
+    def run(self, one: Pass, course: CompactionProgress, options: Options, number: int, passes: int) -> None:
         """Plan and commit one pass, and note its result; a failed pass leaves the log unchanged.
 
         Raises StoreUnavailable where the log can be neither read nor written.
@@ -99,21 +99,21 @@ class RunningPasses:
         ended = "error" if error else "complete"
         course.tell(replace(step, event=ended, at=self._clock(), tokens=course.log.tokens, run=run))
 
-    def put(self, name: PassName, course: Course, planned: Callable[[], Plan]) -> None:
+    def put(self, name: PassName, course: CompactionProgress, planned: Callable[[], Plan]) -> None:
         """Commit a plan made elsewhere as the result of the pass with that name; any error passes through."""
         start = _start(name, course, course.options)
         plan = planned()
         self._commit(plan, name, course)
         _note(start, plan, course)
 
-    def _reason_against(self, start: _Start, course: Course) -> str:
+    def _reason_against(self, start: _Start, course: CompactionProgress) -> str:
         if course.masked_enough and start.name in _SUMMARISE:
             return "masking tool output alone brought the log to its target"
         if start.name in self._logs.fruitless(course.caller, start.revision):
             return "it did not make this very log shorter before"
         return ""
 
-    def _carry_out(self, one: Pass, course: Course, options: Options) -> Plan:
+    def _carry_out(self, one: Pass, course: CompactionProgress, options: Options) -> Plan:
         """Plan and commit; plan again where other processes changed the log meanwhile."""
         for _ in range(ATTEMPTS - 1):
             with contextlib.suppress(Conflict):
@@ -122,14 +122,14 @@ class RunningPasses:
             course.begun = replace(course.begun, number=None)  # Only the latest compaction may go on.
         return self._attempt(one, course, options)
 
-    def _attempt(self, one: Pass, course: Course, options: Options) -> Plan:
+    def _attempt(self, one: Pass, course: CompactionProgress, options: Options) -> Plan:
         plan = one.plan(course.log, options)
         check(plan, course.log)
         if plan.replacements:
             self._commit(plan, one.name, course)
         return plan
 
-    def _commit(self, plan: Plan, name: PassName, course: Course) -> None:
+    def _commit(self, plan: Plan, name: PassName, course: CompactionProgress) -> None:
         committed = self._committing(plan, name, course.log, course.begun)
         course.begun = committed.begun
         course.extracted += committed.extracted
@@ -148,7 +148,7 @@ class _Start:
     began_at: float
 
 
-def _start(name: PassName, course: Course, options: Options) -> _Start:
+def _start(name: PassName, course: CompactionProgress, options: Options) -> _Start:
     return _Start(
         name=name,
         revision=_revision(course.log, options),
@@ -158,7 +158,7 @@ def _start(name: PassName, course: Course, options: Options) -> _Start:
     )
 
 
-def _note(start: _Start, plan: Plan, course: Course, error: str | None = None) -> PassRun:
+def _note(start: _Start, plan: Plan, course: CompactionProgress, error: str | None = None) -> PassRun:
     """Append the pass's result since its start to the course."""
     run = PassRun(
         name=start.name,

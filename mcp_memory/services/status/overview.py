@@ -19,9 +19,9 @@ from mcp_memory.ports.records import MemoryReader, RecordStore
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.memory.branch_visibility import hidden_branches, is_visible, readable, visible_to
-from mcp_memory.services.memory.review import Reviews
 from mcp_memory.services.retrieval.results import shown_record, shown_stand_in
+from mcp_memory.services.review.reviews import Reviews
+from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, readable, visible_to
 
 LOG_SHOWN = 500  # records of one session, the last ones
 SUMMARIES_SHOWN = 1_000  # replacements of one log, the last ones

@@ -23,8 +23,8 @@ from mcp_memory.stores.graph.filed import Overlay, Table, TableRow, packed_table
 from mcp_memory.stores.graph.lookup import described, known_things, related
 from mcp_memory.stores.graph.maps import SCOPE_MAPS, RecordPlace, node_key
 from mcp_memory.stores.graph.view import GraphView
+from mcp_memory.stores.id_rows import NONE
 from mcp_memory.stores.index_files import Arrays
-from mcp_memory.stores.numbered import NONE
 
 if TYPE_CHECKING:
     from mcp_memory.stores.graph.scope import ScopeGraph

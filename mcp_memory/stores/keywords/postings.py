@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.ports.changes import RecordChange
+from mcp_memory.stores.id_rows import NONE, RecordRows, held_against
 from mcp_memory.stores.index_files import Arrays, packed_texts, unpacked_texts
-from mcp_memory.stores.numbered import NONE, RecordRows, held_against
 
 _PACKED_TERM = np.dtype([("number", "<u4"), ("count", "u1")])
 _TERM_SHIFT, _ROW_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
@@ -34,7 +34,7 @@ Rows = NDArray[np.intp]
 Scores = NDArray[np.float64]
 
 
-class Shelf:
+class ScopePostings:
     """The texts of one scope. A row whose record was removed or changed is empty until the gaps are closed."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Shelf:
         self.live_length = 0
 
     @classmethod
-    def unpacked(cls, arrays: Arrays) -> Shelf:
+    def unpacked(cls, arrays: Arrays) -> ScopePostings:
         shelf = cls()
         shelf._body, shelf._live, shelf._prints = arrays["postings"], arrays["live"], arrays["prints"]
         shelf._numbers, shelf.lengths = arrays["numbers"], arrays["lengths"]
@@ -104,7 +104,7 @@ class Shelf:
         self._numbers[row] = _GONE
         self._rows.remove(number)
         if len(self._numbers) - len(self._rows) > max(_LEAST_GONE, len(self._rows)):
-            self.__dict__.update(Shelf.unpacked(self.packed()).__dict__)
+            self.__dict__.update(ScopePostings.unpacked(self.packed()).__dict__)
 
     def find(self, number: int) -> Rows:
         """Return the rows that have the term of this number, each once, in no order."""

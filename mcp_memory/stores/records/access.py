@@ -14,7 +14,7 @@ from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.errors import Conflict
 from mcp_memory.ports.access import Token
 from mcp_memory.stores.records.database import Database
-from mcp_memory.stores.records.statements import statement
+from mcp_memory.stores.records.sql_files import statement
 
 
 class SqliteTokens:

@@ -12,7 +12,7 @@ from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.stores.records.data_folder import FILE_NAME
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.file_errors import translated_errors
-from mcp_memory.stores.records.statements import APPLICATION_ID
+from mcp_memory.stores.records.sql_files import APPLICATION_ID
 
 
 def back_up(database: Database, path: Path) -> None:

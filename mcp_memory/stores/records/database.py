@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_memory.errors import StoreBusy, StoreUnavailable
-from mcp_memory.stores.records import statements
+from mcp_memory.stores.records import sql_files
 from mcp_memory.stores.records.data_folder import FILE_NAME, create_private, refuse_network_file_system
 from mcp_memory.stores.records.file_errors import (
     Damaged,
@@ -47,7 +47,7 @@ class DatabaseSnapshot:
     def __init__(self, database: "Database", connection: sqlite3.Connection) -> None:
         self.database = database
         self.connection = connection
-        self.revision = statements.newest_change(connection)
+        self.revision = sql_files.newest_change(connection)
         self.turn = threading.RLock()
 
     @contextmanager
@@ -93,17 +93,17 @@ class Database:
             create_private(folder, self.path)
             self._open()
             try:
-                if statements.needs_migration(self._writer, self.path):
+                if sql_files.needs_migration(self._writer, self.path):
                     with self.write() as connection:
-                        statements.migrate(connection)
-                self._newest = statements.newest_change(self._writer)
+                        sql_files.migrate(connection)
+                self._newest = sql_files.newest_change(self._writer)
             except BaseException:
                 self.close()
                 raise
 
     @property
     def schema_version(self) -> int:
-        return len(statements.migrations())
+        return len(sql_files.migrations())
 
     @contextmanager
     def read(self) -> Generator[sqlite3.Connection]:
@@ -175,7 +175,7 @@ class Database:
                 self._writer.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                 wait_out(self._begin, deadline)
                 try:
-                    statements.check_schema(self._writer)
+                    sql_files.check_schema(self._writer)
                     newest = self._check_sequence()
                     yield self._writer
                     is_due = self._commit(newest)
@@ -207,7 +207,7 @@ class Database:
             self._checkpoint()
         with self.write(patience) as connection:  # Restarts a fully applied log, and so may truncate it.
             connection.execute("PRAGMA journal_size_limit = 0")
-            statements.raise_schema_number(connection)
+            sql_files.raise_schema_number(connection)
         with self._lock:
             self._writer.execute("PRAGMA journal_size_limit = -1")
         index = self._witness.index()
@@ -274,7 +274,7 @@ class Database:
         refuse(self._witness.fault(), self.path)
         index = self._witness.index()
         if is_due := index is not None and index.frames - index.applied >= CHECKPOINT_FRAMES:
-            statements.raise_schema_number(self._writer)
+            sql_files.raise_schema_number(self._writer)
         before = self._witness.index_bytes()
         self._writer.execute("COMMIT")
         # SQLite has another index open than the one watched, where that did not change.
@@ -391,7 +391,7 @@ class Database:
         """Return the number of the newest change. Raises StoreUnavailable where it is behind an earlier one."""
         if self._newest is None:
             return None  # Not even migrated.
-        newest = statements.newest_change(self._writer)
+        newest = sql_files.newest_change(self._writer)
         refuse("overwritten" if newest < self._newest else None, self.path)
         return newest
 

@@ -10,7 +10,7 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.rows import record_from_row
-from mcp_memory.stores.records.statements import meta, newest_change, statement
+from mcp_memory.stores.records.sql_files import meta, newest_change, statement
 from mcp_memory.stores.records.transaction import UNEMBEDDED, advance, refuse_other_dimensions
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.reviews import Review, ReviewKind
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.stores.records.filters import filtered
-from mcp_memory.stores.records.statements import meta, statement
+from mcp_memory.stores.records.sql_files import meta, statement
+from mcp_memory.stores.records.where_clause import filtered
 
 if TYPE_CHECKING:
     from mcp_memory.stores.records.database import Database

@@ -17,7 +17,7 @@ from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.session_logs import Compaction, LogSize, PassRun, PassTally, SaidEntry, StandIn
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.replacements import of_session, said
-from mcp_memory.stores.records.statements import statement
+from mcp_memory.stores.records.sql_files import statement
 
 TELEMETRY_PATIENCE_SECONDS = 2.0
 PASS_RUNS_KEPT_SECONDS = 14 * 86_400

@@ -23,15 +23,15 @@ from mcp_memory.ports.text import Clock
 from mcp_memory.stores.records.access import SqliteFolders, SqliteTokens
 from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot
 from mcp_memory.stores.records.embedding_queue import SqliteEmbeddingQueue
-from mcp_memory.stores.records.filters import filtered
+from mcp_memory.stores.records.file_upkeep import SqliteUpkeep
 from mcp_memory.stores.records.reviews import SqliteReviews
 from mcp_memory.stores.records.rows import change_from_row, record_from_row, task_change_from_row, task_from_row
 from mcp_memory.stores.records.session_logs import SqliteSessionLogs
-from mcp_memory.stores.records.statements import statement
+from mcp_memory.stores.records.sql_files import statement
 from mcp_memory.stores.records.telemetry import SqliteTelemetry
 from mcp_memory.stores.records.transaction import SqliteTransaction, learnt, versions_of, versions_of_write
 from mcp_memory.stores.records.transfer import SqliteTransfer
-from mcp_memory.stores.records.upkeep import SqliteUpkeep
+from mcp_memory.stores.records.where_clause import filtered
 
 DECISIONS_JUDGED = 1000
 LOOK_BACK = 500

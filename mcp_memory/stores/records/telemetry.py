@@ -13,9 +13,9 @@ from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.stores.records.database import Database
-from mcp_memory.stores.records.filters import filtered
 from mcp_memory.stores.records.rows import report_from_json, report_to_json
-from mcp_memory.stores.records.statements import statement
+from mcp_memory.stores.records.sql_files import statement
+from mcp_memory.stores.records.where_clause import filtered
 
 CONTEXT_PATIENCE_SECONDS = 2.0
 """Seconds to keep a report: it is worth a short wait, never a late context."""

@@ -28,7 +28,7 @@ from mcp_memory.stores.records.rows import (
     version_from_row,
     version_to_columns,
 )
-from mcp_memory.stores.records.statements import meta, newest_change, statement
+from mcp_memory.stores.records.sql_files import meta, newest_change, statement
 
 UNEMBEDDED = "unembedded"
 """Name in `meta` of the newest change that stored a record without vectors."""

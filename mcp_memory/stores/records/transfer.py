@@ -41,7 +41,7 @@ from mcp_memory.stores.records.rows import (
     task_to_columns,
     version_to_columns,
 )
-from mcp_memory.stores.records.statements import newest_change, statement
+from mcp_memory.stores.records.sql_files import newest_change, statement
 from mcp_memory.stores.records.transaction import UNEMBEDDED, versions_of
 
 _REPLACEMENT_FIELDS = tuple(

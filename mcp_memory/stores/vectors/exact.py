@@ -19,8 +19,8 @@ from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.ports.retrieval import UsualCosine
 from mcp_memory.ports.text import Vectors
 from mcp_memory.stores.follower import Follower
+from mcp_memory.stores.id_rows import NONE, Numbers, RecordRows, grown, held_against
 from mcp_memory.stores.index_files import Arrays, joined, packed_scopes, parted, unpacked_texts
-from mcp_memory.stores.numbered import NONE, Numbers, RecordRows, grown, held_against
 
 _FIRST_CAPACITY = 256
 # Cosines are taken by np.vecdot, not by `@`: BLAS would spread the product over all cores and wait for the busiest, and
@@ -57,7 +57,7 @@ class ExactVectorStore:
         self._embedder = embedder
         self._mismatch = mismatch
         self._newest_erasure = 0
-        self._shelves: dict[str, _Shelf] = {}
+        self._shelves: dict[str, _ScopeMatrix] = {}
         self._last = _LastChanges()
         self._lock = threading.Lock()
         """Held while changes are applied, and by reads outside of a request."""
@@ -174,7 +174,7 @@ class ExactVectorStore:
         with self._lock:
             return self._shelves[scope].count_live() if scope in self._shelves else 0
 
-    def _on(self, scopes: Sequence[str], vector: Vector) -> list[_Shelf]:
+    def _on(self, scopes: Sequence[str], vector: Vector) -> list[_ScopeMatrix]:
         """Return the shelves of these scopes. Raises EmbedderMismatch where their vectors have another length."""
         shelves = [self._shelves[scope] for scope in scopes if scope in self._shelves]
         for shelf in shelves:
@@ -205,7 +205,7 @@ class ExactVectorStore:
             self._shelves[old_scope].remove(number)
         if change.vectors is not None:
             if change.scope not in self._shelves:  # Not setdefault: an empty shelf is costly, and most find theirs.
-                self._shelves[change.scope] = _Shelf(change.vectors.shape[1])
+                self._shelves[change.scope] = _ScopeMatrix(change.vectors.shape[1])
             self._shelves[change.scope].put(number, change.vectors, change.is_live)
         if change.is_erased:
             self._newest_erasure = max(self._newest_erasure, change.change)
@@ -221,7 +221,7 @@ class ExactVectorStore:
     def unpack(self, arrays: Arrays) -> None:
         scopes = unpacked_texts(arrays["scopes"], arrays["scope_ends"])
         with self._lock:
-            self._shelves = dict(zip(scopes, map(_Shelf.unpacked, parted(arrays)), strict=True))
+            self._shelves = dict(zip(scopes, map(_ScopeMatrix.unpacked, parted(arrays)), strict=True))
             self._last = _LastChanges.unpacked(arrays, scopes)
             self._newest_erasure = int(arrays["erased"][0])
 
@@ -333,7 +333,7 @@ class _Matrix:
 _COLUMNS = ("matrix", "numbers", "live", "marks")
 
 
-class _Shelf:
+class _ScopeMatrix:
     """The vectors of one scope: a growing matrix, the record of each row, and a mask of live rows.
 
     The windows of a record have adjacent rows; `_windows` counts them at the first.
@@ -355,7 +355,7 @@ class _Shelf:
         self._sample: tuple[Vectors, int] | None = None
 
     @classmethod
-    def unpacked(cls, columns: Arrays) -> _Shelf:
+    def unpacked(cls, columns: Arrays) -> _ScopeMatrix:
         shelf = cls.__new__(cls)
         size = len(columns["numbers"])
         shelf._hold(_Matrix(columns["matrix"]), size)
@@ -405,7 +405,7 @@ class _Shelf:
         self._matrix.clear(rows)
         self._dead += len(rows)
         if self._dead > max(_FIRST_CAPACITY, _SHRINK_WHEN_DEAD * self._size):
-            fresh = _Shelf.unpacked(self.packed())
+            fresh = _ScopeMatrix.unpacked(self.packed())
             self.__dict__.update(fresh.__dict__)
 
     def search(

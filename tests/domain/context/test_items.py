@@ -23,7 +23,7 @@ from mcp_memory.domain.model.graph import EntityFacts, RelationFacts
 from mcp_memory.domain.model.records import Record, Relation
 from mcp_memory.domain.model.strategy import Strategy
 from mcp_memory.domain.model.tasks import Stack, Task, stack_at
-from mcp_memory.domain.model.tokens import EXACT
+from mcp_memory.domain.model.token_factor import EXACT
 from mcp_memory.domain.text.passages import passages
 from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 

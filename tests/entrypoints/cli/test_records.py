@@ -12,8 +12,8 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.text.times import iso
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.sessions.compact import CompactRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from mcp_memory.settings import Settings, load_settings
 from tests.services.sessions.conversations import fed
 

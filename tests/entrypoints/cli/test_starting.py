@@ -17,7 +17,7 @@ from mcp_memory import __version__
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.cli import app as command_line
-from mcp_memory.services.memory.task_stack import PushRequest
+from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.settings import load_settings
 from tests.forked import PROGRAM, run_forked
 

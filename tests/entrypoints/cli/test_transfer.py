@@ -28,8 +28,8 @@ from mcp_memory.errors import StoreUnavailable
 from mcp_memory.ports.text import Vectors
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.sessions.compact import CompactRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from tests.forked import ForkedProcess, run_forked
 from tests.services.sessions.conversations import fed
 

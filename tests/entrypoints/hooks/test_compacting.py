@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING
 
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.services.memory.task_stack import PushRequest
+from mcp_memory.services.tasks.task_stack import PushRequest
 
 if TYPE_CHECKING:
     from mcp_memory.app import App

@@ -7,7 +7,7 @@ import pytest
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.entrypoints.conversations.transcripts import read_part
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
-from mcp_memory.services.memory.task_stack import PushRequest
+from mcp_memory.services.tasks.task_stack import PushRequest
 
 if TYPE_CHECKING:
     from mcp_memory.app import App

@@ -18,7 +18,7 @@ from mcp.types import CallToolResult, TextContent
 
 from mcp_memory.app import open_app
 from mcp_memory.domain.model.scopes import Grant, Right
-from mcp_memory.services.memory.access_tokens import Tokens
+from mcp_memory.services.access.access_tokens import Tokens
 from mcp_memory.settings import load_settings
 from tests.forked import PROGRAM, ForkedProcess, run_forked
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mcp_memory.entrypoints.http.connections import LOOPBACK, MAX_LINGERING, Crowd, Limits, address_of
+from mcp_memory.entrypoints.http.connections import LOOPBACK, MAX_LINGERING, ConnectionPool, Limits, address_of
 from tests.entrypoints.http.conftest import (
     PATIENCE_SECONDS,
     HttpServer,
@@ -304,13 +304,13 @@ def test_addresses_of_one_network_count_as_one() -> None:
 
 
 @dataclass(eq=False)
-class Guest:
+class PooledConnection:
     """A connection without a socket."""
 
     address: str
     since: float
     rank: int | None
-    crowd: Crowd
+    crowd: ConnectionPool
     is_evicted: bool = False
 
     def evict(self) -> None:
@@ -318,16 +318,16 @@ class Guest:
         self.crowd.discard(self)
 
 
-def crowd_of(*guests: tuple[str, float, int | None]) -> tuple[Crowd, list[Guest]]:
+def crowd_of(*guests: tuple[str, float, int | None]) -> tuple[ConnectionPool, list[PooledConnection]]:
     """Five places, three of them for one address."""
-    crowd = Crowd(
+    crowd = ConnectionPool(
         Limits(
             connections=5, from_this_machine=5, from_elsewhere=3, head_seconds=1, transfer_seconds=1, idle_seconds=1,
             calls=1,
             waiting_calls=1,
         )
     )  # fmt: skip
-    made = [Guest(*guest, crowd) for guest in guests]
+    made = [PooledConnection(*guest, crowd) for guest in guests]
     for guest in made:
         crowd.add(guest)
     return crowd, made
@@ -339,13 +339,13 @@ def test_whoever_holds_most_gives_way_first() -> None:
         ("a", 1, None), ("a", 4, 0), ("a", 3, 0), ("b", 1, 1), ("b", 2, None)
     )
     assert crowd.make_room("c")
-    crowd.add(Guest("c", 5, None, crowd))
+    crowd.add(PooledConnection("c", 5, None, crowd))
     assert crowd.make_room("c")
     assert [each.is_evicted for each in (idle, older, sending, single)] == [True, True, False, False]
-    crowd.add(Guest("c", 6, None, crowd))
+    crowd.add(PooledConnection("c", 6, None, crowd))
     assert crowd.make_room("d")
     assert sending.is_evicted
-    crowd.add(Guest("d", 7, None, crowd))
+    crowd.add(PooledConnection("d", 7, None, crowd))
     assert not crowd.make_room("e")
     assert len(crowd) == 5
 
@@ -361,7 +361,7 @@ def test_an_address_at_its_limit_takes_nobody_elses_place() -> None:
 def test_few_connections_are_read_on_after_a_refusal() -> None:
     """X6.1."""
     crowd, _ = crowd_of()
-    guests = [Guest("a", 1, 1, crowd) for _ in range(MAX_LINGERING + 1)]
+    guests = [PooledConnection("a", 1, 1, crowd) for _ in range(MAX_LINGERING + 1)]
     assert [crowd.linger(guest) for guest in guests] == [True] * MAX_LINGERING + [False]
     crowd.discard(guests[0])
     assert crowd.linger(guests[-1])

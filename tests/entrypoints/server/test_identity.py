@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_memory.domain.model.scopes import Caller, Grant
-from mcp_memory.entrypoints.server.identity import Visitor, asking, is_local, require, require_local, told, visited_by
+from mcp_memory.entrypoints.server.identity import (
+    RequestSender,
+    asking,
+    is_local,
+    require,
+    require_local,
+    told,
+    visited_by,
+)
 from mcp_memory.errors import InvalidRequest, StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -23,7 +31,7 @@ def test_in_a_local_process_its_own_agent_asks_and_may_do_all(app: "App") -> Non
 
 def test_with_a_token_its_agent_asks_in_the_session_of_the_message(app: "App") -> None:
     """S4.2."""
-    with visited_by(Visitor(grant=GRANT, namespace="shop", session="h1", client="c")):
+    with visited_by(RequestSender(grant=GRANT, namespace="shop", session="h1", client="c")):
         assert asking(app) == Caller(
             namespace="shop", agent="ann", session_id="h1", client="c", person="eve", inherited=(), knows=("shop",)
         )
@@ -41,10 +49,10 @@ def test_who_comes_with_a_token_is_told_of_no_file_of_the_server(caplog: pytest.
     """S4.3: whoever runs it finds it in the log."""
     lost, busy = StoreUnavailable("/srv/data/memory.db may not be written."), StoreBusy("Call again.")
     assert told(lost) == str(lost)
-    with visited_by(Visitor(grant=None)):
+    with visited_by(RequestSender(grant=None)):
         assert told(lost) == str(lost)
     assert not caplog.messages
-    with visited_by(Visitor(grant=GRANT, namespace="shop")):
+    with visited_by(RequestSender(grant=GRANT, namespace="shop")):
         assert told(lost).startswith("The memory is not available at present; the server's log says why")
         assert (told(busy), told(InvalidRequest("No."))) == ("Call again.", "No.")
     assert caplog.messages == [str(lost)]
@@ -53,11 +61,11 @@ def test_who_comes_with_a_token_is_told_of_no_file_of_the_server(caplog: pytest.
 def test_without_a_token_the_processs_own_agent_asks_in_any_namespace(app: "App") -> None:
     """S4.2: who listens to this machine alone lets it do what a local process could, but for files."""
     own = app.caller()
-    with visited_by(Visitor(grant=None)):
+    with visited_by(RequestSender(grant=None)):
         mine = Caller(namespace="test", agent="default", session_id=own.session_id, client="c", knows=None)
         assert asking(app, "c") == mine
         require("admin")
         assert not is_local()
-    with visited_by(Visitor(grant=None, namespace="pier", session="h2")):
+    with visited_by(RequestSender(grant=None, namespace="pier", session="h2")):
         assert (asking(app).namespace, asking(app).session_id) == ("pier", "h2")
         assert asking(app, "", "talk").named_session

@@ -15,13 +15,13 @@ from mcp_memory.domain.model.reviews import MOST_RECORDS
 from mcp_memory.domain.text.times import iso_day
 from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.entrypoints.server.review_answers import GROUP_TOKENS, HOW, show_group
-from mcp_memory.services.memory.review_queue import enqueue
-from mcp_memory.services.memory.settle import Settling
 from mcp_memory.services.retrieval.results import tokens_of
+from mcp_memory.services.review.enqueue import enqueue
+from mcp_memory.services.review.settle import Settling
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
-    from mcp_memory.services.memory.review import Waiting
+    from mcp_memory.services.review.reviews import Waiting
 
 pytestmark = pytest.mark.anyio
 

@@ -23,7 +23,7 @@ from mcp_memory.errors import BudgetTooSmall, InvalidRequest, NotFound
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from tests.embedders import HashingEmbedder
 from tests.services.sessions.conversations import fed
 

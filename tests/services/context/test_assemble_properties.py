@@ -22,7 +22,7 @@ from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.strategies import read_strategies
 from tests.services.context.conftest import Copied
-from tests.services.memory.moves import pop, push
+from tests.services.tasks.moves import pop, push
 
 independent_counts = cast("Callable[[list[str], str], list[int]]", toktok.batch_count)
 MARK = re.compile(r"zq[a-z]+zq")

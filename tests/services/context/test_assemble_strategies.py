@@ -14,7 +14,7 @@ from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.retrieval.recall import RecallRequest
 from tests.services.context.conftest import Copied
-from tests.services.memory.moves import pop, push
+from tests.services.tasks.moves import pop, push
 
 if TYPE_CHECKING:
     from tests.conftest import Clock

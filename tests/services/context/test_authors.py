@@ -11,8 +11,8 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.services.context import candidates
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.context.candidates import OTHERS_LEFT_OUT
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 
 Open = Callable[..., App]
 

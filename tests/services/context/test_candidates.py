@@ -7,7 +7,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
-from tests.services.memory.moves import pop, push
+from tests.services.tasks.moves import pop, push
 
 if TYPE_CHECKING:
     from tests.conftest import Clock

@@ -10,8 +10,8 @@ from mcp_memory.domain.model.records import Kind, NewRecord
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PopRequest
-from tests.services.memory.moves import pop, push
+from mcp_memory.services.tasks.task_stack import PopRequest
+from tests.services.tasks.moves import pop, push
 
 if TYPE_CHECKING:
     from tests.conftest import Clock

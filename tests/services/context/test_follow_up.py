@@ -15,7 +15,7 @@ from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.context.follow_up import CACHED, SHOWN
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
-from tests.services.memory.moves import pop, push
+from tests.services.tasks.moves import pop, push
 
 if TYPE_CHECKING:
     from tests.conftest import Clock

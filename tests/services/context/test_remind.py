@@ -3,10 +3,10 @@ from math import ceil
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.domain.model.tokens import EXACT
+from mcp_memory.domain.model.token_factor import EXACT
 from mcp_memory.services.context.remind import READ_CHARACTERS, Reminder
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from tests.conftest import Clock
 
 PORT = "The staging database listens on port 6543."

@@ -10,9 +10,9 @@ from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import SummaryIncomplete
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.sessions.compact import CompactRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from tests.services.sessions.conversations import fed, session
 
 SUMMARISE = CompactRequest(window=4_000, force=True, passes=("threshold",))

@@ -11,7 +11,7 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.emptiness import nothing_stored
-from tests.services.memory.moves import push
+from tests.services.tasks.moves import push
 
 if TYPE_CHECKING:
     from mcp_memory.services.memory.remember import Remembered

@@ -21,8 +21,8 @@ from mcp_memory.services.memory.extract import Extractor
 from mcp_memory.services.memory.forget import ForgetMode
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 
 if TYPE_CHECKING:
     from tests.conftest import Clock

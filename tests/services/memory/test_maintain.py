@@ -21,8 +21,8 @@ from mcp_memory.ports.text import Vectors
 from mcp_memory.services.memory.maintain import STEP_RECORDS, Maintained
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from tests.embedders import HashingEmbedder
 
 if TYPE_CHECKING:

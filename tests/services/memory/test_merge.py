@@ -10,8 +10,8 @@ from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.transfer import Origin, Piece
 from mcp_memory.services.memory.merge import Merged, Merger
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 
 OpenMemory = Callable[..., App]
 

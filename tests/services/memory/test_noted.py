@@ -19,8 +19,8 @@ from mcp_memory.services.memory.extract import Extractor, StatementDraft
 from mcp_memory.services.memory.merge import Merger
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.task_stack import PushRequest
 
 if TYPE_CHECKING:
     from tests.conftest import Clock

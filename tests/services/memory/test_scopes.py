@@ -18,8 +18,8 @@ from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from mcp_memory.settings import load_settings
 from mcp_memory.strategies import read_strategies
 

@@ -10,8 +10,8 @@ from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.tasks import ERASED
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.context.assemble import ContextRequest
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest, Tasks
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest, Tasks
 
 
 def ended(app: App, goal: str, result: str, *, root: str = "Speed up search", **ending: object) -> None:

@@ -14,10 +14,10 @@ from mcp_memory.domain.model.versions import CONFIRMED, TOLD, Version
 from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.echo_filter import KEPT
-from mcp_memory.services.memory.review_queue import enqueue
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.settle import Settling
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.review.enqueue import enqueue
+from mcp_memory.services.review.settle import Settling
 from tests.conftest import Clock
 
 Open = Callable[..., App]

@@ -24,7 +24,7 @@ from mcp_memory.retrieval.vector import VectorSource
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.retrieval.search import Ranking, Searcher
-from mcp_memory.stores.records import statements
+from mcp_memory.stores.records import sql_files
 from mcp_memory.stores.records.database import Database
 from tests.contract.conftest import BLANK
 
@@ -119,7 +119,7 @@ class Reads:
 
     def taken(self) -> tuple[int, int]:
         """How often the revision was read, and changes, since the last look."""
-        counts = (self.count("SELECT value FROM sequence"), self.count(statements.statement("changes")))
+        counts = (self.count("SELECT value FROM sequence"), self.count(sql_files.statement("changes")))
         self.statements.clear()
         return counts
 

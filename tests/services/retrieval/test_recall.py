@@ -15,9 +15,9 @@ from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
-from mcp_memory.services.memory.settle import Settling
-from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
+from mcp_memory.services.review.settle import Settling
+from mcp_memory.services.tasks.task_stack import PushRequest
 from tests.embedders import HashingEmbedder
 
 if TYPE_CHECKING:

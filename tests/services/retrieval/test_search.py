@@ -13,12 +13,12 @@ from mcp_memory.language.dates_dateparser import DateParserReader
 from mcp_memory.ports.retrieval import FilterIndex, KeywordStore, Rarity, Source, VectorStore
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.vector import VectorSource
-from mcp_memory.services.memory.branch_visibility import visible_to
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.retrieval.search import Ranking, Searcher
-from mcp_memory.stores.filters import BitmapFilterIndex
+from mcp_memory.services.tasks.branch_visibility import visible_to
+from mcp_memory.stores.filter_index import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.keywords.index import InformationKeywordStore
+from mcp_memory.stores.keywords.store import InformationKeywordStore
 from mcp_memory.stores.records.transaction import embedder_mismatch
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 

@@ -1,8 +1,8 @@
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
 from mcp_memory.services.sessions.checkpoint import INSTRUCTION_CHARACTERS
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 
 
 def say(app: App, caller: Caller, *texts: str, role: str = "user") -> None:

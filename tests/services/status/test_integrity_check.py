@@ -16,9 +16,9 @@ from mcp_memory.errors import StoreUnavailable, TextRefused
 from mcp_memory.ports.indexes import Finding
 from mcp_memory.ports.text import Vectors
 from mcp_memory.services.memory.remember import Remembered
-from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.status import integrity_check
+from mcp_memory.services.tasks.task_stack import PushRequest
 
 RememberOne = Callable[..., Remembered]
 

@@ -11,8 +11,8 @@ from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.services.status.overview import LINKS_SHOWN, NEAR_SHOWN
+from mcp_memory.services.tasks.task_stack import PushRequest
 
 RememberOne = Callable[..., Remembered]
 Describe = Callable[..., Mapping[str, Any]]

@@ -12,9 +12,9 @@ from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.echo_filter import KEPT, EchoFilter
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.task_stack import PushRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.status.overview import LOG_SHOWN
+from mcp_memory.services.tasks.task_stack import PushRequest
 from tests.conftest import Clock
 
 RememberOne = Callable[..., Remembered]

@@ -19,7 +19,7 @@ import pytest
 from mcp_memory.errors import SchemaTooNew, StoreUnavailable
 from mcp_memory.stores.records.data_folder import network_file_system
 from mcp_memory.stores.records.database import IDLE_READERS, Database
-from mcp_memory.stores.records.statements import migrations
+from mcp_memory.stores.records.sql_files import migrations
 from tests.forked import ForkedProcess
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions and no setuid")
@@ -201,7 +201,7 @@ AS_ANOTHER_USER = """
     from mcp_memory.errors import StoreUnavailable
     import psutil  # Before the change of user, who may not be let near the libraries.
     from mcp_memory.stores.records.database import Database
-    from mcp_memory.stores.records.statements import migrations
+    from mcp_memory.stores.records.sql_files import migrations
     migrations()
     if os.geteuid() == 0:
         os.setgid(65534)

@@ -17,7 +17,7 @@ from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.stores.records.database import CHECKPOINT_FRAMES, Database
 from mcp_memory.stores.records.file_errors import note_of
 from mcp_memory.stores.records.file_integrity import Witness
-from mcp_memory.stores.records.upkeep import engine
+from mcp_memory.stores.records.file_upkeep import engine
 
 PAGE, FRAME = 4096, 4096 + 24
 

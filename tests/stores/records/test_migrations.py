@@ -12,7 +12,7 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import replacing
 from mcp_memory.domain.text.words import normal_hash
 from mcp_memory.stores.records import FILE_NAME, SqliteRecordStore
-from mcp_memory.stores.records.statements import migrations
+from mcp_memory.stores.records.sql_files import migrations
 
 OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
     ("decision", "active", None, 0),

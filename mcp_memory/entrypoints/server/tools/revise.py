@@ -11,7 +11,7 @@ from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, an
 from mcp_memory.entrypoints.server.wire import ReviseArguments, request_of
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.memory.revise import Revision
-from mcp_memory.services.memory.settle import Settling
+from mcp_memory.services.review.settle import Settling
 
 if TYPE_CHECKING:
     from mcp_memory.app import App

@@ -8,7 +8,7 @@ from mcp_memory.entrypoints.server.identity import asking
 from mcp_memory.entrypoints.server.review_answers import show_offer
 from mcp_memory.entrypoints.server.strict_tool import ClientSide, StrictTool, annotations, make_tool
 from mcp_memory.entrypoints.server.wire import PopArguments, PushArguments, request_of
-from mcp_memory.services.memory.task_stack import PopRequest, PushRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 
 if TYPE_CHECKING:
     from mcp_memory.app import App

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mcp_memory.ports.indexes import Finding, IndexDirectory
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.stores.vectors.chroma.index import IndexClient
+from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import (
     SlotState,
     Stamp,

@@ -13,7 +13,7 @@ from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class IndexStatus:
     """The state of an open index: its right to write, the newest applied change, and the newest followed erasure."""
 
     writes: bool
@@ -39,9 +39,9 @@ class OwnDirectory:
                 self._slot.open(stamp, fresh=True, erased=erased)
                 self.collections = self._opened(0)
 
-    def standing(self) -> Standing:
+    def standing(self) -> IndexStatus:
         state = self._slot.state
-        return Standing(writes=True, applied=state.applied, erased=state.erased, directory=str(self._slot.path))
+        return IndexStatus(writes=True, applied=state.applied, erased=state.erased, directory=str(self._slot.path))
 
     def check(self) -> None:
         """Raise IndexFailure where the opened directory is gone."""
@@ -92,9 +92,9 @@ class ServerPart:
         self._lease = Lease(place)
         self.collections = ChromaCollections(place, "")
 
-    def standing(self) -> Standing:
+    def standing(self) -> IndexStatus:
         """Return the state; request the right to write again each time, since its holder may be gone."""
-        return Standing(writes=self._lease.take(), applied=self._lease.applied, erased=0, directory=None)
+        return IndexStatus(writes=self._lease.take(), applied=self._lease.applied, erased=0, directory=None)
 
     def check(self) -> None:
         """Do nothing: a missing server shows at the next request."""

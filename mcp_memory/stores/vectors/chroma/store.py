@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.indexes import IndexDifference, IndexState
 from mcp_memory.ports.retrieval import UsualCosine
-from mcp_memory.stores.vectors.chroma.index import IndexClient
+from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder, size_of
 from mcp_memory.stores.vectors.chroma.location import SERVER_BATCH, IndexFailure, IndexPlace, record_of
 from mcp_memory.stores.vectors.chroma.sync_thread import SyncThread, View

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mcp_memory.ports.indexes import IndexDifference
-from mcp_memory.stores.vectors.chroma.index import IndexClient
+from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.location import IndexPlace, key_of, record_of
 from mcp_memory.stores.vectors.exact import ExactVectorStore
 

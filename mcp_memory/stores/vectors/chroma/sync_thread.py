@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.stores.vectors.chroma.index import IndexClient
+from mcp_memory.stores.vectors.chroma.index_client import IndexClient
 from mcp_memory.stores.vectors.chroma.location import IndexFailure, IndexPlace
 from mcp_memory.stores.vectors.chroma.sync import Filler
 from mcp_memory.stores.vectors.chroma.worker_client import Link

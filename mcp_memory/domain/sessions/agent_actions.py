@@ -1,0 +1,394 @@
+"""Reads what an agent did from its calls and their results: plans, changed files, failures and their fixes, commits.
+
+By the form of calls and outputs alone, in any language. Independent of what anybody said, and of sections.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.sessions.tool_lines import NEW, OLD, CallLine, call_fields, call_line, one_line
+from mcp_memory.domain.sessions.tool_outputs import MAX_LAST, ends_in_error, errors_of
+
+ERROR_CHARACTERS, CHANGE_CHARACTERS, ITEM_CHARACTERS = 160, 80, 240
+MOST_ITEMS = 30  # of a plan
+_HEAD = 300
+"""Characters read of an output's beginning and end for its exit code."""
+
+_ITEM_TEXTS = ("content", "step", "description", "title", "task", "text", "name")
+_OPEN, _GOING_ON, _DONE = ("pending", "open", "todo", "not_started"), ("in_progress", "active"), ("completed", "done")
+# "exited with code 1", '"exit_code": 2', "exit status 1"; not "code 0"
+_EXIT = re.compile(r"\bexit(?:ed)?(?: with)?[ _]?(?:code|status)[\"']?\s?[:=]?\s?(\d{1,3})\b", re.IGNORECASE)
+# "The user doesn't want to proceed with this tool use", "rejected by user", "declined by the user"
+_REFUSED = re.compile(
+    r"\b(?:user (?:doesn['’]t want|rejected|declined|denied|cancell?ed)|(?:rejected|declined|denied) by (?:the )?user)"
+)
+# "2 failed, 30 passed", "FAIL app/zone 0.6s", "Failures: 1", "BUILD FAILED"; not "0 failed"
+_FAILED_CHECK = re.compile(
+    r"\b[1-9]\d{0,8} (?:failed|failing|failures?|errors?)\b|\b(?:[Ff]ailures|[Ee]rrors|[Ff]ailed)[=:] ?[1-9]"
+    r"|^ {0,8}(?:FAIL|FAILED|FAILURES?)\b|\bBUILD FAIL",
+    re.MULTILINE,
+)
+# "tail -3 app.log", "ssh web 'cat /etc/hosts'", "kubectl logs web"; not "pytest | tail"
+_READS = re.compile(
+    r"(?:^|[;&\n'\"]) {0,3}(?:sudo )?(?:cat|tail|head|grep|rg|less|more|sed -n|awk|jq|find|journalctl|dmesg)\b"
+    r"|\blogs?\b|\bgit (?:show|diff|blame)\b"
+)
+# "pytest -q", "make lint", "go vet ./...", "npm run build"
+_CHECKS = re.compile(
+    r"(?:\b|_)(?:tests?|pytest|tox|lint|build|vet|check|tsc|ruff|mypy|pyright|clippy|compile|verify|ctest|rspec|jest|vitest|validate)\b"
+)
+# "rm -f src/ticker.go", "git rm old.py"
+_REMOVED = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm (?:-\w+ )*(?P<removed>[^;&|\n]{1,300})")
+# "sed -i 's/a/b/' app.py", "sed -i -e s/a/b/ app.py"
+_IN_PLACE = re.compile(
+    r"\bsed (?:-\w{1,20} ){0,3}(?:-\w{0,3}i\S{0,20}|--in-place\S{0,20}) [^\n]{0,200}? "
+    r"(?P<path>[\w./~@+-]{1,120}) ?(?=['\"]?(?:$|[;&|\n]))"
+)
+# "cat > app.toml <<EOF", "echo x >> .env", "tee -a app.toml"; not "pytest > out.log"
+_POURED = re.compile(
+    r"\b(?:(?:cat|echo|printf)\b[^\n;&|>]{0,200}>>?|tee(?: -\w+)*) ?(?!/dev/|/tmp/)"
+    r"(?P<path>[\w./~@+-]{1,120}) ?(?=$|[;&|<>\n])"
+)
+# "report.py --out out/report.html", "curl -o data.csv URL", "touch notes.md", "cp a.env b.env"
+_MADE = re.compile(
+    r"(?: -o|--out(?:put)?(?:-file)?|\btouch|\bcp (?:-\w{1,20} ){0,3}[\w./~@+-]{1,120})[ =](?!/dev/|/tmp/)"
+    r"(?P<path>[\w./~@+-]{0,120}\.[A-Za-z]\w{0,9})(?=$|[\s;&|'\"])"
+)
+# "open('rows.csv', 'w')", "Path('notes.md').write_text(", "frame.to_csv('rows.csv'", "figure.savefig('a.png'"
+_NAMED_FILE = r"\( ?['\"](?!/dev/|/tmp/)(?P<path>[\w./~@+-]{1,120})['\"]"
+_WRITTEN = (
+    re.compile(rf"\bopen{_NAMED_FILE}, ?(?:mode=)?['\"][wax]"),
+    re.compile(rf"\bPath{_NAMED_FILE}\)\.write_(?:text|bytes)\("),
+    re.compile(rf"\.(?:to_(?:csv|json|excel|parquet|html|markdown)|savefig){_NAMED_FILE}"),
+)
+# "mv a.py b.py", "git mv a.py b.py"
+_MOVED = re.compile(
+    r"(?:^|[;&|\n] {0,3})(?:git )?mv (?:-\w{1,20} ){0,3}(?P<old>[\w./~@+-]{1,120}) "
+    r"(?P<path>[\w./~@+-]{1,120}) ?(?=['\"]?(?:$|[;&|\n]))"
+)
+# "git checkout -- app.py", "git restore app.py"
+_UNDONE = re.compile(r"\bgit (?:checkout(?: \S{1,60})? --|restore(?: --?\w{1,30}){0,5}) (?P<undone>[^;&|\n]{1,300})")
+# "git commit -am x", "git push", "docker push", "npm publish"
+_PUBLISHES = re.compile(
+    r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)"
+    r"|(?:kubectl|terraform) apply|helm upgrade)\b"
+)
+# "[main 3f2a1bc] Fix the clock"
+_COMMITTED = re.compile(r"^\[[^\]\n]{1,80} (?P<hash>[0-9a-f]{7,40})\] (?P<title>.{1,120})", re.MULTILINE)
+# "cd app && FOO=1 go test ./..." → "go", "test"
+_STEP = re.compile(r"&&|\|\||[;|\n]")
+# Steps that prepare or look: "cd app", "FOO=1", "grep -c x"
+_BESIDE = re.compile(
+    r"(?:cd|export|source|set|env|sleep|echo|cat|ls|grep|rg|head|tail|sed|awk|wc|find|mkdir|true|pwd|date)\b|\w+="
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentAction:
+    """One answered call. `place` is the call's in the log; `error` is what went wrong, "" where nothing did."""
+
+    place: int
+    entry: Entry
+    line: CallLine
+    command: str
+    error: str
+    output: Entry
+    is_refused: bool = False
+
+    @property
+    def went_well(self) -> bool:
+        return not self.error and not self.is_refused
+
+    @property
+    def checks(self) -> bool:
+        """True for a command that tests or builds."""
+        return bool(_CHECKS.search(self.command[:ITEM_CHARACTERS]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """An item of a plan. `state` is "open", "going on" or "done"."""
+
+    text: str
+    state: str
+    source: str
+
+
+@dataclass(slots=True, kw_only=True)
+class FileChange:
+    """Holds what was done to a file, by the places of its edits.
+
+    `works` is what a test or build said since, None where none ran. `taken_back` is the last line that an edit put
+    in and the next took out again.
+    """
+
+    path: str
+    source: str
+    edits: list[int] = field(default_factory=list[int])
+    is_new: bool = False
+    is_gone: bool = False
+    last: str = ""
+    works: bool | None = None
+    error: str = ""
+    taken_back: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A command that failed.
+
+    `edits` are the places of the changes after it; `fixed_at` is where it first went well then, None for nowhere.
+    """
+
+    did: AgentAction
+    edits: tuple[int, ...]
+    fixed_at: int | None
+
+
+class AgentActions:
+    """Reads what was done in these entries, each thing once. Immutable."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._log = SessionLog(tuple(entries))
+
+    @cached_property
+    def done(self) -> tuple[AgentAction, ...]:
+        """Every answered call, in order."""
+        found = (self._did(call, result) for call, *results in self._log.exchanges for result in results[-1:])
+        return tuple(found)
+
+    @cached_property
+    def _errors(self) -> frozenset[str]:
+        """The ids of the outputs of what failed."""
+        return frozenset(did.output.id for did in self.done if did.error)
+
+    @cached_property
+    def plan(self) -> tuple[Step, ...]:
+        """The items of the latest plan or list of things to do that a client's tool was given."""
+        for did in reversed(self.done):
+            if did.went_well and (steps := tuple(_steps(did.entry))):
+                return steps
+        return ()
+
+    @cached_property
+    def changes(self) -> tuple[FileChange, ...]:
+        """Every file that was changed, in the order of its first change."""
+        found: dict[str, FileChange] = {}
+        made: dict[str, tuple[str, str]] = {}
+        for did in self.done:
+            if not did.went_well:
+                if did.checks:
+                    _judge(found, False, did.error)
+                continue
+            for path in _paths_changed(did):
+                change = found.setdefault(
+                    path, FileChange(path=path, source=did.entry.id, is_new=did.line.act == "wrote")
+                )
+                edit = _exchanged(did.entry)
+                is_undone = any(edit) and edit[::-1] == made.get(path)
+                change.taken_back = change.last if is_undone else ""
+                made[path] = ("", "") if is_undone else edit
+                change.edits.append(did.place)
+                change.is_gone, change.works, change.source = False, None, did.entry.id
+                change.last = _last_line(did)
+            for path in _paths_gone(did.command, found):
+                found[path].is_gone, found[path].source = True, did.entry.id
+            if did.checks:
+                _judge(found, True, "")
+        return tuple(found.values())
+
+    @cached_property
+    def edits(self) -> tuple[int, ...]:
+        """The places of all calls that changed files."""
+        return tuple(sorted({place for change in self.changes for place in change.edits}))
+
+    @cached_property
+    def failures(self) -> tuple[Failure, ...]:
+        """The commands that failed, the last run of each before it went well or was given up."""
+        waiting: dict[frozenset[str], AgentAction] = {}
+        ended: list[Failure] = []
+        for did in self.done:
+            keys = _keys(did)
+            if not keys or did.is_refused:
+                continue
+            if did.error:
+                waiting.pop(keys, None)
+                waiting[keys] = did
+                continue
+            for failed, first in list(waiting.items()):
+                # Another check that passes after an edit vouches for the edit as well.
+                if failed & keys or (did.checks and first.checks and self._between(first, did.place)):
+                    ended.append(self._failure(waiting.pop(failed), did.place))
+        ended += [self._failure(did, None) for did in waiting.values()]
+        return tuple(sorted(ended, key=lambda each: each.did.place))
+
+    @cached_property
+    def repaired(self) -> frozenset[str]:
+        """The ids of the outputs of failures that were fixed."""
+        return frozenset(each.did.output.id for each in self.failures if each.fixed_at is not None)
+
+    @cached_property
+    def commits(self) -> tuple[tuple[str, str], ...]:
+        """Return what each commit, tag and push that went well did, with the call's id."""
+        found = list[tuple[str, str]]()
+        for did in self.done:
+            if did.went_well and _PUBLISHES.search(did.command):
+                made = [f"Committed {each['hash']}: {each['title']}" for each in _COMMITTED.finditer(did.output.text)]
+                shown = one_line(did.output.text.strip().rpartition("\n")[2], CHANGE_CHARACTERS)
+                found += [(text, did.entry.id) for text in made or [f"{did.line.done} → {shown}"]]
+        return tuple(found)
+
+    def follows_error(self, place: int) -> bool:
+        """Return True where the output directly before a message reports an error that no later run repaired."""
+        before = self._log.entries[place - 1] if place else None
+        if before is None or before.kind != "tool_result" or before.id in self.repaired:
+            return False
+        return ends_in_error(before.text) or before.id in self._errors
+
+    def edited_after(self, place: int) -> bool:
+        """Return True where the calls that follow a message directly, up to the next message, change a file."""
+        for other in range(place + 1, len(self._log.entries)):
+            if self._log.entries[other].kind == "message":
+                return False
+            if other in self.edits:
+                return True
+        return False
+
+    def _failure(self, did: AgentAction, fixed_at: int | None) -> Failure:
+        return Failure(did=did, edits=self._between(did, fixed_at), fixed_at=fixed_at)
+
+    def _between(self, did: AgentAction, end: int | None) -> tuple[int, ...]:
+        return tuple(place for place in self.edits if did.place < place and (end is None or place < end))
+
+    def _did(self, place: int, result_place: int) -> AgentAction:
+        call, result = self._log.entries[place], self._log.entries[result_place]
+        line = call_line(call)
+        command = _command(call) if line.act == "ran" else ""
+        is_refused = bool(_REFUSED.search(result.text[:300]))
+        return AgentAction(
+            place=place, entry=call, line=line, command=command, output=result, is_refused=is_refused,
+            error="" if is_refused else _error(result, command),
+        )  # fmt: skip
+
+
+def _error(result: Entry, command: str) -> str:
+    exits = _EXIT.findall(result.text[:_HEAD]) or _EXIT.findall(result.text[-_HEAD:])[-1:]
+    is_silent = not exits and command  # Not every client tells how a command ended.
+    if not result.failed and not any(int(code) for code in exits[:1]) and not (is_silent and _fails(command, result)):
+        return ""
+    errors = errors_of(result)
+    shown = " · ".join(errors[:2]) or result.text.strip().rpartition("\n")[2]
+    return one_line(shown, ERROR_CHARACTERS) or "failed"
+
+
+def _fails(command: str, result: Entry) -> bool:
+    """Return True where an output tells by its last words that the command failed; what only reads shows others'."""
+    if _READS.search(command[:ITEM_CHARACTERS]):
+        return False
+    is_check = _CHECKS.search(command[:ITEM_CHARACTERS])
+    return ends_in_error(result.text) or bool(is_check and _FAILED_CHECK.search(result.text[-MAX_LAST:]))
+
+
+def _command(call: Entry) -> str:
+    fields = call_fields(call.text) or {}
+    for name in ("command", "cmd", "script", "code"):
+        value = fields.get(name)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return " ".join(each for each in value if isinstance(each, str))
+    return call.text if not fields else ""
+
+
+def _keys(did: AgentAction) -> frozenset[str]:
+    """Return the programs that a command runs, with their subcommands: two runs of one program share a key."""
+    if not did.command:
+        return frozenset({did.line.key} if did.line.act in ("edited", "called") else ())
+    steps = [step.strip(" '\"") for step in _STEP.split(did.command)]
+    keys = (" ".join([word for word in step.split() if not word.startswith("-")][:2]) for step in steps)
+    return frozenset(key for key in keys if key and not _BESIDE.match(key))
+
+
+def _steps(call: Entry) -> Iterator[Step]:
+    """Yield the items of a plan in a call's arguments: a list of objects that each have a text and a status."""
+    for value in (call_fields(call.text) or {}).values():
+        if (
+            not isinstance(value, list)
+            or not value
+            or not all(isinstance(each, Mapping) and "status" in each for each in value)
+        ):
+            continue
+        for item in value[:MOST_ITEMS]:
+            assert isinstance(item, Mapping)
+            text = next((item[name] for name in _ITEM_TEXTS if isinstance(item.get(name), str)), "")
+            state = str(item["status"]).lower()
+            known = "done" if state in _DONE else "going on" if state in _GOING_ON else "open" if state in _OPEN else ""
+            if text and known:
+                yield Step(text=one_line(str(text), ITEM_CHARACTERS), state=known, source=call.id)
+
+
+def _paths_changed(did: AgentAction) -> list[str]:
+    if did.line.act == "ran":
+        patterns, command = (_IN_PLACE, _POURED, _MOVED, _MADE), _outside(did.command)
+        found = [each["path"] for pattern in patterns for each in pattern.finditer(command)]
+        if "python" in f"{did.line.tool} {command}":
+            found += (each["path"] for pattern in _WRITTEN for each in pattern.finditer(did.command))
+        return [*dict.fromkeys(found)]
+    if did.line.act not in ("edited", "wrote"):
+        return []
+    _, _, subject = did.line.done.partition(" ")
+    return [path for path in subject.split(", ") if path]
+
+
+def _outside(command: str) -> str:
+    """Return a command up to the text that it pours into a file: the line with "<<EOF" is the last."""
+    head, mark, rest = command.partition("<<")
+    return head + mark + rest.partition("\n")[0]
+
+
+def _paths_gone(command: str, known: Mapping[str, FileChange]) -> Iterator[str]:
+    patterns = ((_REMOVED, "removed"), (_UNDONE, "undone"), (_MOVED, "old"))
+    found = (each[name] for pattern, name in patterns for each in pattern.finditer(_outside(command)))
+    named = " ".join(found).split()
+    for path in known:
+        if any(path == name or path.endswith(f"/{name.removeprefix('./')}") for name in named):
+            yield path
+
+
+def paths_retired(command: str) -> list[str]:
+    """Return the paths that a command moves away, or removes from a repository; "rm app.db" may be a daily habit."""
+    done = _outside(command)
+    moved = [match["old"] for match in _MOVED.finditer(done)]
+    removed = [match["removed"] for match in _REMOVED.finditer(done) if "git rm " in match[0]]
+    return [path.removeprefix("./") for path in " ".join([*moved, *removed]).split() if not path.startswith("-")]
+
+
+def _exchanged(call: Entry) -> tuple[str, str]:
+    """Return the lines that an edit took out and put in, without blanks; of a patch those with a sign."""
+    fields = call_fields(call.text) or {}
+    old, new = (next((text for name in names if isinstance(text := fields.get(name), str)), "") for names in (OLD, NEW))
+    if not old:
+        lines = call.text.split("\n")
+        old, new = ("\n".join(line[1:] for line in lines if line.startswith(sign)) for sign in "-+")
+    return " ".join(old.split()), " ".join(new.split())
+
+
+def _last_line(did: AgentAction) -> str:
+    """Return the most telling line of what was written: the longest of the first few that fits."""
+    added = [line[1:] for line in did.entry.text.split("\n") if line.startswith("+")]
+    lines = [line.strip() for line in (did.line.written.split("\n") if did.line.written else added)[:12]]
+    telling = [
+        line
+        for line in lines
+        if 8 <= len(line) <= 2 * CHANGE_CHARACTERS
+        and not line.startswith(("***", "@@", "-", "#!", "import", "package", "from"))
+    ]
+    return one_line(max(telling, key=len), CHANGE_CHARACTERS) if telling else ""
+
+
+def _judge(changes: Mapping[str, FileChange], works: bool, error: str) -> None:
+    for change in changes.values():
+        change.works, change.error = works, error

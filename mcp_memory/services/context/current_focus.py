@@ -1,0 +1,162 @@
+"""Finds what is at hand: the focus of a context; without a query, the last exchange and what changed since."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.context.items import EXCHANGE, SINCE
+from mcp_memory.domain.context.scoring import Candidate
+from mcp_memory.domain.model.records import LASTING_KINDS, OUT_OF_SEARCH, Instant, Kind, Record
+from mcp_memory.domain.model.scopes import RecordFilter
+from mcp_memory.ports.records import MemoryReader
+from mcp_memory.services.context.question import ContextQuestion, among, refused
+
+ALWAYS_KINDS: frozenset[Kind] = frozenset({"identity", "censor"})
+LEARNT_IN_TASKS: frozenset[Kind] = frozenset({"decision", "fact", "procedure"})
+LEARNT_SHOWN = 3  # of the current task
+SPOKEN: frozenset[Kind] = frozenset({"message"})
+LAST_EXCHANGE = 2
+"""The latest message and its answer."""
+EXCHANGE_SECONDS = 12 * 3_600
+"""Seconds, 12 hours: earlier messages belong to another conversation."""
+NO_EXCHANGE: frozenset[Kind] = frozenset({"identity", "censor", "tool_result", "summary", "result"})
+"""Kinds that are neither said nor done: a result has its own place, and a call says more than its output."""
+TURNS_READ = 200
+"""Messages read: between its calls an agent may say a hundred things after what it was asked."""
+CHANGES_READ, CHANGES_SHOWN = 100, 5
+"""Records read that changed last, and most of each sort that are shown; the others compete like any record."""
+RESULTS: frozenset[Kind] = frozenset({"result"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Since:
+    """The changes since the last exchange: corrections and results, latest first, and the ids of retired records."""
+
+    changed: Sequence[Candidate] = ()
+    retired: Sequence[str] = ()
+
+
+class CurrentFocus:
+    """Reads the store alone, whatever a query finds. Thread-safe."""
+
+    def __init__(self, records: MemoryReader) -> None:
+        self._records = records
+
+    def __call__(self, question: ContextQuestion, pinned: Sequence[Candidate]) -> list[Candidate]:
+        """Return records pinned in tasks on the path, those learnt in the current task, and the last exchange."""
+        path = {task.id for task in question.stack.path}
+        chosen = [
+            candidate
+            for candidate in pinned
+            if candidate.record.task_id in path
+            and candidate.record.kind not in ALWAYS_KINDS
+            and not refused(candidate.record, question.strategy)
+        ]
+        there = {candidate.record.id for candidate in chosen}
+        exchange = self._last_exchange(question) if question.opens else self._exchange(question)
+        said = {record.id for record in exchange}
+        at_hand = [("task", record) for record in self._learnt(question) if record.id not in there | said]
+        at_hand += [(EXCHANGE, record) for record in exchange if record.id not in there]
+        return chosen + [Candidate(record=record, source=source, relevance=1.0) for source, record in at_hand]
+
+    def _learnt(self, question: ContextQuestion) -> Sequence[Record]:
+        """Return the newest records learnt in the current task, whatever the query."""
+        kinds, current = among(question.where, LEARNT_IN_TASKS), question.stack.current
+        if current is None or not kinds:
+            return []
+        records = self._records.list(replace(question.where, kinds=kinds, task_id=current.id), "occurred", LEARNT_SHOWN)
+        return [record for record in records if not refused(record, question.strategy)]
+
+    def _exchange(self, question: ContextQuestion) -> Sequence[Record]:
+        """Return the last messages of this session; without recent ones, those of the current task, of any age."""
+        kinds = among(question.where, SPOKEN)
+        if not kinds:
+            return []
+        said = replace(question.where, kinds=kinds)
+        current = question.stack.current
+        last = self._records.list(replace(said, session_id=question.caller.session_id), "occurred", LAST_EXCHANGE)
+        recent = [record for record in last if record.occurred_at >= question.now - EXCHANGE_SECONDS]
+        if not recent and current:
+            recent = [*self._records.list(replace(said, task_id=current.id), "occurred", LAST_EXCHANGE)]
+        return recent[::-1]
+
+    def _last_exchange(self, question: ContextQuestion) -> Sequence[Record]:
+        """Return what the user last asked, and what the agent said last and did after it, in reading order.
+
+        Of this session where anything was said in it; else of the agent's session before, else of any agent's.
+        """
+        where = question.where
+        here = replace(where, session_id=question.caller.session_id)
+        if spoken := self._spoken(question, here):
+            return _in_order(spoken, self._noted(question, here))
+        for those in (replace(where, own_of=question.caller.agent), where):
+            noted = [each for each in self._noted(question, those) if each.session_id != here.session_id]
+            spoken = self._spoken(question, those)
+            if noted:
+                is_near = spoken and spoken[0].occurred_at >= noted[0].occurred_at - EXCHANGE_SECONDS
+                return _in_order(spoken if is_near else [], noted)
+        return []
+
+    def _spoken(self, question: ContextQuestion, where: RecordFilter) -> list[Record]:
+        """Return the last messages, newest first."""
+        kinds = among(where, SPOKEN)
+        return self._held(question, replace(where, kinds=kinds)) if kinds else []
+
+    def _noted(self, question: ContextQuestion, where: RecordFilter) -> list[Record]:
+        """Return the last records of any kind, newest first."""
+        return [record for record in self._held(question, where) if record.kind not in NO_EXCHANGE]
+
+    def _held(self, question: ContextQuestion, where: RecordFilter) -> list[Record]:
+        records = self._records.list(where, "occurred", TURNS_READ)
+        return [record for record in records if not refused(record, question.strategy)]
+
+    def since(self, question: ContextQuestion, focus: Sequence[Candidate]) -> Since:
+        """Return what changed since the last exchange began, by whomever; nothing without one."""
+        begun = min((each.record.occurred_at for each in focus if each.source == EXCHANGE), default=None)
+        if begun is None or not question.opens:
+            return Since()
+        where = replace(question.where, kinds=among(question.where, LASTING_KINDS))
+        if not where.kinds:
+            return Since()
+        there = {each.record.id for each in focus}
+        updated = self._records.list(replace(where, include_inactive=True), "updated", CHANGES_READ)
+        known = [record for record in updated if record.updated_at >= begun > record.created_at]
+        changed = [*self._corrections(question, known, begun), *self._results(question, where, begun)]
+        return Since(
+            changed=[
+                Candidate(record=record, source=SINCE, relevance=1.0)
+                for record in {record.id: record for record in changed}.values()
+                if record.id not in there
+            ],
+            retired=[record.id for record in known if record.status in OUT_OF_SEARCH][:CHANGES_SHOWN],
+        )
+
+    def _corrections(self, question: ContextQuestion, known: Sequence[Record], begun: Instant) -> Iterator[Record]:
+        """Yield the records that took another's place since then, and those with another text."""
+        replaced = self._records.successors([record.id for record in known if record.status == "superseded"])
+        new = self._records.get([*replaced.values()], question.where.scopes)
+        versions = self._records.versions([each.id for each in known if each.holds])
+        told = {
+            each for each, history in versions.items() if any(v.at >= begun and "text" in v.before for v in history)
+        }
+        texts = [each for each in known if each.id in told]
+        yield from [each for each in (*new.values(), *texts) if each.holds][:CHANGES_SHOWN]
+
+    def _results(self, question: ContextQuestion, where: RecordFilter, begun: Instant) -> Sequence[Record]:
+        kinds = among(where, RESULTS)
+        if not kinds:
+            return []
+        ended = self._records.list(replace(where, kinds=kinds, since=begun), "occurred", CHANGES_SHOWN)
+        return [record for record in ended if record.details.get("task") not in question.stack.ids]
+
+
+def _in_order(spoken: Sequence[Record], noted: Sequence[Record]) -> list[Record]:
+    """Return the last question of the newest session, its last answer, and what was done or noted after both.
+
+    Both are newest first. Where nothing was said, the last two notes.
+    """
+    if not spoken:
+        return [each for each in noted if each.session_id == noted[0].session_id][:LAST_EXCHANGE][::-1]
+    turns = [each for each in spoken if each.session_id == spoken[0].session_id]
+    asked = next((each for each in turns if each.role == "user"), turns[:LAST_EXCHANGE][-1])
+    shown = [asked] if asked is turns[0] else [asked, turns[0]]
+    return [*shown, *noted[:1]] if noted and noted[0].occurred_at > turns[0].occurred_at else shown

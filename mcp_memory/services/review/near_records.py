@@ -1,0 +1,177 @@
+"""Compares a record with those near it: which it contradicts, and which say the same. It changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import nlargest
+
+from mcp_memory.domain.model.ids import RecordSet
+from mcp_memory.domain.model.records import Kind, NewRecord, Record, Relation, may_both_hold
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.retrieval.queries import Vector
+from mcp_memory.domain.text.claims import claims_of
+from mcp_memory.domain.text.conflicts import (
+    LEAST_CERTAINTY,
+    OUTDATED_CERTAINTY,
+    OUTDATED_COSINE,
+    RELATION_CERTAINTY,
+    has_one_target,
+    is_outdated,
+    judge_texts,
+)
+from mcp_memory.domain.text.entity_extraction import entity_key
+from mcp_memory.ports.changes import Snapshots
+from mcp_memory.ports.records import MemoryReader
+from mcp_memory.ports.retrieval import FilterIndex, VectorStore
+from mcp_memory.ports.text import Embedder
+from mcp_memory.services.review.reviews import Found
+from mcp_memory.services.tasks.branch_visibility import visible_to
+
+COMPARED_KINDS: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "identity"})
+"""Kinds that say what holds. An episode tells what happened once, which another one does not contradict."""
+NEAREST, LEAST_COSINE = 5, 0.55
+"""Records to compare with: 98 of 100 contradictions are among them, and comparing them is cheap."""
+MOST_CONFLICTS, MOST_SIMILAR = 3, 5
+MOST_RELATIONS = 20
+STILL_SAYS = "it may still say what was corrected"
+ALMOST_THE_SAME = "They say almost the same."
+"""The reason to review near-duplicates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictingRecord:
+    """A record that may contradict another one, why, in a few words, and how certain that is, in (0, 1]."""
+
+    id: str
+    text: str
+    why: str
+    certainty: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A record's contradictions, the most certain first, and the ids of records that say the same."""
+
+    conflicts: tuple[ConflictingRecord, ...] = ()
+    similar: tuple[str, ...] = ()
+
+
+class NearRecords:
+    """Finds what a record contradicts or repeats, among what its caller may change. Without a model; thread-safe."""
+
+    def __init__(
+        self,
+        records: MemoryReader,
+        snapshots: Snapshots,
+        vectors: VectorStore,
+        filters: FilterIndex,
+        embedder: Embedder,
+    ) -> None:
+        self._records = records
+        self._snapshots = snapshots
+        self._vectors = vectors
+        self._filters = filters
+        self._embedder = embedder
+
+    def conflicts(self, record: Record, corrected: Sequence[str], caller: Caller) -> tuple[ConflictingRecord, ...]:
+        """Return at most three records that this one contradicts, the most certain first. It embeds its text.
+
+        `corrected` are the texts that it takes the place of. Raises StoreUnavailable where the search fails or no
+        embedder answers.
+        """
+        if not record.holds:
+            return ()
+        vector = self._embedder.embed(record.searchable_text)[0]
+        with self._snapshots.snapshot():
+            relations = self._records.links(record.id)[1]
+            return self(record, record.scope, vector, caller, (record.id,), relations, corrected).conflicts
+
+    def __call__(
+        self,
+        said: NewRecord | Record,
+        scope: str,
+        vector: Vector,
+        caller: Caller,
+        exclude: Collection[str],
+        relations: Sequence[Relation] = (),
+        corrected: Sequence[str] = (),
+    ) -> Advice:
+        """Compare a record with the nearest ones outside `exclude`; `relations` are those that its caller gave.
+
+        What says the same is looked for in its own scope; what still says what the record corrects, in all that its
+        caller may change. Raises StoreUnavailable where the search fails.
+        """
+        scopes = (caller.scope("shared"), caller.scope("private"), caller.scope("user"))
+        visible = replace(visible_to(self._records, caller), scopes=scopes, exclude=frozenset(exclude))
+        passing = self._filters.passing(replace(visible, kinds=COMPARED_KINDS | {said.kind}))
+        cosines = self._vectors.search(vector, scopes, NEAREST, only=passing)
+        advice = compared(said, scope, near(cosines, self._records, scopes))
+        if said.kind not in COMPARED_KINDS:
+            return advice
+        told = {each.id: each for each in self._outdated(corrected, said.text, passing, scopes)}
+        for each in (*advice.conflicts, *self._by_relations(relations, visible)):
+            told.setdefault(each.id, each)
+        best = nlargest(MOST_CONFLICTS, told.values(), key=lambda each: each.certainty)
+        return Advice(conflicts=tuple(best), similar=tuple(each for each in advice.similar if each not in told))
+
+    def _outdated(
+        self, corrected: Sequence[str], text: str, passing: RecordSet, scopes: Sequence[str]
+    ) -> Iterator[ConflictingRecord]:
+        """Yield the records that still say, in other words, what a text corrects."""
+        for old in corrected:
+            cosines = self._vectors.search(self._embedder.embed(old)[0], scopes, NEAREST, only=passing)
+            for record, cosine in near(cosines, self._records, scopes, OUTDATED_COSINE):
+                is_compared = record.kind in COMPARED_KINDS
+                if is_compared and is_outdated(claims_of(record.text), claims_of(old), claims_of(text), cosine):
+                    yield _conflicting(record, STILL_SAYS, OUTDATED_CERTAINTY)
+
+    def _by_relations(self, relations: Sequence[Relation], where: RecordFilter) -> Iterator[ConflictingRecord]:
+        """Yield the records that give a source another target of a relation that has but one."""
+        single = {(entity_key(each.source), each.type): each.target for each in relations if has_one_target(each.type)}
+        stated = self._records.statements({source for source, _ in single}, where, MOST_RELATIONS) if single else ()
+        for each in stated:
+            target = single.get((entity_key(each.relation.source), each.relation.type))
+            if target and entity_key(target) != entity_key(each.relation.target):
+                for record in self._records.get([each.record_id], where.scopes).values():
+                    why = f"{each.relation.source} {each.relation.type} {each.relation.target} there, {target} here"
+                    yield _conflicting(record, why, RELATION_CERTAINTY)
+
+
+def near(
+    cosines: Mapping[str, float], records: MemoryReader, scopes: Collection[str], least: float = LEAST_COSINE
+) -> list[tuple[Record, float]]:
+    """Return the records that hold and are near enough to be compared, with their cosines, in the given order."""
+    enough = {record_id: cosine for record_id, cosine in cosines.items() if cosine >= least}
+    found = records.get(enough, scopes) if enough else dict[str, Record]()
+    return [(found[each], cosine) for each, cosine in enough.items() if each in found and found[each].holds]
+
+
+def compared(said: NewRecord | Record, scope: str, others: Sequence[tuple[Record, float]]) -> Advice:
+    """Compare a record with others, given with their cosines: what it contradicts, and what of its scope repeats it.
+
+    What is true at different times alone does not contradict.
+    """
+    conflicts: list[ConflictingRecord] = []
+    similar: list[str] = []
+    for record, cosine in others:
+        judged = judge_texts(record.text, said.text, cosine)
+        found = judged.contradiction if may_both_hold(said, record) else None
+        if found and found.certainty >= LEAST_CERTAINTY and {said.kind, record.kind} <= COMPARED_KINDS:
+            conflicts.append(_conflicting(record, found.why, found.certainty))
+        elif judged.is_same and record.scope == scope:
+            similar.append(record.id)
+    best = nlargest(MOST_CONFLICTS, conflicts, key=lambda each: each.certainty)
+    return Advice(conflicts=tuple(best), similar=tuple(similar[:MOST_SIMILAR]))
+
+
+def group_of(record_id: str, advice: Advice) -> Found | None:
+    """Return the group that a record should wait in: with what it may contradict, else with what says the same."""
+    if advice.conflicts:
+        why = f"The first may contradict: {'; '.join(each.why for each in advice.conflicts)}."
+        return "contradictions", (record_id, *(each.id for each in advice.conflicts)), why
+    return ("duplicates", (record_id, *advice.similar), ALMOST_THE_SAME) if advice.similar else None
+
+
+def _conflicting(record: Record, why: str, certainty: float) -> ConflictingRecord:
+    return ConflictingRecord(id=record.id, text=record.text, why=why, certainty=certainty)

@@ -1,0 +1,79 @@
+"""Reviews: lets groups of records wait for a look at all of them together, and offers each once a session."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.reviews import Review, ReviewKind
+from mcp_memory.domain.model.scopes import Caller, RecordFilter, session_key
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.reviews import ReviewStore
+from mcp_memory.ports.text import Clock
+from mcp_memory.services.review.enqueue import enqueue
+from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible
+
+OFFERS_KEPT = 10_000
+"""Offers remembered, the latest: none is made twice in a session."""
+Found = tuple[ReviewKind, Sequence[str], str]
+"""The kind of a group, its records, the one that gives the occasion first, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A group that waits, with its records."""
+
+    review: Review
+    records: tuple[Record, ...]
+
+
+class Reviews:
+    """The queue as one caller sees it: groups whose records it all reads and may change. Thread-safe."""
+
+    def __init__(self, records: RecordStore, reviews: ReviewStore, clock: Clock) -> None:
+        self._records = records
+        self._reviews = reviews
+        self._clock = clock
+        self._offered: dict[tuple[str, str], None] = {}
+        self._offering = threading.Lock()
+
+    def waiting(self, caller: Caller, *, task_id: str | None = None, session: str | None = None) -> list[Waiting]:
+        """Return the groups that wait, oldest first, those put to the user last.
+
+        With a task or a session (a `session_key`), only groups with a record of either.
+        """
+        hidden = hidden_branches(self._records, caller)
+        own = tuple(caller.scope(each) for each in ("shared", "private", "user"))
+        found = self._reviews.waiting(RecordFilter(scopes=own, hidden_branches=hidden), task_id, session)
+        records = self._records.get([each for review in found for each in review.record_ids], own)
+        groups = [
+            Waiting(review=review, records=tuple(records[each] for each in review.record_ids))
+            for review in found
+            if records.keys() >= set(review.record_ids)
+        ]
+        return [each for each in groups if all(is_visible(record, caller, hidden) for record in each.records)]
+
+    def next_of(self, task_id: str, caller: Caller) -> Waiting | None:
+        """Return a group of the task or of the caller's session that this session was not offered yet."""
+        groups = self.waiting(caller, task_id=task_id, session=session_key(caller.agent, caller.session_id))
+        return next((each for each in groups if self._offers(each.review, caller)), None)
+
+    def queue(self, found: Sequence[Found | None], caller: Caller) -> list[str]:
+        """Let groups wait; return the id of each, "" for none and for one that this session was offered already."""
+        now = self._clock()
+        with self._records.write() as transaction:
+            put = [enqueue(*each, now, transaction) if each else None for each in found]
+        return [each.id if each and self._offers(each, caller) else "" for each in put]
+
+    def _offers(self, review: Review, caller: Caller) -> bool:
+        """Note the offer; return False for one made before, and for what waits for the user."""
+        offer = (session_key(caller.agent, caller.session_id), review.id)
+        with self._offering:
+            if review.question or offer in self._offered:
+                return False
+            self._offered[offer] = None
+            while len(self._offered) > OFFERS_KEPT:
+                del self._offered[next(iter(self._offered))]
+        return True

@@ -1,0 +1,134 @@
+"""Undo: takes one write back, by its number, where nothing has changed its records since."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.reviews import Review
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.versions import CONFIRMED, Version, before
+from mcp_memory.domain.text.entity_extraction import found_entities
+from mcp_memory.domain.text.prompt_safety import author
+from mcp_memory.domain.text.times import iso_day
+from mcp_memory.domain.text.words import content_hash
+from mcp_memory.errors import Conflict, NotFound
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.ports.text import Embedder, Vectors
+from mcp_memory.ports.transaction import Transaction
+from mcp_memory.services.tasks.branch_visibility import require_own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenBack:
+    """The number of the write that was taken back, its records as they are again, and the groups that wait again."""
+
+    change: int
+    records: tuple[Record, ...]
+    groups: tuple[str, ...]
+
+
+class Undo:
+    """Thread-safe; texts are embedded before the write lock is taken."""
+
+    def __init__(self, records: RecordStore, embedder: Embedder) -> None:
+        self._records = records
+        self._embedder = embedder
+
+    def __call__(self, change: int, caller: Caller) -> TakenBack:
+        """Give the records of a write the values that it replaced; let the group that it settled wait again.
+
+        What a write added stays: records, confirmations, counts. Both writes stay in the history of this memory, and
+        neither is exported.
+
+        Raises:
+            NotFound: no such write, it replaced nothing, or the caller does not see all of it.
+            Conflict: it was undone, something changed a record since, or a record is only read here.
+        """
+        vectors = self._vectors(change, caller)
+        with self._records.write(caller, f"undo of change {change}") as transaction:
+            written = transaction.written(change)
+            groups = transaction.reviews_of_write(change)
+            if not written and not groups:
+                raise _unknown(change)
+            records = _require(change, written, groups, caller, transaction)
+            restored = [_restored(records[each], written[each], caller, transaction) for each in written]
+            for old in restored:
+                _refuse_twin(old, transaction)
+                found = found_entities(old.text, old.speaker, old.details) if old.id in vectors else ()
+                transaction.update(old, vectors.get(old.id), found)
+            for review in groups:
+                transaction.put_review(_waiting(review, change))
+            transaction.mark_undone(change)
+        return TakenBack(change=change, records=tuple(restored), groups=tuple(each.id for each in groups))
+
+    def _vectors(self, change: int, caller: Caller) -> Mapping[str, Vectors]:
+        """Embed the texts that the write replaced."""
+        texts = {
+            record_id: old
+            for record_id, versions in self._records.written(change).items()
+            if (record := self._records.get([record_id], caller.scopes).get(record_id))
+            and (old := _before(record, versions)).text != record.text
+        }
+        return {record_id: self._embedder.embed(old.searchable_text) for record_id, old in texts.items()}
+
+
+def _require(
+    change: int, written: Collection[str], groups: Sequence[Review], caller: Caller, transaction: Transaction
+) -> Mapping[str, Record]:
+    """Return the records of the write and its groups, which the caller may all change."""
+    record_ids = [*written, *(each for review in groups for each in review.record_ids)]
+    try:
+        return {each: require_own(each, caller, transaction) for each in record_ids}
+    except NotFound:
+        raise _unknown(change) from None
+
+
+def _unknown(change: int) -> NotFound:
+    return NotFound(f"Change {change} replaced nothing that you may restore. Nothing was changed.")
+
+
+def _restored(record: Record, versions: Sequence[Version], caller: Caller, transaction: Transaction) -> Record:
+    record_id, write, undone = record.id, versions[0].write, versions[0].undone
+    if undone:
+        done = "is an undo itself; make the change again" if undone == write else f"was undone by change {undone}"
+        raise Conflict(f"Change {write} {done}. Nothing was changed.")
+    if any("normal_hash" in each.before and "text" not in each.before for each in versions):
+        raise Conflict(f"The earlier words of record {record_id} are gone: it has moved to other readers since.")
+    touched = {name for each in versions for name in each.before} - {"updated_at"}
+    later = [
+        each
+        for each in transaction.versions([record_id])[record_id]
+        if each.change > versions[-1].change and not each.undone
+    ]
+    for each in later:
+        if each.reason != CONFIRMED or touched & each.before.keys():
+            by = author(each.agent, caller) or "you"
+            raise Conflict(
+                f"Record {record_id} was changed since, by {by} on {iso_day(each.at)} (change {each.write}); undo that"
+                " first. Nothing was changed."
+            )
+    old = _before(record, versions)
+    return replace(old, updated_at=record.updated_at) if later else old
+
+
+def _before(record: Record, versions: Sequence[Version]) -> Record:
+    for each in reversed(versions):
+        record = before(record, each)
+    return record
+
+
+def _refuse_twin(old: Record, transaction: Transaction) -> None:
+    twin = transaction.find_text(old.scope, content_hash(old.text))
+    if twin is not None and twin.id != old.id and twin.holds and old.holds:
+        raise Conflict(f"Record {twin.id} says since what {old.id} said; supersede one of them first.")
+
+
+def _waiting(review: Review, change: int) -> Review:
+    """Return the group as it was before that write; put to the user where it was then."""
+    if review.settled_in not in (0, change):
+        raise Conflict(f"Group {review.id} was settled since (change {review.settled_in}); undo that first.")
+    if review.asked_in == change:
+        return replace(review, question="", asked_in=0, asked_by="")
+    return replace(review, way=None, settled_in=0, settled_at=None, agent="", reason="")

@@ -1,0 +1,237 @@
+"""Turns a record filter into the set of ids that pass, from memory updated by the change sequence.
+
+Each field of a filter has one array, indexed by the number in the record's id; a filter takes a few operations on whole
+arrays. Entities and authors are read from the truth: few filters name them, and an entity's links are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
+from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
+from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.stores.follower import Follower
+from mcp_memory.stores.id_rows import Flags, grown, held_against
+from mcp_memory.stores.index_files import Arrays, packed_texts, unpacked_texts
+
+_FIRST_CAPACITY = 1_024  # numbers; doubled as needed
+_NONE = 0
+"""The code of no value."""
+_FEW = 16
+"""Up to this many values, one comparison each is faster than a look-up for every record."""
+
+
+class BitmapFilterIndex:
+    """Implements `FilterIndex`."""
+
+    name = "filters"
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+        self._columns = _Columns()
+
+    def passing(self, where: RecordFilter) -> RecordSet:
+        if where.passing is not None:
+            return where.passing
+        with self._follower.reading(self):
+            flags = self._columns.passing(where)
+            if where.entities or where.entity_types or where.own_of:
+                passing = RecordSet.of(self._follower.records.matching_ids(where))
+                flags &= held_against(passing, np.arange(len(flags)))
+        return RecordSet(flags.tobytes())
+
+    def noted_elsewhere(self, session: str) -> frozenset[str]:
+        with self._follower.reading(self):
+            numbers: list[int] = self._columns.noted_elsewhere(session).tolist()
+        return frozenset(make_id(RECORD, number) for number in numbers)
+
+    def newest(self, among: RecordSet, limit: int) -> Sequence[str]:
+        numbers = np.flatnonzero(np.frombuffer(among.flags, np.bool_))
+        with self._follower.reading(self):
+            newest = self._columns.newest(numbers, limit)
+        return [make_id(RECORD, number) for number in newest]
+
+    def balanced(self, where: RecordFilter, limit: int, at: Instant, decay_hours: float) -> Sequence[str]:
+        with self._follower.reading(self):
+            numbers = np.flatnonzero(np.frombuffer(self.passing(where).flags, np.bool_))
+            best = self._columns.balanced(numbers, limit, at, decay_hours)
+        return [make_id(RECORD, number) for number in best]
+
+    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+        for change in changes:
+            self._columns.put(change)
+
+    def packed(self) -> Arrays:
+        return self._columns.packed()
+
+    def unpack(self, arrays: Arrays) -> None:
+        self._columns = _Columns.unpacked(arrays)
+
+
+class _Columns:
+    """One array for each field of a filter, by the record's number; texts as codes.
+
+    A number without a record has no scope; the one after the newest never has one.
+    """
+
+    def __init__(self) -> None:
+        self._codes: dict[str | None, int] = {None: _NONE}
+        self._by_tag: dict[str, set[int]] = {}
+        self._tags: dict[int, tuple[str, ...]] = {}
+        self._filed_tags = np.zeros((2, 0), np.int64)
+        """Numbers and codes of tags, as they were in the file; those of a record that changed since are removed."""
+        self._size = 1
+        self._texts = {
+            name: np.zeros(_FIRST_CAPACITY, np.int32)
+            for name in ("scope", "kind", "task_id", "session_id", "branch_id", "noted_in")
+        }
+        self._occurred = np.zeros(_FIRST_CAPACITY, np.float64)
+        self._importance = np.zeros(_FIRST_CAPACITY, np.float64)
+        self._live = np.zeros(_FIRST_CAPACITY, np.bool_)
+        self._pinned = np.zeros(_FIRST_CAPACITY, np.bool_)
+
+    def packed(self) -> Arrays:
+        """Return the columns up to the newest number, the tags as pairs of number and code, and the texts in code."""
+        codes = self._codes.copy()
+        kept = self._filed_tags[:, self._filed_tags[1] != _NONE]
+        later = [
+            (number, codes.setdefault(tag, len(codes))) for number, tags in self._tags.items() for tag in set(tags)
+        ]
+        tags = np.concatenate([kept, np.array(later, np.int64).reshape(-1, 2).T], axis=1)
+        columns = {
+            **self._texts,
+            "occurred": self._occurred,
+            "importance": self._importance,
+            "live": self._live,
+            "pinned": self._pinned,
+        }
+        packed = {name: column[: self._size].copy() for name, column in columns.items()}
+        texts = packed_texts([text for text in codes if text is not None])  # None is the first.
+        return {**packed, "tags": tags[:, np.argsort(tags[0], kind="stable")], **texts}
+
+    @classmethod
+    def unpacked(cls, arrays: Arrays) -> _Columns:
+        columns = cls()
+        columns._size = len(arrays["live"])
+        columns._texts = {name: arrays[name] for name in columns._texts}
+        columns._occurred, columns._live = arrays["occurred"], arrays["live"]
+        columns._importance = arrays["importance"]
+        columns._pinned, columns._filed_tags = arrays["pinned"], arrays["tags"]
+        texts = unpacked_texts(arrays["texts"], arrays["ends"])
+        columns._codes |= {text: code for code, text in enumerate(texts, _NONE + 1)}
+        return columns
+
+    def put(self, change: RecordChange) -> None:
+        number = number_of(change.id)
+        self._make_room(number)
+        for name, column in self._texts.items():
+            value = None if change.is_erased else getattr(change, name)
+            column[number] = self._codes.setdefault(value, len(self._codes))
+        self._occurred[number], self._importance[number] = change.occurred_at, change.importance
+        self._live[number] = change.is_live
+        self._pinned[number] = change.pinned
+        for tag in self._tags.pop(number, ()):
+            self._by_tag[tag].discard(number)
+        if self._filed_tags.size:
+            self._filed_tags[1, slice(*self._filed_tags[0].searchsorted([number, number + 1]))] = _NONE
+        if change.tags:
+            self._tags[number] = change.tags
+        for tag in change.tags:
+            self._by_tag.setdefault(tag, set()).add(number)
+
+    def passing(self, where: RecordFilter) -> Flags:
+        """Apply all of a filter but its entities and author; return a flag for each number, and one more."""
+        flags = self._any_of("scope", where.scopes)
+        for condition in (*self._of_values(where), *self._of_sets(where)):
+            flags &= condition
+        return flags
+
+    def _of_values(self, where: RecordFilter) -> Iterator[Flags]:
+        if not where.include_inactive:
+            yield self._live[: self._size]
+        if where.pinned:
+            yield self._pinned[: self._size]
+        if where.since is not None:
+            yield self._occurred[: self._size] >= where.since
+        if where.until is not None:
+            yield self._occurred[: self._size] < where.until
+        if where.task_id:
+            yield self._any_of("task_id", [where.task_id])
+        if where.session_id:
+            yield self._any_of("session_id", [where.session_id])
+
+    def _of_sets(self, where: RecordFilter) -> Iterator[Flags]:
+        if where.kinds:
+            yield self._any_of("kind", where.kinds)
+        if where.tags:
+            yield self._tagged(where.tags)
+        if where.hidden_branches:
+            yield ~self._any_of("branch_id", where.hidden_branches)
+        if where.noted_in:
+            yield self._any_of("noted_in", [None, where.noted_in])
+        if where.isolated_tasks:
+            yield ~(self._any_of("task_id", where.isolated_tasks) & self._any_of("kind", ISOLATED_KINDS))
+        if where.only is not None:
+            yield self._these(where.only)
+        if where.exclude:
+            yield ~self._these(where.exclude)
+
+    def noted_elsewhere(self, session: str) -> NDArray[np.int64]:
+        return np.flatnonzero(~self._any_of("noted_in", [None, session]))
+
+    def newest(self, numbers: NDArray[np.int64], limit: int) -> list[int]:
+        """Return at most `limit` of the numbers, newest `occurred_at` first, then the latest stored."""
+        return self._highest(numbers, self._occurred[numbers], limit)
+
+    def balanced(self, numbers: NDArray[np.int64], limit: int, at: Instant, decay_hours: float) -> list[int]:
+        """Return at most `limit` of the numbers, by importance over age; one of the future is as young as can be."""
+        age = np.maximum(at - self._occurred[numbers], 0.0) / (3_600 * decay_hours)
+        return self._highest(numbers, self._importance[numbers] / (1.0 + age), limit)
+
+    def _highest(self, numbers: NDArray[np.int64], values: NDArray[np.float64], limit: int) -> list[int]:
+        """Return at most `limit` of the numbers, highest value first, ties by newest, then by the latest stored."""
+        if 0 < limit < len(numbers):  # Sort only those that may be returned, with all ties.
+            high = values >= np.partition(values, -limit)[-limit]
+            numbers, values = numbers[high], values[high]
+        order = np.lexsort((numbers, self._occurred[numbers], values))[::-1][:limit]
+        highest: list[int] = numbers[order].tolist()
+        return highest
+
+    def _any_of(self, name: str, wanted: Collection[str | None]) -> Flags:
+        codes = [self._codes[text] for text in wanted if text in self._codes]
+        column = self._texts[name][: self._size]
+        if len(codes) > _FEW:
+            is_wanted = np.zeros(len(self._codes), np.bool_)
+            is_wanted[codes] = True
+            return is_wanted[column]
+        flags = np.zeros(self._size, np.bool_)
+        for code in codes:
+            flags |= column == code
+        return flags
+
+    def _tagged(self, tags: Collection[str]) -> Flags:
+        flags = np.zeros(self._size, np.bool_)
+        for tag in tags:
+            numbers = self._by_tag.get(tag, set())
+            flags[np.fromiter(numbers, np.int64, len(numbers))] = True
+            if (code := self._codes.get(tag)) is not None:
+                flags[self._filed_tags[0][self._filed_tags[1] == code]] = True
+        return flags
+
+    def _these(self, record_ids: Collection[str]) -> Flags:
+        flags = np.zeros(self._size, np.bool_)
+        flags[[number for number in map(number_of, record_ids) if number < self._size]] = True
+        return flags
+
+    def _make_room(self, number: int) -> None:
+        """Double the capacity as often as needed for that number and the one after it."""
+        self._size = max(self._size, number + 2)
+        while (more := len(self._live)) < self._size:
+            self._texts = {name: grown(column, more) for name, column in self._texts.items()}
+            self._occurred, self._live = grown(self._occurred, more), grown(self._live, more)
+            self._pinned, self._importance = grown(self._pinned, more), grown(self._importance, more)

@@ -1,0 +1,209 @@
+"""Keyword search in memory, updated by the change sequence. It trusts no stored index.
+
+Scores are exact, and depend only on the query and the records of the given scopes, so that all processes that have seen
+the same changes answer alike.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import log
+
+import numpy as np
+
+from mcp_memory.domain.model.ids import RecordSet, number_of
+from mcp_memory.domain.retrieval.fusion import PRIOR_RECORDS
+from mcp_memory.domain.text.words import stems, term_number
+from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.retrieval import Rarity
+from mcp_memory.stores.follower import Follower
+from mcp_memory.stores.id_rows import NONE, RecordRows
+from mcp_memory.stores.index_files import Arrays, joined, packed_scopes, parted, unpacked_texts
+from mcp_memory.stores.keywords.postings import ScopePostings, Scores
+
+FEW_IN = 2_000
+"""A word is rare where at most one record in so many has it: none is in a smaller store, where most words are."""
+RARE_IDENTIFIER, MIN_DIGITS = 3, 3
+"""An identifier is rare up to so many records, in a store of any size; so many digits make one of a word."""
+READ_ON = 0.75
+"""Weight of a word in the turns directly before and after a dialogue turn, relative to the turn's own words."""
+MOST_RELATIVE = 4.0
+"""Maximum length counted, in average lengths.
+
+In a longer text, such as a tool's output, the wanted words are in one passage: measured by the whole, its rarest word
+would carry no information. On public data, recall is as good as unbounded.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scored:
+    """The rarity of a query's terms, and for each shelf the score of each of its rows."""
+
+    rarity: Rarity
+    scores: Sequence[tuple[ScopePostings, Scores]]
+
+
+class InformationKeywordStore:
+    """Implements `KeywordStore` by sorted postings per scope.
+
+    A shared word scores its information: -log of the chance that a random record of the same length has it. This is the
+    binary case of divergence from randomness (Amati and van Rijsbergen, "Probabilistic models of information retrieval
+    based on measuring the divergence from randomness", ACM TOIS 2002). BM25 also counts repetitions within a record,
+    which added nothing for texts as short as memories.
+    """
+
+    name = "keywords"
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+        self._shelves: dict[str, ScopePostings] = {}
+        self._scope_of: dict[int, str | None] = {}
+        """The scopes of records that changed since the files were made, by number; None for those without words."""
+        self._filed_scopes = RecordRows(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        """The others: for each the place of its scope in `_filed_names`."""
+        self._filed_names: Sequence[str] = ()
+        self._last: tuple[object, _Scored] | None = None
+        self._unread = frozenset[str]()
+        """Ids that the last query excluded; rarity does not depend on it."""
+        self._lock = threading.Lock()
+
+    def search(
+        self,
+        terms: Sequence[str],
+        scopes: Sequence[str],
+        limit: int,
+        only: RecordSet | None = None,
+        exclude: Collection[str] = (),
+    ) -> Mapping[str, float]:
+        with self._follower.reading(self):
+            scores = self._answer(terms, scopes, exclude).scores
+            found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, shelf.within(only, exclude))]
+        return _best_first(found, limit)
+
+    def scores(
+        self,
+        terms: Sequence[str],
+        scopes: Sequence[str],
+        record_ids: Collection[str],
+        exclude: Collection[str] = (),
+    ) -> Mapping[str, float]:
+        wanted, limit = set(record_ids).difference(exclude), len(record_ids)
+        with self._follower.reading(self):
+            scores = self._answer(terms, scopes, exclude).scores
+            found = [hit for shelf, scored in scores for hit in shelf.best(scored, limit, shelf.rows_with(wanted))]
+        return _best_first(found, limit)
+
+    def rarity(self, terms: Sequence[str], scopes: Sequence[str]) -> Rarity:
+        with self._follower.reading(self):
+            return self._answer(terms, scopes, self._unread).rarity
+
+    def neighbours(self, record_ids: Collection[str]) -> Mapping[str, Sequence[str]]:
+        with self._follower.reading(self):
+            here: dict[str, list[str]] = {}
+            for record_id in record_ids:
+                if (scope := self._scope(number_of(record_id))) is not None:
+                    here.setdefault(scope, []).append(record_id)
+            return {i: turns for scope, ids in here.items() for i, turns in self._shelves[scope].beside(ids).items()}
+
+    def _answer(self, terms: Sequence[str], scopes: Sequence[str], exclude: Collection[str]) -> _Scored:
+        """Keep the last answer: one recall searches, asks for rarity, and scores what others found."""
+        with self._lock:
+            self._unread = frozenset(exclude)
+            asked = (tuple(terms), tuple(scopes), self._unread)
+            if self._last is None or self._last[0] != asked:
+                shelves = [self._shelves[scope] for scope in dict.fromkeys(scopes) if scope in self._shelves]
+                self._last = (asked, _score(_numbers(terms), shelves, self._unread))
+            return self._last[1]
+
+    def apply(self, changes: Sequence[RecordChange], tasks: Sequence[TaskLink]) -> None:
+        self._last = None
+        put: dict[str, list[RecordChange]] = {}
+        for change in changes:
+            number = number_of(change.id)
+            old_scope = self._scope(number)
+            if old_scope is not None and (change.terms is None or old_scope != change.scope):
+                self._shelves[old_scope].remove(number)
+            if change.terms is not None:
+                put.setdefault(change.scope, []).append(change)
+            self._scope_of[number] = None if change.terms is None else change.scope
+        for scope, some in put.items():
+            self._shelves.setdefault(scope, ScopePostings()).put(some)
+
+    def packed(self) -> Arrays:
+        return {**joined([shelf.packed() for shelf in self._shelves.values()]), **packed_scopes(list(self._shelves))}
+
+    def unpack(self, arrays: Arrays) -> None:
+        names, parts = unpacked_texts(arrays["scopes"], arrays["scope_ends"]), parted(arrays)
+        numbers = [np.zeros(0, np.int64), *(part["numbers"] for part in parts)]
+        together, scopes = (
+            np.concatenate(numbers),
+            np.repeat(np.arange(-1, len(parts)), [len(each) for each in numbers]),
+        )
+        order = np.argsort(together)
+        self._shelves = dict(zip(names, map(ScopePostings.unpacked, parts), strict=True))
+        self._scope_of, self._filed_names, self._last = {}, names, None
+        self._filed_scopes = RecordRows(together[order], scopes[order])
+
+    def _scope(self, number: int) -> str | None:
+        if number in self._scope_of:
+            return self._scope_of[number]
+        place = self._filed_scopes.get(number)
+        return None if place == NONE else self._filed_names[place]
+
+
+def _best_first(found: list[tuple[str, float]], limit: int) -> dict[str, float]:
+    """Sort ids and scores, best first, ties by newest; keep `limit`."""
+    return dict(sorted(found, key=lambda hit: (hit[1], hit[0]), reverse=True)[:limit])
+
+
+def _score(terms: Mapping[int, bool], shelves: Sequence[ScopePostings], unread: Collection[str]) -> _Scored:
+    """Count the terms over all shelves together, and sum each row's information in the order of the terms.
+
+    `terms` maps the number of each to True for an identifier.
+    """
+    numbers, identifiers = list(terms), list(terms.values())
+    matches = [[shelf.find(number) for number in numbers] for shelf in shelves]
+    pairs = list(zip(shelves, matches, strict=True))
+    records = sum(shelf.live_records for shelf in shelves)
+    mean_length = sum(shelf.live_length for shelf in shelves) / max(records, 1) or 1.0
+    having = [sum(shelf.count_live(found[column]) for shelf, found in pairs) for column in range(len(numbers))]
+    chances = [(count + 0.5) / (records + PRIOR_RECORDS + 1) for count in having]
+    scores: list[tuple[ScopePostings, Scores]] = []
+    for shelf, found in pairs:
+        relative = np.clip(shelf.lengths / mean_length, 1.0, MOST_RELATIVE)
+        scored = np.zeros(len(relative))
+        heard = shelf.heard(unread)
+        for rows, chance in zip(found, chances, strict=True):
+            scored += shelf.read_on(rows, _information(chance, relative[rows]), READ_ON, heard)
+        scores.append((shelf, scored))
+    holders: dict[str, float] = {}
+    for column, (chance, count) in enumerate(zip(chances, having, strict=True)):
+        if 0 < count <= max(records // FEW_IN, RARE_IDENTIFIER * identifiers[column]):
+            for shelf, found in pairs:
+                for record_id in shelf.live_ids(found[column]):
+                    holders[record_id] = holders.get(record_id, 0.0) - log(chance)
+    information = sum(-log(chance) for chance in chances)
+    return _Scored(rarity=Rarity(records=records, information=information, holders=holders), scores=scores)
+
+
+def _information(chance: float, relative: Scores) -> Scores:
+    """Return -log of the chance that a text, `relative` (>= 1) times the average length, has a word; in nats."""
+    return -np.log(-np.expm1(relative * np.log1p(-chance)))
+
+
+def _numbers(terms: Sequence[str]) -> dict[int, bool]:
+    """Return the numbers of the terms' stems, each once, with True for an identifier."""
+    found: dict[int, bool] = {}
+    for stem, term in zip(stems(terms), terms, strict=True):
+        number = term_number(stem)
+        found[number] = found.get(number, False) or _is_identifier(term)
+    return found
+
+
+def _is_identifier(term: str) -> bool:
+    """Return True for letters and three digits, or both in turns: "err4021", "q7x2"; not for "python2" or "18th"."""
+    runs = [is_digit for is_digit, _ in groupby(term, str.isdigit)]
+    return len(runs) > 2 or (len(runs) == 2 and sum(map(str.isdigit, term)) >= MIN_DIGITS)

@@ -1,0 +1,92 @@
+"""Turns a RecordFilter into a WHERE clause over `records AS r`, with named parameters.
+
+Only fields in use enter the clause, so that indexes stay usable. Values never do: they are parameters.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+
+from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
+from mcp_memory.domain.text.entity_extraction import entity_key
+from mcp_memory.stores.records.sql_files import statement
+
+Parameter = str | int | float | None
+
+_CLAUSES: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
+    "scopes": ("r.scope IN (SELECT value FROM json_each(:scopes))", lambda f: json.dumps(f.scopes)),
+    "kinds": ("r.kind IN (SELECT value FROM json_each(:kinds))", lambda f: _array(f.kinds)),
+    "tags": (
+        "r.row IN (SELECT row FROM record_tags WHERE tag IN (SELECT value FROM json_each(:tags)))",
+        lambda f: _array(f.tags),
+    ),
+    "entities": (
+        # By name or alias, either way round; what an open branch calls it counts once the branch is closed.
+        "EXISTS (SELECT 1 FROM mentions AS m JOIN entities AS e ON e.id = m.entity"
+        " WHERE m.record_id = r.id AND e.name_key IN ("
+        " WITH named (name, alias) AS (SELECT n.name_key, a.name_key"
+        " FROM aliases AS a JOIN entities AS n ON n.id = a.entity JOIN records AS said ON said.id = a.record_id"
+        " WHERE n.scope IN (SELECT value FROM json_each(:scopes)) AND said.status NOT IN ('inactive', 'retired')"
+        " AND (said.branch_id IS NULL OR said.branch_id NOT IN"
+        " (SELECT id FROM tasks WHERE branch AND status NOT IN ('complete', 'failed', 'abandoned'))))"
+        " SELECT value FROM json_each(:entities)"
+        " UNION SELECT name FROM named WHERE alias IN (SELECT value FROM json_each(:entities))"
+        " UNION SELECT alias FROM named WHERE name IN (SELECT value FROM json_each(:entities))))",
+        lambda f: _array(entity_key(name) for name in f.entities),
+    ),
+    "entity_types": (
+        "EXISTS (SELECT 1 FROM mentions AS m JOIN entities AS e ON e.id = m.entity"
+        " WHERE m.record_id = r.id AND e.type IN (SELECT value FROM json_each(:entity_types)))",
+        lambda f: _array(f.entity_types),
+    ),
+    "since": ("r.occurred_at >= :since", lambda f: f.since),
+    "until": ("r.occurred_at < :until", lambda f: f.until),
+    "task_id": ("r.task_id = :task_id", lambda f: f.task_id),
+    "session_id": ("r.session_id = :session_id", lambda f: f.session_id),
+    "own_of": (
+        "(coalesce(nullif(r.rewritten_by, ''), r.agent) = :own_of OR r.visibility = 'user')",
+        lambda f: f.own_of,
+    ),
+    "pinned": ("r.pinned", lambda f: int(f.pinned)),  # As the partial index has it.
+    "hidden_branches": (
+        "(r.branch_id IS NULL OR r.branch_id NOT IN (SELECT value FROM json_each(:hidden_branches)))",
+        lambda f: _array(f.hidden_branches),
+    ),
+    "noted_in": ("(r.status <> 'noted' OR r.agent || '/' || r.session_id = :noted_in)", lambda f: f.noted_in),
+    "isolated_tasks": (
+        "(r.task_id IS NULL OR r.task_id NOT IN (SELECT value FROM json_each(:isolated_tasks, '$.tasks'))"
+        " OR r.kind NOT IN (SELECT value FROM json_each(:isolated_tasks, '$.kinds')))",
+        lambda f: json.dumps({"tasks": sorted(f.isolated_tasks), "kinds": sorted(ISOLATED_KINDS)}),
+    ),
+    "exclude": ("r.id NOT IN (SELECT value FROM json_each(:exclude))", lambda f: _array(f.exclude)),
+    "only": ("r.id IN (SELECT value FROM json_each(:only))", lambda f: _array(f.only or ())),
+}
+"""For each field of the filter, by name: its condition and its parameter."""
+
+
+_SINGLE = {"scopes": "r.scope = json_extract(:scopes, '$[0]')", "kinds": "r.kind = json_extract(:kinds, '$[0]')"}
+
+
+def filtered(name: str, where: RecordFilter, **more: Parameter) -> tuple[str, dict[str, Parameter]]:
+    """Return the statement of that name with the filter as its `{where}`, and the parameters of both."""
+    clause, parameters = _where_clause(where)
+    return statement(name).replace("{where}", clause), {**parameters, **more}
+
+
+def _where_clause(where: RecordFilter) -> tuple[str, dict[str, Parameter]]:
+    """Return the clause and its parameters. An empty `only` passes nothing; any other empty field passes everything."""
+    asked = {name: parts for name, parts in _CLAUSES.items() if _is_asked(name, getattr(where, name))}
+    # Of one scope and one kind, rows come in the order of an index; of several they have to be sorted.
+    single = {name: sql for name, sql in _SINGLE.items() if len(getattr(where, name)) == 1}
+    clauses = [single.get(name, sql) for name, (sql, _) in asked.items()]
+    if not where.include_inactive:
+        clauses.append("r.status NOT IN ('inactive', 'retired')")
+    return " AND ".join(clauses), {name: value(where) for name, (_, value) in asked.items()}
+
+
+def _is_asked(name: str, value: object) -> bool:
+    """Return True for a field in use: times when they are set, also to 0; the rest when not empty."""
+    return value is not None if name in ("since", "until", "only") else name == "scopes" or bool(value)
+
+
+def _array(values: Iterable[str]) -> str:
+    return json.dumps(sorted(values))

@@ -1,0 +1,159 @@
+"""What a new or revised record contradicts or repeats: named, filed for review, and left as it is."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import NewRecord, Record, Relation
+from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.review.near_records import STILL_SAYS, ConflictingRecord
+from mcp_memory.services.tasks.task_stack import PushRequest
+
+RememberOne = Callable[..., Remembered]
+
+
+def stored(app: App, record_id: str) -> Record:
+    return app.records.get([record_id], app.caller().scopes)[record_id]
+
+
+def ids(conflicts: Sequence[ConflictingRecord]) -> list[str]:
+    return [each.id for each in conflicts]
+
+
+def test_another_value_is_a_conflict_and_no_duplicate(app: App, remember: RememberOne) -> None:
+    """N1.1, N1.2: named with its text and why; both stay as they are."""
+    old = remember("Sessions expire after 15 minutes.")
+    answer = remember("Sessions expire after 30 minutes.")
+    assert answer.similar == ()
+    assert [(each.id, each.text, each.why) for each in answer.conflicts] == [
+        (old.id, "Sessions expire after 15 minutes.", "15 minutes there, 30 minutes here")
+    ]
+    assert stored(app, old.id).holds
+    assert stored(app, answer.id).superseded_by is None
+
+
+def test_a_restatement_is_similar(remember: RememberOne) -> None:
+    """N1.1: near-duplicates by claims and words as much as by cosine."""
+    first = remember("We use Postgres 15 for the ledger.")
+    again = remember("The ledger uses Postgres 15.")
+    assert (again.similar, again.conflicts) == ((first.id,), ())
+
+
+def test_at_most_three_conflicts_are_named(remember: RememberOne) -> None:
+    """N1.1."""
+    for minutes in (15, 20, 25, 40):
+        remember(f"Sessions expire after {minutes} minutes.")
+    assert len(remember("Sessions expire after 30 minutes.").conflicts) == 3
+
+
+@pytest.mark.parametrize("kind", ["episode", "message"], ids=["what happened once", "what was said in a session"])
+def test_only_what_holds_is_compared(remember: RememberOne, kind: str) -> None:
+    """N1.1: neither the log nor an episode says what holds."""
+    remember("Sessions expire after 15 minutes.", kind=kind)
+    assert remember("Sessions expire after 30 minutes.").conflicts == ()
+    assert remember("Sessions expire after 60 minutes.", kind=kind).conflicts == ()
+
+
+def test_what_was_replaced_is_no_conflict(app: App, remember: RememberOne) -> None:
+    """N1.1: a record that this one supersedes, one superseded before, and a retired one."""
+    old = remember("Sessions expire after 15 minutes.")
+    newer = remember("Sessions expire after 30 minutes.", supersedes=(old.id,))
+    assert newer.conflicts == ()
+    app.revise(Revision(id=newer.id, status="retired"), app.caller())
+    assert remember("Sessions expire after 60 minutes.").conflicts == ()
+
+
+def test_conflicts_are_looked_for_where_the_caller_reads_and_writes(app: App, remember: RememberOne) -> None:
+    """N1.1: in its shared, private and user scopes; never in another's private part, nor in an open branch."""
+    private = remember("Sessions expire after 15 minutes.", visibility="private")
+    answer = remember("Sessions expire after 30 minutes.")
+    assert ids(answer.conflicts) == [private.id]
+    other = replace(app.caller(), agent="somebody-else")
+    assert ids(remember("Sessions expire after 45 minutes.", caller=other).conflicts) == [answer.id]
+    app.tasks.push(PushRequest(goal="Try it", branch=True), other.in_session("b"))
+    hidden = remember("Invoices are kept for 3 years.", caller=other.in_session("b"))
+    assert remember("Invoices are kept for 7 years.", caller=app.caller("a")).conflicts == ()
+    assert hidden.status == "stored"
+
+
+def test_another_target_of_a_relation_is_a_conflict(remember: RememberOne) -> None:
+    """N1.1: by relations that the caller gives, where a source has one target."""
+    old = remember("About Olga, from her letter.", relations=(Relation(source="Olga", type="lives_in", target="Graz"),))
+    remember("Olga on cats.", relations=(Relation(source="Olga", type="knows", target="Karl"),))
+    new = remember("What the postman told us.", relations=(Relation(source="olga", type="lives_in", target="Vienna"),))
+    assert [(each.id, each.why) for each in new.conflicts] == [(old.id, "Olga lives_in Graz there, Vienna here")]
+    same = remember("And so says Karl.", relations=(Relation(source="Olga", type="lives_in", target="graz"),))
+    assert ids(same.conflicts) == [new.id]
+    assert remember("He is a friend.", relations=(Relation(source="Olga", type="knows", target="Max"),)).conflicts == ()
+
+
+def test_a_record_named_by_its_words_is_not_named_by_its_relation_again(remember: RememberOne) -> None:
+    """N1.1: once each."""
+    old = remember("Olga lives in Graz.", relations=(Relation(source="Olga", type="lives_in", target="Graz"),))
+    new = remember("Olga moved to Vienna.", relations=(Relation(source="Olga", type="lives_in", target="Vienna"),))
+    assert ids(new.conflicts) == [old.id]
+
+
+def test_a_revised_record_has_conflicts_too(app: App, remember: RememberOne) -> None:
+    """N1.1: and they wait together; a record that no longer holds has none."""
+    one = remember("Sessions expire after 15 minutes.")
+    other = remember("The office cat sleeps.")
+    revised = app.revise.advised(Revision(id=other.id, text="Sessions expire after 30 minutes."), app.caller())
+    assert ids(revised.conflicts) == [one.id]
+    assert app.reviews.waiting(app.caller())[0].review.id == revised.review
+    retired = app.revise.advised(
+        Revision(id=other.id, text="Sessions expire after 40 minutes.", status="retired"), app.caller()
+    )
+    assert retired.conflicts == ()
+
+
+def test_what_is_true_at_another_time_is_no_conflict(app: App, remember: RememberOne) -> None:
+    """N1.1, N4.1: one value until June, another from June on."""
+    june = app.searcher.instant("2026-06-01")
+    remember("Sessions expire after 15 minutes.", valid_until=june)
+    later = remember("Sessions expire after 30 minutes.", valid_from=june)
+    assert later.conflicts == ()
+    assert remember("Sessions expire after 45 minutes.", valid_from=june).conflicts[0].id == later.id
+
+
+def test_what_still_says_what_was_corrected_is_named(app: App, remember: RememberOne) -> None:
+    """N1.1, N6.2: in other words, whoever wrote them; what differs in a value, or is of another thing, is not."""
+    old = remember("The payments service listens on port 8085 in staging.")
+    restated = remember("To reach payments on the staging box, use :8085.")
+    remember("The ledger service listens on port 8090 in staging.")
+    remember("The staging box is reached through the VPN.")
+    new = remember("Payments in staging moved to port 8110.", supersedes=(old.id,))
+    assert [each.id for each in new.conflicts if each.why == STILL_SAYS] == [restated.id]
+    assert restated.id in app.reviews.waiting(app.caller())[0].review.record_ids
+
+
+def test_a_corrected_text_has_its_restatements_named(app: App, remember: RememberOne) -> None:
+    """N1.1: as one that is replaced."""
+    old = remember("Uploads over 25 MB get a 413 from nginx.")
+    restated = remember("Max upload size is 25 MB, set in nginx client_max_body_size.")
+    remember("Nginx runs on two hosts.")
+    text = "The upload cap was lifted to 60 MB in nginx and in the app."
+    assert ids(app.revise.advised(Revision(id=old.id, text=text), app.caller()).conflicts) == [restated.id]
+
+
+def test_contradictions_wait_for_a_review(app: App, remember: RememberOne) -> None:
+    """N2.1: filed where they are found, at storing and by upkeep."""
+    old = remember("Sessions expire after 15 minutes.")
+    new = remember("Sessions expire after 30 minutes.")
+    (waiting,) = app.reviews.waiting(app.caller())
+    assert (waiting.review.kind, waiting.review.record_ids) == ("contradictions", (new.id, old.id))
+    assert waiting.review.why == "The first may contradict: 15 minutes there, 30 minutes here."
+    assert new.review == waiting.review.id
+
+
+def test_upkeep_files_what_was_stored_without_advice(app: App) -> None:
+    """N2.1: as an import does."""
+    texts = ("Sessions expire after 15 minutes.", "Sessions expire after 30 minutes.")
+    app.remember([NewRecord(text=text) for text in texts], app.caller(), advise=False)
+    assert app.reviews.waiting(app.caller()) == []
+    assert app.fill_queue.step() is False
+    (waiting,) = app.reviews.waiting(app.caller())
+    assert waiting.review.kind == "contradictions"

@@ -1,0 +1,193 @@
+"""Undo: one write is taken back by its number, and nothing else."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import NewRecord, Record
+from mcp_memory.domain.model.reviews import Way
+from mcp_memory.entrypoints.transfer.pieces import piece_line
+from mcp_memory.errors import Conflict, NotFound
+from mcp_memory.ports.transfer import Origin
+from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.review.enqueue import enqueue
+from mcp_memory.services.review.settle import Settling
+
+if TYPE_CHECKING:
+    from tests.conftest import Clock
+
+RememberOne = Callable[..., Remembered]
+
+
+def exported(app: App) -> Sequence[bytes]:
+    return [piece_line(each) for each in app.records.transfer().leave() if not isinstance(each, Origin)]
+
+
+def stored(app: App, record_id: str) -> Record:
+    return app.records.get([record_id], app.caller().scopes)[record_id]
+
+
+def last_write(app: App, record_id: str) -> int:
+    return app.records.versions([record_id])[record_id][-1].write
+
+
+def revise(app: App, record_id: str, **fields: Any) -> int:
+    app.revise(Revision(id=record_id, **fields), app.caller())
+    return last_write(app, record_id)
+
+
+def group_of(app: App, *ids: str) -> str:
+    with app.records.write() as transaction:
+        review = enqueue("duplicates", ids, "They say the same.", 5.0, transaction)
+    assert review
+    return review.id
+
+
+WAYS: Sequence[tuple[Way, dict[str, str]]] = [
+    ("merge", {"text": "Grafana, of Ines in Graz, shows that the database, Postgres 15, listens on port 5432."}),
+    ("merge", {}),
+    ("supersedes", {}),
+    ("both-true", {"when": "in Europe"}),
+    ("unrelated", {"reason": "Two machines."}),
+    ("ask", {"reason": "Which one?"}),
+]
+
+
+@pytest.mark.parametrize(("way", "fields"), WAYS)
+def test_a_settlement_taken_back_leaves_the_export_as_it_was(
+    app: App, remember: RememberOne, clock: "Clock", way: Way, fields: dict[str, str]
+) -> None:
+    """N2.1: byte for byte, with entities, times and the queue; the text is found by its words and meaning again."""
+    first = remember("Postgres 15 listens on port 5432.", tags=("net",))
+    second = remember("Grafana shows that the database listens on port 5432.", importance=4.0, pinned=True)
+    group = group_of(app, first.id, second.id)
+    clock.advance(hours=1)
+    before = exported(app)
+    keep = {"keep": first.id} if way in ("merge", "supersedes") else {}
+    settled = app.settle(Settling(id=group, settle=way, **keep, **fields), app.caller())
+    assert exported(app) != before
+    clock.advance(hours=1)
+    undone = app.undo(settled.change, app.caller())
+    assert exported(app) == before
+    assert undone.groups == (group,)
+    assert [each.review.id for each in app.reviews.waiting(app.caller())] == [group]
+    found = app.recall(RecallRequest(query="What does Postgres 15 listen on?"), app.caller()).results
+    assert found[0]["text"] == "Postgres 15 listens on port 5432."
+    assert (app.records.defects(), app.records.stale_terms(), app.graph.check()) == ([], [], [])
+
+
+def test_a_revision_is_taken_back_and_stays_in_the_history(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """N2.1, N5.1: its text, tags and outcome; the history says who did both."""
+    fact = remember("The port is 5432.", tags=("net",)).id
+    before = exported(app)
+    clock.advance(hours=1)
+    change = revise(app, fact, text="The port is 5433.", tags=(), outcome="success", pinned=True)
+    undone = app.undo(change, app.caller())
+    assert [(each.id, each.text, each.tags) for each in undone.records] == [(fact, "The port is 5432.", ("net",))]
+    changed = [line for line in zip(before, exported(app), strict=True) if line[0] != line[1]]
+    assert all(b'"accessed_at"' in line for _, line in changed)  # A revision is an access.
+    versions = app.records.versions([fact])[fact]
+    assert [each.undone for each in versions] == [versions[1].write] * 2
+    assert versions[1].reason == f"undo of change {change}"
+
+
+@pytest.mark.parametrize("mode", ["retire", "supersede"])
+def test_what_was_retired_or_superseded_holds_again(app: App, remember: RememberOne, mode: str) -> None:
+    """N2.1."""
+    fact = remember("The port is 5432.").id
+    if mode == "retire":
+        app.forget([fact], "retire", app.caller())
+    else:
+        remember("The port is 5433 now.", supersedes=(fact,))
+    assert not stored(app, fact).holds
+    app.undo(last_write(app, fact), app.caller())
+    assert (stored(app, fact).status, stored(app, fact).superseded_by) == ("new", None)
+
+
+def test_a_later_change_is_in_the_way_and_named(
+    app: App, remember: RememberOne, open_memory: Callable[..., App]
+) -> None:
+    """N2.1, N5.1: the later one first."""
+    fact = remember("The port is 5432.").id
+    first = revise(app, fact, text="The port is 5433.")
+    bob = open_memory(agent="bob")
+    later = revise(bob, fact, importance=5.0)
+    with pytest.raises(Conflict, match=rf"{fact} was changed since, by bob on 2026-11-20 \(change {later}\)"):
+        app.undo(first, app.caller())
+    app.undo(later, app.caller())
+    app.undo(first, app.caller())
+    assert (stored(app, fact).text, stored(app, fact).importance) == ("The port is 5432.", 1.0)
+
+
+def test_further_evidence_is_not_in_the_way(app: App, remember: RememberOne, open_memory: Callable[..., App]) -> None:
+    """N2.1: a record met again keeps that; a field that both changed is in the way."""
+    fact = remember("The port is 5432.").id
+    change = revise(app, fact, importance=5.0)
+    bob = open_memory(agent="bob")
+    bob.remember([NewRecord(text="The port is 5432.", tags=("net",))], bob.caller())
+    app.undo(change, app.caller())
+    record = stored(app, fact)
+    assert (record.importance, record.tags, record.status) == (1.0, ("net",), "confirmed")
+    change = revise(app, fact, importance=5.0)
+    bob.remember([NewRecord(text="The port is 5432.", importance=9.0)], bob.caller())
+    with pytest.raises(Conflict, match="by bob"):
+        app.undo(change, app.caller())
+
+
+def test_an_undo_is_made_once(app: App, remember: RememberOne) -> None:
+    """N2.1: and is not undone itself."""
+    fact = remember("The port is 5432.").id
+    change = revise(app, fact, text="The port is 5433.")
+    app.undo(change, app.caller())
+    undo = last_write(app, fact)
+    with pytest.raises(Conflict, match=f"was undone by change {undo}"):
+        app.undo(change, app.caller())
+    with pytest.raises(Conflict, match="is an undo itself"):
+        app.undo(undo, app.caller())
+
+
+def test_only_what_one_sees_is_taken_back(app: App, remember: RememberOne, open_memory: Callable[..., App]) -> None:
+    """S4.1: a number that nobody may know tells nothing."""
+    fact = remember("The port is 5432.", visibility="private").id
+    change = revise(app, fact, importance=5.0)
+    bob = open_memory(agent="bob")
+    for number in (change, 1, 10**9):
+        with pytest.raises(NotFound, match=f"Change {number} replaced nothing that you may restore"):
+            bob.undo(number, bob.caller())
+    assert stored(app, fact).importance == 5.0
+
+
+def test_words_that_left_with_a_move_do_not_come_back(app: App, remember: RememberOne) -> None:
+    """S4.1: others do not read what was said in private."""
+    fact = remember("The port is 5432.", visibility="private").id
+    change = revise(app, fact, text="The port is open.")
+    revise(app, fact, visibility="shared")
+    with pytest.raises(Conflict, match="earlier words"):
+        app.undo(change, app.caller())
+
+
+def test_a_text_that_another_record_took_does_not_come_back(app: App, remember: RememberOne) -> None:
+    """R2."""
+    fact = remember("The port is 5432.").id
+    change = revise(app, fact, text="The port is 5433.")
+    other = remember("The port is 5432.", reassert=True).id
+    with pytest.raises(Conflict, match=f"{other} says since"):
+        app.undo(change, app.caller())
+
+
+def test_a_question_is_not_taken_back_below_its_answer(app: App, remember: RememberOne) -> None:
+    """N2.1."""
+    one, other = remember("The port is 5432.").id, remember("It listens on 5432.").id
+    group = group_of(app, one, other)
+    asked = app.settle(Settling(id=group, settle="ask", reason="Which?"), app.caller())
+    answered = app.settle(Settling(id=group, settle="supersedes", keep=one), app.caller())
+    with pytest.raises(Conflict, match=f"settled since .change {answered.change}"):
+        app.undo(asked.change, app.caller())
+    app.undo(answered.change, app.caller())
+    assert [each.review.question for each in app.reviews.waiting(app.caller())] == ["Which?"]
+    app.undo(asked.change, app.caller())
+    assert [each.review.question for each in app.reviews.waiting(app.caller())] == [""]
