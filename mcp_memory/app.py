@@ -276,20 +276,25 @@ class App(Wiring):
         from mcp_memory.domain.text.intent import pick_strategy
 
         self.counter.load()
+        scopes, vector = self.caller().scopes, None
         with contextlib.suppress(StoreUnavailable):  # Every call reports it, with the remedy.
             vector = self._embedder.embed_query("warm")
-            self.index.search(vector, self.caller().scopes, 1)
-            while self.reindex.catch_up():
-                pass
-        self.keywords.search(["warm"], self.caller().scopes, 1)
-        self.filters.passing(RecordFilter(scopes=self.caller().scopes))
-        self.graph.mentioned("warm", self.caller().scopes)
+        with self.follower.snapshot():  # As one request, which reads what the indexes' files lack once.
+            with contextlib.suppress(StoreUnavailable):
+                if vector is not None:
+                    self.index.search(vector, scopes, 1)
+            self.keywords.search(["warm"], scopes, 1)
+            self.filters.passing(RecordFilter(scopes=scopes))
+            self.graph.mentioned("warm", scopes)
         self.redactor.redact("warm")
         pick_strategy("warm")
         self.dates.read("yesterday", self._clock())
         _ = self._remember, self._recall, self._assemble
         with contextlib.suppress(McpMemoryError):
             self.task_results.catch_up(self.caller())
+        with contextlib.suppress(StoreUnavailable):
+            while self.reindex.catch_up():  # After an import this takes long.
+                pass
         with contextlib.suppress(StoreUnavailable):
             self.index.erase(())  # Erasures by a process that was killed before it could purge.
             self.records.purge()

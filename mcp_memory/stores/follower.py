@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,6 +17,8 @@ from mcp_memory.stores.index_files import Arrays, IndexFiles
 
 AT_ONCE = 5_000
 """Changes applied together, about 10 MB with their vectors."""
+MOST_KEPT = 10_000
+"""Changes that are read once for all indexes that a request loads, about 20 MB while it lasts."""
 FILED_AFTER, FILED_SHARE = 1_000, 16
 """An index's file is written again after so many changes, and a 16th of those before: what is read in 0.1 s is not."""
 
@@ -47,11 +49,15 @@ class FiledIndex(DerivedIndex, Protocol):
 
 @dataclass(slots=True)
 class _Moment:
-    """The indexes' current snapshot, and the number of requests that read it; `number` counts the snapshots taken."""
+    """The indexes' current snapshot, and the number of requests that read it; `number` counts the snapshots taken.
+
+    `read` holds the changes that an index was told when it was loaded, by the change and the embedder they begin with.
+    """
 
     snapshot: Snapshot
     number: int
     requests: int = 0
+    read: tuple[int, str, Sequence[RecordChange]] | None = None
 
 
 class Follower:
@@ -199,11 +205,21 @@ class Follower:
         for since in sorted(set(behind.values())):
             indexes = [index for index, applied in behind.items() if applied == since]
             tasks = self.records.task_links(since)
-            changes = self.records.changes(since, embedder)
+            changes = iter(self._changes(since, embedder or self.stored_embedder or ""))
             while (some := list(islice(changes, AT_ONCE))) or tasks:
                 for index in indexes:
                     index.apply(some, tasks)
                 tasks = ()
+
+    def _changes(self, since: int, embedder: str) -> Iterable[RecordChange]:
+        """Return the changes since; a request that loads several indexes from files about as old reads them once."""
+        held = _held.get()
+        if held is None or held[0] is not self or held[1].snapshot.revision - since > MOST_KEPT:
+            return self.records.changes(since, embedder)
+        moment = held[1]
+        if moment.read is None or moment.read[0] > since or moment.read[1] != embedder:
+            moment.read = since, embedder, [*self.records.changes(since, embedder)]
+        return (each for each in moment.read[2] if each.change > since)
 
 
 _held: ContextVar[tuple[Follower, _Moment] | None] = ContextVar("_held", default=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -227,6 +227,47 @@ def test_a_writer_goes_over_to_its_files_when_nobody_reads(store: SqliteRecordSt
         assert index.ids == ["a request is reading this"]
     with follower.snapshot():
         assert index.ids == added
+
+
+class Counting(SqliteRecordStore):
+    """A store that says from which change on it was read."""
+
+    begun: list[int]
+
+    def changes(self, since: int, embedder: str = "") -> Iterator[RecordChange]:
+        self.begun.append(since)
+        return super().changes(since, embedder)
+
+
+def test_a_request_reads_what_several_indexes_lack_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L1.2: each is told what its own files do not hold, unless one of them lacks more than was read, or too much."""
+    monkeypatch.setattr(follower_module, "FILED_AFTER", 3)
+    store = Counting(tmp_path, "embedder", lambda: 1000.0)
+    store.begun = []
+    files = IndexFiles(tmp_path / "arrays", store.stamp, store.newest_erasure)
+    ids = [add(store) for _ in range(3)]
+    older, newer = Filed(name="older"), Filed(name="newer")
+    for index in (older, newer):
+        follower = Follower(store, files)
+        join(follower, index)
+        assert follower.save()
+        ids.append(add(store))
+
+    def told(most: int, *order: str) -> tuple[list[int], list[int]]:
+        monkeypatch.setattr(follower_module, "MOST_KEPT", most)
+        store.begun = []
+        indexes = [Filed(name=name) for name in order]
+        follower = Follower(store, files)
+        with follower.snapshot():
+            for index in indexes:
+                join(follower, index)
+        assert [index.ids for index in indexes] == [ids, ids]
+        return [index.told for index in indexes], store.begun
+
+    old, new = (int(files.newest(name)) for name in ("older", "newer"))
+    assert told(100, "older", "newer") == ([2, 1], [old])
+    assert told(100, "newer", "older") == ([1, 2], [new, old])
+    assert told(0, "older", "newer") == ([2, 1], [old, new])
 
 
 def test_erased_records_come_from_no_file(store: SqliteRecordStore, files: IndexFiles) -> None:
