@@ -94,39 +94,11 @@ def record_item(
     record = each.candidate.record
     is_said = section == EXCHANGE_SECTION
     before, after = record_frame(record, day_only=True, author=author, says_role=is_said)
-    content = hash((before, after, record.text, repr(record.details)))
-    after += mark
-    group = group_title(record)
-    has_company = group in groups
-    among = frame_in_group(record, author) if has_company else ""
-    frame_tokens = measure.count_raw((among if has_company else before) + after) + has_company * TITLE_PART
-    told = f" → {record.outcome}"  # The frame says it as well, with the confidence.
-    whole = record.summary.removesuffix(told) == record.text
-    is_counted = shows_text_alone(record)
-
-    def form(text: str, tokens: int, detail: ShownDetail, note: str = "") -> Form:
-        body = record_body(record, text.removesuffix(told), detail)
-        # Line breaks inside a text gain an indent each.
-        raw = frame_tokens + (tokens + 2 * body.count("\n") if is_counted and tokens else measure.count_raw(body))
-        raw += not body.endswith(ENDING)
-        raw += measure.count_raw(note) if note else 0
-        short = f"{among}{body}{note}{after}" if has_company else ""
-        return Form(detail=detail, text=f"{before}{body}{note}{after}", tokens=measure.scaled(raw), short=short)
-
-    bodies: list[tuple[str, int, ShownDetail]] = []
-    if is_said and not whole and record.text_tokens <= EXCHANGE_TOKENS:
-        bodies.append((record.text, record.text_tokens, "full"))
-    passages = each.candidate.passages if deepest_detail(record) == "full" else None
-    if passages:
-        if record.text_tokens <= MAX_WHOLE_TOKENS:
-            bodies.append((record.text, record.text_tokens, "full"))
-        bodies.extend((text, 0, "passage") for text in _excerpts(record, passages, measure))
-    elif deepest_detail(record) != "micro":
-        bodies.append((record.summary, record.summary_tokens, "full" if whole else "summary"))
-    if not bodies or record.micro_tokens < record.summary_tokens:
-        bodies.append((record.micro, record.micro_tokens, "micro"))
-    forms: list[Form] = [form(*bodies[0], note=f" ({earlier})")] if earlier else []
-    forms += [form(*body) for body in bodies]
+    title = group_title(record)
+    group = title if title in groups else ""
+    frame = _Frame(record, measure, before, after + mark, frame_in_group(record, author) if group else "")
+    bodies = _bodies(each, measure, is_said=is_said)
+    forms = [frame.form(*bodies[0], note=f" ({earlier})")] if earlier else []
     return Item(
         id=record.id,
         kind=record.kind,
@@ -134,13 +106,64 @@ def record_item(
         section=section,
         share=share,
         score=each.score,
-        forms=tuple(forms),
-        group=group if has_company else "",
+        forms=(*forms, *(frame.form(*body) for body in bodies)),
+        group=group,
         time=record.occurred_at,
         parts=each.parts,
         author=author,
-        content=content,
+        content=hash((before, after, record.text, repr(record.details))),
     )
+
+
+@dataclass
+class _Frame:
+    """What stands around a record's texts: `before` and `after`, or `among` others under one title instead."""
+
+    record: Record
+    measure: Measure
+    before: str
+    after: str
+    among: str
+
+    def __post_init__(self) -> None:
+        raw = self.measure.count_raw((self.among or self.before) + self.after)
+        self._tokens = raw + TITLE_PART * bool(self.among)
+        self._is_counted = shows_text_alone(self.record)
+
+    def form(self, text: str, tokens: int, detail: ShownDetail, note: str = "") -> Form:
+        """Return the form that shows this text, of so many counted tokens (0: not known)."""
+        body = record_body(self.record, text.removesuffix(_outcome(self.record)), detail)
+        count = self.measure.count_raw
+        # Line breaks inside a text gain an indent each.
+        raw = self._tokens + (tokens + 2 * body.count("\n") if self._is_counted and tokens else count(body))
+        raw += not body.endswith(ENDING)
+        raw += count(note) if note else 0
+        short = f"{self.among}{body}{note}{self.after}" if self.among else ""
+        full = f"{self.before}{body}{note}{self.after}"
+        return Form(detail=detail, text=full, tokens=self.measure.scaled(raw), short=short)
+
+
+def _bodies(each: Scored, measure: Measure, *, is_said: bool) -> list[tuple[str, int, ShownDetail]]:
+    """Return the texts that may stand for a record, longest first, with their counted tokens (0: not known)."""
+    record, deepest = each.candidate.record, deepest_detail(each.candidate.record)
+    is_whole = record.summary.removesuffix(_outcome(record)) == record.text
+    passages = each.candidate.passages if deepest == "full" else None
+    bodies: list[tuple[str, int, ShownDetail]] = []
+    is_short = is_said and not is_whole and record.text_tokens <= EXCHANGE_TOKENS
+    if is_short or (passages and record.text_tokens <= MAX_WHOLE_TOKENS):
+        bodies.append((record.text, record.text_tokens, "full"))
+    if passages:
+        bodies.extend((text, 0, "passage") for text in _excerpts(record, passages, measure))
+    elif deepest != "micro":
+        bodies.append((record.summary, record.summary_tokens, "full" if is_whole else "summary"))
+    if not bodies or record.micro_tokens < record.summary_tokens:
+        bodies.append((record.micro, record.micro_tokens, "micro"))
+    return bodies
+
+
+def _outcome(record: Record) -> str:
+    """Return what ends a record's short forms; the frame says it as well, with the confidence."""
+    return f" → {record.outcome}"
 
 
 def _excerpts(record: Record, passages: Passages, measure: Measure) -> Iterator[str]:
