@@ -16,7 +16,7 @@ from mcp_memory.retrieval.graph import GraphSource
 from mcp_memory.retrieval.keyword import KeywordSource
 from mcp_memory.retrieval.time_span import TimeSpanSource
 from mcp_memory.retrieval.vector import VectorSource
-from mcp_memory.services.context import assemble
+from mcp_memory.services.context import assemble, build_items
 from mcp_memory.services.context.candidates import CandidateFinder
 from mcp_memory.services.retrieval import recall, search
 from mcp_memory.stores.graph.store import NetworkxGraphStore
@@ -78,7 +78,7 @@ ASSEMBLY_STAGES = _stages(
     (SCORING, assemble, "ordered"),
     ("near-duplicates: cosines", ExactVectorStore, "alike"),
     ("near-duplicates: texts", assemble, "repeated"),
-    (FORMS, assemble, "record_item"),
+    (FORMS, build_items, "record_item"),
     (COMPOSING, assemble, "compose"),
     ("keep the account", SqliteRecordStore, "keep_context"),
 )

@@ -122,7 +122,10 @@ def _load(name: str) -> "tiktoken.Encoding":
     import tiktoken
 
     # Without special tokens, no text can be mistaken for one.
-    return tiktoken.Encoding(name, pat_str=_SPLITS[name], mergeable_ranks=_ranks(name), special_tokens={})
+    ranks = _ranks(name)
+    encoding = tiktoken.Encoding(name, pat_str=_SPLITS[name], mergeable_ranks=ranks, special_tokens={})
+    ranks.clear()  # The encoding has copied them, and keeps the dictionary for pickling alone.
+    return encoding
 
 
 def _ranks(name: str) -> dict[bytes, int]:
