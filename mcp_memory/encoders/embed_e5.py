@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from mcp_memory.encoders.windows import window_bounds
+from mcp_memory.encoders.chunking import window_bounds
 from mcp_memory.errors import StoreUnavailable
 
 if TYPE_CHECKING:

@@ -117,7 +117,7 @@ def record_item(
 
 @dataclass
 class _Frame:
-    """What stands around a record's texts: `before` and `after`, or `among` others under one title instead."""
+    """The texts before and after the body of a record; in a group, `among` replaces `before`."""
 
     record: Record
     measure: Measure
@@ -144,7 +144,7 @@ class _Frame:
 
 
 def _bodies(each: Scored, measure: Measure, *, is_said: bool) -> list[tuple[str, int, ShownDetail]]:
-    """Return the texts that may stand for a record, longest first, with their counted tokens (0: not known)."""
+    """Return the texts that may represent a record, longest first, with their counted tokens (0: not known)."""
     record, deepest = each.candidate.record, deepest_detail(each.candidate.record)
     is_whole = record.summary.removesuffix(_outcome(record)) == record.text
     passages = each.candidate.passages if deepest == "full" else None
