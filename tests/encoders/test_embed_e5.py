@@ -170,7 +170,7 @@ def test_without_the_extra_it_says_what_to_install_and_a_note_is_kept(
     assert told.status == "stored"
     answer = memory.recall(RecallRequest(query="soup salt"), memory.caller())
     assert [each["id"] for each in answer.results] == [told.id]
-    assert "Install mcp-memory-stack[multilingual]." in "".join(answer.degraded)
+    assert "Install mcp-memory-stack[multilingual]; Windows has no engine." in "".join(answer.degraded)
 
 
 def test_another_version_of_the_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
