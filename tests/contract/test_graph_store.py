@@ -369,7 +369,7 @@ class _TellsOfHidden:
         self._truth = truth
         self._more = [
             RecordChange(
-                change=0, id=make_id("r", 10**6 + n), scope=HERE[0], is_live=True, branch_id="t1", mentions=("kafka",)
+                change=1, id=make_id("r", 10**6 + n), scope=HERE[0], is_live=True, branch_id="t1", mentions=("kafka",)
             )
             for n in range(count)
         ]
