@@ -163,6 +163,8 @@ class Settings(BaseSettings):
     """Days after which what was read out of a session, and nobody confirmed, is retired."""
     expired_days: Annotated[float, Field(ge=0, le=36_500)] | None = None
     """Days after its `valid_until` until a record is retired; by default never: it is shown as past."""
+    file_max_mb: Annotated[float, Field(ge=0, le=1_000)] = 10.0
+    """Megabytes of an image or a document of a conversation, above which it is not kept; 0 keeps none."""
     redact_secrets: bool = True
     """Replace keys, tokens and private keys before anything is stored."""
     embedder: EmbedderName = "minilm"

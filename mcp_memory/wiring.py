@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
     from mcp_memory.ports.access import ProcessLocks
+    from mcp_memory.ports.files import FileStore
     from mcp_memory.ports.indexes import IndexExaminer
     from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore
     from mcp_memory.ports.text import Clock, DateReader, Embedder, Redactor
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.review.reviews import Reviews
     from mcp_memory.services.review.settle import Settle
     from mcp_memory.services.review.undo import Undo
+    from mcp_memory.services.sessions.attachments import Attachments
     from mcp_memory.services.sessions.checkpoint import CheckpointWriter
     from mcp_memory.services.sessions.compact import Compact, Compacted
     from mcp_memory.services.sessions.feed import LogFeeder
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
     from mcp_memory.stores.vectors.exact import ExactVectorStore
 
 SOURCE_THREADS = 4
-INDEX_FOLDER, ARRAYS_FOLDER, WINDOWS_FOLDER = "index", "arrays", "windows"
+INDEX_FOLDER, ARRAYS_FOLDER, WINDOWS_FOLDER, FILES_FOLDER = "index", "arrays", "windows", "files"
 Made = TypeVar("Made")
 
 
@@ -301,7 +303,7 @@ class Wiring:
         """Compares all derived data with the truth."""
         from mcp_memory.services.status.integrity_check import IntegrityCheck
 
-        return IntegrityCheck(self.records, self.reindex, self._embedder.id, self.index_examiner)
+        return IntegrityCheck(self.records, self.reindex, self._embedder.id, self.index_examiner, self.attachments)
 
     @made_once
     def checkpoints(self) -> CheckpointWriter:
@@ -410,7 +412,17 @@ class Wiring:
     def _feed(self) -> LogFeeder:
         from mcp_memory.services.sessions.feed import LogFeeder
 
-        return LogFeeder(self.records, self.logs, self._drafting, self._clock, self.call_priority.pause)
+        return LogFeeder(
+            self.records, self.logs, self._drafting, self.attachments, self._clock, self.call_priority.pause
+        )
+
+    @made_once
+    def attachments(self) -> Attachments:
+        """The images and documents of conversations."""
+        from mcp_memory.services.sessions.attachments import Attachments
+
+        files = files_in(self.settings.data_dir / FILES_FOLDER)
+        return Attachments(self.records, files, round(self.settings.file_max_mb * 1_000_000))
 
     @made_once
     def _compact(self) -> Compact:
@@ -463,6 +475,7 @@ class Wiring:
         self.index_files.erase()
         self.index.erase(record_ids)
         self._assemble.forget()
+        self.attachments.sweep()
 
     def _exact(self, follower: Follower) -> ExactVectorStore:
         from mcp_memory.stores.records.transaction import embedder_mismatch
@@ -499,6 +512,18 @@ def memory_exists(settings: Settings) -> bool:
     return (settings.data_dir / FILE_NAME).exists()
 
 
+def files_in(folder: Path) -> FileStore:
+    """Return the files of a folder, named by their digests."""
+    from mcp_memory.stores.kept_files import FileFolder
+
+    return FileFolder(folder)
+
+
+def files_beside(file: Path) -> FileStore:
+    """Return the images and documents of a backup or an export, in a folder beside it: "memory.db.files"."""
+    return files_in(file.with_name(f"{file.name}.files"))
+
+
 def restore_backup(settings: Settings, backup: Path, stamp: str) -> Path | None:
     """Replace the memory with a backup; return the path where the former database is kept.
 
@@ -506,7 +531,11 @@ def restore_backup(settings: Settings, backup: Path, stamp: str) -> Path | None:
         InvalidRequest: the file is no sound backup.
         StoreUnavailable: the data directory may not be written.
     """
+    from mcp_memory.services.sessions.attachments import copy_files
+
     kept = restore(settings.data_dir, backup, stamp)
+    files = files_beside(backup)
+    copy_files(files, files_in(settings.data_dir / FILES_FOLDER), files.digests())
     # An index records erasures by change numbers, which belonged to the former history.
     from mcp_memory.stores.vectors.chroma.index_folder import IndexFolder
 

@@ -98,6 +98,10 @@ class RecordReader(Protocol):
         """Count all records, of every user."""
         ...
 
+    def kept_files(self, namespace: str | None = None) -> Mapping[str, str]:
+        """Map the digest of each file that a record of the namespace, or any, names to the id of one that does."""
+        ...
+
     def matching_ids(self, where: RecordFilter) -> frozenset[str]:
         """Return the ids of every record that passes the filter."""
         ...

@@ -119,7 +119,7 @@ def test_the_settings_are_those_of_the_code() -> None:
     told = {name: default for name, _, default in rows("## Automatic compaction")}
     fields = {name: field for name, field in Settings.model_fields.items() if name.startswith("compaction")}
     defaults = {name: str(field.default or "the preset's").removesuffix(".0") for name, field in fields.items()}
-    assert told == defaults | {"compaction_extensions": "none", "noted_days": "14"}
+    assert told == defaults | {"compaction_extensions": "none", "noted_days": "14", "file_max_mb": "10"}
 
 
 def test_the_page_speaks_of_every_argument() -> None:

@@ -1,13 +1,16 @@
 """D11.1: the loop of docs/compaction.md, with a server of its own over its standard streams, and a scripted model."""
 
+import base64
 import importlib.util
 import itertools
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.types import TextResourceContents
 
 from mcp_memory.client import Conversation, MemoryRefused
 from tests.entrypoints.conversations.message_rules import of_anthropic
@@ -62,3 +65,29 @@ async def test_the_loop_of_the_docs_stays_inside_its_window(memory: StdioServerP
         assert opened["text"].endswith("value_249 = 1971831")
         with pytest.raises(MemoryRefused, match="has an unknown role"):
             await conversation.fitted([{"role": "oracle", "content": "Hello."}])
+
+
+async def test_an_image_comes_back_whole_and_its_messages_id_opens_it(memory: StdioServerParameters) -> None:
+    """D11.1: a picture of a megabyte, over the server's standard streams."""
+    data = base64.b64encode(bytes(range(256)) * 4_000).decode()
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+    shown = {"role": "user", "content": [{"type": "text", "text": "Look at this."}, image]}
+
+    async def read(client: Client, uri: str) -> Any:
+        (page,) = (await client.read_resource(uri)).contents
+        assert isinstance(page, TextResourceContents)
+        return json.loads(page.text)
+
+    async with Client(memory) as client:
+        conversation = Conversation(client=client, session_id="pictures", window=20_000)
+        await conversation.fitted([shown])
+        page = await read(client, "memory://session/pictures/anthropic")
+        assert page["messages"] == [shown]
+        found = await client.call_tool("recall", {"query": "Look at this", "kinds": ["message"]})
+        assert found.structured_content is not None
+        record = found.structured_content["results"][0]["id"]
+        (file,) = (await read(client, f"memory://record/{record}/files"))["files"]
+        assert (file["type"], file["data"]) == ("image/png", data)
+        await client.call_tool("forget", {"ids": [record], "mode": "erase"})
+        with pytest.raises(MCPError, match="No record"):
+            await read(client, f"memory://record/{record}/files")

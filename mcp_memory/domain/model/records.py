@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias, get_args
 
+from mcp_memory.domain.model.attachments import Attachment
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.errors import InvalidRequest
 
@@ -75,6 +76,7 @@ class NewRecord:
     """One item a caller asks to remember. The service fills in what is None.
 
     `cleaned` counts control characters that the reader of the item already removed, `harness` passages of the client's.
+    `files` are the images and documents that the text has marks of.
     """
 
     text: str
@@ -102,6 +104,7 @@ class NewRecord:
     call_id: str | None = None
     cleaned: int = 0
     harness: int = 0
+    files: tuple[Attachment, ...] = ()
 
 
 HOLDS = "holds"

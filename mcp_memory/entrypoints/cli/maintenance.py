@@ -76,7 +76,10 @@ def backup(
     All projects, consistent though servers are running. `mcp-memory restore` goes back to it.
     """
     file = backup_file(target, datetime.now(UTC))
+    from mcp_memory.wiring import files_beside
+
     memory.records.backup(str(file))
+    memory.attachments.copy_to(files_beside(file))
     size = file.stat().st_size
     output(as_json, {"path": str(file), "bytes": size}, f"{file} ({size / 1e6:.1f} MB)")
 

@@ -70,6 +70,7 @@ def export(
     As it is at one moment, though servers are running. `mcp-memory import` reads it.
     """
     from mcp_memory.entrypoints.transfer.pieces import write_memory
+    from mcp_memory.wiring import files_beside
 
     if as_json and target == STREAM:
         raise InvalidRequest("Standard output carries the memory itself; leave out --json, or name a file.")
@@ -79,9 +80,10 @@ def export(
         _new_file(target) as file,
         progress_bar("Exporting") as progress,
     ):
-        written = write_memory(
-            memory.records.transfer(), file, namespace or context.find_root().params["namespace"], progress
-        )
+        project = namespace or context.find_root().params["namespace"]
+        written = write_memory(memory.records.transfer(), file, project, progress)
+        if target != STREAM:
+            memory.attachments.copy_to(files_beside(Path(target)), project)
     if as_json:
         print_json({"path": target, "pieces": written, "bytes": Path(target).stat().st_size})
     elif target != STREAM:
@@ -128,6 +130,7 @@ def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
     """Import all of it or nothing; then embed it."""
     from mcp_memory.entrypoints.transfer.pieces import MemoryFile
     from mcp_memory.services.memory.merge import Merger
+    from mcp_memory.wiring import files_beside
 
     with _lines(source) as lines:
         file = MemoryFile(lines, _STREAM_NAME if source == STREAM else source)
@@ -138,6 +141,8 @@ def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
                     outcome: dict[str, Json] = {"restored": file.origin.pieces}
                 else:
                     outcome = asdict(Merger(memory.records)(file.pieces(progress)))
+            if source != STREAM:
+                memory.attachments.take_from(files_beside(Path(source)))
             return {**outcome, "embedded": _embed(memory)}
 
 

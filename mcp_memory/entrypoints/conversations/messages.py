@@ -17,6 +17,7 @@ from mcp_memory.domain.model.records import MAX_NAME_CHARS, MAX_TEXT_CHARS, Inst
 from mcp_memory.domain.model.session_log import Role
 from mcp_memory.domain.sessions.log_dedup import replaced_by
 from mcp_memory.domain.text.control_characters import details_without_controls
+from mcp_memory.entrypoints.conversations.media import taken_apart
 from mcp_memory.errors import InvalidRequest
 
 _ROLE_NAMES: Final[Mapping[str, Role]] = {
@@ -53,8 +54,9 @@ def read_messages(messages: Sequence[ClientMessage]) -> list[NewRecord]:
     """Read the messages as records of kinds message, tool_call and tool_result, in their order.
 
     Texts of a message that follow each other are one record, without what is the client's own; a message of nothing
-    else keeps its place (domain/memory/harness.py). Images and documents are named, not kept. A client's own id becomes
-    `details["message_id"]`, "id/2" for the second record of a message. Empty texts are left out.
+    else keeps its place (domain/memory/harness.py). Images and documents are marks in the text, with their bytes in
+    `files`; those that are only referred to are named. A client's own id becomes `details["message_id"]`, "id/2" for
+    the second record of a message. Empty texts are left out.
 
     Raises:
         InvalidRequest: one of them is in none of the known formats, or too long; names its place and what is expected.
@@ -83,6 +85,7 @@ class MessageReader:
         Raises:
             InvalidRequest: it is in none of the known formats.
         """
+        message, files = taken_apart(message)
         plain, cleaned = details_without_controls(message)
         message = cast("ClientMessage", plain)
         usual = NewRecord(
@@ -94,6 +97,8 @@ class MessageReader:
             pinned=message.get("pinned") is True,
         )
         records = [self._record(part, usual) for part in _parts_of(message, where)]
+        if files:
+            records = [replace(each, files=tuple(one for one in files if one.mark in each.text)) for each in records]
         # What was cleaned is counted once, though a message may be several records.
         records = [replace(each, cleaned=0 if place else cleaned) for place, each in enumerate(records)]
         return _named(records, _message_id(message))

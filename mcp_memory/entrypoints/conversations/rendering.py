@@ -7,12 +7,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
+from mcp_memory.domain.model.attachments import OpenedFiles
 from mcp_memory.domain.model.session_log import STANDS_FOR_MANY, Entry, SessionLog
+from mcp_memory.entrypoints.conversations.media import Interface, parts
 
 Message: TypeAlias = dict[str, Any]
-Interface = Literal["anthropic", "openai"]
 
 _OPENING: Final = "(The conversation begins here.)"
 # e.g. "toolu_01A", "call_8f-2": the ids that both interfaces take
@@ -24,24 +25,25 @@ class _Row(NamedTuple):
 
     role: str
     text: str
+    files: OpenedFiles = ()
     entry: Entry | None = None
     call_id: str = ""
 
 
-def rendered(log: SessionLog, interface: Interface) -> dict[str, Any]:
-    """Return `messages`, and for Anthropic `system`, "" where nothing is.
+def rendered(log: SessionLog, interface: Interface, files: Mapping[str, OpenedFiles]) -> dict[str, Any]:
+    """Return `messages`, and for Anthropic `system`, "" where nothing is. `files` are those of entries, by their ids.
 
     Results follow their calls at once. A call without a result, unless it is the last entry, and a result without a
     call are told in words.
     """
-    rows = list(_rows(log))
+    rows = list(_rows(log, files))
     if interface == "openai":
         return {"messages": list(_for_openai(rows))}
     system = "\n\n".join(row.text for row in rows if row.role == "system")
     return {"system": system, "messages": list(_for_anthropic([row for row in rows if row.role != "system"]))}
 
 
-def _rows(log: SessionLog) -> Iterator[_Row]:
+def _rows(log: SessionLog, files: Mapping[str, OpenedFiles]) -> Iterator[_Row]:
     """Yield what is said and done in an order that both interfaces take: calls made together, then their results."""
     ids = _call_ids(log)
     results = {place for exchange in log.exchanges for place in exchange[1:]}
@@ -50,19 +52,22 @@ def _rows(log: SessionLog) -> Iterator[_Row]:
         if place in ids:
             calls.append(place)
             continue
-        yield from _exchanges(log, calls, ids)
+        yield from _exchanges(log, calls, ids, files)
         calls.clear()
         if place not in results:
-            yield _Row(_role(entry), _words(entry))
-    yield from _exchanges(log, calls, ids)
+            yield _Row(_role(entry), _words(entry), files.get(entry.id, ()))
+    yield from _exchanges(log, calls, ids, files)
 
 
-def _exchanges(log: SessionLog, calls: Sequence[int], ids: Mapping[int, str]) -> Iterator[_Row]:
+def _exchanges(
+    log: SessionLog, calls: Sequence[int], ids: Mapping[int, str], files: Mapping[str, OpenedFiles]
+) -> Iterator[_Row]:
     for place in calls:
-        yield _Row("assistant", log.entries[place].text, log.entries[place], ids[place])
+        yield _Row("assistant", log.entries[place].text, (), log.entries[place], ids[place])
     for place in calls:
         if answers := log.at(log.exchange_of.get(place, ())[1:]):
-            yield _Row("tool", "\n".join(each.text for each in answers), answers[0], ids[place])
+            held = [one for each in answers for one in files.get(each.id, ())]
+            yield _Row("tool", "\n".join(each.text for each in answers), held, answers[0], ids[place])
 
 
 def _call_ids(log: SessionLog) -> Mapping[int, str]:
@@ -92,18 +97,24 @@ def _for_anthropic(rows: Sequence[_Row]) -> Iterator[Message]:
     if rows and rows[0].role == "assistant":
         yield {"role": "user", "content": _OPENING}
     for role, some in groupby(rows, lambda row: "user" if row.role == "tool" else row.role):
-        parts = [_part(row) for row in some]
-        yield {"role": role, "content": parts[0]["text"] if len(parts) == 1 and "text" in parts[0] else parts}
+        content = [part for row in some for part in _content(row)]
+        yield {"role": role, "content": content[0]["text"] if len(content) == 1 and "text" in content[0] else content}
 
 
-def _part(row: _Row) -> dict[str, Any]:
-    entry = row.entry
-    if entry is None:
-        return {"type": "text", "text": row.text}
+def _content(row: _Row) -> Sequence[dict[str, Any]]:
+    if row.entry is not None:
+        return [_part(row, row.entry)]
+    if row.files and row.role == "user":
+        return parts(row.text, row.files, "anthropic")
+    return [{"type": "text", "text": row.text}]
+
+
+def _part(row: _Row, entry: Entry) -> dict[str, Any]:
     if row.role == "assistant":
         return {"type": "tool_use", "id": row.call_id, "name": entry.tool or "tool", "input": _input(row.text)}
     failed = {"is_error": True} if entry.failed else {}
-    return {"type": "tool_result", "tool_use_id": row.call_id, "content": row.text, **failed}
+    content = parts(row.text, row.files, "anthropic") if row.files else row.text
+    return {"type": "tool_result", "tool_use_id": row.call_id, "content": content, **failed}
 
 
 def _for_openai(rows: Sequence[_Row]) -> Iterator[Message]:
@@ -113,7 +124,12 @@ def _for_openai(rows: Sequence[_Row]) -> Iterator[Message]:
             continue
         for row in some:
             answers = {} if row.entry is None else {"tool_call_id": row.call_id}
-            yield {"role": row.role, **answers, "content": row.text}
+            has_parts = row.files and row.role == "user"
+            yield {
+                "role": row.role,
+                **answers,
+                "content": parts(row.text, row.files, "openai") if has_parts else row.text,
+            }
 
 
 def _call(row: _Row) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from mcp_memory.domain.model.records import Json
-from mcp_memory.entrypoints.conversations.rendering import Interface, rendered
+from mcp_memory.entrypoints.conversations.media import Interface, listed
+from mcp_memory.entrypoints.conversations.rendering import rendered
 from mcp_memory.entrypoints.server.identity import asking, is_local, require, told
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS
 from mcp_memory.entrypoints.server.strict_tool import log_defect
@@ -16,6 +17,7 @@ from mcp_memory.errors import McpMemoryError, NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
+    from mcp_memory.domain.model.scopes import Caller
 
 _MIME_TYPE = "application/json"
 _OF_FILES: Final[Mapping[str, frozenset[str]]] = {
@@ -52,7 +54,11 @@ def add_to(server: MCPServer, app: "App") -> None:
         return show_queue(app, asking(app))
 
     def messages(interface: Interface) -> Callable[..., dict[str, Json]]:
-        return lambda *of: rendered(app.live_log(*of), interface)
+        def read(session_id: str, caller: "Caller") -> dict[str, Json]:
+            log = app.live_log(session_id, caller)
+            return rendered(log, interface, app.attachments.of_log(log, caller))
+
+        return read
 
     resource("memory://status", "Status", "What is stored where, and what is configured", lambda: _status(app))
     resource("memory://tasks", "Tasks", "The tree of tasks, where you stand in it, and what comes next", tasks)
@@ -62,6 +68,12 @@ def add_to(server: MCPServer, app: "App") -> None:
         "Record",
         "Everything stored about one record",
         lambda *of: dict(app.inspect.record(*of)),
+    )
+    resource(
+        "memory://record/{id}/files",
+        "Files of a record",
+        "The images and documents of one message, with their bytes in base64",
+        lambda *of: {"files": listed(app.attachments.opened(app.inspect.visible(*of)))},
     )
     for interface in get_args(Interface):
         described = "The log of one session as it stands, as messages to send"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from mcp_memory.domain.memory.echoes import strip_recalled, without_blocks
 from mcp_memory.domain.memory.harness import without_harness
 from mcp_memory.domain.memory.redaction import clean_record
+from mcp_memory.domain.model.attachments import FILES
 from mcp_memory.domain.model.ids import RECORD
 from mcp_memory.domain.model.lifecycle import first_status
 from mcp_memory.domain.model.records import (
@@ -78,7 +79,10 @@ class RecordPreparer:
             text, recalled = item.text, ()
         if not text.strip() and not recalled:
             raise InvalidRequest("text is empty; say what to remember in one or more words.")
-        given = replace(item, text=text if is_log else text.strip(), cleaned=item.cleaned + cleaned)
+        details = {name: value for name, value in item.details.items() if name != FILES}
+        if files := [each.detail() for each in item.files if each.content]:
+            details[FILES] = files
+        given = replace(item, text=text if is_log else text.strip(), details=details, cleaned=item.cleaned + cleaned)
         item, redacted, cleaned = clean_record(given, self._redactor.redact)
         item = replace(item, details=checked_details(item.kind, item.details))
         refuse_no_time(item.valid_from, item.valid_until)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from mcp_memory.domain.model.records import NewRecord
@@ -16,6 +16,7 @@ from mcp_memory.ports.session_logs import SaidEntry, SessionLogStore
 from mcp_memory.ports.text import Clock
 from mcp_memory.ports.transaction import Transaction
 from mcp_memory.services.memory.prepare_record import Made, RecordDraft, RecordPreparer, record_of
+from mcp_memory.services.sessions.attachments import Attachments
 
 FED_AT_ONCE = 100
 """Entries of one transaction: other processes wait for the write lock meanwhile."""
@@ -35,8 +36,8 @@ class ToldLine:
 class Fed:
     """Counts of new and known entries, and of what the new ones lost.
 
-    That is secrets, control characters, and passages that are the client's own. `lines` are all of them as they were
-    told, in order.
+    That is secrets, control characters, and passages that are the client's own. `files` were kept, `refused_files` were
+    too large. `lines` are all of them as they were told, in order.
     """
 
     stored: int = 0
@@ -44,6 +45,8 @@ class Fed:
     redacted: int = 0
     cleaned: int = 0
     harness: int = 0
+    files: int = 0
+    refused_files: int = 0
     lines: tuple[ToldLine, ...] = field(default=(), compare=False, repr=False)
 
     def __add__(self, other: Fed) -> Fed:
@@ -53,6 +56,8 @@ class Fed:
             redacted=self.redacted + other.redacted,
             cleaned=self.cleaned + other.cleaned,
             harness=self.harness + other.harness,
+            files=self.files + other.files,
+            refused_files=self.refused_files + other.refused_files,
             lines=self.lines + other.lines,
         )
 
@@ -68,6 +73,7 @@ class LogFeeder:
         records: RecordStore,
         logs: SessionLogStore,
         drafting: RecordPreparer,
+        attachments: Attachments,
         clock: Clock,
         pause: Callable[[], None],
     ) -> None:
@@ -75,6 +81,7 @@ class LogFeeder:
         self._records = records
         self._logs = logs
         self._drafting = drafting
+        self._attachments = attachments
         self._clock = clock
         self._pause = pause
 
@@ -128,6 +135,8 @@ class LogFeeder:
             redacted=sum(each.redacted for each in stored),
             cleaned=sum(each.cleaned for each in stored),
             harness=sum(each.item.harness for each in stored),
+            files=sum(bool(file.content) for each in stored for file in each.item.files),
+            refused_files=sum(not file.content for each in stored for file in each.item.files),
             lines=tuple(ToldLine(line=line, covers=standing.get(place, ())) for place, line in enumerate(lines)),
         )
 
@@ -151,7 +160,7 @@ class LogFeeder:
 
     def _clean(self, item: NewRecord, caller: Caller) -> RecordDraft:
         self._pause()
-        return self._drafting.clean(item, caller)
+        return self._drafting.clean(replace(item, files=self._attachments.bounded(item.files)), caller)
 
     def _live(self, caller: Caller) -> Sequence[Hashable]:
         """Return the log as clients see it; () where nothing in it was replaced."""
@@ -169,6 +178,7 @@ class LogFeeder:
         for draft, one in zip(drafts, made, strict=True):
             record = record_of(draft, one.text, caller, now, transaction)
             transaction.insert(record, None, draft.item.entities, draft.item.relations)
+            self._attachments.keep(draft.item.files)
             ids.append(record.id)
         return ids
 

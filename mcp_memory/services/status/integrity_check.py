@@ -10,6 +10,7 @@ from mcp_memory.errors import StoreBusy, StoreUnavailable
 from mcp_memory.ports.indexes import Finding, IndexExaminer
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.services.memory.reindex import Reindex
+from mcp_memory.services.sessions.attachments import Attachments
 
 TERMS_BATCH = 500
 """Records whose terms are written in one transaction: other processes wait for the write lock meanwhile."""
@@ -22,12 +23,18 @@ class IntegrityCheck:
     """Examines the whole memory, of all namespaces. `embedder` is the id of the configured one."""
 
     def __init__(
-        self, records: RecordStore, reindex: Reindex, embedder: str, indexes: Callable[[], IndexExaminer]
+        self,
+        records: RecordStore,
+        reindex: Reindex,
+        embedder: str,
+        indexes: Callable[[], IndexExaminer],
+        attachments: Attachments,
     ) -> None:
         self._records = records
         self._reindex = reindex
         self._embedder = embedder
         self._indexes = indexes
+        self._attachments = attachments
 
     def __call__(self, *, repair: bool) -> Iterator[Finding]:
         """Yield findings on each part as they are made. Without `repair` it changes nothing.
@@ -43,6 +50,7 @@ class IntegrityCheck:
         yield from _told("keywords", self._examine_terms(repair=repair))
         yield from _told("vectors", self._examine_vectors(repair=repair))
         yield from _told("graph", self._examine_links(repair=repair))
+        yield from _told("files", self._examine_files(repair=repair))
         if self._is_ours():
             yield from _told("index", self._indexes().examine(repair=repair))
 
@@ -69,6 +77,23 @@ class IntegrityCheck:
         says = "what was erased is still in the files, as other processes keep them in use"
         remedy = f"A server takes it out when they pause; without one, {_REPAIR}"
         yield Finding(part="database", state="ok", says=says, remedy=remedy)
+
+    def _examine_files(self, *, repair: bool) -> Iterator[Finding]:
+        if missing := self._attachments.missing():
+            says = f"missing or damaged, named by {_named(missing)}"
+            yield Finding(part="files", state="wrong", says=says, remedy="Copy them from an older copy of the folder.")
+        if not (unnamed := self._attachments.unnamed()):
+            return
+        if repair:
+            self._attachments.sweep()
+            yield Finding(part="files", state="repaired", says=f"named by no record, and deleted: {len(unnamed)}")
+            return
+        yield Finding(
+            part="files",
+            state="wrong",
+            says=f"named by no record: {len(unnamed)}",
+            remedy=f"Nothing needs them: {_REPAIR}",
+        )
 
     def _examine_terms(self, *, repair: bool) -> Iterator[Finding]:
         stale = self._records.stale_terms()

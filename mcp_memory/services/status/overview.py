@@ -93,12 +93,17 @@ class Overview:
             },
         }
 
+    def visible(self, record_id: str, caller: Caller) -> Record:
+        """Return the record. Raises NotFound where the caller does not see one of that id."""
+        record = self._records.get([record_id], caller.scopes).get(record_id)
+        if record is None or not is_visible(record, caller, hidden_branches(self._records, caller)):
+            raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
+        return record
+
     def record(self, record_id: str, caller: Caller) -> dict[str, Json]:
         """Return one record in full, with its versions, earlier texts, counters and links. Raises NotFound."""
         hidden = hidden_branches(self._records, caller)
-        record = self._records.get([record_id], caller.scopes).get(record_id)
-        if record is None or not is_visible(record, caller, hidden):
-            raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
+        record = self.visible(record_id, caller)
         history = self._records.versions([record_id]).get(record_id, ())
         return (
             shown_record(record, "full", caller)

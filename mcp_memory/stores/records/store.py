@@ -86,6 +86,9 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         found = {record.id: record for record in self._checked(map(record_from_row, rows), scopes)}
         return {record_id: found[record_id] for record_id in record_ids if record_id in found}
 
+    def kept_files(self, namespace: str | None = None) -> Mapping[str, str]:
+        return {row["digest"]: row["id"] for row in self._rows("kept_files", {"namespace": namespace})}
+
     def matching_ids(self, where: RecordFilter) -> frozenset[str]:
         return frozenset(row[0] for row in self._database.rows(*filtered("matching_ids", where)))
 

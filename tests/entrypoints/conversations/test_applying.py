@@ -58,8 +58,8 @@ def test_what_is_applied_is_the_log_and_valid(
         assert (of_anthropic(applied, given) if interface == "anthropic" else of_openai(applied)) == []
         log = app.live_log(session_id, app.caller())
         assert shown(applied) == sorted((entry.kind, entry.text) for entry in log.entries)
-        assert of_anthropic(rendered(log, "anthropic")["messages"]) == []
-        assert of_openai(rendered(log, "openai")["messages"]) == []
+        assert of_anthropic(rendered(log, "anthropic", {})["messages"]) == []
+        assert of_openai(rendered(log, "openai", {})["messages"]) == []
         return applied
 
     async def rounds() -> None:

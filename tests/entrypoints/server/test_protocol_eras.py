@@ -59,6 +59,7 @@ async def test_a_client_learns_who_serves_and_what_for(server: MCPServer, era: s
         templates = (await client.list_resource_templates()).resource_templates
         assert [one.uri_template for one in templates] == [
             "memory://record/{id}",
+            "memory://record/{id}/files",
             "memory://session/{id}/anthropic",
             "memory://session/{id}/openai",
             "memory://session/{id}",

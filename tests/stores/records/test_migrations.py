@@ -26,7 +26,8 @@ OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
 ]
 
 WITHOUT_REVIEWS = """
-DROP TABLE logs_left; DROP TABLE task_changes; DROP TABLE moves; DROP TABLE review_records; DROP TABLE reviews;
+DROP INDEX records_with_files; DROP TABLE logs_left; DROP TABLE task_changes; DROP TABLE moves;
+DROP TABLE review_records; DROP TABLE reviews;
 """
 WITHOUT_VERSIONS = f"""
 {WITHOUT_REVIEWS}

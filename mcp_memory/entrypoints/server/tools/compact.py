@@ -105,7 +105,8 @@ def _made_of(told: _Told, done: Compacted, log: SessionLog) -> tuple[Entry, ...]
 def _told(fed: Fed) -> dict[str, Json]:
     """Return what became of a conversation; that nothing had to be cleaned or cut is not worth telling."""
     shown = {"stored": fed.stored, "known": fed.known, "redacted": fed.redacted}
-    return shown | unless_empty(cleaned=fed.cleaned, harness=fed.harness)
+    files = {"files": fed.files, "files_too_large": fed.refused_files}
+    return shown | unless_empty(cleaned=fed.cleaned, harness=fed.harness, **files)
 
 
 def _request(arguments: CompactArguments) -> CompactRequest:

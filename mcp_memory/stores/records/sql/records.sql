@@ -249,3 +249,9 @@ UPDATE records SET superseded_by = NULL, change = :change WHERE superseded_by = 
 
 -- name: add_tombstone
 INSERT INTO tombstones (id, change, scope) SELECT id, :change, scope FROM records WHERE id = :id;
+
+-- name: kept_files
+-- Of all records, or those of a namespace: few name any.
+SELECT json_extract(f.value, '$.digest') AS digest, min(r.id) AS id
+FROM records AS r INDEXED BY records_with_files CROSS JOIN json_each(r.details, '$.files') AS f
+WHERE json_type(r.details, '$.files') = 'array' AND (:namespace IS NULL OR r.namespace = :namespace) GROUP BY digest;
