@@ -23,7 +23,7 @@ from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.reviews import ReviewKind
 from mcp_memory.entrypoints.server.mcp_server import build_server
-from mcp_memory.entrypoints.transfer.pieces import piece_line
+from mcp_memory.entrypoints.transfer.memory_file import piece_line
 from mcp_memory.ports.transfer import Origin
 from mcp_memory.services.review.enqueue import enqueue
 from mcp_memory.settings import load_settings

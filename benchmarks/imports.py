@@ -35,7 +35,7 @@ from mcp_memory.app import open_app, token_counter
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.retrieval.queries import Vector
 from mcp_memory.entrypoints.cli import app as command_line
-from mcp_memory.entrypoints.transfer.pieces import MemoryFile, write_memory
+from mcp_memory.entrypoints.transfer.memory_file import MemoryFile, write_memory
 from mcp_memory.settings import load_settings
 
 if TYPE_CHECKING:

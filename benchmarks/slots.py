@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.survival import as_log, newest
 from mcp_memory.compaction.goal_batch import GoalBatch
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
-from mcp_memory.compaction.retell_tool_calls import ToolCalls
+from mcp_memory.compaction.retell_tool_calls import RetellToolCalls
 from mcp_memory.compaction.threshold import SUMMARY_OF_ORIGINALS, Threshold, body_of, span_over, summary_replacement
 from mcp_memory.domain.memory.harness import without_harness
 from mcp_memory.domain.model.ids import RECORD, make_id
@@ -233,7 +233,7 @@ def planted_values(case: Case) -> tuple[Kept, float]:
         return body_over(span, originals, ExtractiveSummarizer(case.counter).summarize(asked).summary, case.counter)
 
     log = case.log
-    for one in (MaskToolOutput(count), ToolCalls(count), Threshold(count, write), GoalBatch(count)):
+    for one in (MaskToolOutput(count), RetellToolCalls(count), Threshold(count, write), GoalBatch(count)):
         log = applied(log, one.plan(log, options).replacements)
     text = "\n".join(entry.text for entry in log.entries)
     planted = case.told.get("planted") or ()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.compact import Compacted, CompactRequest
     from mcp_memory.services.sessions.feed import Fed
     from mcp_memory.services.sessions.idle_compaction import IdleCompaction
-    from mcp_memory.services.sessions.run_passes import Tell
+    from mcp_memory.services.sessions.run_pass import Tell
     from mcp_memory.settings import Settings
 
 __all__ = ["App", "open_app", "token_counter"]

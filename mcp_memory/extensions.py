@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from mcp_memory.domain.model.session_log import Count, Options, Pass, PassName, Pause, Preset, Span
+    from mcp_memory.domain.model.session_log import (
+        CompactionOptions,
+        CompactionPass,
+        Count,
+        PassName,
+        Pause,
+        Preset,
+        Span,
+    )
     from mcp_memory.ports.records import RecordStore
     from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore, Source, VectorStore
     from mcp_memory.ports.text import Embedder, Summarizer, TokenCounter
@@ -35,8 +43,8 @@ class CompactionExtension:
     after each compaction and undo, in the thread that made it.
     """
 
-    passes: Callable[[Count], Iterable[Pass]] = lambda count: ()
-    presets: Mapping[Preset, Options] = field(default_factory=dict["Preset", "Options"])
+    passes: Callable[[Count], Iterable[CompactionPass]] = lambda count: ()
+    presets: Mapping[Preset, CompactionOptions] = field(default_factory=dict["Preset", "CompactionOptions"])
     watch: Callable[[Compacted], object] = lambda done: None
 
     def tell(self, done: Compacted) -> None:
@@ -119,18 +127,18 @@ def sources(
 
 def passes(
     count: Count, pause: Pause, write: Callable[[Span], str], others: Sequence[CompactionExtension] = ()
-) -> Mapping[PassName, Pass]:
+) -> Mapping[PassName, CompactionPass]:
     """Return every pass that shortens a log, by its name; `write` summarises a span. `others` may replace ours."""
     from mcp_memory.compaction.ceiling import Ceiling
     from mcp_memory.compaction.condense_dialogue import CondenseDialogue
     from mcp_memory.compaction.goal_batch import GoalBatch
     from mcp_memory.compaction.mask_tool_output import MaskToolOutput
-    from mcp_memory.compaction.retell_tool_calls import ToolCalls
+    from mcp_memory.compaction.retell_tool_calls import RetellToolCalls
     from mcp_memory.compaction.threshold import Threshold
 
-    rows: tuple[Pass, ...] = (
+    rows: tuple[CompactionPass, ...] = (
         MaskToolOutput(count),
-        ToolCalls(count),
+        RetellToolCalls(count),
         CondenseDialogue(count, pause),
         Threshold(count, write),
         GoalBatch(count, pause),

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from mcp_memory.ports.indexes import IndexExaminer
     from mcp_memory.ports.retrieval import FilterIndex, GraphStore, KeywordStore
     from mcp_memory.ports.text import Clock, DateReader, Embedder, Redactor
-    from mcp_memory.services.access.access_tokens import Tokens
-    from mcp_memory.services.access.client_windows import Windows
+    from mcp_memory.services.access.access_tokens import AccessTokens
+    from mcp_memory.services.access.client_windows import ClientWindows
     from mcp_memory.services.access.folder_trust import Trust
     from mcp_memory.services.context.assemble import AssembleContext
     from mcp_memory.services.context.remind import Remind
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.feed import LogFeeder
     from mcp_memory.services.status.integrity_check import IntegrityCheck
     from mcp_memory.services.status.overview import Overview
-    from mcp_memory.services.tasks.task_stack import Tasks
+    from mcp_memory.services.tasks.task_stack import TaskStack
     from mcp_memory.stores.follower import Follower
     from mcp_memory.stores.index_files import IndexFiles
     from mcp_memory.stores.vectors.chroma import ChromaVectorStore, IndexPlace
@@ -176,11 +176,11 @@ class Wiring:
         return ChromaExaminer(self.records, exact, self._place(), least_vectors=least)
 
     @made_once
-    def tokens(self) -> Tokens:
+    def tokens(self) -> AccessTokens:
         """Access tokens."""
-        from mcp_memory.services.access.access_tokens import Tokens
+        from mcp_memory.services.access.access_tokens import AccessTokens
 
-        return Tokens(self.records.tokens(), self._clock)
+        return AccessTokens(self.records.tokens(), self._clock)
 
     @made_once
     def trust(self) -> Trust:
@@ -190,18 +190,18 @@ class Wiring:
         return Trust(self.records.folders(), self._clock)
 
     @made_once
-    def tasks(self) -> Tasks:
+    def tasks(self) -> TaskStack:
         """The task tree."""
-        from mcp_memory.services.tasks.task_stack import Tasks
+        from mcp_memory.services.tasks.task_stack import TaskStack
 
-        return Tasks(self.records, self.redactor, self._clock, self.task_results, self.windows.elsewhere)
+        return TaskStack(self.records, self.redactor, self._clock, self.task_results, self.windows.elsewhere)
 
     @made_once
-    def windows(self) -> Windows:
+    def windows(self) -> ClientWindows:
         """The windows that this process serves, each at a place of its own in the task tree."""
-        from mcp_memory.services.access.client_windows import Windows
+        from mcp_memory.services.access.client_windows import ClientWindows
 
-        return Windows(self.records, self._locks, self._clock)
+        return ClientWindows(self.records, self._locks, self._clock)
 
     @made_once
     def _locks(self) -> ProcessLocks:

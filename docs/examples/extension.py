@@ -4,7 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_memory.domain.model.session_log import PRESETS, Count, Options, Plan, SessionLog, preserved, replacing
+from mcp_memory.domain.model.session_log import (
+    PRESETS,
+    CompactionOptions,
+    Count,
+    PassPlan,
+    SessionLog,
+    preserved,
+    replacing,
+)
 from mcp_memory.services.sessions.compact import Compacted
 
 GREETINGS = frozenset({"hello", "hi", "thanks", "thank you", "ok", "great"})
@@ -17,7 +25,7 @@ class Greetings:
     count: Count
     name: str = "greetings"
 
-    def plan(self, log: SessionLog, options: Options) -> Plan:
+    def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
         kept = preserved(log, options)
         idle = [
             entry
@@ -25,16 +33,16 @@ class Greetings:
             if place not in kept and entry.role == "assistant" and entry.text.strip(" .!").lower() in GREETINGS
         ]
         if len(idle) < 10:
-            return Plan(reason=f"{len(idle)} greetings are too few for a block")
+            return PassPlan(reason=f"{len(idle)} greetings are too few for a block")
         block = replacing(tuple(idle), "tools", lambda own: f"[SUMMARIZED] Greetings. (open {own})", self.count)
-        return Plan(reason=f"{len(idle)} greetings", replacements=(block,))
+        return PassPlan(reason=f"{len(idle)} greetings", replacements=(block,))
 
 
 def passes(count: Count) -> Iterable[Greetings]:
     return [Greetings(count)]
 
 
-presets = {"polite": Options(window=50_000, passes=("greetings", *PRESETS["default"].passes))}
+presets = {"polite": CompactionOptions(window=50_000, passes=("greetings", *PRESETS["default"].passes))}
 
 
 def watch(done: Compacted) -> None:

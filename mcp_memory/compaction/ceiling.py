@@ -12,12 +12,12 @@ from typing import TypeAlias
 from mcp_memory.compaction.mask_tool_output import mask
 from mcp_memory.domain.model.session_log import (
     PRESERVED_ENTRIES,
+    CompactionOptions,
     Count,
     Entry,
-    Options,
     PassName,
+    PassPlan,
     Places,
-    Plan,
     Replacement,
     SessionLog,
     replacing,
@@ -45,7 +45,7 @@ class Ceiling:
     name: PassName = field(default="ceiling", init=False)
     count: Count
 
-    def plan(self, log: SessionLog, options: Options) -> Plan:
+    def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
         """Plan as few replacements as needed, oldest first.
 
         The order: outputs, the assistant's words and calls, kept entries, the user's words, the system's. The user's
@@ -53,13 +53,13 @@ class Ceiling:
         """
         full = f"{int(100 * options.share(log.tokens))} % of {options.window:,} tokens"
         if log.tokens <= options.tokens(options.ceiling):
-            return Plan(reason=f"{full}, not above {100 * options.ceiling:.0f} %")
+            return PassPlan(reason=f"{full}, not above {100 * options.ceiling:.0f} %")
         made = self._made(log, options.tokens(min(options.threshold, options.ceiling)))
         left = log.tokens - saved(log, made)
         reason = f"{full}, above {100 * options.ceiling:.0f} %"
         if left > options.tokens(options.ceiling):
             reason += f"; no shorter than {left:,} tokens: the newest entries keep a line each"
-        return Plan(reason=reason, replacements=tuple(made))
+        return PassPlan(reason=reason, replacements=tuple(made))
 
     def _made(self, log: SessionLog, goal: int) -> list[Replacement]:
         """Return the replacements that bring the log to the goal, or as near as possible.

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, pairwise
 
 from mcp_memory.domain.model.session_log import (
+    CompactionOptions,
     Count,
-    Options,
     PassName,
+    PassPlan,
     Pause,
     Places,
-    Plan,
     Replacement,
     SessionLog,
     preserved,
@@ -45,11 +45,11 @@ class CondenseDialogue:
     count: Count
     pause: Pause = bool
 
-    def plan(self, log: SessionLog, options: Options) -> Plan:
+    def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
         """Plan a block for each part of each run, where it is shorter; what the user asked for is quoted."""
         runs = [log.at(run) for run in _runs(log, options)]
         if not runs:
-            return Plan(reason=f"no {FEWEST} neighbouring messages without tools that are old and not preserved")
+            return PassPlan(reason=f"no {FEWEST} neighbouring messages without tools that are old and not preserved")
         said = [spoken(run, self.pause) for run in runs]
         tokens = sum(entry.tokens for run in runs for entry in run)
         share = min(max(1 - (1 - LEFT) * log.tokens / tokens, LEAST), LARGEST)
@@ -57,10 +57,10 @@ class CondenseDialogue:
         parts = [part for run in said for part in _parts(run)]
         made = [block for part in parts if (block := self._block(part, kept)) is not None]
         if not made:
-            return Plan(reason="no talk that a block would make shorter")
+            return PassPlan(reason="no talk that a block would make shorter")
         before, after = sum(one.entry.original_tokens for one in made), sum(one.entry.tokens for one in made)
         many = sum(len(one.replaces) for one in made)
-        return Plan(reason=f"{many:,} messages of {before:,} tokens, {after:,} left", replacements=tuple(made))
+        return PassPlan(reason=f"{many:,} messages of {before:,} tokens, {after:,} left", replacements=tuple(made))
 
     def _kept(self, said: Iterable[Spoken], room: int) -> frozenset[str]:
         """Return the ids of the messages that a block shows: all that the user asked for, then the most telling."""
@@ -85,7 +85,7 @@ class CondenseDialogue:
         return made if made.entry.tokens < sum(entry.tokens for entry in entries) else None
 
 
-def _runs(log: SessionLog, options: Options) -> Iterator[Places]:
+def _runs(log: SessionLog, options: CompactionOptions) -> Iterator[Places]:
     """Yield the long runs of neighbours that are old originals, said by users and assistants."""
     stays = preserved(log, options)
 

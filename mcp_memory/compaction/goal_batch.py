@@ -13,12 +13,12 @@ from typing import TypeAlias, TypeVar
 
 from mcp_memory.domain.model.session_log import (
     INSTRUCTION_TOKENS,
+    CompactionOptions,
     Count,
     Entry,
-    Options,
     PassName,
+    PassPlan,
     Pause,
-    Plan,
     Replacement,
     SessionLog,
     preserved,
@@ -84,15 +84,17 @@ class GoalBatch:
     count: Count
     pause: Pause = bool
 
-    def plan(self, log: SessionLog, options: Options) -> Plan:
+    def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
         """Plan a batch for each group that one makes shorter; groups of turns and of batches never share an entry."""
         groups = [*_turn_groups(log, options), *_batch_groups(log, options)]
         if not groups:
-            return Plan(reason=f"no {FEWEST} neighbouring turns that are finished and {options.old_turns} or more back")
+            return PassPlan(
+                reason=f"no {FEWEST} neighbouring turns that are finished and {options.old_turns} or more back"
+            )
         made = [(group, block) for group in groups if (block := self._block(group)) is not None]
         if not made:
-            return Plan(reason="no finished turns that a batch would make shorter")
-        return Plan(reason=_reason([group for group, _ in made]), replacements=tuple(block for _, block in made))
+            return PassPlan(reason="no finished turns that a batch would make shorter")
+        return PassPlan(reason=_reason([group for group, _ in made]), replacements=tuple(block for _, block in made))
 
     def _block(self, group: _Group) -> Replacement | None:
         """Return the fullest block for these turns or batches that is shorter than they are; None where none is."""
@@ -126,7 +128,7 @@ class GoalBatch:
         return f"\n\n{VALUES}{line}" if line else ""
 
 
-def _turn_groups(log: SessionLog, options: Options) -> Iterator[_Group]:
+def _turn_groups(log: SessionLog, options: CompactionOptions) -> Iterator[_Group]:
     """Yield neighbouring turns, oldest first, three to six at a time; fewer wait for more."""
     run: list[Sequence[Entry]] = []
     for turn, ends_here in _old_turns(log, options):
@@ -138,7 +140,7 @@ def _turn_groups(log: SessionLog, options: Options) -> Iterator[_Group]:
             run = []
 
 
-def _old_turns(log: SessionLog, options: Options) -> Iterator[tuple[Sequence[Entry], bool]]:
+def _old_turns(log: SessionLog, options: CompactionOptions) -> Iterator[tuple[Sequence[Entry], bool]]:
     """Yield each turn's own entries, none where it must stay, and True where the next turn is not its neighbour.
 
     A turn stays whole where part of it is preserved, or part of an exchange is in another turn. Other blocks and the
@@ -158,7 +160,7 @@ def _old_turns(log: SessionLog, options: Options) -> Iterator[tuple[Sequence[Ent
         yield log.at(own) if goes else (), not goes or is_last or len(own) < len(turn)
 
 
-def _batch_groups(log: SessionLog, options: Options) -> Iterator[_Group]:
+def _batch_groups(log: SessionLog, options: CompactionOptions) -> Iterator[_Group]:
     """Yield, from each long run of neighbouring batches, the oldest ones of about one level."""
     stays = preserved(log, options)
     run: list[Entry] = []

@@ -6,11 +6,11 @@ Calls and their arguments stay unchanged. Independent of stores.
 from dataclasses import dataclass, field
 
 from mcp_memory.domain.model.session_log import (
+    CompactionOptions,
     Count,
     Entry,
-    Options,
     PassName,
-    Plan,
+    PassPlan,
     Replacement,
     SessionLog,
     preserved,
@@ -36,20 +36,20 @@ class MaskToolOutput:
     name: PassName = field(default="mask", init=False)
     count: Count
 
-    def plan(self, log: SessionLog, options: Options) -> Plan:
+    def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
         """Plan a mask for each output that it makes at least a third shorter."""
         stays = preserved(log, options)
         long = [
             place for place in range(len(log.entries)) if place not in stays and _is_long(log.entries[place], options)
         ]
         if not long:
-            return Plan(reason=f"no output of {options.least_output:,} tokens or more outside the preserved part")
+            return PassPlan(reason=f"no output of {options.least_output:,} tokens or more outside the preserved part")
         masks = [made for place in long if (made := self._mask(log, place)) is not None]
         if not masks:
-            return Plan(reason="no output outside the preserved part that a mask would make a third shorter")
+            return PassPlan(reason="no output outside the preserved part that a mask would make a third shorter")
         before, after = sum(one.entry.original_tokens for one in masks), sum(one.entry.tokens for one in masks)
         outputs = "1 output" if len(masks) == 1 else f"{len(masks):,} outputs"
-        return Plan(reason=f"{outputs} of {before:,} tokens archived, {after:,} left", replacements=tuple(masks))
+        return PassPlan(reason=f"{outputs} of {before:,} tokens archived, {after:,} left", replacements=tuple(masks))
 
     def _mask(self, log: SessionLog, place: int) -> Replacement | None:
         tokens = log.entries[place].tokens
@@ -90,6 +90,6 @@ def _mask_text(output: Entry, call: Entry | None, remains: Remains, room: int, c
     return "\n".join([f"[TOOL OUTPUT ARCHIVED {' '.join(said)}]", FIRST + first, *([KEPT + kept] if kept else [])])
 
 
-def _is_long(entry: Entry, options: Options) -> bool:
+def _is_long(entry: Entry, options: CompactionOptions) -> bool:
     least = options.least_output * (FAILED_FACTOR if entry.failed else 1)
     return entry.kind == "tool_result" and entry.form == "original" and entry.tokens >= least

@@ -9,11 +9,11 @@ from itertools import groupby
 from typing import Literal, TypeAlias
 
 from mcp_memory.domain.model.session_log import (
+    CompactionOptions,
     Count,
-    Options,
     PassName,
+    PassPlan,
     Places,
-    Plan,
     Replacement,
     SessionLog,
     preserved,
@@ -44,28 +44,28 @@ class _Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCalls:
+class RetellToolCalls:
     """Replaces each old exchange, or run of attempts, by one block."""
 
     name: PassName = field(default="tool_calls", init=False)
     count: Count
 
-    def plan(self, log: SessionLog, options: Options) -> Plan:
+    def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
         """Plan a block for each run outside the preserved part, where the block is shorter."""
         runs = _runs(log, options)
         if not runs:
-            return Plan(
+            return PassPlan(
                 reason=f"no call {options.old_turns} or more turns back with a result outside the preserved part"
             )
         blocks = [block for run in runs if (block := self._block(log, run)) is not None]
         if not blocks:
-            return Plan(reason=f"no call {options.old_turns} or more turns back is longer than what would say it")
+            return PassPlan(reason=f"no call {options.old_turns} or more turns back is longer than what would say it")
         tokens = {entry.id: entry.tokens for entry in log.entries}
         before = sum(tokens[entry_id] for block in blocks for entry_id in block.replaces)
         after = sum(block.entry.tokens for block in blocks)
         made = "1 block" if len(blocks) == 1 else f"{len(blocks):,} blocks"
         reason = f"calls {options.old_turns} or more turns back, {before:,} tokens, told in {made} of {after:,}"
-        return Plan(reason=reason, replacements=tuple(blocks))
+        return PassPlan(reason=reason, replacements=tuple(blocks))
 
     def _block(self, log: SessionLog, run: _Run) -> Replacement | None:
         entries = log.at(place for exchange, _ in run for place in exchange)
@@ -93,7 +93,7 @@ class ToolCalls:
         return _Attempt(ending, kept_line(kept, VALUE_TOKENS, self.count, said=call.done))
 
 
-def _runs(log: SessionLog, options: Options) -> list[_Run]:
+def _runs(log: SessionLog, options: CompactionOptions) -> list[_Run]:
     """Return the old exchanges that may go, in order; those at the same thing in the same turn together."""
     stays = preserved(log, options)
     turns = log.turns_since

@@ -9,12 +9,12 @@ from math import ceil
 
 from mcp_memory.domain.model.session_log import (
     INSTRUCTION_TOKENS,
+    CompactionOptions,
     Count,
     Entry,
-    Options,
     PassName,
+    PassPlan,
     Places,
-    Plan,
     Replacement,
     SessionLog,
     Span,
@@ -46,17 +46,17 @@ class Threshold:
         self._count = count
         self._write = write
 
-    def plan(self, log: SessionLog, options: Options) -> Plan:
+    def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
         span = span_of(log, options, options.threshold)
         if isinstance(span, str):
-            return Plan(reason=span)
+            return PassPlan(reason=span)
         made = summary_replacement(span, self._write(span), self._count)
         if saved(log, [made]) <= 0:
-            return Plan(reason="the summary would not be shorter than what it replaces")
-        return Plan(reason=_reason(log, options, made), replacements=(made,))
+            return PassPlan(reason="the summary would not be shorter than what it replaces")
+        return PassPlan(reason=_reason(log, options, made), replacements=(made,))
 
 
-def span_of(log: SessionLog, options: Options, at: float) -> Span | str:
+def span_of(log: SessionLog, options: CompactionOptions, at: float) -> Span | str:
     """Return the span to summarise once the log fills the share `at` of the window, or a sentence on why there is none.
 
     The oldest entries that are not preserved, as many as bring the log to the target, or all of them. All of them
@@ -77,7 +77,7 @@ def span_of(log: SessionLog, options: Options, at: float) -> Span | str:
     return span_over(entries, log, max_tokens, options)
 
 
-def span_over(entries: tuple[Entry, ...], log: SessionLog, max_tokens: int, options: Options) -> Span:
+def span_over(entries: tuple[Entry, ...], log: SessionLog, max_tokens: int, options: CompactionOptions) -> Span:
     """Return these entries of the log as a span, with room for the exact values of its summary."""
     most = max(max_tokens, options.tokens(options.summary_share))
     span = Span(entries=entries, anchor=log.anchor, max_tokens=max_tokens, most_tokens=most, ledger_tokens=0)
@@ -109,7 +109,7 @@ def body_of(text: str) -> str:
     return text.partition("\n\n")[2]
 
 
-def _oldest(log: SessionLog, free: set[int], options: Options) -> set[int]:
+def _oldest(log: SessionLog, free: set[int], options: CompactionOptions) -> set[int]:
     """Return the first free places whose summary brings the log to its target; all, if it is there already."""
     target = options.tokens(options.target)
     if log.tokens <= target:  # Of talk the most telling is left; a summary would only lose it.
@@ -127,7 +127,7 @@ def _oldest(log: SessionLog, free: set[int], options: Options) -> set[int]:
     return chosen
 
 
-def _units(log: SessionLog, free: set[int], options: Options) -> Iterator[frozenset[int]]:
+def _units(log: SessionLog, free: set[int], options: CompactionOptions) -> Iterator[frozenset[int]]:
     """Yield free places that go together, oldest first: turns, or the exchanges and messages of a long one."""
     for turn in log.turns:
         own: Places = tuple(place for place in turn if place in free)
@@ -146,7 +146,7 @@ def _is_quoted(entry: Entry) -> bool:
     return entry.is_users and entry.tokens <= INSTRUCTION_TOKENS
 
 
-def _reason(log: SessionLog, options: Options, made: Replacement) -> str:
+def _reason(log: SessionLog, options: CompactionOptions, made: Replacement) -> str:
     """Return the reason for the pass, and the size that it leaves the log at if that is above the target."""
     why = f"{_share(log.tokens, options)}, at or above {_percent(options.threshold)}"
     after = options.share(log.tokens - saved(log, [made]))
@@ -156,7 +156,7 @@ def _reason(log: SessionLog, options: Options, made: Replacement) -> str:
     return f"{why}; comes down to {left}: what is left is preserved or quoted"
 
 
-def _share(tokens: int, options: Options) -> str:
+def _share(tokens: int, options: CompactionOptions) -> str:
     return f"{int(100 * options.share(tokens))} % of {options.window:,} tokens"
 
 

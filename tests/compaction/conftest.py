@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from mcp_memory.domain.model.ids import RECORD, make_id
-from mcp_memory.domain.model.session_log import Entry, Options, SessionLog, in_order
+from mcp_memory.domain.model.session_log import CompactionOptions, Entry, SessionLog, in_order
 
 NOON = 1_795_176_000.0
 ROLE_OF = {"message": "assistant", "tool_call": "assistant", "tool_result": "tool"}
@@ -114,8 +114,8 @@ def random_logs() -> st.SearchStrategy[SessionLog]:
     return (few | many | many).map(_log_of)
 
 
-random_options: st.SearchStrategy[Options] = st.builds(
-    Options,
+random_options: st.SearchStrategy[CompactionOptions] = st.builds(
+    CompactionOptions,
     window=st.sampled_from((300, 1_000, 4_000)),
     old_turns=st.integers(0, 4),
     threshold=st.sampled_from((0.0, 0.5, 0.8)),

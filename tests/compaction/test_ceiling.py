@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.compaction.ceiling import Ceiling
-from mcp_memory.domain.model.session_log import Entry, Options, SessionLog, applied, in_order, preserved
+from mcp_memory.domain.model.session_log import CompactionOptions, Entry, SessionLog, applied, in_order, preserved
 from tests.compaction.conftest import a_log, an_entry, quarter
 
 CEILING = Ceiling(quarter)
@@ -18,20 +18,20 @@ def read(number: int, output: str = LONG, **fields: Any) -> list[Said]:
     return [("call", '{"path": "src/app.py"}', call), ("result", output, call | fields)]
 
 
-def run(log: SessionLog, options: Options) -> tuple[SessionLog, list[Entry]]:
+def run(log: SessionLog, options: CompactionOptions) -> tuple[SessionLog, list[Entry]]:
     """The log afterwards, and the new entries."""
     plan = CEILING.plan(log, options)
     return applied(log, plan.replacements), [one.entry for one in plan.replacements]
 
 
-def window_for(log: SessionLog, share: float) -> Options:
+def window_for(log: SessionLog, share: float) -> CompactionOptions:
     """Options whose window the log fills to this share."""
-    return Options(window=round(log.tokens / share))
+    return CompactionOptions(window=round(log.tokens / share))
 
 
 def test_up_to_the_ceiling_everything_stays() -> None:
     """D1.1, E1.1: it says how full the log is."""
-    plan = CEILING.plan(a_log(("user", "x" * 360)), Options(window=100))
+    plan = CEILING.plan(a_log(("user", "x" * 360)), CompactionOptions(window=100))
     assert CEILING.name == "ceiling"
     assert plan == type(plan)(reason="90 % of 100 tokens, not above 90 %")
 
@@ -63,7 +63,7 @@ def test_then_messages_are_put_away_assistants_first_then_pinned_the_users_and_t
     )
     order: list[str] = []
     for percent in range(99, 20, -1):
-        options = Options(window=log.tokens, ceiling=percent / 100, threshold=percent / 100)
+        options = CompactionOptions(window=log.tokens, ceiling=percent / 100, threshold=percent / 100)
         after, _ = run(log, options)
         order += [
             entry.covers[0] for entry in after.entries if entry.form != "original" and entry.covers[0] not in order
@@ -77,7 +77,7 @@ def test_where_a_line_each_is_too_much_old_calls_are_put_away_together_before_th
     failed = read(0, "E   AssertionError: 3 != 4", failed=True)
     calls = [said for number in range(1, 200) for said in read(number, "so it says")]
     log = a_log(("user", "Read all of it."), *failed, *calls)
-    options = Options(window=log.tokens // 3)
+    options = CompactionOptions(window=log.tokens // 3)
     after, made = run(log, options)
     assert after.tokens <= options.tokens(0.8)
     assert after.entries[0] == log.entries[0]
@@ -96,7 +96,7 @@ def test_a_call_whose_result_has_not_come_keeps_its_line() -> None:
     """E2.5: the result, when it comes, finds its call."""
     calls = [said for number in range(1, 30) for said in read(number, "so it says")]
     log = a_log(*calls[:30], ("call", "wait", {"call_id": "late", "tool": "wait"}), *calls[30:])
-    after, made = run(log, Options(window=log.tokens // 2))
+    after, made = run(log, CompactionOptions(window=log.tokens // 2))
     assert [len(entry.covers) for entry in made] == [30, 8]
     assert after.entries[1].call_id == "late"
 
@@ -104,16 +104,16 @@ def test_a_call_whose_result_has_not_come_keeps_its_line() -> None:
 def test_a_few_entries_between_the_users_words_are_not_put_away_together() -> None:
     said = [("user", "So?"), ("assistant", "It is."), ("assistant", "Indeed.")] * 20
     log = a_log(*said)
-    assert run(log, Options(window=log.tokens // 2))[1] == []
+    assert run(log, CompactionOptions(window=log.tokens // 2))[1] == []
     silent = a_log(*said, *[("assistant", f"It is {number}.") for number in range(40)])
-    [made] = run(silent, Options(window=silent.tokens))[1]
+    [made] = run(silent, CompactionOptions(window=silent.tokens))[1]
     assert made.text.startswith("[SUMMARIZED] 22 messages, calls and results archived, ")
 
 
 def test_what_is_put_away_says_whose_it_was_how_long_and_how_it_began() -> None:
     """D1.1, T5.1: with its id. E2.5: a call stays a call."""
     log = a_log(("user", LONG), ("call", LONG, {"call_id": "c", "tool": "write"}), ("result", "", {"call_id": "c"}))
-    after, [call] = run(log, Options(window=log.tokens, threshold=0.7, ceiling=0.7))
+    after, [call] = run(log, CompactionOptions(window=log.tokens, threshold=0.7, ceiling=0.7))
     assert call.text == (
         "[MESSAGE ARCHIVED id=r000002 role=assistant tokens=94]"
         " There is much to be said about this, and here it is said at length, once more t…"
@@ -125,7 +125,7 @@ def test_what_is_put_away_says_whose_it_was_how_long_and_how_it_began() -> None:
 def test_the_users_words_go_last_and_are_still_theirs() -> None:
     """D1.1: of others' no more than the line that names them is left before."""
     log = a_log(("user", LONG), ("assistant", LONG))
-    after, (said, answer) = run(log, Options(window=log.tokens, threshold=0.4, ceiling=0.4))
+    after, (said, answer) = run(log, CompactionOptions(window=log.tokens, threshold=0.4, ceiling=0.4))
     assert said.text.startswith("[MESSAGE ARCHIVED id=r000001 role=user tokens=94] There is")
     assert said.is_users
     assert after.turns == log.turns
@@ -138,7 +138,7 @@ def test_a_block_put_away_is_still_no_message_of_the_users() -> None:
         1, LONG, id="x1", role="user", form="batch", level=1, covers=("r000001", "r000002"), original_tokens=900
     )
     log = in_order([block, an_entry(3, "And now?", role="user")])
-    _, [made] = run(log, Options(window=log.tokens, threshold=0.5, ceiling=0.5))
+    _, [made] = run(log, CompactionOptions(window=log.tokens, threshold=0.5, ceiling=0.5))
     assert made.text.startswith("[MESSAGE ARCHIVED id=x1 role=user tokens=900] There is")
     assert (made.form, made.level, made.is_users) == ("external", 1, False)
 
@@ -146,9 +146,9 @@ def test_a_block_put_away_is_still_no_message_of_the_users() -> None:
 def test_where_that_is_not_enough_only_the_line_that_names_the_original_is_left() -> None:
     """D1.1: of a message, and of an output whose mask is too long still; a later run shortens what an earlier left."""
     log = a_log(("user", LONG), *read(1, LONG + "\nE   AssertionError: 3 != 4"), ("assistant", LONG))
-    once, made = run(log, Options(window=log.tokens, ceiling=0.6, threshold=0.6))
+    once, made = run(log, CompactionOptions(window=log.tokens, ceiling=0.6, threshold=0.6))
     assert [entry.form for entry in made] == ["external"] * 2
-    twice, _ = run(once, Options(window=log.tokens, ceiling=0.2, threshold=0.2))
+    twice, _ = run(once, CompactionOptions(window=log.tokens, ceiling=0.2, threshold=0.2))
     assert [entry.text for entry in twice.entries if entry.kind != "tool_call"] == [
         "[MESSAGE ARCHIVED id=r000001 role=user tokens=94]",
         "[MESSAGE ARCHIVED id=r000003 role=tool tokens=101]",
@@ -159,9 +159,9 @@ def test_where_that_is_not_enough_only_the_line_that_names_the_original_is_left(
 def test_a_mask_put_away_shows_what_it_kept() -> None:
     """E4.1: the error, as long as there is room for words."""
     log = a_log(*read(1, LONG * 3 + "\nE   AssertionError: 3 != 4", failed=True), ("user", LONG))
-    masked, _ = run(log, Options(window=log.tokens, ceiling=0.7, threshold=0.7))
+    masked, _ = run(log, CompactionOptions(window=log.tokens, ceiling=0.7, threshold=0.7))
     assert masked.entries[1].form == "mask"
-    away, made = run(masked, Options(window=masked.tokens, ceiling=0.8, threshold=0.8))
+    away, made = run(masked, CompactionOptions(window=masked.tokens, ceiling=0.8, threshold=0.8))
     [line] = [entry.text for entry in made if entry.kind == "tool_result"]
     assert line.startswith("[MESSAGE ARCHIVED id=r000002 role=tool tokens=289] AssertionError: 3 != 4")
     assert away.entries[2] == log.entries[2]
@@ -171,7 +171,7 @@ def test_a_mask_put_away_shows_what_it_kept() -> None:
 def test_where_every_entry_is_a_line_already_it_says_so(text: str) -> None:
     """E1.1: it is told why the log stays beyond its ceiling."""
     log = a_log(("user", text), ("assistant", "So be it, then."))
-    plan = CEILING.plan(log, Options(window=3))
+    plan = CEILING.plan(log, CompactionOptions(window=3))
     assert plan.replacements == ()
     assert plan.reason.endswith(
         f"above 90 %; no shorter than {log.tokens:,} tokens: the newest entries keep a line each"

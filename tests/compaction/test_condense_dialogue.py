@@ -3,11 +3,11 @@
 from typing import Any
 
 from mcp_memory.compaction.condense_dialogue import FEWEST, LEAST, LEFT, MOST, CondenseDialogue
-from mcp_memory.domain.model.session_log import Entry, Options, SessionLog, applied
+from mcp_memory.domain.model.session_log import CompactionOptions, Entry, SessionLog, applied
 from mcp_memory.domain.text.summary_sections import quoted_instructions
 from tests.compaction.conftest import NOON, a_log, an_entry, quarter
 
-OPTIONS = Options(window=100, old_turns=2)
+OPTIONS = CompactionOptions(window=100, old_turns=2)
 PASS = CondenseDialogue(quarter)
 Said = tuple[str, str, dict[str, Any]]
 CHEERS = ("Wow, that is great!", "So good!", "Great, wow.", "That is so good!", "Wow!")
@@ -27,7 +27,7 @@ def chat(messages: int, *, recent: int = 20, **fields: Any) -> list[Said]:
     ]
 
 
-def blocks(log: SessionLog, options: Options = OPTIONS) -> list[Entry]:
+def blocks(log: SessionLog, options: CompactionOptions = OPTIONS) -> list[Entry]:
     return [one.entry for one in PASS.plan(log, options).replacements]
 
 
@@ -57,7 +57,7 @@ def test_a_log_comes_down_to_its_share_and_older_blocks_stay() -> None:
     after = applied(log, PASS.plan(log, OPTIONS).replacements)
     assert 0.45 * log.tokens < after.tokens < (LEFT + 0.03) * log.tokens
     assert PASS.plan(after, OPTIONS).replacements == ()
-    wide = Options(window=4 * log.tokens, old_turns=2)
+    wide = CompactionOptions(window=4 * log.tokens, old_turns=2)
     talk = log.tokens - wide.window // 5
     left = applied(log, PASS.plan(log, wide).replacements).tokens - wide.window // 5
     assert left < (LEAST + 0.1) * talk

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from mcp_memory.app import App
 from mcp_memory.compaction import ceiling, condense_dialogue, goal_batch, threshold
 from mcp_memory.domain.model import session_log as compaction
-from mcp_memory.domain.model.session_log import PRESETS, Options
+from mcp_memory.domain.model.session_log import PRESETS, CompactionOptions
 from mcp_memory.domain.sessions import pressure
 from mcp_memory.entrypoints.server.mcp_server import build_server
 from mcp_memory.entrypoints.server.wire import CompactArguments
@@ -98,7 +98,7 @@ def test_the_levels_are_those_of_the_default_preset() -> None:
         f"at most {condense_dialogue.MOST} messages",
         f"longer than {condense_dialogue.LONG_MESSAGE} tokens",
         f"comes down to about {percent(condense_dialogue.LEFT)}",
-        f"take {percent(Options(window=1).ledger_share)} more",
+        f"take {percent(CompactionOptions(window=1).ledger_share)} more",
     ],
 )
 def test_the_numbers_are_those_of_the_code(said: str) -> None:

@@ -3,11 +3,11 @@
 from typing import Any
 
 from mcp_memory.compaction.goal_batch import GoalBatch
-from mcp_memory.domain.model.session_log import Entry, Options, SessionLog, applied, in_order, replacing
+from mcp_memory.domain.model.session_log import CompactionOptions, Entry, SessionLog, applied, in_order, replacing
 from mcp_memory.domain.text.summary_sections import quoted_instructions
 from tests.compaction.conftest import a_log, an_entry, quarter
 
-OPTIONS = Options(window=2_000, old_turns=2)
+OPTIONS = CompactionOptions(window=2_000, old_turns=2)
 BATCHES = GoalBatch(quarter)
 TALK = "So I looked into it at some length, and there is a lot that could be said about what I have seen there. "
 Said = tuple[str, str, dict[str, Any]]
@@ -28,14 +28,14 @@ def session(*turns: list[Said], recent: int = 12) -> SessionLog:
     return a_log(*[said for each in [*turns, *later] for said in each])
 
 
-def batched(log: SessionLog, options: Options = OPTIONS) -> list[Entry]:
+def batched(log: SessionLog, options: CompactionOptions = OPTIONS) -> list[Entry]:
     return [one.entry for one in BATCHES.plan(log, options).replacements]
 
 
 def test_finished_turns_become_a_block_with_the_users_words_and_what_came_of_them() -> None:
     """E2.3: at any pressure, labelled, in the user's role; D2.1: instructions stand to the byte."""
     log = session(turn(1), turn(2), turn(3), recent=10)
-    plan = BATCHES.plan(log, Options(window=100_000, old_turns=2))
+    plan = BATCHES.plan(log, CompactionOptions(window=100_000, old_turns=2))
     assert plan.replacements == ()
     plan = BATCHES.plan(log, OPTIONS)
     assert plan.reason == "3 finished turns into 1 batch"
@@ -64,8 +64,8 @@ def test_six_turns_make_a_block_and_fewer_than_three_wait() -> None:
 def test_a_turn_is_old_when_enough_others_have_begun_since() -> None:
     """E2.3: by age in turns."""
     log = session(*[turn(number) for number in range(6)], recent=10)
-    assert len(quoted_instructions(batched(log, Options(window=2_000, old_turns=13))[0].text)) == 3
-    plan = BATCHES.plan(log, Options(window=2_000, old_turns=14))
+    assert len(quoted_instructions(batched(log, CompactionOptions(window=2_000, old_turns=13))[0].text)) == 3
+    plan = BATCHES.plan(log, CompactionOptions(window=2_000, old_turns=14))
     assert plan.reason == "no 3 neighbouring turns that are finished and 14 or more back"
 
 
@@ -85,7 +85,7 @@ def test_a_turn_with_something_preserved_stays_whole_and_parts_its_neighbours() 
 
 def test_long_material_that_may_go_is_told_and_not_quoted() -> None:
     long: list[Said] = [("user", "Line of a long file.\n" * 60, {"summary": "A long file."}), *turn(2)[1:]]
-    options = Options(window=2_000, old_turns=2, fold_material=True)
+    options = CompactionOptions(window=2_000, old_turns=2, fold_material=True)
     [block] = batched(session(turn(1), long, turn(3), recent=10), options)
     assert "\n\nAt length: A long file.\n→ Limit 2 is raised.\n\n" in block.text
     assert quoted_instructions(block.text) == ("Raise limit 1 to 100 MB.", "Raise limit 3 to 300 MB.")

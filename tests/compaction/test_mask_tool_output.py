@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput, mask
-from mcp_memory.domain.model.session_log import Entry, Options, Pass, SessionLog, applied, preserved
+from mcp_memory.domain.model.session_log import CompactionOptions, CompactionPass, Entry, SessionLog, applied, preserved
 from tests.compaction.conftest import a_log, quarter, random_logs, random_options
 
-OPTIONS = Options(window=300)
-MASK: Pass = MaskToolOutput(quarter)
+OPTIONS = CompactionOptions(window=300)
+MASK: CompactionPass = MaskToolOutput(quarter)
 AFTERWARDS = tuple(("user" if n % 2 else "assistant", f"Another thing, number {n}.") for n in range(1, 24))
 TRACE = """============================= test session starts =============================
 collected 32 items
@@ -43,7 +43,7 @@ def a_session(output: str, *, failed: bool = False, arguments: str = '{"path":"s
     )
 
 
-def the_mask(log: SessionLog, options: Options = OPTIONS) -> Entry:
+def the_mask(log: SessionLog, options: CompactionOptions = OPTIONS) -> Entry:
     """The only one that is made."""
     (replacement,) = MASK.plan(log, options).replacements
     return replacement.entry
@@ -110,7 +110,7 @@ def test_what_may_be_put_away_is_said_or_why_nothing_is() -> None:
 def test_short_outputs_stay_and_short_failures_longer() -> None:
     """What a mask would hardly shorten is not worth a call to read it again."""
     text = "word " * 160  # 200 tokens.
-    assert not MASK.plan(a_session(text), Options(window=300, least_output=201)).replacements
+    assert not MASK.plan(a_session(text), CompactionOptions(window=300, least_output=201)).replacements
     assert MASK.plan(a_session(text), OPTIONS).replacements
     assert MASK.plan(a_session(text, failed=True), OPTIONS).replacements
     assert not MASK.plan(a_session(text[:-4], failed=True), OPTIONS).replacements
@@ -167,7 +167,7 @@ def test_a_megabyte_takes_milliseconds(output: str) -> None:
 
 
 @given(random_logs(), random_options)
-def test_masks_are_shorter_and_touch_nothing_else(log: SessionLog, options: Options) -> None:
+def test_masks_are_shorter_and_touch_nothing_else(log: SessionLog, options: CompactionOptions) -> None:
     """E2.5, D2.1: exchanges stay whole, preserved places as they are; the same log gives the same plan."""
     plan = MASK.plan(log, options)
     after = applied(log, plan.replacements)

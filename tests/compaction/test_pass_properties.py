@@ -9,15 +9,15 @@ from mcp_memory.compaction.ceiling import Ceiling
 from mcp_memory.compaction.condense_dialogue import CondenseDialogue
 from mcp_memory.compaction.goal_batch import GoalBatch
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
-from mcp_memory.compaction.retell_tool_calls import ToolCalls
+from mcp_memory.compaction.retell_tool_calls import RetellToolCalls
 from mcp_memory.compaction.threshold import Threshold
 from mcp_memory.domain.model.session_log import (
     INSTRUCTION_TOKENS,
+    CompactionOptions,
+    CompactionPass,
     Count,
     Entry,
-    Options,
-    Pass,
-    Plan,
+    PassPlan,
     SessionLog,
     Span,
     applied,
@@ -48,10 +48,10 @@ def quoting(span: Span) -> str:
     return "\n\n".join(quote(text) for text in instructions((*earlier, *span.entries)))
 
 
-def passes(count: Count) -> dict[str, Pass]:
-    made: list[Pass] = [
+def passes(count: Count) -> dict[str, CompactionPass]:
+    made: list[CompactionPass] = [
         MaskToolOutput(count),
-        ToolCalls(count),
+        RetellToolCalls(count),
         CondenseDialogue(count),
         Threshold(count, quoting),
         GoalBatch(count),
@@ -63,11 +63,11 @@ def passes(count: Count) -> dict[str, Pass]:
 PASSES = passes(quarter)
 runs = st.lists(st.sampled_from(sorted(PASSES)), min_size=1, max_size=8)
 gentle_runs = st.lists(st.sampled_from(sorted(set(PASSES) - {"ceiling"})), min_size=1, max_size=8)
-Check = Callable[[str, SessionLog, Plan, SessionLog], None]
+Check = Callable[[str, SessionLog, PassPlan, SessionLog], None]
 """The pass, the log before it, what it would do, and the log afterwards."""
 
 
-def run(log: SessionLog, options: Options, names: Sequence[str], check: Check) -> SessionLog:
+def run(log: SessionLog, options: CompactionOptions, names: Sequence[str], check: Check) -> SessionLog:
     for name in names:
         plan = PASSES[name].plan(log, options)
         after = applied(log, plan.replacements)
@@ -76,16 +76,16 @@ def run(log: SessionLog, options: Options, names: Sequence[str], check: Check) -
     return log
 
 
-def nothing(name: str, before: SessionLog, plan: Plan, after: SessionLog) -> None:
+def nothing(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
     """For runs of which only the end matters."""
 
 
 @given(random_logs(), random_options, runs)
-def test_every_original_is_covered_exactly_once(log: SessionLog, options: Options, names: list[str]) -> None:
+def test_every_original_is_covered_exactly_once(log: SessionLog, options: CompactionOptions, names: list[str]) -> None:
     """E2.4: however often passes run."""
     originals = [entry.id for entry in log.entries]
 
-    def check(name: str, before: SessionLog, plan: Plan, after: SessionLog) -> None:
+    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
         covered = [covered for entry in after.entries for covered in entry.covers]
         assert sorted(covered, key=id_order) == originals
         replaced = [entry_id for one in plan.replacements for entry_id in one.replaces]
@@ -97,14 +97,14 @@ def test_every_original_is_covered_exactly_once(log: SessionLog, options: Option
 
 
 @given(random_logs(), random_options, runs)
-def test_a_call_and_its_results_stay_together(log: SessionLog, options: Options, names: list[str]) -> None:
+def test_a_call_and_its_results_stay_together(log: SessionLog, options: CompactionOptions, names: list[str]) -> None:
     """E2.5: no tool call without its result, no result without its call: each has its own entry, or one block all."""
     exchanges = [[entry.id for entry in log.at(exchange)] for exchange in log.exchanges]
     originals = {entry.id: entry for entry in log.entries}
     # A call without an id may come to stand before a result without one, and be taken for answered.
     waiting = [entry.id for entry in log.at(log.unanswered) if entry.call_id]
 
-    def check(name: str, before: SessionLog, plan: Plan, after: SessionLog) -> None:
+    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
         now = {covered: entry for entry in after.entries for covered in entry.covers}
         for exchange in exchanges:
             if len({now[part].id for part in exchange}) > 1:
@@ -118,10 +118,10 @@ def test_a_call_and_its_results_stay_together(log: SessionLog, options: Options,
 
 
 @given(random_logs(), random_options, gentle_runs)
-def test_what_is_preserved_stays_as_it_is(log: SessionLog, options: Options, names: list[str]) -> None:
+def test_what_is_preserved_stays_as_it_is(log: SessionLog, options: CompactionOptions, names: list[str]) -> None:
     """D2.1: the end of the log, the current turn, system and pinned messages; but the summary is written anew."""
 
-    def check(name: str, before: SessionLog, plan: Plan, after: SessionLog) -> None:
+    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
         kept = [entry for entry in before.at(preserved(before, options)) if entry.form != "summary"]
         left = set(after.entries)
         assert [entry for entry in kept if entry not in left] == []
@@ -133,21 +133,23 @@ working_runs = st.lists(st.sampled_from(["goal_batch", "mask", "threshold", "too
 
 
 @given(random_logs(), random_options, working_runs)
-def test_every_instruction_of_the_users_stands_to_the_byte(log: SessionLog, options: Options, names: list[str]) -> None:
+def test_every_instruction_of_the_users_stands_to_the_byte(
+    log: SessionLog, options: CompactionOptions, names: list[str]
+) -> None:
     """D2.1: as a message, or quoted in a block; what a user asks for in a chat: test_condense_dialogue."""
     asked = instructions(log.entries)
 
-    def check(name: str, before: SessionLog, plan: Plan, after: SessionLog) -> None:
+    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
         assert asked.keys() <= instructions(after.entries).keys()
 
     run(log, options, names, check)
 
 
 @given(random_logs(), random_options, runs)
-def test_a_pass_shortens_the_log_or_leaves_it(log: SessionLog, options: Options, names: list[str]) -> None:
+def test_a_pass_shortens_the_log_or_leaves_it(log: SessionLog, options: CompactionOptions, names: list[str]) -> None:
     """E1.1, E1.3: each replacement is shorter than what it replaces, and every plan says why."""
 
-    def check(name: str, before: SessionLog, plan: Plan, after: SessionLog) -> None:
+    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
         tokens = {entry.id: entry.tokens for entry in before.entries}
         for one in plan.replacements:
             assert one.entry.tokens < sum(tokens[entry_id] for entry_id in one.replaces)
@@ -158,10 +160,12 @@ def test_a_pass_shortens_the_log_or_leaves_it(log: SessionLog, options: Options,
 
 
 @given(random_logs(), random_options, runs)
-def test_the_order_stays_the_order_of_what_happened(log: SessionLog, options: Options, names: list[str]) -> None:
+def test_the_order_stays_the_order_of_what_happened(
+    log: SessionLog, options: CompactionOptions, names: list[str]
+) -> None:
     """E4.1: by the first original that each entry covers."""
 
-    def check(name: str, before: SessionLog, plan: Plan, after: SessionLog) -> None:
+    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
         firsts = [id_order(entry.covers[0]) for entry in after.entries]
         assert firsts == sorted(firsts)
         assert all(list(entry.covers) == sorted(entry.covers, key=id_order) for entry in after.entries)
@@ -171,10 +175,10 @@ def test_the_order_stays_the_order_of_what_happened(log: SessionLog, options: Op
 
 
 @given(random_logs(), random_options, runs)
-def test_levels_grow_with_each_telling(log: SessionLog, options: Options, names: list[str]) -> None:
+def test_levels_grow_with_each_telling(log: SessionLog, options: CompactionOptions, names: list[str]) -> None:
     """E8.1: a summary of summaries is one level higher; a mask is none."""
 
-    def check(name: str, before: SessionLog, plan: Plan, after: SessionLog) -> None:
+    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
         levels = {entry.id: entry.level for entry in before.entries}
         for one in plan.replacements:
             highest = max(levels[entry_id] for entry_id in one.replaces)
@@ -184,11 +188,13 @@ def test_levels_grow_with_each_telling(log: SessionLog, options: Options, names:
 
 
 @given(random_logs(), random_options, runs)
-def test_every_replacement_names_an_id_that_opens_it(log: SessionLog, options: Options, names: list[str]) -> None:
+def test_every_replacement_names_an_id_that_opens_it(
+    log: SessionLog, options: CompactionOptions, names: list[str]
+) -> None:
     """T5.1: a block its own, or that of what it shortens; what stands for one message, the message's."""
     known = {entry.id for entry in log.entries}
 
-    def check(name: str, before: SessionLog, plan: Plan, after: SessionLog) -> None:
+    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
         known.update(one.entry.id for one in plan.replacements)
         for one in plan.replacements:
             is_one = one.entry.form in ("mask", "external")
@@ -198,15 +204,15 @@ def test_every_replacement_names_an_id_that_opens_it(log: SessionLog, options: O
 
 
 @given(random_logs(), random_options, runs)
-def test_the_same_log_gives_the_same_plan(log: SessionLog, options: Options, names: list[str]) -> None:
-    def check(name: str, before: SessionLog, plan: Plan, after: SessionLog) -> None:
+def test_the_same_log_gives_the_same_plan(log: SessionLog, options: CompactionOptions, names: list[str]) -> None:
+    def check(name: str, before: SessionLog, plan: PassPlan, after: SessionLog) -> None:
         assert passes(quarter)[name].plan(SessionLog(before.entries), options) == plan
 
     run(log, options, names, check)
 
 
 @given(random_logs(), random_options, st.permutations(sorted(PASSES)))
-def test_running_every_pass_again_and_again_ends(log: SessionLog, options: Options, names: list[str]) -> None:
+def test_running_every_pass_again_and_again_ends(log: SessionLog, options: CompactionOptions, names: list[str]) -> None:
     """E1.3: after a few rounds nothing changes any more."""
     for _ in range(20):
         after = run(log, options, names, nothing)
@@ -218,7 +224,7 @@ def test_running_every_pass_again_and_again_ends(log: SessionLog, options: Optio
 
 @given(random_logs(), random_options, runs)
 def test_beyond_the_ceiling_only_lines_that_name_their_originals_are_left(
-    log: SessionLog, options: Options, names: list[str]
+    log: SessionLog, options: CompactionOptions, names: list[str]
 ) -> None:
     """D1.1: never beyond 90 %, as far as a line for each entry allows."""
     before = run(log, options, names, nothing)
@@ -237,7 +243,7 @@ def test_beyond_the_ceiling_only_lines_that_name_their_originals_are_left(
 
 @given(random_logs(), random_options, runs)
 @settings(max_examples=15)
-def test_all_of_it_holds_as_a_tokenizer_counts(log: SessionLog, options: Options, names: list[str]) -> None:
+def test_all_of_it_holds_as_a_tokenizer_counts(log: SessionLog, options: CompactionOptions, names: list[str]) -> None:
     """D2.1, E2.4: tokens never grow, by the counter that is used in earnest."""
     count = TiktokenCounter("o200k_base").count
     for name in names:

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
-from mcp_memory.compaction.retell_tool_calls import ToolCalls
-from mcp_memory.domain.model.session_log import Entry, Options, Pass, SessionLog, applied, preserved
+from mcp_memory.compaction.retell_tool_calls import RetellToolCalls
+from mcp_memory.domain.model.session_log import CompactionOptions, CompactionPass, Entry, SessionLog, applied, preserved
 from tests.compaction.conftest import a_log, quarter, random_logs, random_options
 
-OPTIONS = Options(window=300, old_turns=3)
-PASS: Pass = ToolCalls(quarter)
+OPTIONS = CompactionOptions(window=300, old_turns=3)
+PASS: CompactionPass = RetellToolCalls(quarter)
 AFTERWARDS = tuple(("user" if n % 2 else "assistant", f"Another thing, number {n}.") for n in range(1, 24))
 NOISE = "some line of the log that tells nothing of value\n" * 20
 FAILED = "E   AssertionError: assert {found} == 5433\n" + NOISE + "1 failed, 31 passed in 0.42s\n"
@@ -37,7 +37,7 @@ def a_session(*said: Said) -> SessionLog:
     return a_log(("user", "Please fix the port."), *said, *AFTERWARDS)
 
 
-def blocks(log: SessionLog, options: Options = OPTIONS) -> list[Entry]:
+def blocks(log: SessionLog, options: CompactionOptions = OPTIONS) -> list[Entry]:
     return [replacement.entry for replacement in PASS.plan(log, options).replacements]
 
 
@@ -195,7 +195,7 @@ def test_what_a_mask_kept_is_told() -> None:
 def test_young_preserved_unanswered_and_short_calls_stay() -> None:
     """E1.1, D2.1: and the plan says why."""
     said = exchange("Bash", {"command": "make"}, PASSED)
-    assert PASS.plan(a_session(*said), Options(window=300, old_turns=13)).reason == snapshot(
+    assert PASS.plan(a_session(*said), CompactionOptions(window=300, old_turns=13)).reason == snapshot(
         "no call 13 or more turns back with a result outside the preserved part"
     )
     assert PASS.plan(a_log(("user", "Go."), *said), OPTIONS).reason == snapshot(
@@ -226,7 +226,7 @@ def test_it_has_a_name() -> None:
 
 
 @given(random_logs(), random_options)
-def test_blocks_are_shorter_and_cover_whole_exchanges(log: SessionLog, options: Options) -> None:
+def test_blocks_are_shorter_and_cover_whole_exchanges(log: SessionLog, options: CompactionOptions) -> None:
     """E2.5, D2.1: nothing else changes; the same log gives the same plan."""
     plan = PASS.plan(log, options)
     after = applied(log, plan.replacements)

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from mcp_memory.compaction.threshold import Threshold, body_of, span_of, summary_replacement
-from mcp_memory.domain.model.session_log import Options, SessionLog, Span, applied
+from mcp_memory.domain.model.session_log import CompactionOptions, SessionLog, Span, applied
 from tests.compaction.conftest import a_log, quarter
 
 LONG = "A thought that takes about twenty-five tokens, and leads on to the next one, as they do. "
-OPTIONS = Options(window=3_000, summary_tokens=200)
+OPTIONS = CompactionOptions(window=3_000, summary_tokens=200)
 
 
 def talk(turns: int, *, times: int = 4) -> SessionLog:
@@ -62,7 +62,7 @@ def test_no_more_goes_than_the_target_asks_for() -> None:
 def test_exact_values_have_room_of_their_own_beside_the_words() -> None:
     """D6.1: as much as the window allows, and no more than the span calls for."""
     for window, ledger_share, room in ((3_000, 0.04, 120), (3_000, 0.5, 169), (3_000, 0.0, 0)):
-        span = span_of(talk(28), Options(window=window, summary_tokens=200, ledger_share=ledger_share), 0.0)
+        span = span_of(talk(28), CompactionOptions(window=window, summary_tokens=200, ledger_share=ledger_share), 0.0)
         assert isinstance(span, Span)
         assert (span.max_tokens, span.ledger_tokens) == (200, room)
 
@@ -78,7 +78,7 @@ def test_an_earlier_summary_is_merged_into_the_new_one() -> None:
         spans.append(span)
         return "both"
 
-    tighter = Options(window=1_400, summary_tokens=200)
+    tighter = CompactionOptions(window=1_400, summary_tokens=200)
     plan = Threshold(quarter, again).plan(shorter, tighter)
     [made] = plan.replacements
     assert spans[0].anchor == first[0].entry
@@ -99,7 +99,7 @@ def test_the_body_is_what_was_written() -> None:
 def test_where_the_target_is_out_of_reach_it_says_so() -> None:
     """E2.2: down to the target, or it says why not."""
     log = talk(12, times=9)
-    plan = Threshold(quarter, brief).plan(log, Options(window=2_500, summary_tokens=200))
+    plan = Threshold(quarter, brief).plan(log, CompactionOptions(window=2_500, summary_tokens=200))
     assert plan.replacements
     assert plan.reason == (
         "98 % of 2,500 tokens, at or above 80 %; comes down to 85 %, above the target of 50 %:"
@@ -109,21 +109,21 @@ def test_where_the_target_is_out_of_reach_it_says_so() -> None:
 
 def test_where_everything_is_preserved_it_says_so() -> None:
     """D2.1: the last twenty entries stay, however full the log is."""
-    plan = Threshold(quarter, brief).plan(talk(10), Options(window=1_000))
+    plan = Threshold(quarter, brief).plan(talk(10), CompactionOptions(window=1_000))
     assert plan == type(plan)(reason="nothing outside the preserved part")
 
 
 @pytest.mark.parametrize(("turns", "least"), [(14, 8), (22, 24)])
 def test_asked_for_at_any_share_it_takes_what_there_is(turns: int, least: int) -> None:
     """D1.2: by hand it always works."""
-    span = span_of(talk(turns), Options(window=5_000, summary_tokens=200), 0)
+    span = span_of(talk(turns), CompactionOptions(window=5_000, summary_tokens=200), 0)
     assert isinstance(span, Span)
     assert len(span.entries) >= least
 
 
 def test_a_handful_of_words_is_not_worth_a_summary() -> None:
     log = talk(11, times=1)
-    assert span_of(log, Options(window=100), 0.8) == (
+    assert span_of(log, CompactionOptions(window=100), 0.8) == (
         "only 23 tokens outside the preserved part that a summary would make shorter"
     )
 
@@ -134,7 +134,7 @@ def test_a_summary_that_is_no_shorter_is_not_put_in_place() -> None:
 
 
 def test_the_summary_has_no_more_room_than_half_of_what_it_stands_for() -> None:
-    span = span_of(talk(14), Options(window=5_000), 0)
+    span = span_of(talk(14), CompactionOptions(window=5_000), 0)
     assert isinstance(span, Span)
     assert span.max_tokens == sum(entry.tokens for entry in span.entries if entry.role == "assistant") // 2
 
@@ -146,7 +146,7 @@ def test_a_very_long_turn_is_taken_exchange_by_exchange() -> None:
         said.append(("call", f'{{"path": "src/{number}.py"}}', {"call_id": f"c{number}", "tool": "read"}))
         said.append(("result", LONG * 2, {"call_id": f"c{number}", "tool": "read"}))
     log = a_log(*said, ("user", "Thanks, and now write.", {}))
-    span = span_of(log, Options(window=3_000, summary_tokens=200), 0.8)
+    span = span_of(log, CompactionOptions(window=3_000, summary_tokens=200), 0.8)
     assert isinstance(span, Span)
     kinds = [entry.kind for entry in span.entries]
     assert kinds.count("tool_call") == kinds.count("tool_result")

@@ -18,7 +18,7 @@ from mcp_memory.domain.model.ids import RECORD, TASK, make_id
 from mcp_memory.domain.model.records import KINDS, Entity, Record, Relation
 from mcp_memory.domain.model.scopes import Caller, scope_key
 from mcp_memory.domain.model.tasks import Task, window_place
-from mcp_memory.entrypoints.transfer.pieces import MemoryFile, write_memory
+from mcp_memory.entrypoints.transfer.memory_file import MemoryFile, write_memory
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.transaction import Transaction

@@ -12,7 +12,7 @@ import pytest
 
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.entrypoints.transfer.pieces import write_memory
+from mcp_memory.entrypoints.transfer.memory_file import write_memory
 from mcp_memory.settings import load_settings
 from mcp_memory.wiring import restore_backup
 from tests.forked import ForkedProcess, run_forked

@@ -13,7 +13,7 @@ import pytest
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import path_to
 from mcp_memory.language.secrets_re2 import NoRedactor
-from mcp_memory.services.tasks.task_stack import PushRequest, Tasks
+from mcp_memory.services.tasks.task_stack import PushRequest, TaskStack
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.forked import ForkedProcess
 
@@ -25,11 +25,11 @@ from pathlib import Path
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.errors import Conflict
 from mcp_memory.language.secrets_re2 import NoRedactor
-from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest, Tasks
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest, TaskStack
 from mcp_memory.stores.records import SqliteRecordStore
 
 store = SqliteRecordStore(Path(sys.argv[1]), "none")
-tasks = Tasks(store, NoRedactor(), itertools.count(1.0).__next__)
+tasks = TaskStack(store, NoRedactor(), itertools.count(1.0).__next__)
 me = Caller(namespace="test", agent=sys.argv[2], session_id="s")
 """
 
@@ -99,7 +99,7 @@ def test_of_many_processes_that_end_a_task_one_does(
 ) -> None:
     """T3.2, T1.2: each task once, by whom its result names; never above a subtask that another has open."""
     store = SqliteRecordStore(tmp_path, "none")
-    service = Tasks(store, NoRedactor(), lambda: 1.0)
+    service = TaskStack(store, NoRedactor(), lambda: 1.0)
     goals = tuple(f"task {number}" for number in range(TASKS))
     planned = [task.id for task in service.push(PushRequest(goal="root", plan=goals), caller_named("ann")).planned]
     rivals = {name: start(RIVAL, name) for name in (f"rival{number}" for number in range(PROCESSES))}

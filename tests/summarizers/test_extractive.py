@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_memory.compaction.goal_batch import GoalBatch
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
-from mcp_memory.compaction.retell_tool_calls import ToolCalls
+from mcp_memory.compaction.retell_tool_calls import RetellToolCalls
 from mcp_memory.domain.model.session_log import PRESETS, Entry, SessionLog, applied
 from mcp_memory.domain.sessions.slots import slots_of
 from mcp_memory.domain.sessions.summary import StructuredSummary, parsed, rendered, structured
@@ -131,7 +131,7 @@ def test_blocks_are_read_as_compaction_writes_them(extractive: ExtractiveSummari
         ]
     log = SessionLog(span_of(*lines, *[("user", "Go on."), ("assistant", "Fine.")] * 15))
     options = replace(PRESETS["default"], window=1_000, old_turns=1)
-    called = applied(log, ToolCalls(counter.count).plan(log, options).replacements)
+    called = applied(log, RetellToolCalls(counter.count).plan(log, options).replacements)
     assert "tools" in {each.form for each in called.entries}
     summary = extractive.summarize(asking(called.entries)).summary
     assert any("KeyError: 'tenant'" in line for line in summary.of("dead_ends"))

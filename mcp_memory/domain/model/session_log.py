@@ -223,12 +223,16 @@ Pause: TypeAlias = Callable[[], object]
 REPLACEMENT = "x"
 """The prefix of replacement ids."""
 PRESERVED_ENTRIES, PRESERVED_SHARE = 20, 0.2  # the last entries, or this share of the window
+SUMMARISING: frozenset[PassName] = frozenset({"dialogue", "threshold", "goal_batch"})
+"""Passes that do not run where the caller writes the summary: that one comes first, and they see what it left."""
+REWORDING: frozenset[PassName] = SUMMARISING | {"tool_calls"}
+"""Passes that do not run where masks alone brought the log to its target."""
 INSTRUCTION_TOKENS = 200
 """A longer user message holds material as well, and stays unchanged; a shorter one may be quoted whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class CompactionOptions:
     """The options of a compaction. Shares are of the window, which is in tokens as counted.
 
     `old_turns`: a call or turn is old once this many turns began after it. `least_output`: a shorter tool output
@@ -261,11 +265,11 @@ class Options:
         return int(self.window * share)
 
 
-PRESETS: dict[Preset, Options] = {
-    "default": Options(window=100_000),
-    "aggressive": Options(window=150_000, old_turns=5, threshold=0.75),
-    "conservative": Options(window=100_000, old_turns=20, threshold=0.9),
-    "off": Options(window=100_000, passes=()),
+PRESETS: dict[Preset, CompactionOptions] = {
+    "default": CompactionOptions(window=100_000),
+    "aggressive": CompactionOptions(window=150_000, old_turns=5, threshold=0.75),
+    "conservative": CompactionOptions(window=100_000, old_turns=20, threshold=0.9),
+    "off": CompactionOptions(window=100_000, passes=()),
 }
 
 
@@ -278,7 +282,7 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class PassPlan:
     """The replacements that a pass would make, and the reason; none where it would do nothing."""
 
     reason: str
@@ -306,13 +310,13 @@ class Span:
         return self.entries if self.anchor is None else (self.anchor, *self.entries)
 
 
-class Pass(Protocol):
+class CompactionPass(Protocol):
     """A way to make a log shorter. Pure: the same log gives the same plan."""
 
     @property
     def name(self) -> PassName: ...
 
-    def plan(self, log: SessionLog, options: Options) -> Plan:
+    def plan(self, log: SessionLog, options: CompactionOptions) -> PassPlan:
         """Return the replacements; never an entry twice, never part of an exchange alone unless it stays one."""
         ...
 
@@ -372,7 +376,7 @@ def applied(log: SessionLog, replacements: Iterable[Replacement]) -> SessionLog:
     return in_order([entry for entry in log.entries if entry.id not in gone] + [one.entry for one in made])
 
 
-def check(plan: Plan, log: SessionLog) -> None:
+def check(plan: PassPlan, log: SessionLog) -> None:
     """Raise ValueError where a plan would lose an entry, or leave a call without its result.
 
     A replacement of one entry may represent that entry, with its kind and call; any other is a message in the place
@@ -397,7 +401,7 @@ def saved(log: SessionLog, replacements: Iterable[Replacement]) -> int:
     return log.tokens - applied(log, replacements).tokens
 
 
-def preserved(log: SessionLog, options: Options) -> frozenset[int]:
+def preserved(log: SessionLog, options: CompactionOptions) -> frozenset[int]:
     """Return the places of the entries that stay unchanged, to the byte.
 
     These are the end of the log, the current turn, and protected entries. The end is the last 20 entries or 20 % of
@@ -415,7 +419,7 @@ def preserved(log: SessionLog, options: Options) -> frozenset[int]:
     return log.closed(kept)
 
 
-def _tail(log: SessionLog, options: Options) -> int:
+def _tail(log: SessionLog, options: CompactionOptions) -> int:
     """Return the place at which the preserved end begins."""
     begin, tokens = len(log.entries), 0
     while begin and tokens + log.entries[begin - 1].tokens <= options.tokens(PRESERVED_SHARE):

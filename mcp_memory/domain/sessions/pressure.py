@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mcp_memory.domain.model.session_log import STANDS_FOR_MANY, Entry, Options, PassName, SessionLog
+from mcp_memory.domain.model.session_log import STANDS_FOR_MANY, CompactionOptions, Entry, PassName, SessionLog
 
 Level = Literal["calm", "notice", "idle", "forced", "ceiling"]
 """`notice`: worth knowing; `idle`: compacted when nothing happens; `forced`: compacted at once, with a warning;
@@ -33,12 +33,12 @@ class Pressure:
         return self.tokens / self.window
 
 
-def pressure(tokens: int, options: Options) -> Pressure:
+def pressure(tokens: int, options: CompactionOptions) -> Pressure:
     """Return the pressure of a log of so many tokens."""
     return Pressure(tokens=tokens, window=options.window, level=_level(options.share(tokens), options))
 
 
-def _level(share: float, options: Options) -> Level:
+def _level(share: float, options: CompactionOptions) -> Level:
     if share > options.ceiling:  # At the ceiling itself nothing has to be dropped yet.
         return "ceiling"
     if share >= options.threshold:
@@ -48,7 +48,7 @@ def _level(share: float, options: Options) -> Level:
     return "notice" if share >= options.notice else "calm"
 
 
-def warnings(at: Pressure, options: Options, compactions: int) -> tuple[str, ...]:
+def warnings(at: Pressure, options: CompactionOptions, compactions: int) -> tuple[str, ...]:
     """List the facts about a log that you fill, and your next move."""
     said: list[str] = []
     full = f"The log fills {at.share:.0%} of its window"
@@ -85,7 +85,9 @@ def _makes(entry: Entry) -> Dominant:
     return "user" if entry.is_users else "assistant"
 
 
-def adapted(options: Options, shares: Mapping[Dominant, float], wanting: float | None) -> tuple[Options, str]:
+def adapted(
+    options: CompactionOptions, shares: Mapping[Dominant, float], wanting: float | None
+) -> tuple[CompactionOptions, str]:
     """Return the options adapted to this log, and the changes with their reasons, "" without a change.
 
     Where tool output dominates, shorter outputs are masked. Where the user's words do, their long material may be

@@ -127,7 +127,7 @@ def list_records(
     """
     from mcp_memory.domain.model.scopes import RecordFilter
     from mcp_memory.entrypoints.cli.screens import result_screen
-    from mcp_memory.services.retrieval.results import shown_record
+    from mcp_memory.services.retrieval.results import record_result
     from mcp_memory.services.tasks.branch_visibility import hidden_branches
 
     caller = memory.caller()
@@ -144,7 +144,7 @@ def list_records(
     )
     records = memory.records.list(where, "occurred", limit + 1, offset)
     more = len(records) > limit
-    results: list[Json] = [shown_record(record, "summary", caller) for record in records[:limit]]
+    results: list[Json] = [record_result(record, "summary", caller) for record in records[:limit]]
     answer = {"results": results, "truncated": more, "next_offset": offset + limit if more else None}
     output(as_json, answer, *result_screen(answer))
 
@@ -196,14 +196,14 @@ def _describe(memory: "App", some_id: str) -> Mapping[str, Json]:
 
 def _stand_in(memory: "App", some_id: str) -> Mapping[str, Json]:
     """Describe a replacement, with the ids of the originals that it covers, which `show` opens."""
-    from mcp_memory.services.retrieval.results import shown_stand_in
+    from mcp_memory.services.retrieval.results import stand_in_result
     from mcp_memory.services.tasks.branch_visibility import readable
 
     caller = memory.caller()
     entries = readable(memory.logs.entries([some_id], caller), memory.records, caller)
     if some_id not in entries:
         raise NotFound(f"No {some_id!r} in a session's log; a context or `compact` names those there are.")
-    return {**shown_stand_in(entries[some_id]), "covers": list(entries[some_id].covers)}
+    return {**stand_in_result(entries[some_id]), "covers": list(entries[some_id].covers)}
 
 
 @over_settings("data_dir", "namespace", "agent")

@@ -69,7 +69,7 @@ def export(
 
     As it is at one moment, though servers are running. `mcp-memory import` reads it.
     """
-    from mcp_memory.entrypoints.transfer.pieces import write_memory
+    from mcp_memory.entrypoints.transfer.memory_file import write_memory
     from mcp_memory.wiring import files_beside
 
     if as_json and target == STREAM:
@@ -128,7 +128,7 @@ def _outcome_in_words(outcome: "Mapping[str, Json]") -> str:
 
 def _import_exported(source: str, settings: "Settings") -> "Mapping[str, Json]":
     """Import all of it or nothing; then embed it."""
-    from mcp_memory.entrypoints.transfer.pieces import MemoryFile
+    from mcp_memory.entrypoints.transfer.memory_file import MemoryFile
     from mcp_memory.services.memory.merge import Merger
     from mcp_memory.wiring import files_beside
 
@@ -250,7 +250,7 @@ def _kept_aside(stream: BinaryIO) -> Generator[BinaryIO]:
 
     Raises InvalidRequest where it does not begin as a memory does, or holds more than the limit.
     """
-    from mcp_memory.entrypoints.transfer.pieces import MemoryFile
+    from mcp_memory.entrypoints.transfer.memory_file import MemoryFile
 
     first = stream.readline(MB)
     MemoryFile(BytesIO(first), _STREAM_NAME)  # Raises before the disk is filled with something else.

@@ -47,13 +47,13 @@ def of_memory(app: "App") -> Answering:
 
     def answer(name: str, payload: bytes, folder: Path) -> Answer:
         from mcp_memory.entrypoints.hooks.events import HOOKS
-        from mcp_memory.entrypoints.hooks.session import open_session, read_payload
+        from mcp_memory.entrypoints.hooks.hook_call import hook_call, read_payload
 
-        session = open_session(read_payload(payload), app.settings, folder, app)
-        if name not in HOOKS or not session.is_served:
+        hook = hook_call(read_payload(payload), app.settings, folder, app)
+        if name not in HOOKS or not hook.is_served:
             return Answer(live_sockets.NOT_MINE)
-        text = HOOKS[name](session) or ""
-        return Answer(live_sockets.OUTPUT, text, session.note_given)
+        text = HOOKS[name](hook) or ""
+        return Answer(live_sockets.OUTPUT, text, hook.note_given)
 
     return answer
 

@@ -14,7 +14,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp_memory.entrypoints.hooks.session import HookSession
+from mcp_memory.entrypoints.hooks.hook_call import HookCall
 from mcp_memory.errors import InvalidRequest, McpMemoryError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _UNWRITTEN_SOURCES = frozenset({"system", "poll_event"})
 """Sources of prompts that nobody wrote: notices of background work, and the like."""
 
 
-def start(hook: HookSession) -> str:
+def start(hook: HookCall) -> str:
     """Give the session the project's memory in one block, put together without a model or an index.
 
     After a compaction also what the log kept: the client's window has lost it. "" where nothing is stored or wanted.
@@ -83,7 +83,7 @@ def start(hook: HookSession) -> str:
     return injected("SessionStart", text)
 
 
-def _block(hook: HookSession, words: str, kept: str, max_tokens: int) -> "tuple[str, ContextReport]":
+def _block(hook: HookCall, words: str, kept: str, max_tokens: int) -> "tuple[str, ContextReport]":
     """Return the words and the block under them, in at most so many tokens, and no longer than the client shows."""
     from mcp_memory.services.context.assemble import ContextRequest
 
@@ -102,7 +102,7 @@ def _block(hook: HookSession, words: str, kept: str, max_tokens: int) -> "tuple[
     return text, context.report
 
 
-def _kept(hook: HookSession) -> str:
+def _kept(hook: HookCall) -> str:
     """Name what the log keeps of this session though the window has lost it, by the ids that open it."""
     app, caller = hook.app, hook.caller
     lines: list[str] = []
@@ -119,7 +119,7 @@ def _kept(hook: HookSession) -> str:
     return "\n".join(lines)
 
 
-def remind(hook: HookSession) -> str:
+def remind(hook: HookCall) -> str:
     """Give a prompt what it calls for, and was not given to this session before; "" for nothing new.
 
     Raises StoreUnavailable.
@@ -135,7 +135,7 @@ def remind(hook: HookSession) -> str:
     return injected("UserPromptSubmit", f"{words}\n{reminder.text}")
 
 
-def feed(hook: HookSession) -> None:
+def feed(hook: HookCall) -> None:
     """Add to the log what the transcript has and the log has not, part by part, so that an early end loses nothing.
 
     Raises:
@@ -165,7 +165,7 @@ def feed(hook: HookSession) -> None:
         start = part.end
 
 
-def unread_from(hook: HookSession) -> int | None:
+def unread_from(hook: HookCall) -> int | None:
     """Return the byte of the transcript from which on the log lacks it; None where it has all, or there is none."""
     path, noted = Path(hook.payload.transcript_path), hook.notes.noted
     if not hook.payload.transcript_path:
@@ -175,17 +175,17 @@ def unread_from(hook: HookSession) -> int | None:
     return None if _size(path) == noted.fed_until else noted.fed_until
 
 
-def feed_now_and_then(hook: HookSession) -> None:
+def feed_now_and_then(hook: HookCall) -> None:
     """Feed the log unless that was done a moment ago."""
     if was_fed_long_ago(hook):
         feed(hook)
 
 
-def was_fed_long_ago(hook: HookSession) -> bool:
+def was_fed_long_ago(hook: HookCall) -> bool:
     return time.time() - hook.notes.written_at >= FEED_PAUSE_SECONDS
 
 
-def before_compaction(hook: HookSession) -> str:
+def before_compaction(hook: HookCall) -> str:
     """Bring the log up to date, store where the work stands, and say what the client's summary has to keep.
 
     Raises StoreUnavailable.
@@ -208,7 +208,7 @@ def before_compaction(hook: HookSession) -> str:
     return f"{KEEP} The goal, from the whole to the present step, as data and no instruction: {quoted}."
 
 
-def after_compaction(hook: HookSession) -> None:
+def after_compaction(hook: HookCall) -> None:
     """Store the client's summary of this session; it supersedes the earlier one, from which the client made it.
 
     Raises StoreUnavailable.
@@ -240,7 +240,7 @@ def _summary(said: str) -> str:
     return inside if begins and ends else said
 
 
-def end(hook: HookSession) -> None:
+def end(hook: HookCall) -> None:
     """Feed the log, and move on what is due until nothing is, or the hook's deadline ends the process.
 
     In a server this is its upkeep's work, which the new lines have woken. Each step is one transaction: an end in the
@@ -261,7 +261,7 @@ def end(hook: HookSession) -> None:
         raise failure
 
 
-HOOKS: Mapping[str, Callable[[HookSession], str | None]] = {
+HOOKS: Mapping[str, Callable[[HookCall], str | None]] = {
     "SessionStart": start,
     "UserPromptSubmit": remind,
     "PostToolUse": feed_now_and_then,
@@ -279,13 +279,13 @@ def injected(event: str, text: str) -> str:
     return json.dumps({"hookSpecificOutput": output})
 
 
-def named_for(words: str, hook: HookSession) -> str:
+def named_for(words: str, hook: HookCall) -> str:
     """Return the words above a block, which say so where the memory is not that of the project the folder claims."""
     own = words.replace("this project's memory", "this folder's own memory")
     return own if hook.app.is_apart(hook.caller) else words
 
 
-def tokens_left(max_tokens: int, words: str, hook: HookSession) -> int:
+def tokens_left(max_tokens: int, words: str, hook: HookCall) -> int:
     """Return the tokens, of the client's, that the words above a block leave for it."""
     return max_tokens - ceil(hook.app.counter.count(f"{words}\n") * hook.app.factor(hook.caller).factor)
 

@@ -15,8 +15,8 @@ import httpx2
 from mcp_memory.bounded_files import bounded_lines, open_regular
 from mcp_memory.entrypoints.hooks.answering import Answer, HookSocket
 from mcp_memory.entrypoints.hooks.events import HOOKS, mark_before, unread_from, was_fed_long_ago
+from mcp_memory.entrypoints.hooks.hook_call import REMOTE_PATH, HookCall, hook_call, read_payload
 from mcp_memory.entrypoints.hooks.live_sockets import NOT_MINE, OUTPUT
-from mcp_memory.entrypoints.hooks.session import REMOTE_PATH, HookSession, open_session, read_payload
 from mcp_memory.entrypoints.hooks.session_notes import Noted
 from mcp_memory.entrypoints.server.attach import connection_options, endpoint, headers_for
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
@@ -50,7 +50,7 @@ class RemoteMemory:
         options = connection_options(self._url)
         return httpx2.Client(headers=headers_for(self._settings), **options)
 
-    def act(self, name: str, session: HookSession) -> str:
+    def act(self, name: str, hook: HookCall) -> str:
         """Do what the hook of that name does, and return what it prints.
 
         Raises:
@@ -58,46 +58,46 @@ class RemoteMemory:
             StoreUnavailable: the server does not answer, or refuses.
         """
         if name == "SessionStart":
-            session.notes.prune()
-            if session.payload.source != "resume":
-                session.notes.forget_given()
-        if name in _FEEDING and session.settings.hook_log and (name != "PostToolUse" or was_fed_long_ago(session)):
+            hook.notes.prune()
+            if hook.payload.source != "resume":
+                hook.notes.forget_given()
+        if name in _FEEDING and hook.settings.hook_log and (name != "PostToolUse" or was_fed_long_ago(hook)):
             # Without a transcript there is still something to say before a compaction.
             with suppress(InvalidRequest) if name in _ANSWERED else nullcontext():
-                self._feed(session)
-        return self._asked(name, session) if name in _ANSWERED and _is_wanted(name, session) else ""
+                self._feed(hook)
+        return self._asked(name, hook) if name in _ANSWERED and _is_wanted(name, hook) else ""
 
-    def _asked(self, name: str, session: HookSession) -> str:
-        answer = self._post(name, session)
-        session.given += [str(each) for each in answer.get("given", ())]
+    def _asked(self, name: str, hook: HookCall) -> str:
+        answer = self._post(name, hook)
+        hook.given += [str(each) for each in answer.get("given", ())]
         return str(answer.get("output", ""))
 
-    def _feed(self, session: HookSession) -> None:
+    def _feed(self, hook: HookCall) -> None:
         """Send the transcript's new lines piece by piece: an early end loses nothing."""
-        path, start = Path(session.payload.transcript_path), unread_from(session)
+        path, start = Path(hook.payload.transcript_path), unread_from(hook)
         while start is not None:
             try:
                 before, lines, end = read_piece(path, start)
             except OSError as error:
                 raise InvalidRequest(f"The transcript cannot be read ({error.strerror}).") from error
             if lines:
-                self._post("Stop", session, before, lines)
+                self._post("Stop", hook, before, lines)
             if end <= start:
                 return
             mark = mark_before(path, end)
-            session.notes.write(Noted(folder=str(session.folder), fed_until=end, fed_mark=mark))
+            hook.notes.write(Noted(folder=str(hook.folder), fed_until=end, fed_mark=mark))
             start = end
 
-    def _post(self, name: str, session: HookSession, before: bytes = b"", lines: bytes = b"") -> Mapping[str, Any]:
+    def _post(self, name: str, hook: HookCall, before: bytes = b"", lines: bytes = b"") -> Mapping[str, Any]:
         """Send the question as a line of JSON, and behind it lines of the transcript as they are.
 
         Raises StoreUnavailable.
         """
-        settings = session.settings
+        settings = hook.settings
         question = {
             "hook": name,
-            "payload": {each: getattr(session.payload, each) for each in _SENT},
-            "given": [] if lines else sorted(session.notes.given()),
+            "payload": {each: getattr(hook.payload, each) for each in _SENT},
+            "given": [] if lines else sorted(hook.notes.given()),
             "max_tokens": (settings.hook_max_tokens, settings.hook_prompt_max_tokens),
             "log": settings.hook_log,
             "before": len(before),
@@ -116,12 +116,12 @@ class RemoteMemory:
         return cast("dict[str, Any]", answer)
 
 
-def _is_wanted(name: str, session: HookSession) -> bool:
+def _is_wanted(name: str, hook: HookCall) -> bool:
     """True where the settings of this machine let the hook add or keep something."""
-    settings = session.settings
+    settings = hook.settings
     wanted: Mapping[str, object] = {
         "SessionStart": settings.hook_max_tokens,
-        "UserPromptSubmit": settings.hook_prompt_max_tokens and session.payload.prompt.strip(),
+        "UserPromptSubmit": settings.hook_prompt_max_tokens and hook.payload.prompt.strip(),
         "PreCompact": True,
         "PostCompact": settings.hook_log,
     }
@@ -154,8 +154,8 @@ def answer_hooks_remotely(chosen: Mapping[str, object], settings: "Settings") ->
     def answer(name: str, payload: bytes, folder: Path) -> Answer:
         if name not in HOOKS:
             return Answer(NOT_MINE)
-        session = open_session(read_payload(payload), settings, folder)
-        return Answer(OUTPUT, memory.act(name, session), partial(session.note_given))
+        hook = hook_call(read_payload(payload), settings, folder)
+        return Answer(OUTPUT, memory.act(name, hook), partial(hook.note_given))
 
     opened = HookSocket(answer, settings.data_dir, chosen)
     opened.start()

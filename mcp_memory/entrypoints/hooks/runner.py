@@ -48,23 +48,23 @@ def run(name: str, raw: bytes, overrides: Mapping[str, object]) -> str:
     from pathlib import Path
 
     from mcp_memory.entrypoints.hooks.events import HOOKS
-    from mcp_memory.entrypoints.hooks.session import open_session, read_payload
+    from mcp_memory.entrypoints.hooks.hook_call import hook_call, read_payload
     from mcp_memory.settings import load_settings
 
     act = HOOKS.get(name)
     if act is None:
         raise InvalidRequest(f"There is no hook {name[:40]!r}; known are {', '.join(HOOKS)}.")
-    session = open_session(read_payload(raw), load_settings(**overrides), Path.cwd())
-    if session.settings.url:  # The memory lies elsewhere: what stands here is none of the session's.
+    hook = hook_call(read_payload(raw), load_settings(**overrides), Path.cwd())
+    if hook.settings.url:  # The memory lies elsewhere: what stands here is none of the session's.
         from mcp_memory.entrypoints.hooks.remote import RemoteMemory
 
-        act = partial(RemoteMemory(session.settings).act, name)
+        act = partial(RemoteMemory(hook.settings).act, name)
     try:
-        text = act(session) or ""
-        session.note_given()
+        text = act(hook) or ""
+        hook.note_given()
         return text
     finally:
-        session.close()
+        hook.close()
 
 
 def main(name: str, overrides: Mapping[str, object]) -> None:

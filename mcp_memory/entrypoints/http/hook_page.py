@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mcp_memory.entrypoints.hooks.session import CLIENT, HookSession, read_payload
+from mcp_memory.entrypoints.hooks.hook_call import CLIENT, HookCall, read_payload
 from mcp_memory.entrypoints.hooks.session_notes import NotesElsewhere
 from mcp_memory.entrypoints.http.request_checks import HOOK_PATH, VISITOR
 from mcp_memory.entrypoints.server.identity import asking, require, told, visited_by
@@ -85,7 +85,7 @@ def answer_hook(app: App, body: bytes) -> dict[str, object]:
     require("write" if asked.log and asked.hook not in READING else "read")
     at_start, to_prompt = asked.max_tokens
     theirs = {"hook_max_tokens": at_start, "hook_prompt_max_tokens": to_prompt, "hook_log": asked.log}
-    session = HookSession(
+    hook = HookCall(
         payload=read_payload(json.dumps(asked.payload).encode()),
         settings=app.settings.model_copy(update=theirs),
         notes=NotesElsewhere(asked.given),
@@ -94,4 +94,4 @@ def answer_hook(app: App, body: bytes) -> dict[str, object]:
         visitor=asking(app, CLIENT),
         lines=(lines[: asked.before], lines[asked.before :]),
     )
-    return {"output": act(session) or "", "given": session.given}
+    return {"output": act(hook) or "", "given": hook.given}

@@ -25,7 +25,7 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mcp_memory.entrypoints.hooks.session import REMOTE_PATH
+from mcp_memory.entrypoints.hooks.hook_call import REMOTE_PATH
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, Refusal, parse_message
 from mcp_memory.entrypoints.server.strict_tool import log_defect
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcp_memory.entrypoints.http.connections import Limits
     from mcp_memory.entrypoints.server.json_lines import JsonRpcMessage, RequestId
     from mcp_memory.ports.access import Token
-    from mcp_memory.services.access.access_tokens import Tokens
+    from mcp_memory.services.access.access_tokens import AccessTokens
 
 logger = logging.getLogger(__name__)
 
@@ -183,7 +183,7 @@ class Authenticator:
     `anonymous` is set.
     """
 
-    tokens: Tokens
+    tokens: AccessTokens
     is_loopback: bool
     anonymous: bool
 

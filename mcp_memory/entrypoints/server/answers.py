@@ -8,7 +8,7 @@ from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, most_telling
 from mcp_memory.domain.text.control_characters import without_controls
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
-from mcp_memory.services.retrieval.results import shown_record
+from mcp_memory.services.retrieval.results import record_result
 from mcp_memory.services.review.near_records import ConflictingRecord
 from mcp_memory.services.tasks.task_owners import told_changes
 
@@ -71,7 +71,7 @@ def task_tree(tasks: Iterable[Task], caller: Caller) -> list[Json]:
 
 def show_record(record: Record, caller: Caller) -> dict[str, Json]:
     """A record as it is now."""
-    return shown_record(record, "full" if len(record.text) <= MAX_SHOWN_CHARS else "summary", caller) | {
+    return record_result(record, "full" if len(record.text) <= MAX_SHOWN_CHARS else "summary", caller) | {
         "status": record.status,
         "importance": record.importance,
         "visibility": record.visibility,

@@ -12,9 +12,9 @@ from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.server.answers import unless_empty
 from mcp_memory.ports.session_logs import Compaction, PassRun
 from mcp_memory.ports.text import TokenCounter
-from mcp_memory.services.retrieval.results import shown_stand_in, tokens_of
+from mcp_memory.services.retrieval.results import stand_in_result, tokens_of
 from mcp_memory.services.sessions.compact import Compacted
-from mcp_memory.services.sessions.run_passes import PassStep
+from mcp_memory.services.sessions.run_pass import PassStep
 
 if TYPE_CHECKING:
     from mcp_memory.services.sessions.summarize_span import Asked
@@ -206,7 +206,7 @@ def _show_run(run: PassRun, factor: float) -> dict[str, Json]:
 
 
 def _show_made(entry: Entry, done: Compacted) -> dict[str, Json]:
-    shown = shown_stand_in(entry, done.log)
+    shown = stand_in_result(entry, done.log)
     shown["original_token_count"] = _theirs(entry.original_tokens, done.factor)
     shown["summary_token_count"] = _theirs(entry.tokens, done.factor)
     return shown

@@ -24,7 +24,7 @@ LATEST_EXPIRY: Instant = 253_402_300_799.0
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")  # e.g. a line break in a name
 
 
-class Tokens:
+class AccessTokens:
     """Manages the tokens that let clients in over HTTP. Thread-safe; a change by one process applies to all at once."""
 
     def __init__(self, store: TokenStore, clock: Clock) -> None:

@@ -30,7 +30,7 @@ class _TakenPlace:
     used_at: Instant
 
 
-class Windows:
+class ClientWindows:
     """The windows that this process serves. Thread-safe.
 
     Where locks do not work, all windows of an agent share its own place.

@@ -106,7 +106,7 @@ class AssembleContext:
         *,
         takes_guidance: bool = True,
     ) -> None:
-        """Take identities and constraints of other agents where `takes_guidance`; `elsewhere` is that of `Windows`."""
+        """With `takes_guidance` use identities and constraints of others; `elsewhere` is that of `ClientWindows`."""
         self._elsewhere = elsewhere
         self._records = records
         self._snapshots = snapshots

@@ -23,7 +23,7 @@ from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.memory.echo_filter import EchoFilter
 from mcp_memory.services.retrieval.as_of import PastView, as_they_were, reader_at, then_at
-from mcp_memory.services.retrieval.results import cut, fit, shown_record, shown_stand_in, shown_task
+from mcp_memory.services.retrieval.results import cut, fit, record_result, stand_in_result, task_result
 from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE, ParsedQuery, Searcher
 from mcp_memory.services.review.supersede import earlier_values
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, place_of, readable, visible_to
@@ -191,7 +191,7 @@ class Recall:
         where, then = self._asked(request, caller)
         records = self._reader(then).list(where, "occurred", request.limit + 1, request.offset)
         at = then.at if then else self._clock()
-        shown = (shown_record(each, request.detail, caller, at) for each in records[: request.limit])
+        shown = (record_result(each, request.detail, caller, at) for each in records[: request.limit])
         results = fit(shown, budget, self._counter)
         more = len(results) < len(records)
         return RecallAnswer(
@@ -206,7 +206,7 @@ class Recall:
         if len(request.ids) == 1 and stand_ins:
             return self._covered_page(stand_ins[request.ids[0]], request, caller, budget)
         found = {**self._records_by_id(request, caller), **self._tasks_by_id(request, caller)}
-        found |= {each: shown_stand_in(entry) for each, entry in stand_ins.items()}
+        found |= {each: stand_in_result(entry) for each, entry in stand_ins.items()}
         missing = tuple(each for each in request.ids if each not in found)
         opened = [found[each] for each in dict.fromkeys(request.ids) if each in found]
         if len(opened) == 1 and request.detail == "full":
@@ -222,13 +222,13 @@ class Recall:
             at = self._searcher.moment(request.as_of)
             records = as_they_were(records, at, self._records)
             records = {i: each for i, each in records.items() if each.scope in caller.scopes}
-        return {i: shown_record(record, request.detail, caller, at) for i, record in records.items()}
+        return {i: record_result(record, request.detail, caller, at) for i, record in records.items()}
 
     def _tasks_by_id(self, request: RecallRequest, caller: Caller) -> dict[str, Mapping[str, Json]]:
         """Return the tasks among the ids with their full results; contexts name tasks beside records."""
         wanted = {each for each in request.ids if each.startswith(TASK)}
         tasks = self._records.tasks(caller.namespace) if wanted else ()
-        return {task.id: shown_task(task, caller) for task in tasks if task.id in wanted}
+        return {task.id: task_result(task, caller) for task in tasks if task.id in wanted}
 
     def _stand_ins(self, request: RecallRequest, caller: Caller) -> Mapping[str, Entry]:
         """Return the log replacements among the ids, of any agent, whose originals the caller sees completely."""
@@ -306,7 +306,7 @@ def is_relevant(hit: Fused) -> bool:
 def _result(
     hit: Fused, record: Record, excerpt: str, request: RecallRequest, caller: Caller, at: Instant
 ) -> dict[str, Json]:
-    result = shown_record(record, request.detail, caller, at)
+    result = record_result(record, request.detail, caller, at)
     if excerpt:
         result["text"] = excerpt
     result["score"] = round(hit.score, 4)

@@ -23,7 +23,7 @@ TELLING: frozenset[Status] = frozenset(
 """Statuses that change a record's meaning for the reader; the others are the normal course of its life."""
 
 
-def shown_record(record: Record, detail: Detail, caller: Caller, at: Instant | None = None) -> dict[str, Json]:
+def record_result(record: Record, detail: Detail, caller: Caller, at: Instant | None = None) -> dict[str, Json]:
     """Show a record to the caller. Empty fields are left out; `agent` names another author.
 
     `valid` says from when until when it is true; with `at`, also that it is not then.
@@ -50,7 +50,7 @@ def shown_record(record: Record, detail: Detail, caller: Caller, at: Instant | N
     return shown | {name: value for name, value in optional if value}
 
 
-def shown_task(task: Task, caller: Caller) -> dict[str, Json]:
+def task_result(task: Task, caller: Caller) -> dict[str, Json]:
     """Show a task, its goal and its result; a dead end is marked as one.
 
     `agent` names another agent that works on it.
@@ -72,7 +72,7 @@ def shown_task(task: Task, caller: Caller) -> dict[str, Json]:
     return shown | {name: value for name, value in optional if value}
 
 
-def shown_stand_in(entry: Entry, log: SessionLog | None = None) -> dict[str, Json]:
+def stand_in_result(entry: Entry, log: SessionLog | None = None) -> dict[str, Json]:
     """Show a replacement in a session's log, and how much it replaced; its id opens the originals.
 
     With the log, `covers` names the entries to remove for it: numbers of messages, calls and results in the client's

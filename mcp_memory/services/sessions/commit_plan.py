@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mcp_memory.domain.model.lifecycle import after_succession, moved_to
 from mcp_memory.domain.model.records import Details, Instant, NewRecord, Record, Visibility
 from mcp_memory.domain.model.scopes import Caller, scope_key
-from mcp_memory.domain.model.session_log import Entry, PassName, Plan, Replacement, SessionLog
+from mcp_memory.domain.model.session_log import Entry, PassName, PassPlan, Replacement, SessionLog
 from mcp_memory.domain.model.tasks import path_to
 from mcp_memory.domain.text.micro_and_summary import MeasuredText
 from mcp_memory.domain.text.times import iso
@@ -69,7 +69,7 @@ class PlanCommitter:
         self._extracting = extracting
         self._clock = clock
 
-    def __call__(self, plan: Plan, pass_name: PassName, log: SessionLog, begun: Begun) -> Committed:
+    def __call__(self, plan: PassPlan, pass_name: PassName, log: SessionLog, begun: Begun) -> Committed:
         """Commit the plan, after storing the facts, decisions and dead ends of the entries it removes.
 
         Raises:

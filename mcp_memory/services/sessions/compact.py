@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Literal
 
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import PRESETS, Entry, Options, Pass, PassName, Preset, SessionLog, Span
+from mcp_memory.domain.model.session_log import (
+    PRESETS,
+    SUMMARISING,
+    CompactionOptions,
+    CompactionPass,
+    Entry,
+    PassName,
+    Preset,
+    SessionLog,
+    Span,
+)
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.sessions.pressure import Pressure, adapted, makeup, pressure
 from mcp_memory.errors import InvalidRequest
@@ -17,7 +27,7 @@ from mcp_memory.ports.session_logs import Compaction, PassRun, SessionLogStore, 
 from mcp_memory.ports.text import Clock
 from mcp_memory.services.sessions.commit_plan import Begun, PlanCommitter
 from mcp_memory.services.sessions.fullness import fullness
-from mcp_memory.services.sessions.run_passes import CompactionProgress, RunningPasses, Tell
+from mcp_memory.services.sessions.run_pass import CompactionProgress, PassRunner, Tell
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
 if TYPE_CHECKING:
@@ -26,7 +36,7 @@ if TYPE_CHECKING:
 JUDGED_SUMMARIES, LEAST_JUDGED = 50, 3  # the newest summaries read; the fewest judgements that count
 Who = Literal["extractive", "model", "caller"]
 """The author of summaries: the server by itself, a configured model, or the caller in two steps."""
-PassesOf = Callable[[Callable[[Span], str]], Mapping[PassName, Pass]]
+PassesOf = Callable[[Callable[[Span], str]], Mapping[PassName, CompactionPass]]
 """Makes the passes from a function that writes a span's summary."""
 
 _CEILING: PassName = "ceiling"
@@ -104,7 +114,7 @@ class Compact:
         window: int | None,
         passes: Sequence[PassName],
         clock: Clock,
-        presets: Mapping[Preset, Options] = PRESETS,
+        presets: Mapping[Preset, CompactionOptions] = PRESETS,
         watch: Callable[[Compacted], None] = lambda done: None,
     ) -> None:
         """The service calls `watch` after each compaction and undo, in the thread that made it; `watch` raises nothing.
@@ -114,7 +124,7 @@ class Compact:
         self._records = records
         self._logs = logs
         self._committing = committing
-        self._running = RunningPasses(logs, committing, clock)
+        self._runner = PassRunner(logs, committing, clock)
         self._summing_up = summing_up
         self._passes_of = passes_of
         self._preset: Preset = preset
@@ -144,7 +154,7 @@ class Compact:
         return done
 
     def _shorten(
-        self, request: CompactRequest, caller: Caller, usual: Options, factor: ModelFactor, tell: Tell
+        self, request: CompactRequest, caller: Caller, usual: CompactionOptions, factor: ModelFactor, tell: Tell
     ) -> Compacted:
         with self._records.snapshot():  # Committing checks that the log is still this one.
             log, wanting, told = self._logs.log(caller), self._wanting(caller), self._told(caller)
@@ -177,13 +187,13 @@ class Compact:
             meanwhile=tuple(one for one in self._standing(caller) if one.number > told and one.trigger != "call"),
         )
 
-    def options(self, preset: Preset | None, window: int | None, factor: ModelFactor = EXACT) -> Options:
+    def options(self, preset: Preset | None, window: int | None, factor: ModelFactor = EXACT) -> CompactionOptions:
         """Return the options of a compaction; converts a window in the client's tokens to tokens as counted."""
         chosen = self._chosen(preset or self._preset)
         given = window if window is not None else self._window if preset is None else None
         return replace(chosen, window=max(factor.counted(ClientTokens(given or chosen.window), round), 1))
 
-    def _chosen(self, preset: Preset) -> Options:
+    def _chosen(self, preset: Preset) -> CompactionOptions:
         if preset not in self._presets:
             raise InvalidRequest(f"There is no preset of that name; the presets are: {', '.join(self._presets)}.")
         return self._presets[preset]
@@ -193,7 +203,7 @@ class Compact:
         """Return False where compaction runs on request only."""
         return self._preset != "off"
 
-    def _with_passes(self, options: Options, request: CompactRequest) -> Options:
+    def _with_passes(self, options: CompactionOptions, request: CompactRequest) -> CompactionOptions:
         """Choose the passes. A compaction on request always works: `off` only stops automatic ones."""
         named = request.passes or self._passes
         if named:
@@ -205,17 +215,17 @@ class Compact:
         at = _summarises_at(course, request)
         names: list[PassName] = [name for name in course.options.passes if name != _CEILING]
         if request.summarizer == "caller":  # Its summary comes first; then the others see what is left.
-            names = [name for name in names if name not in ("dialogue", "threshold", "goal_batch")]
+            names = [name for name in names if name not in SUMMARISING]
         passes = self._passes_of(course.writer.write)
         if not passes.keys() >= set(names):
             known = ", ".join(name for name in passes if name != _CEILING)
             raise InvalidRequest(f"There is no pass of one of those names; the passes are: {known}.")
         for number, name in enumerate(names, start=1):
             options = replace(course.options, threshold=at) if name == "threshold" else course.options
-            self._running.run(passes[name], course, options, number, len(names) + 1)
+            self._runner.run(passes[name], course, options, number, len(names) + 1)
         asked = self._asked(course, request, at) if request.summarizer == "caller" else None
         if asked is None:
-            self._running.run(passes[_CEILING], course, course.options, len(names) + 1, len(names) + 1)
+            self._runner.run(passes[_CEILING], course, course.options, len(names) + 1, len(names) + 1)
         return asked
 
     def _asked(self, course: CompactionProgress, request: CompactRequest, at: float) -> Asked | None:
@@ -232,14 +242,16 @@ class Compact:
         latest = [one.number for one in self._standing(course.caller)][-1:]
         if [number] == [str(each) for each in latest]:
             course.begun = replace(course.begun, number=latest[0])
-        self._running.put(
+        self._runner.put(
             "threshold",
             course,
             lambda: self._summing_up.plan(course.log, course.options, span, request.summary, course.caller),
         )
-        self._running.run(self._passes_of(course.writer.write)[_CEILING], course, course.options, 2, 2)
+        self._runner.run(self._passes_of(course.writer.write)[_CEILING], course, course.options, 2, 2)
 
-    def _undo(self, request: CompactRequest, caller: Caller, options: Options, factor: ModelFactor) -> Compacted:
+    def _undo(
+        self, request: CompactRequest, caller: Caller, options: CompactionOptions, factor: ModelFactor
+    ) -> Compacted:
         if request.summary:
             raise InvalidRequest("Give either undo or summary, not both.")
         before = self._logs.size(caller).tokens
@@ -247,7 +259,7 @@ class Compact:
         return replace(self._compacted(request, caller, options, factor, before), undone=undone.number)
 
     def _compacted(
-        self, request: CompactRequest, caller: Caller, options: Options, factor: ModelFactor, before: int
+        self, request: CompactRequest, caller: Caller, options: CompactionOptions, factor: ModelFactor, before: int
     ) -> Compacted:
         """Describe the log as it is now, after any kind of request."""
         now = fullness(self._logs, caller, options)

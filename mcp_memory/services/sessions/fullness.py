@@ -10,7 +10,7 @@ from mcp_memory.domain.model.health import USAGE_DAYS
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.records import Instant, Json
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import Options
+from mcp_memory.domain.model.session_log import CompactionOptions
 from mcp_memory.domain.model.token_factor import CountedTokens, ModelFactor
 from mcp_memory.domain.sessions.pressure import Pressure, pressure, warnings
 from mcp_memory.ports.session_logs import PassTally, SessionLogStore
@@ -28,7 +28,7 @@ class Fullness:
     warnings: tuple[str, ...]
 
 
-def fullness(logs: SessionLogStore, caller: Caller, options: Options) -> Fullness:
+def fullness(logs: SessionLogStore, caller: Caller, options: CompactionOptions) -> Fullness:
     """Measure the caller's log now; undone compactions do not count."""
     size = logs.size(caller)
     at = pressure(size.tokens, options)
@@ -36,7 +36,9 @@ def fullness(logs: SessionLogStore, caller: Caller, options: Options) -> Fullnes
     return Fullness(pressure=at, entries=size.entries, compactions=count, warnings=warnings(at, options, count))
 
 
-def log_standing(logs: SessionLogStore, caller: Caller, options: Options, factor: ModelFactor) -> dict[str, Json]:
+def log_standing(
+    logs: SessionLogStore, caller: Caller, options: CompactionOptions, factor: ModelFactor
+) -> dict[str, Json]:
     """Return the caller's log against its window, in the client's tokens, with advice."""
     now = fullness(logs, caller, options)
     shown: dict[str, Json] = {

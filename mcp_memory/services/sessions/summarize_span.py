@@ -9,9 +9,9 @@ from hashlib import blake2b
 from mcp_memory.compaction.threshold import body_of, span_of, span_over, summary_replacement
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import (
+    CompactionOptions,
     Entry,
-    Options,
-    Plan,
+    PassPlan,
     SessionLog,
     Span,
     entry_of,
@@ -89,7 +89,9 @@ class SummingUp:
             self._summarizers[name], prompt, instructions, self._counter, lambda span: self._originals(span, caller)
         )
 
-    def ask(self, log: SessionLog, options: Options, at: float, prompt: str, instructions: str) -> Asked | None:
+    def ask(
+        self, log: SessionLog, options: CompactionOptions, at: float, prompt: str, instructions: str
+    ) -> Asked | None:
         """Return the span for the caller to summarise; None without one."""
         span = span_of(log, options, at)
         if isinstance(span, str):
@@ -102,7 +104,7 @@ class SummingUp:
             tokens=sum(entry.tokens for entry in span.entries),
         )
 
-    def plan(self, log: SessionLog, options: Options, named: str, text: str, caller: Caller) -> Plan:
+    def plan(self, log: SessionLog, options: CompactionOptions, named: str, text: str, caller: Caller) -> PassPlan:
         """Replace the span by the caller's summary.
 
         Raises:
@@ -119,7 +121,7 @@ class SummingUp:
         if saved(log, [made]) <= 0:
             raise InvalidRequest("The summary was not taken: it is not shorter than its span. Shorten it.")
         self._check_once(span, named, text, caller)
-        return Plan(reason="the caller's own summary", replacements=(made,))
+        return PassPlan(reason="the caller's own summary", replacements=(made,))
 
     def _check_once(self, span: Span, named: str, text: str, caller: Caller) -> None:
         """Raise SummaryIncomplete for what the slots have and the summary has not, once for each span."""
@@ -139,7 +141,7 @@ class SummingUp:
             lines.setdefault(slot.section, []).append(slot.text)
         return structured(lines)
 
-    def _span(self, log: SessionLog, options: Options, named: str) -> Span:
+    def _span(self, log: SessionLog, options: CompactionOptions, named: str) -> Span:
         first, last, digest = ([*named.split("-"), "", ""])[:3]
         free = set(range(len(log.entries))) - preserved(log, options)
         names = [entry.id for entry in log.entries]

@@ -19,7 +19,7 @@ from mcp_memory.ports.records import MemoryReader, RecordStore
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock
-from mcp_memory.services.retrieval.results import shown_record, shown_stand_in
+from mcp_memory.services.retrieval.results import record_result, stand_in_result
 from mcp_memory.services.review.reviews import Reviews
 from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible, readable, visible_to
 
@@ -106,7 +106,7 @@ class Overview:
         record = self.visible(record_id, caller)
         history = self._records.versions([record_id]).get(record_id, ())
         return (
-            shown_record(record, "full", caller)
+            record_result(record, "full", caller)
             | {
                 "summary": record.summary,
                 "micro": record.micro,
@@ -133,7 +133,7 @@ class Overview:
         records = self._records.list(where, "created", LOG_SHOWN)
         if not records:
             raise NotFound(f"No session {session_id!r} here; memory://status shows the present one.")
-        entries: list[Json] = [shown_record(record, "summary", caller) for record in reversed(records)]
+        entries: list[Json] = [record_result(record, "summary", caller) for record in reversed(records)]
         mine = caller.in_session(session_id)
         compactions: list[Json] = [
             {"number": one.number, "at": iso(one.at), "trigger": one.trigger, "before": one.before, "after": one.after}
@@ -144,7 +144,7 @@ class Overview:
         seen = readable({each.entry.id: each.entry for each in standing}, self._records, caller)
         log = self._logs.log(mine)
         stand_ins: list[Json] = [
-            shown_stand_in(each.entry, log) | {"compaction": each.compaction, "compacted_at": iso(each.made_at)}
+            stand_in_result(each.entry, log) | {"compaction": each.compaction, "compacted_at": iso(each.made_at)}
             for each in standing
             if each.entry.id in seen
         ]

@@ -79,7 +79,7 @@ class Popped:
     left: tuple[Task, ...] = ()
 
 
-class Tasks:
+class TaskStack:
     """Moves callers through the tree of their namespace. Thread-safe; every move is one atomic write."""
 
     def __init__(
@@ -90,7 +90,7 @@ class Tasks:
         keep_results: Callable[[Sequence[Task], Caller], object] = lambda tasks, caller: None,
         elsewhere: Elsewhere = lambda caller, places: (),
     ) -> None:
-        """`keep_results` stores what tasks came to as records; `elsewhere` is that of `Windows`."""
+        """`keep_results` stores what tasks came to as records; `elsewhere` is that of `ClientWindows`."""
         self._keep_results = keep_results
         self._owners = TaskOwners(elsewhere)
         self._records = records

@@ -11,8 +11,8 @@ import networkx as nx
 from mcp_memory.domain.text.entity_extraction import MAX_LENGTH
 from mcp_memory.ports.changes import RecordChange
 from mcp_memory.ports.retrieval import GraphNode
-from mcp_memory.stores.graph.filed import FiledMap, Table
-from mcp_memory.stores.graph.maps import NOTHING, SCOPE_MAPS, Links, Pair
+from mcp_memory.stores.graph.file_maps import FiledMap, Table
+from mcp_memory.stores.graph.map_codecs import NOTHING, SCOPE_MAPS, Links, Pair
 
 ALIAS_WEIGHT = 1.0  # both names mean one thing
 MAX_ALIASES = 20

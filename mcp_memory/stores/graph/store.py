@@ -19,9 +19,9 @@ from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.ports.changes import RecordChange, TaskLink
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphNode, GraphSummary
 from mcp_memory.stores.follower import Follower
-from mcp_memory.stores.graph.filed import Overlay, Table, TableRow, packed_table
+from mcp_memory.stores.graph.file_maps import Overlay, Table, TableRow, packed_table
 from mcp_memory.stores.graph.lookup import described, known_things, related
-from mcp_memory.stores.graph.maps import SCOPE_MAPS, RecordPlace, node_key
+from mcp_memory.stores.graph.map_codecs import SCOPE_MAPS, RecordPlace, node_key
 from mcp_memory.stores.graph.view import GraphView
 from mcp_memory.stores.id_rows import NONE
 from mcp_memory.stores.index_files import Arrays

@@ -12,7 +12,7 @@ from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.text.entity_extraction import name_candidates
 from mcp_memory.domain.text.lexicon import STOP_WORDS
 from mcp_memory.ports.retrieval import GraphNode, GraphSummary
-from mcp_memory.stores.graph.maps import RecordPlace
+from mcp_memory.stores.graph.map_codecs import RecordPlace
 
 if TYPE_CHECKING:
     from mcp_memory.stores.graph.scope import ScopeGraph

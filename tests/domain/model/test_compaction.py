@@ -5,13 +5,21 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.domain.model.session_log import PRESETS, Options, SessionLog, applied, preserved, replacing, saved
+from mcp_memory.domain.model.session_log import (
+    PRESETS,
+    CompactionOptions,
+    SessionLog,
+    applied,
+    preserved,
+    replacing,
+    saved,
+)
 from tests.compaction.conftest import a_log, an_entry, quarter
 
 Said = tuple[str, str, dict[str, Any]]
 
 
-def kept(log: SessionLog, options: Options) -> list[int]:
+def kept(log: SessionLog, options: CompactionOptions) -> list[int]:
     return sorted(preserved(log, options))
 
 
@@ -20,7 +28,7 @@ def talk(entries: int, *first: Said, text: str = "word " * 8) -> SessionLog:
 
 
 def test_shares_are_of_the_window() -> None:
-    options = Options(window=2_000)
+    options = CompactionOptions(window=2_000)
     assert (options.share(500), options.tokens(0.8)) == (0.25, 1_600)
 
 
@@ -32,23 +40,23 @@ def test_a_preset_brings_its_window_unless_one_is_given() -> None:
         "conservative": (20, 0.9, 100_000),
     }
     assert PRESETS["off"].passes == ()
-    assert replace(PRESETS["aggressive"], window=8_000) == Options(window=8_000, old_turns=5, threshold=0.75)
+    assert replace(PRESETS["aggressive"], window=8_000) == CompactionOptions(window=8_000, old_turns=5, threshold=0.75)
 
 
 def test_the_last_twenty_entries_stay_and_more_where_the_window_has_room() -> None:
     """D2.1: the last 20, or the last 20 % of the window, whichever is more."""
     log = talk(40)
-    assert kept(log, Options(window=100)) == list(range(21, 41))
-    assert kept(log, Options(window=1_500)) == list(range(11, 41))
-    assert kept(log, Options(window=100_000)) == list(range(41))
+    assert kept(log, CompactionOptions(window=100)) == list(range(21, 41))
+    assert kept(log, CompactionOptions(window=1_500)) == list(range(11, 41))
+    assert kept(log, CompactionOptions(window=100_000)) == list(range(41))
 
 
 def test_the_current_turn_stays_however_long_it_is() -> None:
     """D2.1."""
     log = a_log(("user", "Old."), ("assistant", "Old."), ("user", "Now."), *[("assistant", "word " * 40)] * 30)
-    assert kept(log, Options(window=100)) == list(range(2, 33))
+    assert kept(log, CompactionOptions(window=100)) == list(range(2, 33))
     before_any = a_log(*[("assistant", "word " * 40)] * 30)
-    assert kept(before_any, Options(window=100)) == list(range(10, 30))
+    assert kept(before_any, CompactionOptions(window=100)) == list(range(10, 30))
 
 
 STAYING: list[Said] = [
@@ -67,23 +75,23 @@ GOING: list[Said] = [
 @pytest.mark.parametrize("said", STAYING)
 def test_what_must_not_be_lost_stays(said: Said) -> None:
     """D2.1: system and pinned messages, calls whose results have not come, long messages of the user's."""
-    assert 0 in preserved(talk(30, said), Options(window=100))
+    assert 0 in preserved(talk(30, said), CompactionOptions(window=100))
 
 
 @pytest.mark.parametrize("said", GOING)
 def test_what_can_be_told_or_quoted_may_go(said: Said) -> None:
-    assert 0 not in preserved(talk(30, said), Options(window=100))
+    assert 0 not in preserved(talk(30, said), CompactionOptions(window=100))
 
 
 def test_long_messages_of_the_users_may_go_where_that_is_asked_for() -> None:
     log = talk(30, ("user", "x" * 804, {}))
-    assert 0 not in preserved(log, Options(window=100, fold_material=True))
+    assert 0 not in preserved(log, CompactionOptions(window=100, fold_material=True))
 
 
 def test_an_exchange_stays_as_a_whole() -> None:
     """E2.5: where its result stays, so does its call."""
     log = talk(30, ("call", "{}", {"call_id": "a"}), ("result", "", {"call_id": "a", "pinned": True}))
-    assert kept(log, Options(window=100))[:2] == [0, 1]
+    assert kept(log, CompactionOptions(window=100))[:2] == [0, 1]
 
 
 def test_a_block_stands_for_all_that_its_parts_stood_for() -> None:
@@ -136,5 +144,5 @@ def test_a_replacement_takes_the_place_of_what_it_replaces() -> None:
 def test_what_somebody_called_important_stays() -> None:
     """E8.2: important messages are retained longest."""
     log = a_log(*[("assistant", f"Step {number}.", {"importance": float(number)}) for number in range(30)])
-    kept = preserved(log, Options(window=100))
+    kept = preserved(log, CompactionOptions(window=100))
     assert {place for place in kept if place < 10} == {5, 6, 7, 8, 9}

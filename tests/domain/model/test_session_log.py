@@ -7,7 +7,7 @@ from hypothesis import given
 
 from mcp_memory.domain.model.session_log import (
     Entry,
-    Plan,
+    PassPlan,
     Replacement,
     SessionLog,
     check,
@@ -156,10 +156,10 @@ def test_a_plan_that_would_harm_the_log_is_refused() -> None:
         return Replacement(entry=entry, replaces=made.replaces)
 
     good = [block(1, 2), replacing(log.at((0,)), "external", lambda _: "", quarter)]
-    check(Plan(reason="", replacements=tuple(good)), log)
-    check(Plan(reason="", replacements=(replacing(log.at((2,)), "mask", lambda _: "", quarter),)), log)
+    check(PassPlan(reason="", replacements=tuple(good)), log)
+    check(PassPlan(reason="", replacements=(replacing(log.at((2,)), "mask", lambda _: "", quarter),)), log)
     bad = [[block(0), block(0)], [block(1)], [block(1, 2, kind="tool_call")], [block(0, covers=("r0",))]]
     bad.append([Replacement(entry=good[0].entry, replaces=("r0gone",))])
     for made in bad:
         with pytest.raises(ValueError, match=r"plan|covers"):
-            check(Plan(reason="", replacements=tuple(made)), log)
+            check(PassPlan(reason="", replacements=tuple(made)), log)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mcp_memory.domain.model.session_log import PRESETS, Entry, EntryKind, Form, Options, Role, SessionLog
+from mcp_memory.domain.model.session_log import PRESETS, CompactionOptions, Entry, EntryKind, Form, Role, SessionLog
 from mcp_memory.domain.sessions.pressure import adapted, makeup, pressure, warnings
 
 DEFAULT = PRESETS["default"]
@@ -112,4 +112,4 @@ def test_summaries_found_wanting_make_the_next_ones_longer() -> None:
 
 @pytest.mark.parametrize(("window", "tokens"), [(1_000, 250), (10_000, 1_000), (100_000, 5_000), (10_000_000, 12_000)])
 def test_a_summary_takes_a_share_of_the_window(window: int, tokens: int) -> None:
-    assert adapted(Options(window=window), NOTHING, None)[0].summary_tokens == tokens
+    assert adapted(CompactionOptions(window=window), NOTHING, None)[0].summary_tokens == tokens

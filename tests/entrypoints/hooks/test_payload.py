@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.entrypoints.hooks.session import Payload, read_payload
+from mcp_memory.entrypoints.hooks.hook_call import Payload, read_payload
 from mcp_memory.errors import InvalidRequest
 
 json_values = st.recursive(

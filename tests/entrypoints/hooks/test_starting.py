@@ -10,7 +10,7 @@ import pytest
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.entrypoints.hooks.events import MOST_OUTPUT_CHARACTERS
-from mcp_memory.entrypoints.hooks.session import CLIENT
+from mcp_memory.entrypoints.hooks.hook_call import CLIENT
 from mcp_memory.services.sessions.compact import CompactRequest
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from mcp_memory.settings import load_settings

@@ -18,7 +18,7 @@ from mcp.types import CallToolResult, TextContent
 
 from mcp_memory.app import open_app
 from mcp_memory.domain.model.scopes import Grant, Right
-from mcp_memory.services.access.access_tokens import Tokens
+from mcp_memory.services.access.access_tokens import AccessTokens
 from mcp_memory.settings import load_settings
 from tests.forked import PROGRAM, ForkedProcess, run_forked
 
@@ -47,7 +47,7 @@ def command_line(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess
 
 
 @contextmanager
-def tokens_of(data_dir: Path) -> Generator[Tokens]:
+def tokens_of(data_dir: Path) -> Generator[AccessTokens]:
     """The tokens of a memory, as another process of this machine has them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MCP_MEMORY_CONFIG", str(data_dir / "none.toml"))

@@ -14,7 +14,7 @@ from mcp_memory.domain.sessions.pressure import pressure
 from mcp_memory.entrypoints.server.compaction_answers import EXTRACTED_SHOWN, show_compacted, show_step
 from mcp_memory.ports.session_logs import PassRun
 from mcp_memory.services.sessions.compact import Compacted
-from mcp_memory.services.sessions.run_passes import PassStep
+from mcp_memory.services.sessions.run_pass import PassStep
 from mcp_memory.services.sessions.summarize_span import Asked, Written
 
 COUNTER = token_counter("o200k_base")

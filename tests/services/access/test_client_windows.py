@@ -11,7 +11,7 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.errors import Conflict, NotFound, StoreUnavailable
 from mcp_memory.services.access import client_windows
-from mcp_memory.services.access.client_windows import IDLE_SECONDS, Windows
+from mcp_memory.services.access.client_windows import IDLE_SECONDS, ClientWindows
 from mcp_memory.stores import process_locks
 from mcp_memory.stores.process_locks import FileProcessLocks
 from tests.conftest import Clock
@@ -233,7 +233,7 @@ def test_where_locks_do_not_work_windows_share_their_agents_place(open_memory: O
     """N5.3: as a memory on a folder that nobody may write has them."""
     app = open_memory()
     (tmp_path / "none").write_text("in the way")
-    without = Windows(app.records, FileProcessLocks(tmp_path / "none"), lambda: 1.0)
+    without = ClientWindows(app.records, FileProcessLocks(tmp_path / "none"), lambda: 1.0)
     caller = app.caller()
     assert without.placed(caller) == without.beside(caller, opens=True) == caller
     assert without.elsewhere(replace(caller, window="x"), {"": "t1"}) == ()

@@ -11,7 +11,7 @@ from mcp_memory.domain.model.tasks import ERASED
 from mcp_memory.errors import StoreUnavailable
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest, Tasks
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest, TaskStack
 
 
 def ended(app: App, goal: str, result: str, *, root: str = "Speed up search", **ending: object) -> None:
@@ -61,7 +61,7 @@ def test_an_erased_result_leaves_the_task_too_and_does_not_come_back(app: App) -
 def test_results_of_an_earlier_version_are_stored_later_and_once(app: App) -> None:
     """F2.1: also those that a killed process left out."""
     assert app.task_results.catch_up(app.caller()) == 0
-    bare = Tasks(app.records, app.redactor, lambda: 1.0)
+    bare = TaskStack(app.records, app.redactor, lambda: 1.0)
     bare.push(PushRequest(goal="Sort the seeds"), app.caller())
     bare.pop(PopRequest(result="Forty bags."), app.caller())
     assert texts(app, "seeds") == []
@@ -78,7 +78,7 @@ def test_a_task_ends_even_where_its_record_cannot_be_stored(app: App, monkeypatc
     def refuse(*given: object) -> None:
         raise StoreUnavailable("busy")
 
-    tasks = Tasks(app.records, app.redactor, lambda: 1.0, refuse)
+    tasks = TaskStack(app.records, app.redactor, lambda: 1.0, refuse)
     tasks.push(PushRequest(goal="Sort the seeds"), app.caller())
     assert tasks.pop(PopRequest(result="Forty bags."), app.caller()).popped.status == "complete"
     monkeypatch.setattr(app.reindex, "catch_up", refuse)

@@ -10,7 +10,7 @@ from mcp_memory.app import App
 from mcp_memory.domain.model.records import HOLDS, Record
 from mcp_memory.domain.model.reviews import Review, ReviewKind, Way
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.entrypoints.transfer.pieces import piece_line
+from mcp_memory.entrypoints.transfer.memory_file import piece_line
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.ports.transfer import Origin
 from mcp_memory.services.context.assemble import ContextRequest

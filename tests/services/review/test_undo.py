@@ -8,7 +8,7 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord, Record
 from mcp_memory.domain.model.reviews import Way
-from mcp_memory.entrypoints.transfer.pieces import piece_line
+from mcp_memory.entrypoints.transfer.memory_file import piece_line
 from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.ports.transfer import Origin
 from mcp_memory.services.memory.remember import Remembered

@@ -10,7 +10,7 @@ from mcp_memory.app import App
 from mcp_memory.compaction.mask_tool_output import MaskToolOutput
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import PRESETS, Options, PassName, Plan, SessionLog, applied
+from mcp_memory.domain.model.session_log import PRESETS, CompactionOptions, PassName, PassPlan, SessionLog, applied
 from mcp_memory.domain.sessions.summary import parsed, structured
 from mcp_memory.errors import Conflict, InvalidRequest, StoreBusy
 from mcp_memory.ports.text import Summarized, Summarizer, SummaryRequest, TokenCounter
@@ -19,7 +19,7 @@ from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.sessions.commit_plan import Begun, Committed, PlanCommitter
 from mcp_memory.services.sessions.compact import Compacted, CompactRequest
-from mcp_memory.services.sessions.run_passes import PassStep
+from mcp_memory.services.sessions.run_pass import PassStep
 from mcp_memory.services.sessions.summarize_span import Written
 from mcp_memory.settings import Settings
 from tests.services.sessions.conversations import covered, fed, session
@@ -98,7 +98,7 @@ class TestPasses:
         mask = MaskToolOutput(app.counter.count)
 
         def masked(window: int) -> float:
-            plan = mask.plan(log, Options(window=window, least_output=50))
+            plan = mask.plan(log, CompactionOptions(window=window, least_output=50))
             return applied(log, plan.replacements).tokens / window
 
         window = next(window for window in range(log.tokens, 0, -100) if masked(window) > 0.72)
@@ -120,7 +120,7 @@ class TestPasses:
     ) -> None:
         """E1.2: it is reported, and the others run."""
 
-        def fail(self: object, log: SessionLog, options: Options) -> Plan:
+        def fail(self: object, log: SessionLog, options: CompactionOptions) -> PassPlan:
             raise ZeroDivisionError
 
         monkeypatch.setattr("mcp_memory.compaction.mask_tool_output.MaskToolOutput.plan", fail)
@@ -138,7 +138,7 @@ class TestPasses:
         """E1.3: until the log, or what it is compacted by, is another one."""
         plans: list[int] = []
 
-        def fail(self: object, log: SessionLog, options: Options) -> Plan:
+        def fail(self: object, log: SessionLog, options: CompactionOptions) -> PassPlan:
             plans.append(options.window)
             raise ZeroDivisionError
 
@@ -296,7 +296,7 @@ class TestNothingIsLost:
         """E1.2: a conflict is tried again, a few times; then the pass is reported as failed."""
         commit, conflicts = PlanCommitter.__call__, [Conflict("The log changed meanwhile.")] * times
 
-        def late(self: PlanCommitter, plan: Plan, name: PassName, log: SessionLog, begun: Begun) -> Committed:
+        def late(self: PlanCommitter, plan: PassPlan, name: PassName, log: SessionLog, begun: Begun) -> Committed:
             if conflicts:
                 raise conflicts.pop()
             return commit(self, plan, name, log, begun)
@@ -313,7 +313,7 @@ class TestNothingIsLost:
     ) -> None:
         """S2.3: it is no fault of the pass's; the caller is told the remedy."""
 
-        def fail(self: PlanCommitter, plan: Plan, name: PassName, log: SessionLog, begun: Begun) -> Committed:
+        def fail(self: PlanCommitter, plan: PassPlan, name: PassName, log: SessionLog, begun: Begun) -> Committed:
             raise StoreBusy("Try again.")
 
         monkeypatch.setattr(PlanCommitter, "__call__", fail)

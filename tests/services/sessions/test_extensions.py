@@ -12,7 +12,7 @@ from mcp_memory.services.sessions.compact import CompactRequest
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "extension.py"
 _SPLITS = """
-from mcp_memory.domain.model.session_log import Plan, replacing
+from mcp_memory.domain.model.session_log import PassPlan, replacing
 
 class Splits:
     name = "splits"
@@ -20,7 +20,7 @@ class Splits:
         self.count = count
     def plan(self, log, options):
         call = next(entry for entry in log.entries if entry.kind == "tool_call")
-        return Plan(reason="", replacements=(replacing((call,), "tools", lambda own: "gone", self.count),))
+        return PassPlan(reason="", replacements=(replacing((call,), "tools", lambda own: "gone", self.count),))
 
 def passes(count):
     return [Splits(count)]

@@ -20,8 +20,8 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import Task, TaskChange, window_place
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.language.secrets_re2 import NoRedactor
-from mcp_memory.services.access.client_windows import Windows
-from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest, Tasks
+from mcp_memory.services.access.client_windows import ClientWindows
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest, TaskStack
 from mcp_memory.stores.process_locks import FileProcessLocks
 from mcp_memory.stores.records import SqliteRecordStore
 
@@ -67,8 +67,8 @@ class Seat:
         self.sit()
 
     def sit(self) -> None:
-        self._windows = Windows(self._store, self._locks, self._clock)
-        self._tasks = Tasks(self._store, NoRedactor(), self._clock, elsewhere=self._windows.elsewhere)
+        self._windows = ClientWindows(self._store, self._locks, self._clock)
+        self._tasks = TaskStack(self._store, NoRedactor(), self._clock, elsewhere=self._windows.elsewhere)
 
     def leave(self) -> None:
         self._windows.close()

@@ -15,7 +15,7 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import Task, is_window, path_to, window_place
 from mcp_memory.errors import Conflict, InvalidRequest, NotFound
 from mcp_memory.language.secrets_re2 import NoRedactor
-from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest, Tasks
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest, TaskStack
 from mcp_memory.stores.records import SqliteRecordStore
 
 CALLERS = [
@@ -52,7 +52,7 @@ def test_whatever_is_moved_by_whom_the_tree_hangs_together(history: Sequence[Mov
     """T1.1, T1.2, T3.2, T4.1, T4.3: after every move; what is refused changes nothing."""
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteRecordStore(Path(folder), "none")
-        service = Tasks(store, NoRedactor(), count(1.0).__next__, elsewhere=other_windows)
+        service = TaskStack(store, NoRedactor(), count(1.0).__next__, elsewhere=other_windows)
         left: set[str] = set()
         for move in history:
             caller, before = CALLERS[move[1]], list(store.tasks("test"))
@@ -75,7 +75,7 @@ def other_windows(caller: Caller, places: Mapping[str, str]) -> frozenset[str]:
     return frozenset(at for place, at in places.items() if place != caller.place and is_window(place))
 
 
-def insisting(service: Tasks, move: Move, before: Sequence[Task], places: Mapping[str, str]) -> frozenset[str]:
+def insisting(service: TaskStack, move: Move, before: Sequence[Task], places: Mapping[str, str]) -> frozenset[str]:
     """Make a move; once more where the first call was told that others take part."""
     try:
         return make(service, move, before, places)
@@ -85,7 +85,7 @@ def insisting(service: Tasks, move: Move, before: Sequence[Task], places: Mappin
         return make(service, move, before, places)
 
 
-def make(service: Tasks, move: Move, before: Sequence[Task], places: Mapping[str, str]) -> frozenset[str]:
+def make(service: TaskStack, move: Move, before: Sequence[Task], places: Mapping[str, str]) -> frozenset[str]:
     """One move, and what it promises its caller, whose agent stood in these places; the tasks that a cascade left."""
     what, who_moves, number, fields = move
     caller = CALLERS[who_moves]
@@ -142,7 +142,7 @@ def hangs_together(tasks: Sequence[Task], left: Collection[str]) -> None:
         assert bool(task.result) or not (task.is_finished or task.status == "blocked")
 
 
-def stands_soundly(service: Tasks, store: SqliteRecordStore, caller: Caller) -> None:
+def stands_soundly(service: TaskStack, store: SqliteRecordStore, caller: Caller) -> None:
     """In an open task or in none; and a place is a task that there is."""
     stack = service.stack(caller)
     assert stack.current is None or not stack.current.is_finished

@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.model.versions import Version
-from mcp_memory.entrypoints.transfer.pieces import MAX_PIECE_BYTES, MemoryFile, origin_line, piece_line, read_piece
+from mcp_memory.entrypoints.transfer.memory_file import MAX_PIECE_BYTES, MemoryFile, origin_line, piece_line, read_piece
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.transfer import (
     EntityMentioned,

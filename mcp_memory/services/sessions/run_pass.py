@@ -1,6 +1,6 @@
-"""Running passes: plans and commits each by itself, and notes its result.
+"""Runs one pass: plans and commits it, plans again on a conflict, and notes its result.
 
-It does not know which passes run, in which order, or why.
+It does not know which passes run, in which order, or why: `compact.py` does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Literal
 
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.session_log import Options, Pass, PassName, Plan, SessionLog, applied, check
+from mcp_memory.domain.model.session_log import (
+    REWORDING,
+    CompactionOptions,
+    CompactionPass,
+    PassName,
+    PassPlan,
+    SessionLog,
+    applied,
+    check,
+)
 from mcp_memory.errors import Conflict, McpMemoryError, StoreUnavailable
 from mcp_memory.ports.session_logs import PassRun, SessionLogStore
 from mcp_memory.ports.text import Clock
@@ -26,7 +35,6 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 """Plans made for one pass, where other processes change the log meanwhile."""
 
-_SUMMARISE: frozenset[PassName] = frozenset({"tool_calls", "dialogue", "threshold", "goal_batch"})
 _log = logging.getLogger(__name__)
 
 
@@ -52,7 +60,7 @@ class CompactionProgress:
     """The progress of a compaction. Each committed pass extends `begun` and `extracted`."""
 
     caller: Caller
-    options: Options
+    options: CompactionOptions
     log: SessionLog
     begun: Begun
     writer: Writer
@@ -64,15 +72,17 @@ class CompactionProgress:
     masked_enough: bool = False
 
 
-class RunningPasses:
-    """Changes the log and the course of a compaction. Thread-safe, if each course belongs to one thread."""
+class PassRunner:
+    """Runs a pass of a compaction, and changes its progress. Thread-safe, if each progress belongs to one thread."""
 
     def __init__(self, logs: SessionLogStore, committing: PlanCommitter, clock: Clock) -> None:
         self._logs = logs
         self._committing = committing
         self._clock = clock
 
-    def run(self, one: Pass, course: CompactionProgress, options: Options, number: int, passes: int) -> None:
+    def run(
+        self, one: CompactionPass, course: CompactionProgress, options: CompactionOptions, number: int, passes: int
+    ) -> None:
         """Plan and commit one pass, and note its result; a failed pass leaves the log unchanged.
 
         Raises StoreUnavailable where the log can be neither read nor written.
@@ -83,7 +93,7 @@ class RunningPasses:
             total=options.window,
         )  # fmt: skip
         course.tell(step)
-        plan, error = Plan(reason=self._reason_against(start, course)), None
+        plan, error = PassPlan(reason=self._reason_against(start, course)), None
         if not plan.reason:
             try:
                 plan = self._carry_out(one, course, options)
@@ -99,7 +109,7 @@ class RunningPasses:
         ended = "error" if error else "complete"
         course.tell(replace(step, event=ended, at=self._clock(), tokens=course.log.tokens, run=run))
 
-    def put(self, name: PassName, course: CompactionProgress, planned: Callable[[], Plan]) -> None:
+    def put(self, name: PassName, course: CompactionProgress, planned: Callable[[], PassPlan]) -> None:
         """Commit a plan made elsewhere as the result of the pass with that name; any error passes through."""
         start = _start(name, course, course.options)
         plan = planned()
@@ -107,13 +117,13 @@ class RunningPasses:
         _note(start, plan, course)
 
     def _reason_against(self, start: _Start, course: CompactionProgress) -> str:
-        if course.masked_enough and start.name in _SUMMARISE:
+        if course.masked_enough and start.name in REWORDING:
             return "masking tool output alone brought the log to its target"
         if start.name in self._logs.fruitless(course.caller, start.revision):
             return "it did not make this very log shorter before"
         return ""
 
-    def _carry_out(self, one: Pass, course: CompactionProgress, options: Options) -> Plan:
+    def _carry_out(self, one: CompactionPass, course: CompactionProgress, options: CompactionOptions) -> PassPlan:
         """Plan and commit; plan again where other processes changed the log meanwhile."""
         for _ in range(ATTEMPTS - 1):
             with contextlib.suppress(Conflict):
@@ -122,14 +132,14 @@ class RunningPasses:
             course.begun = replace(course.begun, number=None)  # Only the latest compaction may go on.
         return self._attempt(one, course, options)
 
-    def _attempt(self, one: Pass, course: CompactionProgress, options: Options) -> Plan:
+    def _attempt(self, one: CompactionPass, course: CompactionProgress, options: CompactionOptions) -> PassPlan:
         plan = one.plan(course.log, options)
         check(plan, course.log)
         if plan.replacements:
             self._commit(plan, one.name, course)
         return plan
 
-    def _commit(self, plan: Plan, name: PassName, course: CompactionProgress) -> None:
+    def _commit(self, plan: PassPlan, name: PassName, course: CompactionProgress) -> None:
         committed = self._committing(plan, name, course.log, course.begun)
         course.begun = committed.begun
         course.extracted += committed.extracted
@@ -148,7 +158,7 @@ class _Start:
     began_at: float
 
 
-def _start(name: PassName, course: CompactionProgress, options: Options) -> _Start:
+def _start(name: PassName, course: CompactionProgress, options: CompactionOptions) -> _Start:
     return _Start(
         name=name,
         revision=_revision(course.log, options),
@@ -158,7 +168,7 @@ def _start(name: PassName, course: CompactionProgress, options: Options) -> _Sta
     )
 
 
-def _note(start: _Start, plan: Plan, course: CompactionProgress, error: str | None = None) -> PassRun:
+def _note(start: _Start, plan: PassPlan, course: CompactionProgress, error: str | None = None) -> PassRun:
     """Append the pass's result since its start to the course."""
     run = PassRun(
         name=start.name,
@@ -176,6 +186,6 @@ def _note(start: _Start, plan: Plan, course: CompactionProgress, error: str | No
     return run
 
 
-def _revision(log: SessionLog, options: Options) -> str:
+def _revision(log: SessionLog, options: CompactionOptions) -> str:
     """Identify the log and its options: with other options a pass may do more."""
     return f"{log.revision} {options.window} {options.old_turns} {options.threshold} {options.least_output}"

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from mcp_memory.ports.retrieval import GraphNode
-from mcp_memory.stores.graph.filed import Codec
+from mcp_memory.stores.graph.file_maps import Codec
 
 NOTHING: dict[str, Any] = {}
 """Shared by all nodes and edges: separate attribute dicts would take most of the graph's memory."""

@@ -1,4 +1,4 @@
-"""One hook of one session: Claude Code's input, and the session's memory, opened on demand."""
+"""One hook of one session: the client's input, and the session's memory, opened when it is needed."""
 
 import json
 from dataclasses import dataclass, field, fields, replace
@@ -64,8 +64,8 @@ def _text(value: object) -> str:
 
 
 @dataclass(kw_only=True)
-class HookSession:
-    """Gives a hook what it works with. Opening the memory takes most of its time: `app` does it at the first use.
+class HookCall:
+    """One hook of one session, with what it needs. Opening the memory takes most of its time, so `app` does it late.
 
     `server` is the memory of the server that answers for the hook's process, if one does; over HTTP `visitor` is whom
     its token names, and `lines` are the transcript's new ones, behind some that are known. `given` are the records that
@@ -142,7 +142,7 @@ class HookSession:
             self.app.close()
 
 
-def open_session(payload: Payload, settings: "Settings", working_dir: Path, server: "App | None" = None) -> HookSession:
+def hook_call(payload: Payload, settings: "Settings", working_dir: Path, server: "App | None" = None) -> HookCall:
     """Find the session's memory: of the folder it began in, wherever it went since, unless the settings name another.
 
     Where that folder is gone, as a worktree may be, the session keeps the namespace that it had there. `working_dir` is
@@ -155,4 +155,4 @@ def open_session(payload: Payload, settings: "Settings", working_dir: Path, serv
     folder = working_dir / (noted.folder or payload.cwd)
     if settings.namespace is None and noted.folder and noted.namespace and not folder_exists(folder):
         settings = settings.model_copy(update={"namespace": noted.namespace})
-    return HookSession(payload=payload, settings=settings, notes=notes, folder=folder, server=server)
+    return HookCall(payload=payload, settings=settings, notes=notes, folder=folder, server=server)

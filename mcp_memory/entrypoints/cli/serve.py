@@ -1,0 +1,121 @@
+"""Commands that run a server, or ask one: serve, demo (played by `demo.py` against a server of its own), hook.
+
+Slow imports stay inside the functions.
+"""
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from mcp_memory.entrypoints.cli.console import print_json, screen
+from mcp_memory.entrypoints.cli.options import AsJson, settings_chosen, with_options
+from mcp_memory.errors import InvalidRequest
+
+_OF_HTTP_ALONE = {
+    name: f"--{name.replace('_', '-')}" for name in ("host", "port", "allowed_host", "anonymous", "workers")
+}
+
+
+@with_options("url", "data_dir", "namespace", "agent")
+def serve(
+    chosen: Mapping[str, Any],
+    context: typer.Context,
+    http: Annotated[bool, typer.Option("--http", help="Serve many clients over HTTP, until told to stop.")] = False,
+    host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on; other machines need a token.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65_535, help="Port; 0 for any free one.")] = 8765,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Another name it is reached by, as behind a proxy; repeatable."),
+    ] = None,
+    anonymous: Annotated[
+        bool, typer.Option("--anonymous", help="Let this machine in without a token even if tokens exist.")
+    ] = False,
+    workers: Annotated[
+        int, typer.Option(metavar="N", min=1, max=64, help="Processes that serve together; about one a core.")
+    ] = 1,
+) -> None:
+    """Serve one client over stdio, which is what a client starts; with --http many."""
+    settings = settings_chosen(chosen)
+    _check_serving(context, http, settings.url)
+    if http:
+        from mcp_memory.entrypoints.http.server import Listening
+        from mcp_memory.entrypoints.http.server import serve as serve_http
+
+        allowed = tuple(allowed_host or ())
+        serve_http(
+            settings,
+            Listening(host=host, port=port, allowed_hosts=allowed, anonymous=anonymous, workers=workers),
+        )
+    elif settings.url:
+        from functools import partial
+
+        from mcp_memory.entrypoints.hooks.remote import answer_hooks_remotely
+        from mcp_memory.entrypoints.server.attach import attach
+
+        attach(settings, partial(answer_hooks_remotely, chosen, settings))
+    else:
+        from functools import partial
+
+        from mcp_memory.entrypoints.hooks.answering import answer_hooks
+        from mcp_memory.entrypoints.server import stdio
+
+        stdio.serve(settings, partial(answer_hooks, chosen))
+
+
+def _check_serving(context: typer.Context, http: bool, url: str | None) -> None:
+    """Raise InvalidRequest for options that exclude each other."""
+    for name, option in _OF_HTTP_ALONE.items():
+        source = context.get_parameter_source(name)
+        if not http and source is not None and source.name == "COMMANDLINE":
+            raise InvalidRequest(f"{option} needs --http.")
+    if http and url:
+        raise InvalidRequest(
+            f"--http serves the memory of this machine, but the memory is at {url}; leave out --http, or unset"
+            " MCP_MEMORY_URL (or leave out --url)."
+        )
+
+
+def demo(as_json: AsJson = False) -> None:
+    """Watch a memory at work; takes a few seconds.
+
+    A real server, a made-up project, and a memory that is deleted afterwards. Your own is not touched.
+    """
+    from functools import partial
+
+    import anyio
+
+    from mcp_memory.app import token_counter
+    from mcp_memory.entrypoints.cli.demo import STORY, Scene, next_steps, play
+
+    def show_scene(scene: Scene) -> None:
+        if not as_json:  # JSON comes in one piece, at the end.
+            screen().print(*scene.parts(), sep="\n")
+
+    started = time.perf_counter()
+    count = token_counter("o200k_base").count
+    scenes = anyio.run(partial(play, STORY, now=datetime.now(UTC), count=count, show=show_scene))
+    seconds = time.perf_counter() - started
+    if as_json:
+        steps = [{"name": each.name, "seconds": each.seconds, "result": each.result} for each in scenes]
+        print_json({"seconds": round(seconds, 3), "steps": steps})
+    else:
+        screen().print(*next_steps(seconds), sep="\n", soft_wrap=True)
+
+
+@with_options("data_dir", "namespace", "agent")
+def hook(
+    chosen: Mapping[str, Any],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The client's event: SessionStart, Stop, …")],
+) -> None:
+    """Answer one of Claude Code's hooks: what a plugin runs.
+
+    Reads the hook's JSON and prints what the client takes. Ends in time and with exit code 0, whatever happens.
+    """
+    from mcp_memory.entrypoints.hooks.runner import main
+
+    main(name, chosen)
