@@ -113,7 +113,8 @@ def scored(strategy: Strategy, candidate: Candidate, now: Instant) -> Scored:
     What is not true now keeps PAST_SHARE of it.
 
     access: hyperbolic decay of the time since the last access. importance: the learned importance, in [0, 15].
-    balanced: importance times hyperbolic decay of age. weighted: the weighted mean of the signals, in [0, 1].
+    balanced: importance times hyperbolic decay of age, by which stores/filter_index.py chooses too. weighted: the
+    weighted mean of the signals, in [0, 1].
     """
     parts = _parts(strategy, candidate, now)
     if not is_valid(candidate.record, now):
