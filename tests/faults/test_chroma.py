@@ -25,6 +25,7 @@ from mcp_memory.ports.text import Vectors
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
 from mcp_memory.stores.vectors.chroma import store
+from mcp_memory.stores.vectors.chroma.index_folder import read_state
 from tests.chroma import PATIENCE_SECONDS, SCOPE, Memory, Peer, quick_to_act, state_of, traces, unit, until
 from tests.stores.vectors.chroma.test_store_model import garble
 
@@ -63,11 +64,18 @@ def test_killed_while_chroma_persists(tmp_path: Path, seed: int) -> None:
         memory = Memory(tmp_path, sync_threshold=100)
         memory.add(*(unit(n) for n in range(2500)))
         memory.store.start()
+        directory = memory.index_folder / "0"
+        killed: set[float] = set()  # When the states were written that the killed processes left.
         for kills in range(1, 3):
-            until(lambda kills=kills: len(memory.links) >= kills)
-            graph_files = rng.randrange(1, 6)
-            until(lambda files=graph_files: len(list(memory.index_folder.rglob("*.bin"))) >= min(files, 4))
-            assert not state_of(memory.index_folder / "0")["clean"]
+            graph_files = min(rng.randrange(1, 6), 4)
+
+            def is_being_filled(files: int = graph_files) -> bool:
+                state = read_state(directory)
+                is_new = state is not None and not state.clean and state.used_at not in killed
+                return is_new and len(list(directory.rglob("*.bin"))) >= files
+
+            until(is_being_filled)
+            killed.add(state_of(directory)["used_at"])
             os.kill(memory.process_id, signal.SIGKILL)
             memory.assert_answers((kills,))
         memory.settle()
