@@ -3,27 +3,22 @@
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-from mcp_memory import wiring
 from mcp_memory.app import App, open_app
-from mcp_memory.domain.sessions import ledger, unsupported_values
-from mcp_memory.domain.text import entity_extraction, exact_values, micro_and_summary, words
-from mcp_memory.encoders import embed_minilm, tokens_tiktoken
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
-from mcp_memory.language import secrets_re2
-from mcp_memory.services.memory import prepare_record
 from mcp_memory.settings import load_settings
-from mcp_memory.stores.records import data_folder, database, transaction
+from mcp_memory.stores.records import data_folder, database
+from tests.shared_loading import share
 
 if TYPE_CHECKING:
     from mcp_memory.ports.text import Embedder, Vectors
@@ -93,50 +88,10 @@ def clock() -> Clock:
     return Clock()
 
 
-_load_model = cache(embed_minilm._load)  # pyright: ignore[reportPrivateUsage] - loaded once for all embedders
-_read_rules = cache(secrets_re2.read_rules)
-_Finder = secrets_re2._Finder  # pyright: ignore[reportPrivateUsage]
-_token_counter = cache(wiring.token_counter)
-_find_mentions = entity_extraction._mentions  # pyright: ignore[reportPrivateUsage]
-_find_exact = exact_values.exact_in
-_measured = lru_cache(maxsize=20_000)(micro_and_summary.measured)
-_packed_terms = lru_cache(maxsize=20_000)(words.packed_terms)
-
-
-@cache
-def _finder(rules: Sequence[secrets_re2.SecretRule]) -> _Finder:
-    """Compiled once for all redactors; a text is searched once."""
-    finder = _Finder(rules)
-    finder.cut = lru_cache(maxsize=20_000)(finder.cut)
-    return finder
-
-
-@lru_cache(maxsize=20_000)
-def _mentions(text: str, *, with_words: bool = True) -> tuple[Any, ...]:
-    return tuple(_find_mentions(text, with_words=with_words))
-
-
-@lru_cache(maxsize=20_000)
-def _exact(text: str, *, names: bool = True) -> tuple[exact_values.Exact, ...]:
-    return tuple(_find_exact(text, names=names))
-
-
 @pytest.fixture(autouse=True)
 def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hundreds of memories of one test process share the model and the compiled rules, as do the calls of a server.
-
-    They are told the same texts, too. The functions that read a text and know nothing else read it once.
-    """
-    monkeypatch.setattr(embed_minilm, "_load", _load_model)
-    monkeypatch.setattr(secrets_re2, "read_rules", _read_rules)
-    monkeypatch.setattr(secrets_re2, "_Finder", _finder)
-    monkeypatch.setattr(wiring, "token_counter", _token_counter)
-    monkeypatch.setattr(tokens_tiktoken, "SHORT", 2_000)
-    monkeypatch.setattr(entity_extraction, "_mentions", _mentions)
-    monkeypatch.setattr(ledger, "exact_in", _exact)
-    monkeypatch.setattr(unsupported_values, "exact_in", _exact)
-    monkeypatch.setattr(prepare_record, "measured", _measured)
-    monkeypatch.setattr(transaction, "packed_terms", _packed_terms)
+    """Hundreds of memories of one test process share what each of them would load and read again."""
+    share(monkeypatch.setattr)
 
 
 _create_private = data_folder.create_private

@@ -11,27 +11,42 @@ import os
 import pkgutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from multiprocessing import forkserver, reduction
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = (sys.executable, "-m", "mcp_memory")
-_LIBRARIES = ("numpy", "onnxruntime", "tokenizers", "re2", "dateparser.date", "networkx", "uvicorn")
+_LIBRARIES = (
+    "anyio._backends._asyncio",
+    "dateparser.data.date_translation_data.en",
+    "dateparser.date",
+    "networkx",
+    "numpy",
+    "onnxruntime",
+    "re2",
+    "rich.logging",
+    "tokenizers",
+    "uvicorn",
+)
 _context: Any = multiprocessing.get_context("forkserver") if sys.platform != "win32" else None
 
 
 def preload() -> None:
-    """Import what servers, commands and index processes import, whatever the modules are called."""
+    """Import what servers, commands and index processes import, and load what their first calls need."""
     import mcp_memory
     from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
     from mcp_memory.entrypoints.server.arguments import Arguments
     from mcp_memory.entrypoints.server.strict_tool import schema_of
     from mcp_memory.shielded_chroma import import_chromadb
+    from tests.shared_loading import share
 
     for module in pkgutil.walk_packages(mcp_memory.__path__, "mcp_memory."):
         import_module(module.name)
@@ -41,6 +56,27 @@ def preload() -> None:
     TiktokenCounter().load()
     for arguments in Arguments.__subclasses__():
         schema_of(arguments)
+    share(setattr)
+    with TemporaryDirectory() as folder:
+        _use_a_memory(Path(folder))
+    assert threading.active_count() == 1, "A process with threads must not be forked."
+
+
+def _use_a_memory(folder: Path) -> None:
+    from mcp_memory.app import open_app
+    from mcp_memory.domain.model.records import NewRecord
+    from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+    from mcp_memory.services.context.assemble import ContextRequest
+    from mcp_memory.services.retrieval.recall import RecallRequest
+    from mcp_memory.settings import load_settings
+
+    app = open_app(load_settings(data_dir=folder / "data"), time.time, MiniLMEmbedder())
+    try:
+        app.remember([NewRecord(text="The cache listens on port 6380, because 6379 was taken.")], app.caller())
+        app.recall(RecallRequest(query="Which port has the cache?"), app.caller())
+        app.assemble_context(ContextRequest(query="the cache's port"), app.caller())
+    finally:
+        app.close()
 
 
 class _Stream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tests.chroma import (
     opening,
     quick_to_act,
     state_of,
+    traces,
     unit,
     until,
 )
@@ -163,8 +165,11 @@ def test_an_index_of_another_truth_ends_as_this_one(memory: Memory, opened: Open
     assert restored.store.state().records == 220
 
 
-def test_what_is_erased_after_a_restore_leaves_the_index_too(memory: Memory, opened: Open, tmp_path: Path) -> None:
-    """R9: a directory counts erasures by the changes of another history; the file was copied by hand."""
+def test_what_is_erased_after_a_restore_leaves_the_index_too(memory: Memory, tmp_path: Path) -> None:
+    """R9: a directory counts erasures by the changes of another history; the file was copied by hand.
+
+    Chroma writes freed memory into its files, and this process held what is erased: the index has one of its own.
+    """
     memory.records.backup(str(tmp_path / "backup.db"))
     later = memory.add(*(unit(70_000 + n) for n in range(30)))
     memory.erase(later)
@@ -173,14 +178,13 @@ def test_what_is_erased_after_a_restore_leaves_the_index_too(memory: Memory, ope
     for file in tmp_path.glob("memory.db*"):
         file.unlink()
     (tmp_path / "backup.db").rename(tmp_path / "memory.db")
-    restored = opened()
-    (gone,) = restored.add(unit(90_001))
-    restored.settle()
-    restored.erase([gone])
-    restored.settle()
-    secret = unit(90_001).tobytes()
-    assert [path for path in restored.index_folder.rglob("*") if path.is_file() and secret in path.read_bytes()] == []
-    restored.assert_chroma_answers()
+    with closing(Memory(tmp_path)) as restored:
+        (gone,) = restored.add(unit(90_001))
+        restored.settle()
+        restored.erase([gone])
+        restored.settle()
+        assert traces(restored.index_folder, [unit(90_001).tobytes()]) == []
+        restored.assert_chroma_answers()
 
 
 @pytest.mark.parametrize("field", ["embedder", "chroma", "format", "clean", "files"])

@@ -1,0 +1,56 @@
+"""Models, rules and read texts that the memories of one test process share, as do processes forked from one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+from mcp_memory import wiring
+from mcp_memory.domain.sessions import ledger, unsupported_values
+from mcp_memory.domain.text import entity_extraction, exact_values, micro_and_summary, words
+from mcp_memory.encoders import embed_minilm, tokens_tiktoken
+from mcp_memory.language import secrets_re2
+from mcp_memory.services.memory import prepare_record
+from mcp_memory.stores.records import transaction
+
+_load_model = cache(embed_minilm._load)  # pyright: ignore[reportPrivateUsage] - loaded once for all embedders
+_read_rules = cache(secrets_re2.read_rules)
+_Finder = secrets_re2._Finder  # pyright: ignore[reportPrivateUsage]
+_token_counter = cache(wiring.token_counter)
+_find_mentions = entity_extraction._mentions  # pyright: ignore[reportPrivateUsage]
+_find_exact = exact_values.exact_in
+_measured = lru_cache(maxsize=20_000)(micro_and_summary.measured)
+_packed_terms = lru_cache(maxsize=20_000)(words.packed_terms)
+
+
+def share(set_attribute: Callable[[Any, str, Any], None]) -> None:
+    """Have models and rules loaded once. The functions that read a text and know nothing else read it once."""
+    set_attribute(embed_minilm, "_load", _load_model)
+    set_attribute(secrets_re2, "read_rules", _read_rules)
+    set_attribute(secrets_re2, "_Finder", _finder)
+    set_attribute(wiring, "token_counter", _token_counter)
+    set_attribute(tokens_tiktoken, "SHORT", 2_000)
+    set_attribute(entity_extraction, "_mentions", _mentions)
+    set_attribute(ledger, "exact_in", _exact)
+    set_attribute(unsupported_values, "exact_in", _exact)
+    set_attribute(prepare_record, "measured", _measured)
+    set_attribute(transaction, "packed_terms", _packed_terms)
+
+
+@cache
+def _finder(rules: Sequence[secrets_re2.SecretRule]) -> _Finder:
+    """Compiled once for all redactors; a text is searched once."""
+    finder = _Finder(rules)
+    finder.cut = lru_cache(maxsize=20_000)(finder.cut)
+    return finder
+
+
+@lru_cache(maxsize=20_000)
+def _mentions(text: str, *, with_words: bool = True) -> tuple[Any, ...]:
+    return tuple(_find_mentions(text, with_words=with_words))
+
+
+@lru_cache(maxsize=20_000)
+def _exact(text: str, *, names: bool = True) -> tuple[exact_values.Exact, ...]:
+    return tuple(_find_exact(text, names=names))
