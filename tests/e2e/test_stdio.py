@@ -179,6 +179,31 @@ def test_it_ends_quietly_when_told_to(server: "ServerProcess", number: signal.Si
     assert server.log == ""
 
 
+AT_REST = """
+import signal, time
+from mcp_memory.entrypoints.server.stdio import end_with_client
+
+end_with_client()
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])  # so that another thread takes them
+print("at rest", flush=True)
+time.sleep(3600)
+"""
+
+
+@posix_only
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_does_not_wake_its_main_thread_ends_it_too(number: signal.Signals) -> None:
+    """S5.1: as one that comes in the moment before that thread waits for its client."""
+    with ForkedProcess(code=AT_REST, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"at rest\n"
+        process.send_signal(number)
+        try:
+            assert process.wait(timeout=LEAVING_SECONDS) == 0
+        finally:
+            process.kill()
+
+
 def test_its_one_child_is_the_index_process_which_ends_with_it(
     tmp_path: Path, start_server: "Callable[..., ServerProcess]"
 ) -> None:

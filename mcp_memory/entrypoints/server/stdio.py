@@ -172,15 +172,22 @@ def end_with_client() -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda _number, _frame: leave())
     if sys.platform != "win32":
-        threading.Thread(target=_watch, args=(os.getppid(), os.dup(1)), name="watch-client", daemon=True).start()
+        told, tell = os.pipe()
+        os.set_blocking(tell, False)
+        # Python runs a handler once its main thread goes on. One that came just before it waits would wait with it.
+        signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+        arguments = (os.getppid(), os.dup(1), told)
+        threading.Thread(target=_watch, args=arguments, name="watch-client", daemon=True).start()
 
 
-def _watch(parent: int, output: int) -> None:
-    poll = select.poll()
+def _watch(parent: int, output: int, told: int) -> None:
+    poll, signals = select.poll(), select.poll()
     # An error, that nobody reads any more, is always reported; by macOS only to who waits for something.
     poll.register(output, select.POLLOUT)
+    signals.register(told, select.POLLIN)
     while os.getppid() == parent and not any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
-        time.sleep(WATCH_SECONDS)
+        if signals.poll(1_000 * WATCH_SECONDS):
+            break
     leave()
 
 
