@@ -13,6 +13,7 @@ from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.retrieval.search import CANDIDATES_PER_SOURCE
 from tests.services.context.conftest import Copied
 from tests.services.tasks.moves import pop, push
 
@@ -99,14 +100,17 @@ def test_each_section_has_its_part_of_the_budget(crowded: App) -> None:
     assert order == sorted(order)
 
 
-def test_the_strategys_shares_divide_what_remains(crowded: App) -> None:
+def test_the_strategys_shares_divide_what_remains(app: App) -> None:
     """B5.2, C1.1: a third, two quarters and a sixth; what one does not need is the others' as well."""
     parts: dict[Kind, float] = {"decision": 1 / 3, "fact": 1 / 4, "procedure": 1 / 4, "episode": 1 / 6}
+    count = CANDIDATES_PER_SOURCE // len(parts)  # Search looks at no more: which of more would depend on tiny scores.
+    items = [NewRecord(text=f"Billing {kind} {n}. " + LONG, kind=kind) for kind in parts for n in range(count)]
+    app.remember(items, app.caller(), advise=False)
     limits = dict.fromkeys(parts, 200)
     asked: dict[str, Any] = {"query": "billing invoice", "strategy": "decision", "overrides": {"limits": limits}}
-    context = assemble(crowded, max_tokens=3_000, **asked)
+    context = assemble(app, max_tokens=3_000, **asked)
     without_room = {o.id for o in context.report.omitted if o.reason == "no room in the budget"}
-    crowded_out = {each.kind for each in crowded.records.get(without_room, crowded.caller().scopes).values()}
+    crowded_out = {each.kind for each in app.records.get(without_room, app.caller().scopes).values()}
     together = spent(context, *parts)
     assert together > 1_000
     assert parts.keys() <= crowded_out
