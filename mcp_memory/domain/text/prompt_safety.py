@@ -81,7 +81,7 @@ _ODD = re.compile(f"[{UNSEEN}{BLANKS}\u2028\u2029]")
 """Characters that `readable` may change; nearly every text has none of them."""
 _JOINED = "[^\x00-\u00bf\u2000-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
 """Characters that a joiner may join: letters beyond Latin-1, and emoji."""
-_UNSEEN = re.compile(
+_SHAPING = (
     # A flag of a region is spelled with tags, and ends with one.
     "(?P<flag>\U0001f3f4[\U000e0030-\U000e007a]{1,8}\U000e007f)"
     # Joiners shape words of many scripts and join emoji; a variation selector chooses how an emoji looks.
@@ -89,8 +89,14 @@ _UNSEEN = re.compile(
     # After a virama a joiner chooses the form of the letter before it, also at a word's end, as in Malayalam.
     "|(?<=[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca])(?P<virama>[\u200c\u200d])"
     f"|(?<={_JOINED})(?P<variant>[\ufe0e\ufe0f])|(?<=[0-9#*])(?P<keycap>\ufe0f)(?=\u20e3)"
-    f"|[{UNSEEN}]"
 )
+"""Invisible characters that shape what is seen; each is a group of _KEPT."""
+_UNSEEN = re.compile(f"{_SHAPING}|[{UNSEEN}]")
+_HIDING = re.compile(
+    f"{_SHAPING}|(?P<sign>[{UNSEEN}{BLANKS}\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069\u2800"
+    "\U00013430-\U0001343f\ud800-\udfff])(?P=sign)*+"
+)
+"""Signs that a page does not show, or that turn what follows; and runs of one such sign."""
 _KEPT = ("flag", "joiner", "virama", "variant", "keycap")
 
 
@@ -132,6 +138,22 @@ def readable(text: str) -> str:
     if text.isascii() or not _ODD.search(text):
         return text
     return _UNSEEN.sub(lambda match: match[0] if match.lastgroup in _KEPT else "", text.translate(_SHOWN_AS_SPACE))
+
+
+def spelled_out(text: str) -> str:
+    """Return the text for a person to see: each sign that hides or turns text by its number, as ⟦U+202E⟧.
+
+    A run of one sign is told once, ⟦U+200B × 40⟧. Joiners stay where they shape a word or an emoji. Takes time linear
+    in the length of the text.
+    """
+
+    def told(match: re.Match[str]) -> str:
+        if match.lastgroup in _KEPT:
+            return match[0]
+        times = f" × {len(match[0])}" if len(match[0]) > 1 else ""
+        return f"⟦U+{ord(match['sign']):04X}{times}⟧"
+
+    return _HIDING.sub(told, text)
 
 
 def _without_imitations(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_memory.domain.text.prompt_safety import bold_name, neutralise, one_line
+from mcp_memory.domain.text.prompt_safety import bold_name, neutralise, one_line, spelled_out
 
 
 @pytest.mark.parametrize(
@@ -94,3 +94,29 @@ def test_no_name_in_bold_is_a_constraints(name: str) -> None:
     """X5.2: `**BLOCK:**` is what a constraint begins with; a type or a procedure may be called so."""
     assert bold_name(name).startswith("\\")
     assert bold_name("Blocks") == "Blocks"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("plain\ttext\n数据库 é", "plain\ttext\n数据库 é"),
+        ("a\u202eb\u2066c", "a⟦U+202E⟧b⟦U+2066⟧c"),
+        ("a" + 40 * "\u200b" + "\u200db", "a⟦U+200B × 40⟧⟦U+200D⟧b"),
+        ("\x00\x1b[31m\r\n\x9f", "⟦U+0000⟧⟦U+001B⟧[31m⟦U+000D⟧\n⟦U+009F⟧"),
+        ("\u061c\u2800\ufeff\u3164\u2029\ud800", "⟦U+061C⟧⟦U+2800⟧⟦U+FEFF⟧⟦U+3164⟧⟦U+2029⟧⟦U+D800⟧"),
+        ("x\U000e0041\U00013430", "x⟦U+E0041⟧⟦U+13430⟧"),
+        ("می\u200cخواهم 👩\u200d💻 1\ufe0f\u20e3", "می\u200cخواهم 👩\u200d💻 1\ufe0f\u20e3"),
+    ],
+)
+def test_a_sign_that_hides_or_turns_text_is_spelled_out(text: str, told: str) -> None:
+    """U1.1: a person sees it; joiners that shape words and emoji are left alone."""
+    assert spelled_out(text) == told
+
+
+def test_every_sign_that_hides_or_turns_text_is_spelled_out() -> None:
+    """U1.1: one by one, with plain letters around it."""
+    hiding = [
+        *range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0), 0x61C, *range(0x200B, 0x2010), *range(0x202A, 0x202F),
+        *range(0x2066, 0x206A), 0x2800, 0xFEFF, *range(0xE0000, 0xE0080), *range(0x13430, 0x13440),
+    ]  # fmt: skip
+    assert [spelled_out(f"a{chr(sign)}b") for sign in hiding] == [f"a⟦U+{sign:04X}⟧b" for sign in hiding]
