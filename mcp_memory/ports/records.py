@@ -75,6 +75,18 @@ class StatedRelation:
     record_id: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footing:
+    """One end of a record's dependence: the id of a ground or a dependent.
+
+    `found` is True where a rule found the dependence, `changed` where the ground changed since anybody vouched.
+    """
+
+    id: str
+    found: bool
+    changed: bool
+
+
 class RecordReader(Protocol):
     """Reads records. Filters apply before ranking and limits."""
 
@@ -191,6 +203,20 @@ class StatementReader(Protocol):
         """Return relations with one of these entities at an end, stated by passing records that are not superseded.
 
         The strongest come first, then the latest stored. It reads at most `limit`.
+        """
+        ...
+
+    def grounds(self, record_id: str, where: RecordFilter, namespace: str, limit: int) -> tuple[Sequence[Footing], int]:
+        """Return at most `limit` grounds of a record: records that pass, and tasks of the namespace; and their number.
+
+        It looks at a bounded number of them.
+        """
+        ...
+
+    def dependents(self, record_id: str, where: RecordFilter, limit: int) -> tuple[Sequence[Footing], int]:
+        """Return at most `limit` passing records that stand on a record, the latest first, and their number.
+
+        It looks at a bounded number of them, the latest.
         """
         ...
 

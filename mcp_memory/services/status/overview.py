@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.health import GROWTH_DAYS, USAGE_DAYS, Figure, figures
-from mcp_memory.domain.model.ids import number_of
+from mcp_memory.domain.model.ids import TASK, number_of
 from mcp_memory.domain.model.lifecycle import DAY_SECONDS
 from mcp_memory.domain.model.projects import Membership, State
 from mcp_memory.domain.model.records import Entity, Json, Record
@@ -15,7 +15,7 @@ from mcp_memory.domain.text.entity_extraction import entity_key
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
 from mcp_memory.errors import NotFound
-from mcp_memory.ports.records import MemoryReader, RecordStore
+from mcp_memory.ports.records import Footing, MemoryReader, RecordStore
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock
@@ -30,6 +30,7 @@ NEAR_LOOKED_AT = 20
 """Records looked at, more than are shown, because the ones that the record replaced are among them."""
 LINKS_SHOWN = 20
 """Limit on entities, and the same on relations; a caller who stored a hundred knows them."""
+FOOTING_SHOWN = 20
 _NEXT_STEPS: Mapping[State, str] = {
     "free": "Nobody uses the claimed namespace yet: the next server, hook, `add` or `import` in this folder takes it.",
     "refused": "If it is your project, run `mcp-memory trust` in this folder, then restart the client.",
@@ -123,6 +124,37 @@ class Overview:
             }
             | neighbourhood(record, caller, hidden, self._records, self._graph)
         )
+
+    def footing(self, record_id: str, caller: Caller) -> dict[str, Json]:
+        """Return a record's grounds and dependents, at most FOOTING_SHOWN of each, and how many more there are.
+
+        Raises NotFound.
+        """
+        with self._records.snapshot():
+            return self._footing(self.visible(record_id, caller).id, caller)
+
+    def _footing(self, record_id: str, caller: Caller) -> dict[str, Json]:
+        where = replace(visible_to(self._records, caller), include_inactive=True)
+        grounds, of_grounds = self._records.grounds(record_id, where, caller.namespace, FOOTING_SHOWN)
+        dependents, of_dependents = self._records.dependents(record_id, where, FOOTING_SHOWN)
+        ids = [each.id for each in (*grounds, *dependents)]
+        shown: dict[str, Mapping[str, Json]] = {
+            each.id: {"kind": each.kind, "text": each.summary, "status": each.status}
+            for each in self._records.get(ids, caller.scopes).values()
+        }
+        if any(each.startswith(TASK) for each in ids):
+            tasks = self._records.tasks(caller.namespace)
+            shown |= {each.id: {"kind": "task", "text": each.goal, "status": each.status} for each in tasks}
+
+        def told(footings: Sequence[Footing]) -> list[Json]:
+            return [{**asdict(each), **shown[each.id]} for each in footings]
+
+        return {
+            "depends_on": told(grounds),
+            "depends_on_more": of_grounds - len(grounds),
+            "dependents": told(dependents),
+            "dependents_more": of_dependents - len(dependents),
+        }
 
     def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
         """Return one session's records in order, the last ones of a long session.

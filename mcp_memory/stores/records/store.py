@@ -18,7 +18,7 @@ from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key, sess
 from mcp_memory.domain.model.tasks import Task, TaskChange
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import RecordChange, TaskLink
-from mcp_memory.ports.records import Mention, Outline, RecordOrder, StatedRelation, StoreSummary
+from mcp_memory.ports.records import Footing, Mention, Outline, RecordOrder, StatedRelation, StoreSummary
 from mcp_memory.ports.text import Clock
 from mcp_memory.stores.records.access import SqliteFolders, SqliteTokens
 from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database, DatabaseSnapshot
@@ -36,6 +36,8 @@ from mcp_memory.stores.records.where_clause import filtered
 DECISIONS_JUDGED = 1000
 LOOK_BACK = 500
 """Newest records among which the latest sessions are found."""
+FOOTING_LOOKED_AT = 1_000
+"""Grounds or dependents of one record that are looked at to show some of them."""
 STEPS, PATHS, CHECKS_SHOWN = 5, 2_000, 3
 """The steps that a change reaches, from dependent to dependent; the paths that one reading follows; grounds named."""
 IDENTITY = "identity"
@@ -190,6 +192,14 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         rows = self._database.rows(*filtered("statements_about", where, keys=json.dumps(list(keys)), limit=limit))
         return [StatedRelation(relation=_relation(*relation), record_id=said_by) for *relation, said_by in rows]
 
+    def grounds(self, record_id: str, where: RecordFilter, namespace: str, limit: int) -> tuple[Sequence[Footing], int]:
+        asked = {"id": record_id, "namespace": namespace, "limit": limit, "looked_at": FOOTING_LOOKED_AT}
+        return _footing(self._database.rows(*filtered("grounds_shown", where, **asked)))
+
+    def dependents(self, record_id: str, where: RecordFilter, limit: int) -> tuple[Sequence[Footing], int]:
+        asked = {"id": record_id, "limit": limit, "looked_at": FOOTING_LOOKED_AT}
+        return _footing(self._database.rows(*filtered("dependents_shown", where, **asked)))
+
     def judged_confidences(self, where: RecordFilter) -> Sequence[tuple[float, Outcome]]:
         rows = self._database.rows(*filtered("judged_confidences", where, limit=DECISIONS_JUDGED))
         return [(confidence, outcome) for confidence, outcome in rows]
@@ -307,6 +317,11 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
         # A cursor left half-read would hold its snapshot open.
         with self._database.read() as connection, closing(connection.execute(statement(name), parameters)) as rows:
             yield from rows
+
+
+def _footing(rows: Sequence[sqlite3.Row]) -> tuple[Sequence[Footing], int]:
+    shown = [Footing(id=row["id"], found=bool(row["found"]), changed=bool(row["changed"])) for row in rows]
+    return shown, rows[0]["total"] if rows else 0
 
 
 def _entity(name: str, kind: str, properties: str, found: int) -> Entity:

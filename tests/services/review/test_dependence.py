@@ -15,6 +15,7 @@ from mcp_memory.services.memory.remember import Remembered
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.review.settle import Settling
+from mcp_memory.services.status.overview import FOOTING_SHOWN
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 
 if TYPE_CHECKING:
@@ -75,6 +76,42 @@ def test_what_stands_on_a_changed_ground_is_to_be_checked_step_by_step(
     assert checks(app, decision, procedure, other) == [[], [], []]
     change(app, fact)
     assert checks(app, decision, procedure, other) == [[fact], [fact], []]
+
+
+def test_a_record_is_shown_with_what_it_stands_on_and_what_stands_on_it(
+    app: App, open_memory: Callable[..., App], remember: RememberOne
+) -> None:
+    """U1.1, S4.1: a bounded number of each, and how many more; nothing of other namespaces, agents and branches."""
+    task = app.tasks.push(PushRequest(goal="ship"), app.caller()).current
+    assert task
+    fact, decision, procedure = chain(remember)
+    mine = remember("It runs on the new host.", kind="decision", depends_on=(fact, task.id)).id
+    bob = open_memory(agent="bob")
+    [private] = bob.remember([NewRecord(text="Bob's.", visibility="private", depends_on=(fact,))], bob.caller())
+    reword(app, fact)
+    shown: Any = app.inspect.footing(mine, app.caller())
+    assert (shown["dependents"], shown["depends_on_more"], shown["dependents_more"]) == ([], 0, 0)
+    assert shown["depends_on"] == [
+        {"id": fact, "found": False, "changed": True, "kind": "fact", "text": "Production runs Postgres 14.",
+         "status": "new"},
+        {"id": task.id, "found": False, "changed": False, "kind": "task", "text": "ship", "status": "active"},
+    ]  # fmt: skip
+    shown = app.inspect.footing(fact, app.caller())
+    assert [each["id"] for each in shown["dependents"]] == [mine, decision]
+    shown = bob.inspect.footing(fact, bob.caller())
+    assert [each["id"] for each in shown["dependents"]] == [private.id, mine, decision]
+    shown = app.inspect.footing(decision, app.caller())
+    assert ([each["id"] for each in shown["depends_on"]], shown["dependents"][0]["id"]) == ([fact], procedure)
+    elsewhere = open_memory(namespace="elsewhere", inherit=("test",))
+    shown = elsewhere.inspect.footing(mine, elsewhere.caller())
+    assert [each["id"] for each in shown["depends_on"]] == [fact]  # The task belongs to another namespace.
+    more = [NewRecord(text=f"Host {n} runs it.", depends_on=(fact,)) for n in range(FOOTING_SHOWN + 3)]
+    stored = app.remember(more, app.caller())
+    shown = app.inspect.footing(fact, app.caller())
+    assert [each["id"] for each in shown["dependents"]] == [each.id for each in stored[:2:-1]]
+    assert shown["dependents_more"] == 5
+    with pytest.raises(NotFound):
+        app.inspect.footing(private.id, app.caller())
 
 
 def test_a_change_that_says_nothing_else_raises_no_doubt(app: App, remember: RememberOne) -> None:

@@ -29,6 +29,20 @@ ON CONFLICT (record_id, ground_id) DO UPDATE SET found = min(found, excluded.fou
 -- name: grounds_of
 SELECT ground_id, found FROM grounds WHERE record_id = ? AND NOT dropped ORDER BY ground_id;
 
+-- name: grounds_shown
+-- Tasks of other namespaces stay out, with those records that do not pass. `total` counts all that may be shown.
+SELECT g.ground_id AS id, g.found, g.seen <> g.state AS changed, count(*) OVER () AS total
+FROM (SELECT * FROM grounds WHERE record_id = :id AND NOT dropped ORDER BY ground_id LIMIT :looked_at) AS g
+WHERE EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = g.ground_id AND t.namespace = :namespace)
+    OR EXISTS (SELECT 1 FROM records AS r WHERE r.id = g.ground_id AND {where})
+ORDER BY g.ground_id LIMIT :limit;
+
+-- name: dependents_shown
+SELECT g.record_id AS id, g.found, g.seen <> g.state AS changed, count(*) OVER () AS total
+FROM (SELECT * FROM grounds WHERE ground_id = :id AND NOT dropped ORDER BY record_id DESC LIMIT :looked_at) AS g
+JOIN records AS r ON r.id = g.record_id WHERE {where}
+ORDER BY g.record_id DESC LIMIT :limit;
+
 -- name: drop_ground
 UPDATE grounds SET dropped = :write WHERE record_id = :record_id AND ground_id = :ground_id;
 
