@@ -17,12 +17,13 @@ from mcp_memory.projects import read_project
 from mcp_memory.wiring import Wiring, made_once, token_counter
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from mcp_memory.domain.model.records import Json, NewRecord
     from mcp_memory.domain.model.session_log import SessionLog
     from mcp_memory.domain.model.token_factor import ModelFactor
+    from mcp_memory.ports.retrieval import Facet
     from mcp_memory.ports.text import Clock, Embedder
     from mcp_memory.services.context.assemble import Context, ContextRequest
     from mcp_memory.services.context.remind import Reminder
@@ -150,6 +151,11 @@ class App(Wiring):
     def recall(self, request: RecallRequest, caller: Caller) -> RecallAnswer:
         with self.call_priority.ahead():
             return self._recall(request, caller, self.factor(caller))
+
+    def facets(self, request: RecallRequest, caller: Caller) -> Mapping[Facet, Mapping[str, int]]:
+        """Count the common values of kind, status, author, session and tag among what passes a request's filters."""
+        with self.call_priority.ahead():
+            return self._recall.facets(request, caller)
 
     def assemble_context(self, request: ContextRequest, caller: Caller) -> Context:
         if self.is_apart(caller):

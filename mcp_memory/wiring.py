@@ -374,7 +374,14 @@ class Wiring:
         from mcp_memory.services.retrieval.recall import Recall
 
         return Recall(
-            self.records, self.follower, self.logs, self.searcher, self.counter, self._echo_filter, self._clock
+            self.records,
+            self.follower,
+            self.logs,
+            self.searcher,
+            self.filters,
+            self.counter,
+            self._echo_filter,
+            self._clock,
         )
 
     @made_once

@@ -37,6 +37,8 @@ class RecordChange:
     superseded_by: str | None = None
     is_turn: bool = False
     noted_in: str | None = None
+    author: str | None = None
+    status: str | None = None
     terms: bytes | None = None
     vectors: Vectors | None = None
     mentions: Sequence[str] = ()

@@ -12,6 +12,10 @@ from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.domain.retrieval.queries import Query, Vector
 
+Position: TypeAlias = tuple[Instant, str]
+"""A record's `occurred_at` and id: a place in a list of the newest, which stays where it is when others are stored."""
+Facet = Literal["kind", "status", "author", "session_id", "tag"]
+
 
 class FilterIndex(Protocol):
     """Resolves filters without reading the truth again. Complete up to the newest committed change at the call."""
@@ -27,8 +31,15 @@ class FilterIndex(Protocol):
         """Return the ids of what is noted in any session but this one, a `session_key`."""
         ...
 
-    def newest(self, among: RecordSet, limit: int) -> Sequence[str]:
-        """Return ids of at most `limit` of them, newest `occurred_at` first, then the latest stored."""
+    def newest(self, among: RecordSet, limit: int, before: Position | None = None) -> Sequence[str]:
+        """Return ids of at most `limit` of them, newest `occurred_at` first, then the latest stored.
+
+        With `before`, those that come after that place in the list.
+        """
+        ...
+
+    def counts(self, among: RecordSet, facet: Facet, most: int) -> Mapping[str, int]:
+        """Return the `most` common values of a field among them, the most common first, ties by the value."""
         ...
 
     def balanced(self, where: RecordFilter, limit: int, at: Instant, decay_hours: float) -> Sequence[str]:

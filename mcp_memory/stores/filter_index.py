@@ -1,12 +1,14 @@
 """Turns a record filter into the set of ids that pass, from memory updated by the change sequence.
 
 Each field of a filter has one array, indexed by the number in the record's id; a filter takes a few operations on whole
-arrays. Entities and authors are read from the truth: few filters name them, and an entity's links are many.
+arrays. Entities, and what is an agent's own, are read from the truth: few filters name them, and an entity's links are
+many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,7 @@ from mcp_memory.domain.model.ids import RECORD, RecordSet, make_id, number_of
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.ports.changes import RecordChange, TaskLink
+from mcp_memory.ports.retrieval import Facet, Position
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.id_rows import Flags, grown, held_against
 from mcp_memory.stores.index_files import Arrays, packed_texts, unpacked_texts
@@ -50,11 +53,16 @@ class BitmapFilterIndex:
             numbers: list[int] = self._columns.noted_elsewhere(session).tolist()
         return frozenset(make_id(RECORD, number) for number in numbers)
 
-    def newest(self, among: RecordSet, limit: int) -> Sequence[str]:
+    def newest(self, among: RecordSet, limit: int, before: Position | None = None) -> Sequence[str]:
         numbers = np.flatnonzero(np.frombuffer(among.flags, np.bool_))
         with self._follower.reading(self):
-            newest = self._columns.newest(numbers, limit)
+            newest = self._columns.newest(numbers, limit, before)
         return [make_id(RECORD, number) for number in newest]
+
+    def counts(self, among: RecordSet, facet: Facet, most: int) -> Mapping[str, int]:
+        numbers = np.flatnonzero(np.frombuffer(among.flags, np.bool_))
+        with self._follower.reading(self):
+            return self._columns.counts(numbers, facet, most)
 
     def balanced(self, where: RecordFilter, limit: int, at: Instant, decay_hours: float) -> Sequence[str]:
         with self._follower.reading(self):
@@ -88,7 +96,7 @@ class _Columns:
         self._size = 1
         self._texts = {
             name: np.zeros(_FIRST_CAPACITY, np.int32)
-            for name in ("scope", "kind", "task_id", "session_id", "branch_id", "noted_in")
+            for name in ("scope", "kind", "task_id", "session_id", "branch_id", "noted_in", "author", "status")
         }
         self._occurred = np.zeros(_FIRST_CAPACITY, np.float64)
         self._importance = np.zeros(_FIRST_CAPACITY, np.float64)
@@ -145,7 +153,7 @@ class _Columns:
             self._by_tag.setdefault(tag, set()).add(number)
 
     def passing(self, where: RecordFilter) -> Flags:
-        """Apply all of a filter but its entities and author; return a flag for each number, and one more."""
+        """Apply all of a filter but its entities and `own_of`; return a flag for each number, and one more."""
         flags = self._any_of("scope", where.scopes)
         for condition in (*self._of_values(where), *self._of_sets(where)):
             flags &= condition
@@ -168,6 +176,10 @@ class _Columns:
     def _of_sets(self, where: RecordFilter) -> Iterator[Flags]:
         if where.kinds:
             yield self._any_of("kind", where.kinds)
+        if where.authors:
+            yield self._any_of("author", where.authors)
+        if where.statuses:
+            yield self._any_of("status", where.statuses)
         if where.tags:
             yield self._tagged(where.tags)
         if where.hidden_branches:
@@ -184,14 +196,33 @@ class _Columns:
     def noted_elsewhere(self, session: str) -> NDArray[np.int64]:
         return np.flatnonzero(~self._any_of("noted_in", [None, session]))
 
-    def newest(self, numbers: NDArray[np.int64], limit: int) -> list[int]:
+    def newest(self, numbers: NDArray[np.int64], limit: int, before: Position | None = None) -> list[int]:
         """Return at most `limit` of the numbers, newest `occurred_at` first, then the latest stored."""
+        if before:
+            at, occurred = before[0], self._occurred[numbers]
+            numbers = numbers[(occurred < at) | ((occurred == at) & (numbers < number_of(before[1])))]
         return self._highest(numbers, self._occurred[numbers], limit)
 
     def balanced(self, numbers: NDArray[np.int64], limit: int, at: Instant, decay_hours: float) -> list[int]:
         """Return at most `limit` of the numbers, by importance over age; one of the future is as young as can be."""
         age = np.maximum(at - self._occurred[numbers], 0.0) / (3_600 * decay_hours)
         return self._highest(numbers, self._importance[numbers] / (1.0 + age), limit)
+
+    def counts(self, numbers: NDArray[np.int64], facet: Facet, most: int) -> dict[str, int]:
+        """Count the values of a facet among the numbers; return the `most` common ones, ties by the value."""
+        counted = Counter[str]()
+        if facet == "tag":
+            there = np.zeros(self._size, np.bool_)
+            there[numbers] = True
+            codes = self._filed_tags[1, there[self._filed_tags[0]]]
+            for tag, tagged in self._by_tag.items():
+                counted[tag] = int(there[np.fromiter(tagged, np.int64, len(tagged))].sum())
+        else:
+            codes = self._texts[facet][numbers]
+        texts, by_code = list(self._codes), np.bincount(codes)
+        counted.update({str(texts[code]): int(by_code[code]) for code in by_code.nonzero()[0] if code != _NONE})
+        order = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
+        return {text: count for text, count in order[:most] if count}
 
     def _highest(self, numbers: NDArray[np.int64], values: NDArray[np.float64], limit: int) -> list[int]:
         """Return at most `limit` of the numbers, highest value first, ties by newest, then by the latest stored."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from mcp_memory.domain.model.records import KINDS, Entity, Kind, Record
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.retrieval import FilterIndex
+from mcp_memory.ports.retrieval import Facet, FilterIndex
 from mcp_memory.stores.filter_index import BitmapFilterIndex
 from mcp_memory.stores.follower import Follower
 from mcp_memory.stores.records import SqliteRecordStore
@@ -44,6 +46,7 @@ records = st.builds(
     pinned=st.booleans(),
     importance=st.sampled_from([1.0, 2.5, 7.0]),
     agent=st.sampled_from(["ann", "bob"]),
+    rewritten_by=st.sampled_from(["", "ann", "eve"]),
     visibility=st.sampled_from(["shared", "user"]),
     status=st.sampled_from(["new", "retired", "inactive", "superseded"]),
     occurred_at=times,
@@ -68,6 +71,8 @@ def filters(draw: st.DrawFn, known: Sequence[str]) -> RecordFilter:
         until=draw(st.none() | times),
         task_id=draw(tasks),
         session_id=draw(st.sampled_from([None, "s1", "s3"])),
+        authors=draw(st.frozensets(st.sampled_from(["ann", "eve", "nobody"]))),
+        statuses=draw(st.frozensets(st.sampled_from(["new", "retired"]))),
         own_of=draw(st.sampled_from(["", "", "ann", "nobody"])),
         pinned=draw(st.booleans()),
         include_inactive=draw(st.booleans()),
@@ -92,6 +97,14 @@ def apply(store: RecordStore, known: list[str], step: tuple[str, int, Record]) -
             transaction.update(replace(record, id=old.id, text=old.text, kind=old.kind))
         elif known:
             transaction.erase([known.pop(which % len(known))])
+
+
+def counted(truth: RecordStore, where: RecordFilter, facet: Facet) -> list[tuple[str, int]]:
+    """The values of a facet in the plainest words, the most common first."""
+    values = {"author": "author", "tag": "tags"}.get(facet, facet)
+    told = [getattr(record, values) for record in truth.list(where, "occurred", 1_000)]
+    many = Counter(tag for tags in told for tag in tags) if facet == "tag" else Counter(told)
+    return sorted(many.items(), key=lambda each: (-each[1], each[0]))
 
 
 def balanced(truth: RecordStore, where: RecordFilter, at: float, decay_hours: float) -> list[str]:
@@ -129,6 +142,12 @@ def test_what_passes_is_what_the_truth_lets_pass(
             assert len(index.passing(where)) == len(wanted)
             limit = data.draw(st.integers(0, 5))
             assert list(index.newest(index.passing(where), limit)) == list(truth.list_ids(where, "occurred", limit))
+            in_order, passing = truth.list(where, "occurred", 1_000), index.passing(where)
+            for place, record in enumerate(in_order):
+                after = list(index.newest(passing, 3, (record.occurred_at, record.id)))
+                assert after == [each.id for each in in_order[place + 1 : place + 4]]
+            for facet in get_args(Facet):
+                assert list(index.counts(passing, facet, 2).items()) == counted(truth, where, facet)[:2]
             assert list(index.balanced(where, limit, 250.0, 0.1)) == balanced(truth, where, 250.0, 0.1)[:limit]
         truth.close()
         other.close()

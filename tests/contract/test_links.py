@@ -161,7 +161,7 @@ def test_changes_of_links_tell_what_a_record_is_joined_to_now(store: RecordStore
     assert list(first) == [plain.id, rich.id]
     bare = RecordChange(
         change=first[plain.id].change, id=plain.id, scope="shared/here", is_live=True, kind="fact", occurred_at=100.0,
-        importance=1.0, session_id="s1", terms=packed_terms("plain"),
+        importance=1.0, session_id="s1", author="ann", status="new", terms=packed_terms("plain"),
     )  # fmt: skip
     assert first[plain.id] == bare
     told = first[rich.id]

@@ -8,7 +8,7 @@ from math import inf
 from typing import Literal, get_args
 
 from mcp_memory.domain.model.ids import RecordSet
-from mcp_memory.domain.model.records import LOG_KINDS, Instant, Kind, Visibility
+from mcp_memory.domain.model.records import LOG_KINDS, Instant, Kind, Status, Visibility
 from mcp_memory.errors import InvalidRequest
 
 USER_SCOPE = "user"
@@ -80,12 +80,15 @@ class RecordFilter:
 
     Scopes and hidden branches always apply. Each other field narrows; an empty set means any. Records of
     `ISOLATED_KINDS` in `isolated_tasks` do not pass. With `noted_in`, a `session_key`, neither does what is noted in
-    any other session. `own_of` names an agent: its records pass, and so do its person's own.
+    any other session. `own_of` names an agent: its records pass, and so do its person's own. `authors`
+    are the agents that wrote the present texts. Of `statuses`, those out of search pass with `include_inactive` alone.
     """
 
     scopes: tuple[str, ...]
     kinds: frozenset[Kind] = frozenset()
     tags: frozenset[str] = frozenset()
+    authors: frozenset[str] = frozenset()
+    statuses: frozenset[Status] = frozenset()
     entities: frozenset[str] = frozenset()
     entity_types: frozenset[str] = frozenset()
     since: Instant | None = None
@@ -108,6 +111,7 @@ class RecordFilter:
         """True where it narrows beyond scope: then a search runs over exactly the rows that pass."""
         return bool(
             self.kinds or self.tags or self.entities or self.entity_types or self.task_id or self.session_id
+            or self.authors or self.statuses
             or self.own_of or self.pinned or self.include_inactive or self.isolated_tasks or self.only is not None
             or self.since is not None or self.until is not None
         )  # fmt: skip

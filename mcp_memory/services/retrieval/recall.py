@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import get_args
 
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.ids import CONTEXT, TASK
-from mcp_memory.domain.model.records import Detail, Instant, Json, Kind, Record
+from mcp_memory.domain.model.records import OUT_OF_SEARCH, Detail, Instant, Json, Kind, Record, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, stack_at
@@ -19,6 +20,7 @@ from mcp_memory.domain.text.prompt_safety import one_line
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import MemoryReader, RecordStore
+from mcp_memory.ports.retrieval import Facet, FilterIndex, Position
 from mcp_memory.ports.session_logs import SessionLogStore
 from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.memory.echo_filter import EchoFilter
@@ -32,6 +34,8 @@ UNRELATED_COSINE = 0.1
 """Below it, and without a shared word, a record is unrelated to the query (unrelated texts: 0 to 0.1)."""
 TASK_CHARACTERS = 60
 """Characters of the goal of another task, beside what was noted in it."""
+FACET_VALUES = 30
+"""Values of a facet that are counted, the most common ones: a memory may have thousands of sessions."""
 ENVELOPE_TOKENS = 30
 """Tokens reserved for the names around the results."""
 
@@ -41,8 +45,9 @@ class RecallRequest:
     """A query, or ids to open: records and tasks, one assembled context, or one summary of a session's log.
 
     `since`, `until` and `as_of` are times or phrases; as of a time are what was believed then, and the words of then.
-    With `only_looks` what is shown does not count as opened: a person who
-    looks around changes no ranking.
+    With `only_looks` what is shown does not count as opened: a person who looks around changes no ranking. `authors`
+    are agents. With `before` a list continues from that position, an answer's `next_before`, instead of at an offset;
+    "" is its beginning.
     """
 
     query: str = ""
@@ -51,6 +56,8 @@ class RecallRequest:
     detail: Detail = "summary"
     kinds: tuple[Kind, ...] = ()
     tags: tuple[str, ...] = ()
+    authors: tuple[str, ...] = ()
+    statuses: tuple[Status, ...] = ()
     entities: tuple[str, ...] = ()
     since: str | None = None
     until: str | None = None
@@ -62,6 +69,7 @@ class RecallRequest:
     explain: bool = False
     only_looks: bool = False
     as_of: str | None = None
+    before: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +77,14 @@ class RecallAnswer:
     """Results as JSON objects for display, best first, within the request's token budget.
 
     `truncated` is True where more matched than is shown. `degraded` names each search that failed and why.
-    `next_offset` continues a long text or list.
+    `next_offset` continues a long text or list, `next_before` a list that was asked for by position.
     """
 
     results: tuple[Mapping[str, Json], ...]
     truncated: bool = False
     degraded: tuple[str, ...] = ()
     next_offset: int | None = None
+    next_before: str | None = None
     not_found: tuple[str, ...] = ()
 
 
@@ -88,6 +97,7 @@ class Recall:
         snapshots: Snapshots,
         logs: SessionLogStore,
         searcher: Searcher,
+        filters: FilterIndex,
         counter: TokenCounter,
         echo_filter: EchoFilter,
         clock: Clock,
@@ -96,6 +106,7 @@ class Recall:
         self._snapshots = snapshots
         self._logs = logs
         self._searcher = searcher
+        self._filters = filters
         self._counter = counter
         self._echo_filter = echo_filter
         self._clock = clock
@@ -119,6 +130,8 @@ class Recall:
                 answer = self._open(request, caller, budget)
             elif read is not None:
                 answer = self._search(read, request, caller, budget)
+            elif request.before is not None:
+                answer = self._newest(request.before, request, caller, budget)
             else:
                 answer = self._list(request, caller, budget)
         is_looking = request.only_looks or is_account(request) or request.as_of
@@ -197,6 +210,27 @@ class Recall:
         return RecallAnswer(
             results=results, truncated=more, next_offset=request.offset + len(results) if more and results else None
         )
+
+    def _newest(self, before: str, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
+        """List from a position on, which stays where it is whatever is stored meanwhile; the work is bounded."""
+        where, _ = self._asked(request, caller)
+        found = self._filters.newest(
+            self._filters.passing(where), request.limit + 1, _position(before) if before else None
+        )
+        records = [*self._records.get(found, where.scopes).values()]
+        shown = [record_result(each, request.detail, caller, self._clock()) for each in records[: request.limit]]
+        results = fit(shown, budget, self._counter)
+        is_more = len(results) < len(records)
+        last = records[len(results) - 1] if is_more else None
+        return RecallAnswer(
+            results=results, truncated=is_more, next_before=f"{last.occurred_at!r}~{last.id}" if last else None
+        )
+
+    def facets(self, request: RecallRequest, caller: Caller) -> Mapping[Facet, Mapping[str, int]]:
+        """Count the most common values of each facet among what passes the request's filters, whatever its query."""
+        with self._snapshots.snapshot():
+            passing = self._filters.passing(self._asked(request, caller)[0])
+            return {facet: self._filters.counts(passing, facet, FACET_VALUES) for facet in get_args(Facet)}
 
     def _open(self, request: RecallRequest, caller: Caller, budget: int) -> RecallAnswer:
         if is_account(request):
@@ -283,13 +317,24 @@ class Recall:
             visible_to(self._records, caller),
             kinds=frozenset(request.kinds),
             tags=frozenset(request.tags),
+            authors=frozenset(request.authors),
+            statuses=frozenset(request.statuses),
             entities=frozenset(request.entities),
             since=since,
             until=until,
             task_id=request.task_id,
             session_id=request.session_id,
-            include_inactive=request.include_inactive,
+            include_inactive=request.include_inactive or not OUT_OF_SEARCH.isdisjoint(request.statuses),
         )
+
+
+def _position(text: str) -> Position:
+    """Read a position, "1795176000.0~r00001k". Raises InvalidRequest."""
+    at, _, record_id = text.partition("~")
+    try:
+        return float(at), record_id
+    except ValueError:
+        raise InvalidRequest(f"{text[:60]!r} is no position; pass `next_before` of the page before.") from None
 
 
 def is_account(request: RecallRequest) -> bool:

@@ -19,6 +19,11 @@ _CLAUSES: Mapping[str, tuple[str, Callable[[RecordFilter], Parameter]]] = {
         "r.row IN (SELECT row FROM record_tags WHERE tag IN (SELECT value FROM json_each(:tags)))",
         lambda f: _array(f.tags),
     ),
+    "authors": (
+        "coalesce(nullif(r.rewritten_by, ''), r.agent) IN (SELECT value FROM json_each(:authors))",
+        lambda f: _array(f.authors),
+    ),
+    "statuses": ("r.status IN (SELECT value FROM json_each(:statuses))", lambda f: _array(f.statuses)),
     "entities": (
         # By name or alias, either way round; what an open branch calls it counts once the branch is closed.
         "EXISTS (SELECT 1 FROM mentions AS m JOIN entities AS e ON e.id = m.entity"

@@ -48,6 +48,8 @@ def test_a_named_session_speaks_for_itself() -> None:
     ("fields", "is_selective"),
     [
         ({"own_of": "ann"}, True),
+        ({"authors": frozenset({"ann"})}, True),
+        ({"statuses": frozenset({"new"})}, True),
         ({}, False),
         ({"exclude": frozenset({"r1"})}, False),
         ({"since": 0.0}, True),

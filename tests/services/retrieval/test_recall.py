@@ -15,6 +15,7 @@ from mcp_memory.encoders.tokens_tiktoken import TiktokenCounter
 from mcp_memory.errors import InvalidRequest, StoreUnavailable
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallAnswer, RecallRequest
 from mcp_memory.services.review.settle import Settling
 from mcp_memory.services.tasks.task_stack import PushRequest
@@ -141,6 +142,54 @@ def test_without_query_and_ids_the_newest_are_listed(app: App, remember: Remembe
         seen += texts(answer)
         offset = answer.next_offset
     assert seen == everything
+
+
+def test_a_list_goes_on_at_its_position_whatever_was_stored_meanwhile(
+    app: App, remember: RememberOne, clock: "Clock"
+) -> None:
+    """U1.1: page by page, none twice, none missing, also of what was stored at one time; an erased one ends nothing."""
+    for n in range(7):
+        remember(f"Event {n}.", occurred_at=clock.now - n // 3 * DAY)
+    everything = [f"Event {n}." for n in (2, 1, 0, 5, 4, 3, 6)]
+    seen: list[str] = []
+    before: str | None = ""
+    while before is not None:
+        answer = recall(app, limit=2, before=before)
+        assert answer.truncated == (answer.next_before is not None)
+        seen += texts(answer)
+        app.forget([str(answer.results[-1]["id"])], "erase", app.caller())
+        remember(f"Stored after {len(seen)}.")
+        before = answer.next_before
+    assert seen == everything
+    short = recall(app, limit=5, before="", max_tokens=80)
+    assert (len(short.results), short.next_before is not None) == (1, True)
+    with pytest.raises(InvalidRequest, match="is no position"):
+        recall(app, before="yesterday~r000001")
+
+
+def test_facets_narrow_and_are_counted(
+    app: App, open_memory: Callable[..., App], remember: RememberOne, clock: "Clock"
+) -> None:
+    """U1.1: by the agent that wrote the present text, and by status; a retired one is there for who asks for it."""
+    mine = remember("The port is 5432.", tags=("ops", "db"), session_id="s-1")
+    gone = remember("The port was 5431.", tags=("ops",), session_id="s-1")
+    bob = open_memory(agent="bob")
+    bob.remember([NewRecord(text="The port of Redis is 6379.", kind="decision", tags=("ops",))], bob.caller())
+    app.forget([gone.id], "retire", app.caller())
+    assert texts(recall(app, before="", authors=("bob",))) == ["The port of Redis is 6379."]
+    assert texts(recall(app, "port", authors=("bob",))) == ["The port of Redis is 6379."]
+    assert texts(recall(app, before="", statuses=("retired",))) == ["The port was 5431."]
+    assert texts(recall(app, "which port", statuses=("new",))) == ["The port is 5432."]
+    assert app.facets(RecallRequest(), app.caller()) == {
+        "kind": {"decision": 1, "fact": 1},
+        "status": {"new": 1, "recorded": 1},
+        "author": {"bob": 1, "default": 1},
+        "session_id": {"s-1": 1, bob.caller().session_id: 1},
+        "tag": {"ops": 2, "db": 1},
+    }
+    assert app.facets(RecallRequest(tags=("db",)), app.caller())["author"] == {"default": 1}
+    bob.revise(Revision(id=mine.id, text="The port is 5433."), bob.caller())
+    assert texts(recall(app, before="", authors=("default",))) == []
 
 
 def test_a_search_goes_on_where_the_last_page_ended(app: App) -> None:
