@@ -4,7 +4,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from tests.shared_loading import share
 
 if TYPE_CHECKING:
     from mcp_memory.ports.text import Embedder, Vectors
+    from tests.browser import Browser
 
 # Containers often set it, and each of the hundred processes that tests start would compile its libraries again.
 sys.dont_write_bytecode = False
@@ -121,6 +122,21 @@ def migrated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new memory is a copy of one that was created and migrated, but where tests look at how that is done."""
     _migrated()
     monkeypatch.setattr(database, "create_private", _create_migrated)
+
+
+@pytest.fixture(scope="session")
+def chromium(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Browser]":
+    """A real browser. Where there is none, its tests are skipped, and a line on the terminal says so."""
+    from tests.browser import Unavailable, browsing
+    from tests.clients.programs import say_aloud
+
+    with ExitStack() as stack:
+        try:
+            browser = stack.enter_context(browsing(tmp_path_factory.mktemp("browser")))
+        except Unavailable as reason:
+            say_aloud(request.config, f"NOT TESTED in a browser: {reason}")
+            pytest.skip(str(reason))
+        yield browser
 
 
 class RepeatingEmbedder(MiniLMEmbedder):

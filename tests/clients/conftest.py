@@ -6,19 +6,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.clients.node_packages import NodePackages, Unavailable, install
-from tests.clients.programs import environment, memory_in, running
-
-
-def _say_aloud(config: pytest.Config, line: str) -> None:
-    """Write past pytest's capture, and past what xdist keeps of its workers."""
-    capture: Any = config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        print(f"\n{line}", file=sys.stderr, flush=True)
+from tests.clients.programs import environment, memory_in, running, say_aloud
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +19,7 @@ def packages(request: pytest.FixtureRequest) -> NodePackages:
     try:
         return install(request.config.cache.mkdir("clients"))
     except Unavailable as reason:
-        _say_aloud(request.config, f"NOT TESTED with foreign clients: {reason}")
+        say_aloud(request.config, f"NOT TESTED with foreign clients: {reason}")
         pytest.skip(str(reason))
 
 

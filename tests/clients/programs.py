@@ -8,8 +8,10 @@ import threading
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
+import pytest
 
 LIMIT_SECONDS = 300.0
 """Each takes a few; this tells a slow machine from one that hangs."""
@@ -22,6 +24,13 @@ class Ran:
     code: int
     out: str
     err: str
+
+
+def say_aloud(config: pytest.Config, line: str) -> None:
+    """Write past pytest's capture, and past what xdist keeps of its workers."""
+    capture: Any = config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        print(f"\n{line}", file=sys.stderr, flush=True)
 
 
 def environment(home: Path, **variables: str) -> dict[str, str]:
@@ -41,7 +50,14 @@ def memory_in(home: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str], variables: Mapping[str, str], folder: Path) -> "Generator[subprocess.Popen[str]]":
+def running(
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    folder: Path,
+    *,
+    pass_fds: Sequence[int] = (),
+    limit: float = LIMIT_SECONDS,
+) -> "Generator[subprocess.Popen[str]]":
     """The process, for as long as the block lasts and the limit allows; its stderr goes to `folder`/err.log."""
     with (folder / "err.log").open("wb") as err:
         process = subprocess.Popen(
@@ -51,16 +67,17 @@ def running(command: Sequence[str], variables: Mapping[str, str], folder: Path) 
             stderr=err,
             env=variables,
             cwd=folder,
+            pass_fds=pass_fds,
             text=True,
             encoding="utf-8",
         )
-    limit = threading.Timer(LIMIT_SECONDS, _kill, [process])
-    limit.daemon = True
-    limit.start()
+    timer = threading.Timer(limit, _kill, [process])
+    timer.daemon = True
+    timer.start()
     try:
         yield process
     finally:
-        limit.cancel()
+        timer.cancel()
         _kill(process)
         process.wait()
         for stream in (process.stdin, process.stdout):
