@@ -4,7 +4,8 @@
 
 A memory of one project, and one of the same size that a hundred projects share, is filled with made vectors, and
 upkeep writes the files of its indexes. Then real servers over stdio are started on it. Memory is what the processes of
-a server, with its children, hold for themselves (USS); for four servers the sum of their shares (PSS). In a warm server
+a server, with its children, have written for themselves, once it is at rest: pages of files that they only read are
+the system's cache. For one server and for four there is the sum of their shares of all pages (PSS). In a warm server
 a context without a query is timed, as at a session's start. CPU holds on a busy machine. 100,000 records take about ten
 minutes; with FOLDER the memories are kept for the next run.
 """
@@ -15,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -34,6 +36,7 @@ from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.settings import load_settings
 
 BATCH, SERVERS, CONTEXTS = 500, 4, 5
+REST_SECONDS = 3.0  # What is loaded after the first answer is loaded by then.
 COMMAND = [sys.executable, "-m", "mcp_memory"]
 
 
@@ -59,9 +62,8 @@ def main() -> None:
     parser.add_argument("--scopes", default="1,100", help="projects that share them, comma-separated")
     parser.add_argument("--folder", type=Path, help="keep the memories there")
     arguments = parser.parse_args()
-    table = Table(
-        "records", "projects", *("first recall", "prompt hook", "hook, served", "start's context", "USS", "4 servers")
-    )
+    figures = ("first recall", "prompt hook", "hook, served", "start's context", "private", "1 server", "4 servers")
+    table = Table("records", "projects", *figures)
     with tempfile.TemporaryDirectory() as temporary:
         for size in map(int, arguments.sizes.split(",")):
             for scopes in map(int, arguments.scopes.split(",")):
@@ -94,14 +96,17 @@ def measured(folder: Path) -> Mapping[str, str]:
     """The figures of a memory; CPU in milliseconds, memory in MiB."""
     transcript = folder.with_suffix(".jsonl")
     add_turn(transcript, "first")
-    firsts, owns, hooks = list[float](), list[float](), list[float]()
+    firsts, privates, ones, hooks = list[float](), list[float](), list[float](), list[float]()
     for number in range(4):  # The first brings files into the system's cache.
         with server(COMMAND, folder) as process:
             ask(process, INITIALIZE)
             ask(process, RECALL)
             tree = tree_of(process.pid)
             firsts.append(sum(times.user + times.system for times in (each.cpu_times() for each in tree)))
-            owns.append(sum(each.memory_full_info().uss for each in tree) / 2**20)
+            time.sleep(REST_SECONDS)
+            ones.append(shares_of(process))
+            maps = [mapped for each in tree_of(process.pid) for mapped in each.memory_maps()]
+            privates.append(sum(mapped.private_dirty for mapped in maps) / 2**20)
         hooks.append(ended("UserPromptSubmit", folder, transcript, f"alone{number}")[2])
     with running_server(folder):
         served = [ended("UserPromptSubmit", folder, transcript, f"served{number}")[2] for number in range(3)]
@@ -110,14 +115,16 @@ def measured(folder: Path) -> Mapping[str, str]:
         for process in processes:
             ask(process, INITIALIZE)
             ask(process, RECALL)
-        shares = sum(each.memory_full_info().pss for one in processes for each in tree_of(one.pid)) / 2**20
+        time.sleep(REST_SECONDS)
+        shares = sum(map(shares_of, processes))
         starts = [context_cpu(processes[0], 1_500 + number) for number in range(CONTEXTS)]
     return {
         "first recall": f"{1_000 * statistics.median(firsts[1:]):.0f} ms",
         "prompt hook": f"{1_000 * statistics.median(hooks[1:]):.0f} ms",
         "served": f"{1_000 * statistics.median(served):.0f} ms",
         "start": f"{1_000 * statistics.median(starts[1:]):.0f} ms",
-        "own": f"{statistics.median(owns[1:]):.0f} MiB",
+        "private": f"{statistics.median(privates[1:]):.0f} MiB",
+        "one": f"{statistics.median(ones[1:]):.0f} MiB",
         "shares": f"{shares:.0f} MiB",
     }
 
@@ -125,6 +132,11 @@ def measured(folder: Path) -> Mapping[str, str]:
 def tree_of(pid: int) -> list[psutil.Process]:
     process = psutil.Process(pid)
     return [process, *process.children(recursive=True)]
+
+
+def shares_of(process: subprocess.Popen[bytes]) -> float:
+    """The process's and its children's parts of the pages they use, in MiB."""
+    return sum(each.memory_full_info().pss for each in tree_of(process.pid)) / 2**20
 
 
 def context_cpu(process: subprocess.Popen[bytes], tokens: int) -> float:

@@ -184,6 +184,7 @@ class _Options(Protocol):
     log_severity_level: int
     intra_op_num_threads: int
     inter_op_num_threads: int
+    enable_cpu_mem_arena: bool
 
 
 class _Runtime(Protocol):
@@ -197,7 +198,8 @@ def open_session(model: str | bytes) -> Session:
     """Load a model from its path or its bytes; imports onnxruntime, which takes 0.2 s the first time.
 
     One thread, because texts are short: several would spin while they wait for each other, and slow a busy machine
-    down several times over. With one there is no pool.
+    down several times over. With one there is no pool. Without an arena of its own, the memory of a long text is given
+    back: 13 MB, at no cost in time that could be measured.
     """
     # onnxruntime's packages may report usage; the variable is read on import, and a value already set wins.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # noqa: TID251 - written for the library, not read
@@ -208,4 +210,5 @@ def open_session(model: str | bytes) -> Session:
     options.log_severity_level = ERROR
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False
     return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

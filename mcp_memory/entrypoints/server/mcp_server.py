@@ -34,6 +34,7 @@ from mcp_memory.entrypoints.server.identity import asking, require, told
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, shorten
 from mcp_memory.entrypoints.server.notices import Notices
 from mcp_memory.entrypoints.server.strict_tool import failure, log_defect
+from mcp_memory.entrypoints.server.upkeep import give_back_memory
 from mcp_memory.errors import McpMemoryError
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def build_server(
     seals what a client keeps between two steps of a call; by default with a key of this process.
     """
     tools = LateTools(lambda: build_tools(app))
-    own = [ShortErrors(), WarmUp(tools.list_tools, app.warm)] if warm_up else [ShortErrors()]
+    own = [ShortErrors(), WarmUp(tools.list_tools, app.warm, give_back_memory)] if warm_up else [ShortErrors()]
     server = MemoryServer(
         tools,
         lambda: _next_review(app),

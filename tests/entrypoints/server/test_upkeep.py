@@ -1,14 +1,17 @@
 """Steps beside serving: when they are taken, and that nothing stops or delays anybody."""
 
+import ctypes
+import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.entrypoints.server.upkeep import Upkeep
+from mcp_memory.entrypoints.server.upkeep import Upkeep, give_back_memory
 from mcp_memory.errors import StoreBusy
 
 if TYPE_CHECKING:
@@ -73,6 +76,34 @@ def test_whoever_knows_of_something_to_do_wakes_it() -> None:
     wake.set()
     assert steps.all_taken.wait(PATIENCE_SECONDS)
     assert ended(upkeep)
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux") or not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc"
+)
+def test_freed_memory_is_given_back_when_nothing_is_left_to_do() -> None:
+    """L1: what loading and a long call took for a while is not the server's for good."""
+
+    def own_megabytes() -> float:
+        return psutil.Process().memory_full_info().uss / 2**20
+
+    kept = bytes(1_000)
+
+    def step() -> bool:
+        nonlocal kept
+        passing = [bytes(1_000) for _ in range(100_000)]
+        kept = passing[-1]  # Behind all the others, so that they are not at the heap's end.
+        return False
+
+    step()
+    before = own_megabytes()
+    upkeep = Upkeep(step, NEVER, first=0.0)
+    give_back_memory()
+    assert own_megabytes() < before - 50
+    upkeep.start()
+    assert ended(upkeep)
+    assert own_megabytes() < before - 50
+    assert kept
 
 
 def test_a_step_that_fails_is_taken_again_later(caplog: pytest.LogCaptureFixture) -> None:
