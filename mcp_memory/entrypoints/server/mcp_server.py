@@ -1,5 +1,6 @@
 """The MCP server: its name, what it tells a client to do when, and its tools and resources. Knows no transport."""
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -196,7 +197,7 @@ def build_server(
     seals what a client keeps between two steps of a call; by default with a key of this process.
     """
     tools = LateTools(lambda: build_tools(app))
-    own = [ShortErrors(), WarmUp(tools.list_tools, app.warm, give_back_memory)] if warm_up else [ShortErrors()]
+    own = [ShortErrors(), WarmUp(tools.list_tools, app.warm)] if warm_up else [ShortErrors()]
     server = MemoryServer(
         tools,
         lambda: _next_review(app),
@@ -224,7 +225,10 @@ def _next_review(app: "App") -> str:
 
 
 class WarmUp:
-    """Middleware that starts loading in the background once, after the first answer; the `steps` in their order."""
+    """Middleware that starts loading in the background once, after the first answer; the `steps` in their order.
+
+    What is there by then stays for the life of the process, so the garbage collector need not look through it again.
+    """
 
     def __init__(self, *steps: Callable[[], object]) -> None:
         self._steps = steps
@@ -245,3 +249,7 @@ class WarmUp:
                 step()
         except Exception as error:  # noqa: BLE001 - the edge: the calls that need what failed will say so
             log_defect("Warm-up", error)
+        finally:
+            gc.freeze()
+            gc.enable()
+            give_back_memory()

@@ -1,3 +1,4 @@
+import gc
 import json
 import threading
 from typing import TYPE_CHECKING, Any
@@ -263,6 +264,22 @@ async def test_models_are_loaded_once_after_the_first_answer_where_asked_for(
         assert len(loading) == warm_up
         for thread in loading:
             thread.join()
+
+
+async def test_the_garbage_collector_leaves_out_what_a_start_has_loaded(app: "App", era: str) -> None:
+    """L3.2: the program turns it off for its start; after the warm-up it looks at what is newer alone."""
+    gc.disable()
+    try:
+        async with Client(build_server(app, warm_up=True), mode=era) as client:
+            await client.list_tools()
+            for thread in threading.enumerate():
+                if thread.name == "warm-up":
+                    thread.join()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+        gc.enable()
 
 
 async def test_what_is_erased_is_told_so_though_its_bytes_are_still_in_use(
