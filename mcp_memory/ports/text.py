@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from mcp_memory.domain.retrieval.queries import Vector
 
-if TYPE_CHECKING:  # numpy takes a tenth of a second to import, and the handshake needs none of it.
+if TYPE_CHECKING:  # numpy and the patterns of summaries take a tenth of a second each; the handshake needs neither.
     import numpy as np
     from numpy.typing import NDArray
+
+    from mcp_memory.domain.sessions.summary import StructuredSummary
 
 
 from collections.abc import Callable
@@ -18,7 +20,6 @@ from dataclasses import dataclass
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.session_log import Entry
 from mcp_memory.domain.model.token_factor import CountedTokens
-from mcp_memory.domain.sessions.summary import StructuredSummary
 
 Vectors: TypeAlias = "NDArray[np.float32]"
 """Shape [windows, dimensions], one unit row per window of a text, windows >= 1."""

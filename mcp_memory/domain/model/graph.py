@@ -42,6 +42,14 @@ class RelationFacts:
     record_id: str
 
 
+def aliases_of(properties: Details) -> tuple[str, ...]:
+    """Return the other names that an entity's properties give it."""
+    named = properties.get("aliases")
+    if isinstance(named, str):
+        return (named,)
+    return tuple(name for name in named if isinstance(name, str)) if isinstance(named, Sequence) else ()
+
+
 def entity_salience(links: int, most_links: int, weight: float, recency: float) -> float:
     """Return log(1 + links) / log(1 + most_links) × (2 + weight + recency) / 4, in (0, 1].
 

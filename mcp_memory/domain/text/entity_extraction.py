@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from mcp_memory.domain.model.records import Details, Entity, searchable_text
 from mcp_memory.domain.text import lexicon
 from mcp_memory.domain.text.exact_forms import REDACTED
-from mcp_memory.domain.text.words import normalized
+from mcp_memory.domain.text.words import entity_key
 
 MAX_NAME_WORDS = 4
 """A longer run of capitals is a heading."""
@@ -207,19 +207,6 @@ MAX_CODE_LINE = 400
 MAX_PARTS = 24
 """Words and signs of the longest name to look for in a query: a path of some depth."""
 MAX_QUERY_PARTS = 256
-
-
-def entity_key(name: str) -> str:
-    """Return the key that two spellings of one entity share: Unicode form, case and space do not count."""
-    return " ".join(normalized("NFKC", name).casefold().split())
-
-
-def aliases_of(properties: Details) -> tuple[str, ...]:
-    """Return the other names that an entity's properties give it."""
-    named = properties.get("aliases")
-    if isinstance(named, str):
-        return (named,)
-    return tuple(name for name in named if isinstance(name, str)) if isinstance(named, Sequence) else ()
 
 
 def found_entities(

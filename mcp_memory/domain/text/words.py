@@ -57,6 +57,11 @@ def normalized(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
     return unicodedata.normalize(form, text)
 
 
+def entity_key(name: str) -> str:
+    """Return the key that two spellings of one entity share: Unicode form, case and space do not count."""
+    return " ".join(normalized("NFKC", name).casefold().split())
+
+
 def _stream_safe(text: str) -> Iterator[str]:
     marks = 0
     for character in text:

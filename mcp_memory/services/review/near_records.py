@@ -20,7 +20,7 @@ from mcp_memory.domain.text.conflicts import (
     is_outdated,
     judge_texts,
 )
-from mcp_memory.domain.text.entity_extraction import entity_key
+from mcp_memory.domain.text.words import entity_key
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import MemoryReader
 from mcp_memory.ports.retrieval import FilterIndex, VectorStore

@@ -11,9 +11,9 @@ from mcp_memory.domain.model.projects import Membership, State
 from mcp_memory.domain.model.records import Entity, Json, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.versions import TOLD, Version
-from mcp_memory.domain.text.entity_extraction import entity_key
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso
+from mcp_memory.domain.text.words import entity_key
 from mcp_memory.errors import NotFound
 from mcp_memory.ports.records import Footing, MemoryReader, RecordStore
 from mcp_memory.ports.retrieval import GraphNeighbour, GraphStore

@@ -10,7 +10,7 @@ from mcp_memory.domain.model.graph import EntityFacts, RelationFacts, damped, en
 from mcp_memory.domain.model.ids import RecordSet, number_of
 from mcp_memory.domain.model.records import Entity, Json
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.domain.text.entity_extraction import entity_key
+from mcp_memory.domain.text.words import entity_key
 from mcp_memory.ports.records import Mention, StatementReader
 from mcp_memory.ports.retrieval import GraphNode
 from mcp_memory.stores.graph.view import MAX_FAN, MAX_LOOKED_AT, GraphView

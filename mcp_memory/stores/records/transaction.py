@@ -7,14 +7,14 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
+from mcp_memory.domain.model.graph import aliases_of
 from mcp_memory.domain.model.ids import make_id, number_of
 from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.reviews import Review
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Task, TaskChange
 from mcp_memory.domain.model.versions import Version, replaced_values
-from mcp_memory.domain.text.entity_extraction import aliases_of, entity_key
-from mcp_memory.domain.text.words import normal_hash, packed_terms
+from mcp_memory.domain.text.words import entity_key, normal_hash, packed_terms
 from mcp_memory.errors import EmbedderMismatch
 from mcp_memory.ports.text import Clock, Vectors
 from mcp_memory.stores.records.replacements import SqliteLogWriter

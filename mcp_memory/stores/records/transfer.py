@@ -14,8 +14,7 @@ from mcp_memory.domain.model.records import Json
 from mcp_memory.domain.model.reviews import Review
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.model.versions import Version
-from mcp_memory.domain.text.entity_extraction import entity_key
-from mcp_memory.domain.text.words import packed_terms
+from mcp_memory.domain.text.words import entity_key, packed_terms
 from mcp_memory.errors import Conflict, InvalidRequest
 from mcp_memory.ports.transfer import (
     EntityMentioned,

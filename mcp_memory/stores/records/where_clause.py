@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 
 from mcp_memory.domain.model.scopes import ISOLATED_KINDS, RecordFilter
-from mcp_memory.domain.text.entity_extraction import entity_key
+from mcp_memory.domain.text.words import entity_key
 from mcp_memory.stores.records.sql_files import statement
 
 Parameter = str | int | float | None

@@ -1,10 +1,10 @@
-"""How much a thing stands out, and what distance takes from a relation."""
+"""How much a thing stands out, what distance takes from a relation, and the other names of an entity."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_memory.domain.model.graph import damped, entity_salience
+from mcp_memory.domain.model.graph import aliases_of, damped, entity_salience
 
 SHARES = st.floats(0, 1)
 
@@ -31,3 +31,10 @@ def test_salience_has_a_scale() -> None:
 def test_each_step_away_halves_a_relation() -> None:
     """B4.3: the first counts whole."""
     assert [damped(0.8, depth) for depth in (1, 2, 3)] == [0.8, 0.4, 0.2]
+
+
+def test_aliases_are_a_text_or_texts() -> None:
+    """B2.1: anything else in their place is none."""
+    assert aliases_of({"aliases": ["PG", 3, "Postgres"]}) == ("PG", "Postgres")
+    assert aliases_of({"aliases": "PG"}) == ("PG",)
+    assert aliases_of({"aliases": 3}) == aliases_of({}) == ()

@@ -10,11 +10,10 @@ from mcp_memory.domain.text.entity_extraction import (
     MAX_LENGTH,
     MAX_PARTS,
     MAX_QUERY_PARTS,
-    aliases_of,
-    entity_key,
     found_entities,
     name_candidates,
 )
+from mcp_memory.domain.text.words import entity_key
 
 
 def found(text: str) -> list[tuple[str, str]]:
@@ -163,13 +162,6 @@ def test_keys_forget_case_form_and_space() -> None:
     assert entity_key(" Melanie\n SMITH ") == entity_key("melanie smith") == "melanie smith"
     assert entity_key("Straße") == entity_key("STRASSE")
     assert entity_key("ＡＢＣ") == "abc"
-
-
-def test_aliases_are_a_text_or_texts() -> None:
-    """B2.1: anything else in their place is none."""
-    assert aliases_of({"aliases": ["PG", 3, "Postgres"]}) == ("PG", "Postgres")
-    assert aliases_of({"aliases": "PG"}) == ("PG",)
-    assert aliases_of({"aliases": 3}) == aliases_of({}) == ()
 
 
 def test_candidates_of_a_query_are_whole_words_the_longest_first() -> None:
