@@ -12,6 +12,7 @@ from mcp_memory.domain.model.health import Assembled, Tally
 from mcp_memory.domain.model.records import Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.ports.text import Vectors
 from mcp_memory.ports.transaction import TaskReader, Transaction, VersionReader
@@ -228,6 +229,14 @@ class StatementReader(Protocol):
         ...
 
 
+class HistoryReader(VersionReader, Protocol):
+    """Reads a record's history a page at a time."""
+
+    def latest_versions(self, record_id: str, limit: int, before: int | None = None) -> Sequence[Version]:
+        """Return at most `limit` changes of a record, newest first, of those before that change. It checks no scope."""
+        ...
+
+
 class Telemetry(Protocol):
     """Keeps accesses and reports of contexts, which may be lost and advance no revision; and counts."""
 
@@ -371,7 +380,7 @@ class StoreUpkeep(Protocol):
 
 
 class MemoryReader(
-    RecordReader, SessionReader, UpkeepReader, StatementReader, VersionReader, TaskReader, ChangeFeed, Protocol
+    RecordReader, SessionReader, UpkeepReader, StatementReader, HistoryReader, TaskReader, ChangeFeed, Protocol
 ):
     """Reads records, their statements and versions, tasks and changes."""
 

@@ -173,13 +173,15 @@ def moved_to(record: Record, status: Status) -> Record:
 
 
 def moved_by_hand(record: Record, status: Status) -> Record:
-    """Return the record in a status set by hand: core, one that ends its life, or restored.
+    """Return the record in a status set by hand: core, one that ends its life, restored, or no longer only noted.
 
     Raises:
         Conflict: only something else leads there: its outcome, feedback, being met again, or its age.
     """
     if status == record.status:
         return record
+    if stage_of(record) == NOTED and status == first_status(record.kind):
+        return promoted(record)
     back = _evident(record) if record.status in PAST else None
     allowed = [each for each in LIFECYCLES[record.kind][stage_of(record)] if each in _BY_HAND or each == back]
     if status not in allowed:

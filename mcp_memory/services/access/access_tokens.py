@@ -60,6 +60,14 @@ class AccessTokens:
         is_it = hmac.compare_digest(token.digest if token else "", digest)
         return token if token and is_it and token.is_valid(self._clock()) else None
 
+    def valid(self, token_id: str) -> Token | None:
+        """Return the token with that id while it is valid: for somebody who was recognised by it before.
+
+        Raises StoreUnavailable.
+        """
+        token = self._store.get(token_id)
+        return token if token and token.is_valid(self._clock()) else None
+
     def all(self) -> Sequence[Token]:
         """Return every token ever made, revoked and expired ones too, oldest first. Raises StoreUnavailable."""
         return self._store.tokens()

@@ -20,7 +20,7 @@ from mcp_memory.domain.model.records import (
     with_validity,
 )
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.versions import CONFIRMED
+from mcp_memory.domain.model.versions import CONFIRMED, replaced_values
 from mcp_memory.domain.text.entity_extraction import found_entities
 from mcp_memory.domain.text.micro_and_summary import remeasured
 from mcp_memory.domain.text.prompt_safety import author
@@ -158,6 +158,8 @@ class Revise:
         if new and new.text == record.text:
             new = None
         revised = self._revised(record, revision, new.text if new else None, caller)
+        if not replaced_values(record, revised):  # It only takes another one's place: an undo finds nothing changed.
+            revised = replace(revised, updated_at=record.updated_at)
         _refuse_taking(record, revised, caller)
         if new or revised.scope != record.scope:
             self._refuse_twin(revised, transaction)

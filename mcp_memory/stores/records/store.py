@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
+import sys
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -25,7 +26,13 @@ from mcp_memory.stores.records.database import WRITE_PATIENCE_SECONDS, Database,
 from mcp_memory.stores.records.embedding_queue import SqliteEmbeddingQueue
 from mcp_memory.stores.records.file_upkeep import SqliteUpkeep
 from mcp_memory.stores.records.reviews import SqliteReviews
-from mcp_memory.stores.records.rows import change_from_row, record_from_row, task_change_from_row, task_from_row
+from mcp_memory.stores.records.rows import (
+    change_from_row,
+    record_from_row,
+    task_change_from_row,
+    task_from_row,
+    version_from_row,
+)
 from mcp_memory.stores.records.session_logs import SqliteSessionLogs
 from mcp_memory.stores.records.sql_files import statement
 from mcp_memory.stores.records.telemetry import SqliteTelemetry
@@ -173,6 +180,10 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
     def versions(self, record_ids: Collection[str]) -> Mapping[str, Sequence[Version]]:
         with self._database.read() as connection:
             return versions_of(connection, record_ids)
+
+    def latest_versions(self, record_id: str, limit: int, before: int | None = None) -> Sequence[Version]:
+        asked = {"id": record_id, "limit": limit, "before": sys.maxsize if before is None else before}
+        return [version_from_row(row) for row in self._rows("latest_versions", asked)]
 
     def written(self, write: int) -> Mapping[str, Sequence[Version]]:
         with self._database.read() as connection:

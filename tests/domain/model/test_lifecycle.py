@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mcp_memory.domain.model.lifecycle import (
     LIFECYCLES,
     MAX_LEARNED,
+    NOTED,
     PAST,
     Feedback,
     after_confirmation,
@@ -27,6 +28,7 @@ from mcp_memory.domain.model.lifecycle import (
     lifecycle_weight,
     moved_by_hand,
     moved_to,
+    promoted,
     refuse_hidden_successor,
     restored,
     stage_of,
@@ -323,7 +325,7 @@ def test_a_censor_restored_does_what_it_did_before_its_escalation(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("before", STATUSES)
-def test_by_hand_a_record_is_only_ended_restored_or_made_core(
+def test_by_hand_a_record_is_only_ended_restored_promoted_or_made_core(
     make_record: MakeRecord, kind: Kind, before: Status
 ) -> None:
     """C8.6: what its use, its outcome and its age decide is not for anybody to say."""
@@ -335,6 +337,8 @@ def test_by_hand_a_record_is_only_ended_restored_or_made_core(
             assert moved_by_hand(record, after) is record
         elif after in chosen & LIFECYCLES[kind][stage_of(record)].keys():
             assert moved_by_hand(record, after) == moved_to(record, after)
+        elif before == NOTED and after == first_status(kind) and after in LIFECYCLES[kind][stage_of(record)]:
+            assert moved_by_hand(record, after) == promoted(record)
         else:
             with pytest.raises(Conflict, match=f"This {kind} is {before} and cannot be set to {after} by hand; it can"):
                 moved_by_hand(record, after)

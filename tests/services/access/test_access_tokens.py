@@ -46,6 +46,15 @@ def test_a_token_is_recognised_by_its_secret_alone(app: App) -> None:
         assert secret[5:] not in "\n".join(connection.iterdump())
 
 
+def test_who_was_recognised_stays_so_while_the_token_is_valid(app: App, clock: Clock) -> None:
+    """U4.1: by its id, which is no secret."""
+    _, token = app.tokens.add("laptop", GRANT, expires_at=clock() + 60)
+    assert app.tokens.valid(token.id) == token
+    assert app.tokens.valid("0" * 16) is None
+    clock.advance(hours=1)
+    assert app.tokens.valid(token.id) is None
+
+
 def test_another_secret_with_the_same_beginning_of_its_digest_is_no_token(app: App) -> None:
     """S4.2: the whole of it counts."""
     secret, token = app.tokens.add("laptop", GRANT)

@@ -212,6 +212,28 @@ def test_a_record_supersedes_others(app: App, remember: RememberOne) -> None:
     assert [component.id for component in report.components] == [new.id]
 
 
+def test_who_takes_the_place_of_another_is_not_changed_by_it(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """U4.1: so that an undo finds everything as it was."""
+    old, new = remember("The port is 5432."), remember("The port is 6543.")
+    before = stored(app, new.id).updated_at
+    clock.advance(hours=1)
+    revise(app, new.id, supersedes=(old.id,))
+    assert stored(app, new.id).updated_at == before
+    assert revise(app, new.id, pinned=True).updated_at == clock()
+
+
+def test_the_newest_versions_are_read_first_and_a_page_at_a_time(app: App, remember: RememberOne) -> None:
+    """U4.1: a record may have thousands."""
+    fact = remember("The port is 0.")
+    for number in range(1, 6):
+        revise(app, fact.id, text=f"The port is {number}.")
+    first = app.records.latest_versions(fact.id, 2)
+    assert [each.before["text"] for each in first] == ["The port is 4.", "The port is 3."]
+    second = app.records.latest_versions(fact.id, 9, first[-1].change)
+    assert [each.before["text"] for each in second] == ["The port is 2.", "The port is 1.", "The port is 0."]
+    assert app.records.latest_versions("r999999", 2) == []
+
+
 def test_two_records_never_supersede_each_other(app: App, remember: RememberOne) -> None:
     """R8: neither would hold; directly or round a corner; a record does not supersede itself."""
     first = remember("The port is 1.")

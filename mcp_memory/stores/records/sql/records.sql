@@ -159,6 +159,11 @@ ORDER BY r.row DESC LIMIT :limit;
 SELECT record_id, change, write, at, agent, client, session_id, reason, before, undone FROM versions
 WHERE record_id IN (SELECT value FROM json_each(?)) ORDER BY record_id, change;
 
+-- name: latest_versions
+-- The newest first.
+SELECT record_id, change, write, at, agent, client, session_id, reason, before, undone FROM versions
+WHERE record_id = :id AND change < :before ORDER BY change DESC LIMIT :limit;
+
 -- name: written
 -- Of each record that a write changed the oldest first.
 SELECT record_id, change, write, at, agent, client, session_id, reason, before, undone FROM versions
