@@ -18,6 +18,7 @@ from mcp_memory.entrypoints.cli.install import install, uninstall
 from mcp_memory.entrypoints.cli.maintenance import backup, maintain, reindex
 from mcp_memory.entrypoints.cli.options import with_options
 from mcp_memory.entrypoints.cli.overviews import contexts, projects, sessions
+from mcp_memory.entrypoints.cli.page import ui
 from mcp_memory.entrypoints.cli.records import add, list_records, search, show, status, tasks
 from mcp_memory.entrypoints.cli.review import review, undo
 from mcp_memory.entrypoints.cli.serve import demo, hook, serve
@@ -56,6 +57,7 @@ def main(
 
 for name, command in (
     ("serve", serve),
+    ("ui", ui),
     ("demo", demo),
     ("status", status),
     ("search", search),

@@ -9,9 +9,11 @@ import hashlib
 import json
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -26,6 +28,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mcp_memory.entrypoints.hooks.hook_call import REMOTE_PATH
+from mcp_memory.entrypoints.page.doors import PAGE_PATH
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.entrypoints.server.json_lines import MAX_ECHO_CHARS, Refusal, parse_message
 from mcp_memory.entrypoints.server.strict_tool import log_defect
@@ -59,6 +62,8 @@ SAID_ONCE: Final = ("authorization", NAMESPACE_HEADER, SESSION_HEADER)
 """Headers that say who comes, and where to: of two, a proxy might believe one and we the other."""
 _FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 _SCHEME: Final = "bearer "
+MOST_PAGES: Final = 64
+"""Requests of the page that may be inside at once. They take no place of the calls."""
 READERS: Final = 8
 """Threads that look tokens up: apart from those of the tools, which may all be busy."""
 _CLOSING_STATUSES: Final = frozenset({401, 403, 408, 413, 503})
@@ -197,7 +202,8 @@ class Authenticator:
         wanted, is_window = unquote(headers.get(NAMESPACE_HEADER, "")), _is_in_session(headers)
         secret = _secret(headers)
         if not secret:
-            self._check_open(headers)
+            if not self.is_open(headers):
+                raise Refused(401, "Send a token as `Authorization: Bearer …`; `mcp-memory tokens add` makes one.")
             if len(wanted) > MAX_NAMESPACE or not wanted.isprintable():
                 raise Refused(400, f"{NAMESPACE_HEADER} must be 1 to {MAX_NAMESPACE} printable characters.")
             visitor = RequestSender(grant=None, namespace=wanted, session=_label(headers, None), is_window=is_window)
@@ -216,11 +222,13 @@ class Authenticator:
         )
         return Admitted(visitor=visitor, token=token)
 
-    def _check_open(self, headers: Mapping[str, str]) -> None:
-        """Raise Refused where a token is asked for. What a proxy passes on does not come from this machine."""
+    def is_open(self, headers: Mapping[str, str]) -> bool:
+        """Return True where no token is asked for. What a proxy passes on does not come from this machine.
+
+        Raises StoreUnavailable.
+        """
         is_near = self.is_loopback and not any(name in headers for name in _FORWARDED)
-        if not is_near or (not self.anonymous and self.tokens.are_asked_for()):
-            raise Refused(401, "Send a token as `Authorization: Bearer …`; `mcp-memory tokens add` makes one.")
+        return is_near and (self.anonymous or not self.tokens.are_asked_for())
 
 
 def transport_security(host: str, allowed: Sequence[str]) -> TransportSecuritySettings:
@@ -282,7 +290,7 @@ class RequestGate:
         self._transfer_seconds = limits.transfer_seconds
         self._most_calls = limits.calls + limits.waiting_calls
         self._readers = CapacityLimiter(READERS)
-        self._calls = 0
+        self._inside = Counter[str]()
         self._changed = threading.Condition()
         self._is_closed = False
 
@@ -306,7 +314,7 @@ class RequestGate:
         """Let no further call in, and wait for those inside to be answered, at most so long. From any thread."""
         with self._changed:
             self._is_closed = True
-            self._changed.wait_for(lambda: self._calls == 0, seconds)
+            self._changed.wait_for(lambda: not self._inside.total(), seconds)
 
     async def _pass(self, exchange: Exchange) -> None:
         """Pass a request on. Raises Refused, or Gone."""
@@ -315,6 +323,13 @@ class RequestGate:
             return await self._app(scope, exchange.receive, exchange.send)
         if scope["path"].startswith(WELL_KNOWN):
             raise Refused(404, "Not Found")
+        if f"{scope['path']}/".startswith(f"{PAGE_PATH}/"):
+            return await self._pass_to_page(exchange)
+        return await self._pass_to_protocol(exchange)
+
+    async def _pass_to_protocol(self, exchange: Exchange) -> None:
+        """Pass on a request of MCP, of a hook or of monitoring. Raises Refused, or Gone."""
+        scope = exchange.scope
         is_call = scope["method"] == "POST" and not _listens(scope)
         if is_call and self._is_closed:
             raise Refused(503, _STOPPING)
@@ -339,15 +354,25 @@ class RequestGate:
             if scope["method"] == "DELETE":
                 await to_thread.run_sync(self._at_session_end, admitted.visitor, limiter=self._readers)
             return None
-        with self._call(asks=asks):
+        with self._counted("calls", self._most_calls if asks else inf):
             return await self._app(scope, receive, exchange.send)
 
-    async def _admitted(self, request: Request) -> Admitted:
-        """Find out who sent a request. Raises Refused."""
+    async def _pass_to_page(self, exchange: Exchange) -> None:
+        """Pass on a request of the page, which lets people in by itself, whatever headers of MCP it has."""
+        await self._check_place(Request(exchange.scope))
+        with self._counted("pages", MOST_PAGES):
+            return await self._app(exchange.scope, exchange.receive, exchange.send)
+
+    async def _check_place(self, request: Request) -> None:
+        """Check by which name the server is called, and from where. Raises Refused."""
         refusal = await self._security.validate_request(request)
         if refusal is not None:
             logger.info("Refused: host %.100a, origin %.100a.", *map(request.headers.get, ("host", "origin")))
             raise Refused(refusal.status_code, _ORIGIN_REFUSED if refusal.status_code == 403 else _HOST_REFUSED)
+
+    async def _admitted(self, request: Request) -> Admitted:
+        """Find out who sent a request. Raises Refused."""
+        await self._check_place(request)
         for name in SAID_ONCE:
             if len(request.headers.getlist(name)) > 1:
                 raise Refused(400, f"The header {name} came more than once; send it once.")
@@ -361,19 +386,19 @@ class RequestGate:
             raise Refused(503, _UNREADABLE) from error
 
     @contextmanager
-    def _call(self, *, asks: bool) -> Generator[None]:
-        """Count a call while it is inside. Raises Refused where none may come in any more, or one that `asks` now."""
+    def _counted(self, what: str, most: float) -> Generator[None]:
+        """Count a request while it is inside. Raises Refused where none may come in any more, or too many are there."""
         with self._changed:
             if self._is_closed:
                 raise Refused(503, _STOPPING)
-            if asks and self._calls >= self._most_calls:
+            if self._inside[what] >= most:
                 raise Refused(503, _BUSY)
-            self._calls += 1
+            self._inside[what] += 1
         try:
             yield
         finally:
             with self._changed:
-                self._calls -= 1
+                self._inside[what] -= 1
                 self._changed.notify_all()
 
 

@@ -20,10 +20,16 @@ from mcp_memory.entrypoints.server.upkeep import Upkeep, upkeep_for
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp.server.transport_security import TransportSecuritySettings
+    from starlette.applications import Starlette
+
     from mcp_memory.app import App
     from mcp_memory.entrypoints.http.connections import Limits, Server
     from mcp_memory.entrypoints.http.request_checks import RequestGate
     from mcp_memory.entrypoints.http.workers import HttpWorker
+    from mcp_memory.entrypoints.page.doors import OneTimeLink
     from mcp_memory.entrypoints.server.identity import RequestSender
     from mcp_memory.settings import Settings
 
@@ -48,6 +54,7 @@ class Listening:
     """The address to listen at, and for whom: `allowed_hosts` are names under which a proxy is reached.
 
     `anonymous` lets this machine in without a token also where there are tokens. So many processes serve as `workers`.
+    With a `link` the page alone is served, to the browser that comes by it.
     """
 
     host: str = "127.0.0.1"
@@ -55,10 +62,19 @@ class Listening:
     allowed_hosts: tuple[str, ...] = ()
     anonymous: bool = False
     workers: int = 1
+    link: OneTimeLink | None = None
 
 
-def serve(settings: Settings, listening: Listening) -> NoReturn:
+def announce(address: str) -> None:
+    """Say where the server is, to people and to the program that waits for it."""
+    sys.stderr.write(f"Serving MCP at {address}{PATH}\n")
+    sys.stderr.flush()
+
+
+def serve(settings: Settings, listening: Listening, announce: Callable[[str], None] = announce) -> NoReturn:
     """Serve until the process is told to stop; then calls in flight finish, and it ends with 0.
+
+    `announce` gets the address once the server is up.
 
     Raises:
         InvalidRequest: nobody can listen there, or anybody could come in.
@@ -68,10 +84,10 @@ def serve(settings: Settings, listening: Listening) -> NoReturn:
     log_to_stderr(settings.log_level)
     worker, told = None, None
     if listening.workers > 1:
-        worker, told = fork_workers(listening.workers, lambda: _announce(listener))
+        worker, told = fork_workers(listening.workers, lambda: announce(_address(listener)))
     from mcp_memory.app import open_app
 
-    app = open_app(settings)
+    app = open_app(settings, takes=listening.link is None)
     is_loopback = _is_loopback(listener) and not listening.allowed_hosts
     try:
         _check_closed(app, listening, is_loopback=is_loopback)
@@ -89,22 +105,19 @@ def serve(settings: Settings, listening: Listening) -> NoReturn:
     thread = threading.Thread(target=_run, args=(server, listener, told), name="http", daemon=True)
     thread.start()
     if worker is None:
-        _announce(listener)
+        announce(_address(listener))
     while not told.wait(LOOK_SECONDS):  # Without a time no signal would come through on Windows.
         if worker and worker.is_left:
             break
     gate.close(CALLS_END_SECONDS)
     server.should_exit = True
+    if listening.link:
+        listening.link.remove_file()
     leave_within(CALLS_END_SECONDS)  # Whatever a call that goes on holds.
     thread.join()
     upkeep.stop()
     app.close()
     leave()
-
-
-def _announce(listener: socket.socket) -> None:
-    sys.stderr.write(f"Serving MCP at {_address(listener)}{PATH}\n")
-    sys.stderr.flush()
 
 
 def _upkeep(app: App, settings: Settings, worker: HttpWorker | None) -> Upkeep:
@@ -123,27 +136,21 @@ def _make(
     app: App, listening: Listening, limits: Limits, worker: HttpWorker | None, *, is_loopback: bool
 ) -> tuple[RequestGate, Server]:
     import uvicorn
-    from mcp.server.request_state import RequestStateSecurity
 
     from mcp_memory.entrypoints.http.connections import Server
-    from mcp_memory.entrypoints.http.hook_page import make_hook_page
-    from mcp_memory.entrypoints.http.monitoring import Metrics, make_pages
-    from mcp_memory.entrypoints.http.request_checks import Authenticator, Identify, RequestGate, transport_security
-    from mcp_memory.entrypoints.server.mcp_server import build_server, build_tools
+    from mcp_memory.entrypoints.http.request_checks import Authenticator, RequestGate, transport_security
+    from mcp_memory.entrypoints.page.doors import Doors, PageSessions
+    from mcp_memory.entrypoints.page.site import Site
 
     def end_window(visitor: RequestSender) -> None:
         app.windows.end(visitor.grant.agent if visitor.grant else app.settings.agent, visitor.session)
 
-    tools = [tool.name for tool in build_tools(app)]
-    metrics = Metrics(app, tools, worker and (worker.shared.figures, worker.number))
-    state = RequestStateSecurity(keys=[worker.shared.key]) if worker else None
-    server = build_server(app, warm_up=True, middleware=(metrics, Identify()), request_state=state)
     security = transport_security(listening.host, listening.allowed_hosts)
-    web = server.streamable_http_app(
-        streamable_http_path=PATH, max_request_body_size=MAX_BODY_BYTES, transport_security=security
-    )
-    web.router.routes.extend([*make_pages(app, metrics), make_hook_page(app)])
+    web = _page_alone(app) if listening.link else _protocol(app, security, worker)
     authenticator = Authenticator(tokens=app.tokens, is_loopback=is_loopback, anonymous=listening.anonymous)
+    sessions = PageSessions(worker.shared.sessions, worker.number) if worker else PageSessions()
+    doors = Doors(app, sessions, authenticator.is_open, listening.link)
+    web.router.routes.extend(Site(app, doors, limits.transfer_seconds).routes())
     named = SessionNames(web, worker.number) if worker else web
     elsewhere = {"is_elsewhere": worker.is_elsewhere} if worker else {}
     gate = RequestGate(named, authenticator, security, limits, end_window, **elsewhere)
@@ -162,6 +169,40 @@ def _make(
         lifespan="on",
     )
     return gate, Server(config, limits, worker, app.stirred)
+
+
+def _page_alone(app: App) -> Starlette:
+    """Return what answers nothing yet; meanwhile the memory loads what a search needs."""
+    from starlette.applications import Starlette
+
+    def warm() -> None:
+        try:
+            app.warm()
+        except Exception as error:  # noqa: BLE001 - the edge: the searches that need what failed will say so
+            log_defect("Warm-up", error)
+
+    threading.Thread(target=warm, name="warm-up", daemon=True).start()
+    return Starlette()
+
+
+def _protocol(app: App, security: TransportSecuritySettings, worker: HttpWorker | None) -> Starlette:
+    """Return what answers the protocol, and the pages for hooks and for monitoring."""
+    from mcp.server.request_state import RequestStateSecurity
+
+    from mcp_memory.entrypoints.http.hook_page import make_hook_page
+    from mcp_memory.entrypoints.http.monitoring import Metrics, make_pages
+    from mcp_memory.entrypoints.http.request_checks import Identify
+    from mcp_memory.entrypoints.server.mcp_server import build_server, build_tools
+
+    tools = [tool.name for tool in build_tools(app)]
+    metrics = Metrics(app, tools, worker and (worker.shared.figures, worker.number))
+    state = RequestStateSecurity(keys=[worker.shared.key]) if worker else None
+    server = build_server(app, warm_up=True, middleware=(metrics, Identify()), request_state=state)
+    web = server.streamable_http_app(
+        streamable_http_path=PATH, max_request_body_size=MAX_BODY_BYTES, transport_security=security
+    )
+    web.router.routes.extend([*make_pages(app, metrics), make_hook_page(app)])
+    return web
 
 
 def _bind(listening: Listening) -> socket.socket:

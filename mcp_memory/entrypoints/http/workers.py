@@ -25,6 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
+from mcp_memory.entrypoints.page.doors import SESSION_BYTES
 from mcp_memory.entrypoints.server.stdio import leave
 from mcp_memory.errors import InvalidRequest
 
@@ -57,12 +58,14 @@ class Shared:
 
     `loads` holds the connections of each, DOWN for one that is not up. An inbox is a pair of sockets, from and to which
     all read and write: what waits there survives its worker. `figures` is a folder, and `key` seals what clients keep.
+    `sessions` is for those of the page.
     """
 
     loads: memoryview
     inboxes: Sequence[tuple[socket.socket, socket.socket]]
     figures: str
     key: bytes
+    sessions: memoryview
 
     @classmethod
     def of(cls, count: int) -> Shared:
@@ -73,7 +76,8 @@ class Shared:
             loads[number] = DOWN
             for end in pair:
                 end.setblocking(False)
-        return cls(loads, inboxes, tempfile.mkdtemp(prefix="mcp-memory-"), secrets.token_bytes(32))
+        sessions = memoryview(mmap.mmap(-1, SESSION_BYTES * count))
+        return cls(loads, inboxes, tempfile.mkdtemp(prefix="mcp-memory-"), secrets.token_bytes(32), sessions)
 
 
 @dataclass(frozen=True, slots=True)

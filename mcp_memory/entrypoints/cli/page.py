@@ -1,0 +1,42 @@
+"""The command that opens the page in a browser."""
+
+import sys
+import webbrowser
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mcp_memory.entrypoints.cli.options import over_settings
+from mcp_memory.errors import NotFound
+
+if TYPE_CHECKING:
+    from mcp_memory.settings import Settings
+
+
+@over_settings("data_dir", "namespace", "agent")
+def ui(
+    settings: "Settings",
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65_535, help="Port; any free one if not given.")] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", "--no-open", help="Only print the link; it lets one browser in, once.")
+    ] = False,
+) -> None:
+    """Open the memory in a browser: see it, correct it, ask why something was in a context.
+
+    Serves this machine until Ctrl-C.
+    """
+    from mcp_memory.entrypoints.http.server import Listening, serve
+    from mcp_memory.entrypoints.page.doors import LINK_FOLDER, OneTimeLink
+    from mcp_memory.wiring import memory_exists
+
+    if not memory_exists(settings):
+        raise NotFound(f"No memory at {settings.data_dir} yet; a server makes it, or name another with --data-dir.")
+    link = OneTimeLink(settings.data_dir / LINK_FOLDER)
+
+    def show(address: str) -> None:
+        sys.stdout.write(f"The memory is at {link.at(address)}\nThe link works once. End with Ctrl-C.\n")
+        sys.stdout.flush()
+        if not no_browser:
+            webbrowser.open(link.file_for(address).as_uri())  # Other users of the machine read arguments of programs.
+
+    serve(settings, Listening(port=port, link=link), show)

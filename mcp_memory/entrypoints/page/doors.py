@@ -1,0 +1,238 @@
+"""Admits people to the page: by the one-time link of `mcp-memory ui`, or over HTTP by a token; then by a cookie.
+
+The cookie is 256 random bits. The table of sessions keeps its digest, and who came in by it: never a token's secret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import html
+import os
+import secrets
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from mcp_memory.entrypoints.server.identity import RequestSender
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+PAGE_PATH: Final = "/ui"
+CLIENT: Final = "page"
+"""The name of the client in the history of what was changed here."""
+IDLE_SECONDS: Final = 12 * 3600
+SLOTS: Final = 128
+"""Sessions that a process keeps at once; one more ends the one that was idle longest."""
+OWNER, LOCAL = "owner", "local"
+"""Doors beside tokens: the link of `mcp-memory ui`, and a server that lets in its own machine."""
+LINK_FOLDER: Final = "page"
+"""The folder in the data directory for the file by which a browser is given the link."""
+_TOUCHED_SECONDS: Final = 60.0
+_SLOT: Final = struct.Struct("=32s d 80p 255p")
+_FREE: Final = bytes(32)
+_REDIRECT: Final = """\
+<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>mcp-memory</title>
+<meta http-equiv="refresh" content="0; url={link}"><p><a href="{link}">Open the memory</a></p>
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSession:
+    """A session of the page: the door that its person came through, and the namespace that it looks at."""
+
+    slot: int
+    door: str
+    namespace: str
+
+
+class PageSessions:
+    """The sessions of all processes that serve one address. Each adds to its own part; all read and end all of them."""
+
+    def __init__(
+        self, memory: memoryview | None = None, number: int = 0, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`memory` is shared by the processes, SESSION_BYTES for each; this one has that `number`."""
+        self._memory = memory if memory is not None else memoryview(bytearray(SESSION_BYTES))
+        self._own = range(number * SLOTS, (number + 1) * SLOTS)
+        self._clock = clock
+        self._changing = threading.Lock()
+
+    def begin(self, door: str, namespace: str = "") -> str:
+        """Begin a session; return its id, which only the cookie holds."""
+        session_id = secrets.token_urlsafe(32)
+        with self._changing:
+            slot = min(self._own, key=self._last_seen)
+            self._write(slot, _digest(session_id), self._clock(), door, namespace)
+        return session_id
+
+    def find(self, session_id: str) -> PageSession | None:
+        """Return the session with that id, unless it ended; it counts as seen now."""
+        wanted = _digest(session_id)
+        for slot, digest, seen, door, namespace in self._all():
+            if hmac.compare_digest(digest, wanted):
+                now = self._clock()
+                if now - seen > IDLE_SECONDS:
+                    return None
+                if now - seen > _TOUCHED_SECONDS:
+                    self._write(slot, digest, now, door, namespace)
+                return PageSession(slot=slot, door=door, namespace=namespace)
+        return None
+
+    def move(self, session_id: str, namespace: str) -> None:
+        """Let a session look at another namespace."""
+        if session := self.find(session_id):
+            self._write(session.slot, _digest(session_id), self._clock(), session.door, namespace)
+
+    def end(self, session_id: str) -> None:
+        if session := self.find(session_id):
+            self._write(session.slot, _FREE, 0.0, "", "")
+
+    def _all(self) -> Iterator[tuple[int, bytes, float, str, str]]:
+        for slot in range(len(self._memory) // _SLOT.size):
+            digest, seen, door, namespace = _SLOT.unpack_from(self._memory, slot * _SLOT.size)
+            if digest != _FREE:
+                yield slot, digest, seen, door.decode(), namespace.decode("utf-8", "replace")
+
+    def _last_seen(self, slot: int) -> float:
+        return float(_SLOT.unpack_from(self._memory, slot * _SLOT.size)[1])
+
+    def _write(self, slot: int, digest: bytes, seen: float, door: str, namespace: str) -> None:
+        """Write a slot whole: another process may read it at any moment, and then finds no session rather than half."""
+        start = slot * _SLOT.size
+        self._memory[start : start + 32] = _FREE
+        _SLOT.pack_into(self._memory, start, _FREE, seen, door.encode(), _cut(namespace.encode()))
+        self._memory[start : start + 32] = digest
+
+
+SESSION_BYTES: Final = SLOTS * _SLOT.size
+
+
+def _cut(name: bytes) -> bytes:
+    """Return a name that fits into its field; of a longer one nothing, which is the token's first namespace."""
+    return name if len(name) < 255 else b""
+
+
+def _digest(session_id: str) -> bytes:
+    return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).digest()
+
+
+class OneTimeLink:
+    """The link by which `mcp-memory ui` lets one browser in. A file redirects to it: arguments of programs are public.
+
+    Thread-safe.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` is private to the user."""
+        self._key = secrets.token_urlsafe(32)
+        self._file = folder / f"open-{secrets.token_hex(8)}.html"
+        self._is_used = False
+        self._using = threading.Lock()
+
+    def at(self, address: str) -> str:
+        return f"{address}{PAGE_PATH}/enter?key={self._key}"
+
+    def file_for(self, address: str) -> Path:
+        """Write the file that redirects a browser to the link; return its path."""
+        self._file.parent.mkdir(mode=0o700, exist_ok=True)
+        content = _REDIRECT.format(link=html.escape(self.at(address))).encode()
+        descriptor = os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        return self._file
+
+    def use(self, key: str) -> bool:
+        """Return True for the right key, the first time."""
+        is_right = hmac.compare_digest(key.encode("utf-8", "surrogatepass"), self._key.encode())
+        with self._using:
+            is_first, self._is_used = not self._is_used, self._is_used or is_right
+        if is_right and is_first:
+            self.remove_file()
+        return is_right and is_first
+
+    def remove_file(self) -> None:
+        with suppress(OSError):
+            self._file.unlink()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visitor:
+    """A person who is let in: who asks, the session's id, and the value that forms of this session carry."""
+
+    sender: RequestSender
+    session_id: str
+    is_owner: bool
+
+    @property
+    def form_token(self) -> str:
+        return hashlib.sha256(f"form {self.session_id}".encode()).hexdigest()
+
+
+class Doors:
+    """Lets people in, and recognises them by their cookie. Thread-safe.
+
+    `is_open` says by a request's headers whether it needs no token.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        sessions: PageSessions,
+        is_open: Callable[[Mapping[str, str]], bool],
+        link: OneTimeLink | None = None,
+    ) -> None:
+        self._app = app
+        self._sessions = sessions
+        self._link = link
+        self.is_open = is_open
+
+    @property
+    def has_link(self) -> bool:
+        """True for `mcp-memory ui`, which takes no token."""
+        return self._link is not None
+
+    def enter_by_link(self, key: str) -> str:
+        """Return the id of a new session; "" where the key is wrong, or was used."""
+        return self._sessions.begin(OWNER) if self._link and self._link.use(key) else ""
+
+    def enter_by_token(self, secret: str, headers: Mapping[str, str]) -> str:
+        """Return the id of a new session; "" where the token is refused. Raises StoreUnavailable."""
+        if self._link:
+            return ""
+        if not secret:
+            return self._sessions.begin(LOCAL) if self.is_open(headers) else ""
+        token = self._app.tokens.recognise(secret)
+        return self._sessions.begin(token.id) if token else ""
+
+    def visitor(self, session_id: str, headers: Mapping[str, str]) -> Visitor | None:
+        """Return who has this cookie, None where it opens nothing any more. Raises StoreUnavailable."""
+        session = self._sessions.find(session_id) if session_id else None
+        if session is None:
+            return None
+        grant, namespace = None, session.namespace
+        if session.door == LOCAL and not self.is_open(headers):
+            return None
+        if session.door not in (OWNER, LOCAL):
+            token = self._app.tokens.valid(session.door)
+            if token is None:
+                return None
+            grant = token.grant
+            namespace = namespace if namespace in grant.namespaces else grant.namespaces[0]
+        sender = RequestSender(grant=grant, namespace=namespace, session=f"p{_digest(session_id).hex()[:12]}")
+        return Visitor(sender=sender, session_id=session_id, is_owner=session.door == OWNER)
+
+    def leave(self, visitor: Visitor) -> None:
+        self._sessions.end(visitor.session_id)
+
+    def look_at(self, visitor: Visitor, namespace: str) -> None:
+        """Let the session look at another namespace from now on. Raises InvalidRequest where its token holds none."""
+        if visitor.sender.grant:
+            namespace = visitor.sender.grant.namespace(namespace)
+        self._sessions.move(visitor.session_id, namespace)

@@ -1,0 +1,350 @@
+"""The screens of one record: what it says and stands on, its versions as word diffs, and every way to correct it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
+
+from starlette.responses import Response
+
+from mcp_memory.domain.model.ids import RECORD, make_id
+from mcp_memory.domain.model.lifecycle import NOTED, first_status, stage_of
+from mcp_memory.domain.model.records import Details, NewRecord, Outcome, Record, Visibility
+from mcp_memory.domain.model.versions import TOLD, Version
+from mcp_memory.domain.text.prompt_safety import author
+from mcp_memory.domain.text.times import iso_day, validity
+from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
+from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checked_id
+from mcp_memory.entrypoints.server.arguments import read_arguments
+from mcp_memory.entrypoints.server.wire import ItemArgument, ReviseArguments, request_of
+from mcp_memory.errors import Conflict, InvalidRequest, NotFound
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.status.overview import neighbourhood
+from mcp_memory.services.tasks.branch_visibility import hidden_branches
+
+if TYPE_CHECKING:
+    from mcp_memory.domain.model.scopes import Caller
+    from mcp_memory.services.memory.forget import ForgetMode
+
+SHOWN_CHARACTERS: Final = 20_000
+"""Characters of a record's text that its page shows before it is asked for all."""
+VERSIONS_SHOWN: Final = 50
+NAME: Final = "Memories"
+_LAST: Final = 10**15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownVersion:
+    """A version for a person: when, by whom, why; what it was before, by field; and its text against the next one."""
+
+    version: Version
+    by: str
+    before: Mapping[str, str]
+    diff: Sequence[DiffPart] = ()
+    is_gone: bool = False
+
+
+def show_record(visit: Visit) -> Response:
+    app, caller, record_id = visit.app, visit.caller, visit.record_id()
+    before, text_in = _number(visit.asked("before")), _number(visit.asked("text_in"))
+    with app.follower.snapshot():
+        record = app.inspect.visible(record_id, caller)
+        around = neighbourhood(record, caller, hidden_branches(app.records, caller), app.records, app.graph)
+        footing = app.inspect.footing(record_id, caller)
+        versions = app.records.latest_versions(record_id, VERSIONS_SHOWN + 1, before or None)
+        newer = app.records.latest_versions(record_id, 1, text_in + 1) if before and text_in else ()
+    text = str(newer[0].before.get("text", "")) if newer else record.text
+    shown, text_before = _shown_versions(versions[:VERSIONS_SHOWN], text, record, caller)
+    older = ""
+    if len(versions) > VERSIONS_SHOWN:
+        older = f"before={versions[VERSIONS_SHOWN - 1].change}&text_in={text_before or text_in or ''}"
+    return visit.page(
+        "record.html",
+        here=NAME,
+        record=record,
+        is_whole=bool(visit.asked("all")) or len(record.text) <= SHOWN_CHARACTERS,
+        shown_characters=SHOWN_CHARACTERS,
+        facts=_facts(record, visit.now),
+        details=_details(record.details),
+        around=around,
+        footing=footing,
+        versions=shown,
+        is_first_page=not before,
+        older=older,
+        promotion=_promotion(record),
+        is_readable_only=record.namespace != caller.namespace and record.visibility != "user",
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 15 else 0
+
+
+def _shown_versions(
+    versions: Sequence[Version], text: str, record: Record, caller: Caller
+) -> tuple[list[ShownVersion], int]:
+    """Return versions for a person, newest first; and the change of the last one that says an earlier text."""
+    compare, text_before = WordDiff(), 0
+    shown: list[ShownVersion] = []
+    for each in versions:
+        diff: Sequence[DiffPart] = ()
+        if "text" in each.before:
+            earlier = str(each.before["text"])
+            diff, text, text_before = compare(earlier, text), earlier, each.change
+        fields = {name: _value(value) for name, value in each.before.items() if name in TOLD}
+        is_gone = "normal_hash" in each.before and "text" not in each.before
+        by = (author(each.agent, caller) or each.agent) if each.session_id else each.agent or "unknown"
+        shown.append(ShownVersion(version=each, by=by, before=fields, diff=diff, is_gone=is_gone))
+    return shown, text_before
+
+
+def _facts(record: Record, now: float) -> dict[str, str]:
+    """Return the short fields of a record that say something, by the words that people read."""
+    counters = record.counters
+    used = (
+        f"used {counters.used}, ignored {counters.ignored}, opened {counters.accessed}, met again {counters.confirmed}"
+    )
+    judged = f", applied {counters.activated}, of which it worked {counters.succeeded}" if counters.activated else ""
+    told: dict[str, Any] = {
+        "True": validity(record.valid_from, record.valid_until, now),
+        "Importance": f"{record.importance:g} of 10",
+        "Confidence": "" if record.confidence is None else f"{record.confidence:.0%}",
+        "Outcome": record.outcome,
+        "Feedback": used + judged,
+        "Said by": record.speaker,
+        "Tool": record.tool,
+        "Session": record.session_id,
+        "Stored with": record.client,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _details(details: Details) -> dict[str, str]:
+    return {name: _value(value) for name, value in details.items() if value not in (None, "", (), [])}
+
+
+def _value(value: object) -> str:
+    """Return a stored value in words: a list with commas, anything nested as it is stored."""
+    if value in (None, "", [], ()):
+        return "nothing"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in cast("Sequence[object]", value)):
+        return ", ".join(cast("Sequence[str]", value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _promotion(record: Record) -> str:
+    """Return the status that a person may promote the record to; "" where there is none."""
+    if stage_of(record) == NOTED:
+        return first_status(record.kind)
+    return "core" if record.kind == "fact" and record.status in ("new", "confirmed") else ""
+
+
+def show_edit(visit: Visit) -> Response:
+    return _edit_page(visit, visit.app.inspect.visible(visit.record_id(), visit.caller))
+
+
+def _edit_page(visit: Visit, record: Record, status: int = 200, **values: Any) -> Response:
+    given = _form_of(record)
+    return visit.page(
+        "edit.html",
+        status,
+        here=NAME,
+        record=record,
+        given=given | values.pop("given", {}),
+        outcomes=get_args(Outcome),
+        visibilities=get_args(Visibility),
+        theirs=values.pop("theirs", None),
+        said=values.pop("said", ""),
+        diff=values.pop("diff", ()),
+    )
+
+
+def _form_of(record: Record) -> dict[str, str]:
+    """Return the fields of the form as the record fills them; a tag may hold a comma, so that each has a line."""
+    return {
+        "text": record.text,
+        "tags": "\n".join(record.tags),
+        "importance": f"{record.importance:g}",
+        "confidence": "" if record.confidence is None else f"{record.confidence:g}",
+        "outcome": record.outcome or "",
+        "visibility": record.visibility,
+        "valid_from": "" if record.valid_from is None else iso_day(record.valid_from),
+        "valid_until": "" if record.valid_until is None else iso_day(record.valid_until),
+    }
+
+
+def edit(visit: Visit) -> Response:
+    """Apply what the person changed in the form, and nothing else."""
+    record = visit.app.inspect.visible(visit.record_id(), visit.caller)
+    version = visit.number("version")
+    given = _form_of(record)
+    said = {name: value for name in given if (value := visit.given(name)) is not None}
+    changed = {name: value for name, value in said.items() if value != _as_sent(given[name])}
+    if record.version != version:
+        return _conflict(visit, record, said)
+    if not changed:
+        return visit.see(f"/record/{record.id}", done="unchanged")
+    revision = _revision(visit, record.id, changed, reason=(visit.given("reason") or "").strip(), version=version)
+    try:
+        revised = visit.app.revise.advised(revision, visit.caller)
+    except Conflict:
+        now = visit.app.inspect.visible(record.id, visit.caller)
+        if now.version == version:
+            raise
+        return _conflict(visit, now, said)
+    return visit.see(f"/record/{record.id}", done="changed", change=revised.change)
+
+
+def _as_sent(text: str) -> str:
+    """Return a field's text as a browser gives it back: with one kind of line break."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _conflict(visit: Visit, now: Record, said: Mapping[str, str]) -> Response:
+    """Show the form again with the person's words, beside the text that somebody else wrote meanwhile."""
+    mine = said.get("text", now.text)
+    diff = WordDiff()(now.text, mine)
+    why = "Somebody changed this record while you wrote. Nothing was stored yet: compare, then save again."
+    return _edit_page(visit, now, 409, given=dict(said), theirs=now.text, said=why, diff=diff)
+
+
+def _revision(visit: Visit, record_id: str, changed: Mapping[str, str], *, reason: str, version: int) -> Revision:
+    """Return the revision that fields of the form ask for, checked as an agent's are. Raises InvalidRequest."""
+    asked: dict[str, object] = {"id": record_id, "version": version}
+    if reason:
+        asked["reason"] = reason
+    if "text" in changed:
+        asked["text"] = changed["text"]
+        if not changed["text"].strip():
+            raise InvalidRequest("The text is empty; retire the record instead.")
+    if "tags" in changed:
+        asked["tags"] = [line.strip() for line in changed["tags"].split("\n") if line.strip()]
+    for name in ("importance", "confidence"):
+        if changed.get(name):
+            asked[name] = _decimal(changed[name])
+    asked |= {name: changed[name] for name in ("outcome", "visibility") if changed.get(name)}
+    if emptied := [name for name in ("importance", "confidence", "outcome") if changed.get(name) == ""]:
+        raise InvalidRequest(f"The {emptied[0]} cannot be taken away once it is given; give another one.")
+    if any(changed.get(name) == "" for name in ("valid_from", "valid_until")):
+        raise InvalidRequest("A beginning or an end cannot be taken away once it is given; give another one.")
+    valid = visit.app.searcher.validity(changed.get("valid_from", ""), changed.get("valid_until", ""))
+    return request_of(Revision, read_arguments(ReviseArguments, asked), **valid)
+
+
+def _decimal(text: str) -> float:
+    try:
+        return float(text.strip().replace(",", "."))
+    except ValueError:
+        raise InvalidRequest(f"{text.strip()[:40]!r} is no number.") from None
+
+
+def _revising(done: str, **fixed: object) -> Callable[[Visit], Response]:
+    """Return a screen that makes one fixed change of a record."""
+
+    def act(visit: Visit) -> Response:
+        record_id = visit.record_id()
+        asked = {"id": record_id, "version": visit.number("version"), **fixed}
+        revised = visit.app.revise.advised(request_of(Revision, read_arguments(ReviseArguments, asked)), visit.caller)
+        return visit.see(f"/record/{record_id}", done=done, change=revised.change)
+
+    return act
+
+
+def promote(visit: Visit) -> Response:
+    status = _promotion(visit.app.inspect.visible(visit.record_id(), visit.caller))
+    if not status:
+        raise Conflict("This record is promoted already.")
+    return _revising("promoted", status=status)(visit)
+
+
+def _moving(mode: ForgetMode, done: str) -> Callable[[Visit], Response]:
+    def act(visit: Visit) -> Response:
+        record_id = visit.record_id()
+        forgotten = visit.app.forget([record_id], mode, visit.caller, visit.number("version"))
+        if not forgotten.done:
+            raise NotFound("There is no such record any more.")
+        return visit.see(f"/record/{record_id}", done=done, change=forgotten.change)
+
+    return act
+
+
+def show_supersede(visit: Visit) -> Response:
+    record = visit.app.inspect.visible(visit.record_id(), visit.caller)
+    return visit.page("supersede.html", here=NAME, record=record, theirs=None, mine="")
+
+
+def supersede(visit: Visit) -> Response:
+    """Put a record in its place: one that is there already, or one with the text of the form."""
+    app, caller = visit.app, visit.caller
+    old = app.inspect.visible(visit.record_id(), caller)
+    version, text, other = visit.number("version"), visit.given("text") or "", (visit.given("by") or "").strip()
+    if bool(text.strip()) == bool(other):
+        raise InvalidRequest("Write what holds now, or give the id of the record that says it.")
+    if old.version != version:
+        page = {"record": old, "mine": text, "theirs": WordDiff()(text, old.text)}
+        return visit.page("supersede.html", 409, here=NAME, **page)
+    app.saw([old.id], version, caller)
+    if other:
+        newer = app.inspect.visible(checked_id(other, RECORD), caller)
+        change = app.revise.advised(Revision(id=newer.id, supersedes=(old.id,), version=newer.version), caller).change
+        return visit.see(f"/record/{old.id}", done="superseded", change=change)
+    checked = read_arguments(ItemArgument, {"text": text, "kind": old.kind, "visibility": old.visibility})
+    item = NewRecord(
+        text=checked.text, kind=old.kind, visibility=old.visibility, supersedes=(old.id,), tags=old.tags,
+        importance=old.importance, pinned=old.pinned, details=old.details, speaker=old.speaker, reassert=True,
+    )  # fmt: skip
+    [remembered] = app.remember([item], caller)
+    now = app.inspect.visible(old.id, caller)
+    if now.superseded_by != remembered.id:
+        raise Conflict(f"Record {remembered.id} says this already, and nothing was changed; look at it first.")
+    [latest] = app.records.latest_versions(old.id, 1)
+    is_made = remembered.id == make_id(RECORD, latest.write)
+    return visit.see(f"/record/{old.id}", done="superseded", change=latest.write, made=int(is_made))
+
+
+def show_erase(visit: Visit) -> Response:
+    return visit.page("erase.html", here=NAME, record=visit.app.inspect.visible(visit.record_id(), visit.caller))
+
+
+def erase(visit: Visit) -> Response:
+    """Destroy a record, once the person has typed its id."""
+    record_id = visit.record_id()
+    if (visit.given("typed") or "").strip() != record_id:
+        raise InvalidRequest(f"Nothing was erased: to erase the record, type its id, {record_id}.")
+    forgotten = visit.app.forget([record_id], "erase", visit.caller, visit.number("version"))
+    if not forgotten.done:
+        raise NotFound("There is no such record any more.")
+    return visit.see("/", done="erased" if forgotten.purged else "pending")
+
+
+def undo(visit: Visit) -> Response:
+    """Take a change back; with it the record that the same person had put in another's place by it."""
+    app, caller, change = visit.app, visit.caller, visit.number("change")
+    made = app.records.get([make_id(RECORD, change)] if visit.given("made") else [], caller.scopes)
+    app.undo(change, caller)
+    mine = [each.id for each in made.values() if each.session_id == caller.session_id]
+    if mine:
+        app.forget(mine, "erase" if visit.may("admin") else "retire", caller, _LAST)
+    return visit.see(visit.back(), done="undone")
+
+
+SCREENS: Final = (
+    Screen(path="/record/{id}", answer=show_record),
+    Screen(path="/record/{id}/edit", answer=show_edit),
+    Screen(path="/record/{id}/edited", answer=edit, changes=True, most_bytes=TEXT_BYTES),
+    Screen(path="/record/{id}/supersede", answer=show_supersede),
+    Screen(path="/record/{id}/superseded", answer=supersede, changes=True, most_bytes=TEXT_BYTES),
+    Screen(path="/record/{id}/wrong", answer=_revising("wrong", feedback="wrong"), changes=True),
+    Screen(path="/record/{id}/pin", answer=_revising("pinned", pinned=True), changes=True),
+    Screen(path="/record/{id}/unpin", answer=_revising("unpinned", pinned=False), changes=True),
+    Screen(path="/record/{id}/promote", answer=promote, changes=True),
+    Screen(path="/record/{id}/retire", answer=_moving("retire", "retired"), changes=True),
+    Screen(path="/record/{id}/restore", answer=_moving("restore", "restored"), changes=True),
+    Screen(path="/record/{id}/erase", answer=show_erase),
+    Screen(path="/record/{id}/erased", answer=erase, changes=True, right="admin"),
+    Screen(path="/undo", answer=undo, changes=True),
+)

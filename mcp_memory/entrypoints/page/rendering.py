@@ -1,0 +1,250 @@
+"""Turns values into HTML: templates, times in words, hidden characters made visible, and texts compared by words."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, Literal, cast
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from mcp_memory.domain.model.records import Instant
+from mcp_memory.domain.text.prompt_safety import spelled_out
+from mcp_memory.domain.text.times import is_datable, iso, iso_minute
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+MOST_WORDS: Final = 400
+"""Words, or lines, on either side that a comparison looks at, once their common beginning and end are left out."""
+MOST_CHARACTERS: Final = 20_000
+MOST_STEPS: Final = 1_000_000
+"""The work of all comparisons on one page; further texts are shown as replaced whole."""
+CONTEXT_CHARACTERS: Final = 80
+SHOWN_CHARACTERS: Final = 2_000
+"""Characters of one changed part that are shown."""
+_MEDIA: Final[Mapping[str, str]] = {
+    "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"
+}  # fmt: skip
+_PARTS = re.compile(r"\s+|\w+|[^\w\s]")  # "port 8080." is "port", " ", "8080", "."
+
+
+class Verbatim(str):
+    """A text whose characters a form must give back unchanged: it is escaped, and nothing in it is spelled out."""
+
+    __slots__ = ()
+
+
+def finished(value: Any) -> Any:
+    """Return a value as a page shows it: of a text, each sign that hides or turns text is spelled out.
+
+    Every value that a template shows passes here, before it is escaped.
+    """
+    if isinstance(value, Markup | Verbatim) or not isinstance(value, str):
+        return value
+    return value if value.isascii() and value.isprintable() else spelled_out(value)
+
+
+def in_words(at: Instant, now: Instant) -> str:
+    """Return a time as a person says it: "3 minutes ago", "in 2 days", and its day where that is far away."""
+    if not is_datable(at):
+        return "at an unknown time"
+    seconds = abs(now - at)
+    if seconds < MINUTE:
+        return "just now"
+    for unit, name, most in ((MINUTE, "minute", HOUR), (HOUR, "hour", DAY), (DAY, "day", 14 * DAY)):
+        if seconds < most:
+            number = int(seconds // unit)
+            told = f"{number} {name}{'' if number == 1 else 's'}"
+            return f"{told} ago" if at <= now else f"in {told}"
+    return iso(at)[:10]
+
+
+def when(at: Instant | None, now: Instant) -> Markup:
+    """Return a time in words, with the exact one for programs and for a pointer that rests on it."""
+    if at is None or not is_datable(at):
+        return Markup("<span>at an unknown time</span>")
+    exact = iso_minute(at).replace("T", " ").replace("Z", " UTC")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(iso(at), exact, in_words(at, now))
+
+
+@dataclass(frozen=True, slots=True)
+class DiffPart:
+    """A part of two texts: in both, only in the old one, or only in the new one. `cut` characters are not shown."""
+
+    kind: Literal["same", "old", "new"]
+    text: str
+    cut: int = 0
+
+
+class WordDiff:
+    """Compares texts by words, for one page: all its comparisons together take a bounded number of steps."""
+
+    def __init__(self, steps: int = MOST_STEPS) -> None:
+        self._steps = steps
+
+    def __call__(self, old: str, new: str) -> list[DiffPart]:
+        """Return what both share and where they differ, in order; long common parts are cut to what is near a change.
+
+        By words where few changed, else by lines, else as replaced whole.
+        """
+        head = _common(old, new)
+        tail = _common(old[head:][::-1], new[head:][::-1])
+        if tail or head:  # A change begins and ends with a word: "18080" for "8080" shares no part with it.
+            head = _at_boundary(old, new, head)
+            tail = _tail_at_boundary(old, new, head, tail)
+        middle = self._compared(old[head : len(old) - tail], new[head : len(new) - tail])
+        before, after = old[:head], old[len(old) - tail :] if tail else ""
+        shown = [DiffPart("same", before[-CONTEXT_CHARACTERS:], max(len(before) - CONTEXT_CHARACTERS, 0))]
+        shown += [DiffPart(part.kind, *_cut(part.text)) for part in middle]
+        shown += [DiffPart("same", after[:CONTEXT_CHARACTERS], max(len(after) - CONTEXT_CHARACTERS, 0))]
+        return [part for part in shown if part.text]
+
+    def _compared(self, old: str, new: str) -> list[DiffPart]:
+        if max(len(old), len(new)) <= MOST_CHARACTERS:
+            for old_parts, new_parts in (
+                (_PARTS.findall(old), _PARTS.findall(new)),
+                (old.splitlines(keepends=True), new.splitlines(keepends=True)),
+            ):
+                if max(len(old_parts), len(new_parts)) <= MOST_WORDS:
+                    cost = (len(old_parts) + 1) * (len(new_parts) + 1)
+                    if cost <= self._steps:
+                        self._steps -= cost
+                        return _joined(_differences(old_parts, new_parts))
+                    break
+        return [DiffPart("old", old), DiffPart("new", new)]
+
+
+def _common(one: str, other: str) -> int:
+    """Return the length of the common beginning, by halving: each step compares at the speed of memory."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _at_boundary(old: str, new: str, head: int) -> int:
+    """Move the end of the common beginning back to where a word begins in both."""
+    at_end = head in (len(old), len(new))
+    while head > 0 and old[head - 1].isalnum() and (at_end or _goes_on(old, new, head)):
+        head -= 1
+        at_end = False
+    return head
+
+
+def _goes_on(old: str, new: str, at: int) -> bool:
+    return any(at < len(text) and text[at].isalnum() for text in (old, new))
+
+
+def _tail_at_boundary(old: str, new: str, head: int, tail: int) -> int:
+    """Shorten the common end, until it begins where a word begins in both and leaves the common beginning alone."""
+    tail = min(tail, len(old) - head, len(new) - head)
+    while (
+        tail
+        and old[len(old) - tail].isalnum()
+        and any(len(text) > tail and text[len(text) - tail - 1].isalnum() for text in (old, new))
+    ):
+        tail -= 1
+    return tail
+
+
+def _differences(old: Sequence[str], new: Sequence[str]) -> list[DiffPart]:
+    """Return the differences by the longest common subsequence, in time and space of the product of both lengths."""
+    lengths = [[0] * (len(new) + 1)]
+    for word in reversed(old):
+        below, row = lengths[-1], [0]
+        for at in range(len(new) - 1, -1, -1):
+            row.append(below[at + 1] + 1 if word == new[at] else max(below[at], row[-1]))
+        row.reverse()
+        lengths.append(row)
+    lengths.reverse()
+    found: list[DiffPart] = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        if i < len(old) and j < len(new) and old[i] == new[j]:
+            found.append(DiffPart("same", old[i]))
+            i, j = i + 1, j + 1
+        elif i < len(old) and (j == len(new) or lengths[i + 1][j] >= lengths[i][j + 1]):
+            found.append(DiffPart("old", old[i]))
+            i += 1
+        else:
+            found.append(DiffPart("new", new[j]))
+            j += 1
+    return found
+
+
+def _joined(parts: Sequence[DiffPart]) -> list[DiffPart]:
+    """Join neighbours of one kind; what was there comes before what is there now, and blanks alone part no change."""
+    runs: list[DiffPart] = []
+    old, new, held = "", "", ""
+    for part in parts:
+        if part.kind == "same" and (old or new) and part.text.isspace():
+            held += part.text
+        elif part.kind == "same":
+            runs += [DiffPart("old", old), DiffPart("new", new), DiffPart("same", held + part.text)]
+            old = new = held = ""
+        else:
+            old, new, held = old + held, new + held, ""
+            old, new = (old + part.text, new) if part.kind == "old" else (old, new + part.text)
+    runs += [DiffPart("old", old), DiffPart("new", new), DiffPart("same", held)]
+    merged: list[DiffPart] = []
+    for run in runs:
+        if run.text and merged and merged[-1].kind == run.kind == "same":
+            merged[-1] = DiffPart("same", merged[-1].text + run.text)
+        elif run.text:
+            merged.append(run)
+    return merged
+
+
+def _cut(text: str) -> tuple[str, int]:
+    return text[:SHOWN_CHARACTERS], max(len(text) - SHOWN_CHARACTERS, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file that every browser may load: its content, its type and the beginning of its digest."""
+
+    content: bytes
+    media_type: str
+    version: str
+
+
+@cache
+def assets() -> Mapping[str, Asset]:
+    """Return the files of the folder `static` by name."""
+    found: dict[str, Asset] = {}
+    for file in (files("mcp_memory.entrypoints.page") / "static").iterdir():
+        media_type = _MEDIA.get(file.name.rpartition(".")[2])
+        if media_type:
+            content = file.read_bytes()
+            found[file.name] = Asset(content, media_type, hashlib.sha256(content).hexdigest()[:16])
+    return found
+
+
+def asset(name: str) -> str:
+    """Return the address of a file: it changes with the content, so that browsers may keep it for ever."""
+    return f"/ui/static/{name}?v={assets()[name].version}"
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates. All values are escaped, and what is missing is an error."""
+    made = Environment(
+        loader=PackageLoader("mcp_memory.entrypoints.page"),
+        autoescape=True,
+        finalize=finished,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    cast("dict[str, Any]", made.filters).update(when=when, verbatim=Verbatim)
+    cast("dict[str, Any]", made.globals).update(asset=asset)
+    return made

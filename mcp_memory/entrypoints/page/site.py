@@ -1,0 +1,323 @@
+"""Serves the page: checks each request before anything of it is read, runs a screen in a thread, and seals the answer.
+
+Knows no screen's content.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs
+
+from anyio import CapacityLimiter, fail_after, to_thread
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from mcp_memory.entrypoints.page import memories, record
+from mcp_memory.entrypoints.page.doors import IDLE_SECONDS, PAGE_PATH, Doors, Visitor
+from mcp_memory.entrypoints.page.rendering import assets, environment
+from mcp_memory.entrypoints.page.visits import FORM_BYTES, Fields, Screen, safe_path, visit_of
+from mcp_memory.entrypoints.server.identity import told, visited_by
+from mcp_memory.entrypoints.server.strict_tool import log_defect
+from mcp_memory.errors import Conflict, InvalidRequest, McpMemoryError, NotFound, StoreUnavailable
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+logger = logging.getLogger(__name__)
+
+SCREENS: Final[tuple[Screen, ...]] = (*memories.SCREENS, *record.SCREENS)
+"""Every screen, in the order of the navigation."""
+SIGN_IN_BYTES: Final = 4 * 1024
+MOST_FIELDS: Final = 2_000
+AT_ONCE: Final = 3
+"""Threads of the page, apart from those of the tools; one more looks cookies up, so that no screen keeps people out."""
+LARGE_AT_ONCE: Final = 2
+"""Forms with a record's text that are read at once: each may take tens of megabytes."""
+_HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self';"
+    " object-src 'none'",
+    "Referrer-Policy": "same-origin",  # With none at all a browser names no origin of its forms.
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_TITLES: Final[Mapping[int, str]] = {
+    400: "That did not work", 403: "Not allowed", 404: "Nothing here", 405: "Nothing here", 408: "Too slow",
+    409: "Changed meanwhile", 413: "Too large", 500: "Something broke", 503: "Not available at present",
+}  # fmt: skip
+_UNAVAILABLE: Final = "The memory is not available at present; the server's log says why."
+_FOR_PEOPLE: Final[Mapping[str, str]] = {"call `recall` to find ids": "search finds what there is"}
+"""Next steps that messages name for agents, and the same for people."""
+
+
+class Rejected(Exception):
+    """A request that is not served, with the status of its answer."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class Site:
+    """The page over one memory; `routes` are mounted into a server whose gate has checked Host and Origin."""
+
+    def __init__(self, app: App, doors: Doors, transfer_seconds: float) -> None:
+        self._app = app
+        self._doors = doors
+        self._seconds = transfer_seconds
+        self._threads = CapacityLimiter(AT_ONCE)
+        self._readers = CapacityLimiter(1)
+        self._large = CapacityLimiter(LARGE_AT_ONCE)
+
+    def routes(self) -> list[Route]:
+        """Return a route for each screen, and those by which people come and go."""
+        shown = [Route(_full(each.path), self._screen(each), methods=_methods(each)) for each in SCREENS]
+        own = [
+            Route(PAGE_PATH, self._guarded(_to_first_screen)),
+            Route(f"{PAGE_PATH}/static/{{name}}", _static),
+            Route(f"{PAGE_PATH}/enter", self._guarded(self._enter)),
+            Route(f"{PAGE_PATH}/sign-in", self._guarded(self._sign_in), methods=["POST"]),
+            Route(f"{PAGE_PATH}/sign-out", self._guarded(self._sign_out), methods=["POST"]),
+            Route(f"{PAGE_PATH}/namespace", self._guarded(self._look_at), methods=["POST"]),
+        ]
+        return [*own, *shown, Route(f"{PAGE_PATH}/{{rest:path}}", self._guarded(self._nowhere), methods=["GET"])]
+
+    def _screen(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            visitor = await self._admitted(request)
+            if screen.most_bytes > FORM_BYTES:
+                async with self._large:
+                    body = await self._form_body(request, screen.most_bytes)
+                    return await to_thread.run_sync(
+                        self._answered, screen, visitor, request, body, limiter=self._threads
+                    )
+            body = await self._form_body(request, screen.most_bytes) if screen.changes else b""
+            return await to_thread.run_sync(self._answered, screen, visitor, request, body, limiter=self._threads)
+
+        return self._guarded(answer)
+
+    def _answered(self, screen: Screen, visitor: Visitor, request: Request, body: bytes) -> Response:
+        """Answer for a screen, in the visitor's name; also where the memory refuses."""
+        with visited_by(visitor.sender):
+            try:
+                visit = visit_of(
+                    self._app,
+                    visitor,
+                    path=request.url.path.removeprefix(PAGE_PATH) or "/",
+                    query=_fields(request.url.query),
+                    form=_checked_form(body, visitor) if screen.changes else dict[str, list[str]](),
+                    parts=request.path_params,
+                    nav=SCREENS,
+                )
+                if screen.changes and not visit.may(screen.right):
+                    raise Rejected(403, f"This takes the right to {screen.right}, which your token does not have.")
+                return screen.answer(visit)
+            except McpMemoryError as error:
+                raise Rejected(_status_of(error), _for_people(told(error))) from error
+
+    async def _admitted(self, request: Request) -> Visitor:
+        """Return who sent a request. Nothing of its body is read yet. Raises Rejected."""
+        visitor = None
+        if session_id := _cookie(request):
+            headers = dict(request.headers)
+            visitor = await to_thread.run_sync(self._doors.visitor, session_id, headers, limiter=self._readers)
+        if visitor is None:
+            raise Rejected(401, "")
+        return visitor
+
+    async def _form_body(self, request: Request, most: int) -> bytes:
+        """Read a form that a page of ours sent. Raises Rejected."""
+        site = request.headers.get("sec-fetch-site", "none")
+        if site not in ("same-origin", "none"):
+            raise Rejected(403, "Only the memory's own pages may send this.")
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+            raise Rejected(400, "Send the form from the page.")
+        return await _read(request, most, self._seconds)
+
+    async def _enter(self, request: Request) -> Response:
+        """Let in the browser that comes by the link.
+
+        The page loads again by itself: a strict cookie does not go with a visit that began elsewhere.
+        """
+        key = request.query_params.get("key", "")
+        session_id = self._doors.enter_by_link(key) if request.method == "GET" else ""
+        if not session_id:
+            raise Rejected(403, "This link was used, or is not right. Run `mcp-memory ui` again for a new one.")
+        answer = _page("entered.html", 200)
+        return self._with_cookie(answer, request, session_id)
+
+    async def _sign_in(self, request: Request) -> Response:
+        form = _fields((await self._form_body(request, SIGN_IN_BYTES)).decode("ascii", "replace"))
+        secret = next(iter(form.get("token", ())), "").strip()
+        headers = dict(request.headers)
+        session_id = await to_thread.run_sync(self._doors.enter_by_token, secret, headers, limiter=self._readers)
+        if not session_id:
+            return await self._ask(request, 403, "This token is unknown, was revoked or has expired.")
+        back = safe_path(next(iter(form.get("back", ())), ""))
+        return self._with_cookie(RedirectResponse(PAGE_PATH + back, 303), request, session_id)
+
+    async def _sign_out(self, request: Request) -> Response:
+        visitor = await self._admitted(request)
+        _checked_form(await self._form_body(request, SIGN_IN_BYTES), visitor)
+        self._doors.leave(visitor)
+        answer = await self._ask(request, 200, "You have signed out.")
+        for name in _names(request):
+            answer.delete_cookie(name, path=PAGE_PATH, secure=name.startswith("__"), httponly=True, samesite="strict")
+        return answer
+
+    async def _look_at(self, request: Request) -> Response:
+        visitor = await self._admitted(request)
+        form = _checked_form(await self._form_body(request, SIGN_IN_BYTES), visitor)
+        try:
+            self._doors.look_at(visitor, next(iter(form.get("namespace", ())), ""))
+        except InvalidRequest as error:
+            raise Rejected(403, str(error)) from error
+        return RedirectResponse(f"{PAGE_PATH}/", 303)
+
+    async def _nowhere(self, request: Request) -> Response:
+        await self._admitted(request)
+        raise Rejected(404, "There is nothing at this address.")
+
+    def _with_cookie(self, answer: Response, request: Request, session_id: str) -> Response:
+        """Give the session's cookie. A proxy may have taken the TLS off: the page's origin tells that there is some."""
+        is_secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
+        plain, secure = _names(request)
+        answer.set_cookie(
+            secure if is_secure else plain,
+            session_id,
+            max_age=IDLE_SECONDS,
+            path=PAGE_PATH,
+            secure=is_secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+    async def _ask(self, request: Request, status: int, notice: str = "") -> Response:
+        """Answer with the form that asks for a token, or says how to come in."""
+        back = request.url.path.removeprefix(PAGE_PATH) if request.method == "GET" else ""
+        query = f"?{request.url.query}" if back and request.url.query else ""
+        needs_token = not await to_thread.run_sync(self._doors.is_open, dict(request.headers), limiter=self._readers)
+        shown = {"has_link": self._doors.has_link, "needs_token": needs_token, "back": safe_path(back + query)}
+        return _page("sign_in.html", status, said=notice, **shown)
+
+    def _guarded(self, answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        """Answer whatever happens, with what browsers are to hold every page to."""
+
+        async def guarded(request: Request) -> Response:
+            try:
+                return _sealed(await self._tried(answer, request))
+            except StoreUnavailable as error:  # Before anybody was let in: the error's words name files.
+                logger.warning("%s", error)
+                return _sealed(_plain_page(503, _UNAVAILABLE))
+            except Exception as error:  # noqa: BLE001 - the edge
+                log_defect("The page", error)
+                return _sealed(_plain_page(500, "It was logged. Load the page again."))
+
+        return guarded
+
+    async def _tried(self, answer: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
+        try:
+            return await answer(request)
+        except Rejected as rejected:
+            if rejected.status == 401:
+                return await self._ask(request, 401)
+            return _plain_page(rejected.status, str(rejected))
+
+
+def _full(path: str) -> str:
+    return f"{PAGE_PATH}{path}"
+
+
+def _methods(screen: Screen) -> list[str]:
+    return ["POST"] if screen.changes else ["GET"]
+
+
+def _names(request: Request) -> tuple[str, str]:
+    """Return the cookie's name without TLS and with it: one for each port, because a host's ports share cookies."""
+    server = request.scope.get("server")
+    name = f"mcp-memory-{server[1] if server else 0}"
+    return name, f"__Secure-{name}"
+
+
+def _cookie(request: Request) -> str:
+    return next((value for name in reversed(_names(request)) if (value := request.cookies.get(name))), "")
+
+
+def _sealed(answer: Response) -> Response:
+    answer.headers.update({name: value for name, value in _HEADERS.items() if name not in answer.headers})
+    answer.headers.setdefault("Cache-Control", "no-store")
+    return answer
+
+
+def _page(template: str, status: int, **values: object) -> Response:
+    return HTMLResponse(environment().get_template(template).render(values), status)
+
+
+def _plain_page(status: int, why: str) -> Response:
+    return _page("error.html", status, title=_TITLES.get(status, "That did not work"), why=why)
+
+
+async def _to_first_screen(_: Request) -> Response:
+    return RedirectResponse(f"{PAGE_PATH}/", 303)
+
+
+async def _static(request: Request) -> Response:
+    asset = assets().get(request.path_params["name"])
+    if asset is None:
+        return _sealed(PlainTextResponse("Nothing here\n", 404))
+    kept = {"Cache-Control": "public, max-age=31536000, immutable"} if request.url.query else {}
+    return _sealed(Response(asset.content, media_type=asset.media_type, headers=kept))
+
+
+async def _read(request: Request, most: int, seconds: float) -> bytes:
+    """Read a body of at most so many bytes. Raises Rejected."""
+    too_large = Rejected(413, f"The form is larger than {most // 1024:,} KiB; send less at once.")
+    declared = request.headers.get("content-length", "")
+    if declared.isascii() and declared.isdecimal() and int(declared) > most:
+        raise too_large
+    body = bytearray()
+    try:
+        with fail_after(seconds):
+            async for part in request.stream():
+                body += part
+                if len(body) > most:
+                    raise too_large
+    except TimeoutError:
+        raise Rejected(408, f"The form did not arrive in {seconds:g} seconds; send it again.") from None
+    return bytes(body)
+
+
+def _fields(encoded: str) -> Fields:
+    """Return the fields of an address or a form. Raises Rejected where they are too many."""
+    try:
+        return parse_qs(encoded, keep_blank_values=True, errors="replace", max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise Rejected(400, "These are too many fields at once.") from error
+
+
+def _checked_form(body: bytes, visitor: Visitor) -> Fields:
+    """Return the fields of a form that a page of this session holds. Raises Rejected."""
+    form = _fields(body.decode("ascii", "replace"))
+    given = next(iter(form.get("csrf", ())), "")
+    if not hmac.compare_digest(given.encode("utf-8", "surrogatepass"), visitor.form_token.encode()):
+        raise Rejected(403, "This form belongs to another session; load the page again.")
+    return form
+
+
+def _status_of(error: McpMemoryError) -> int:
+    if isinstance(error, NotFound):
+        return 404
+    if isinstance(error, Conflict):
+        return 409
+    return 400 if isinstance(error, InvalidRequest) else 503
+
+
+def _for_people(message: str) -> str:
+    for to_agents, to_people in _FOR_PEOPLE.items():
+        message = message.replace(to_agents, to_people)
+    return message

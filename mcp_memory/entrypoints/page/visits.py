@@ -1,0 +1,179 @@
+"""One request of a person who was let in, as a screen sees it; and a screen, as the site sees it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from mcp_memory.domain.model.ids import number_of
+from mcp_memory.domain.model.scopes import RIGHTS, Caller, Right
+from mcp_memory.entrypoints.page.doors import CLIENT, PAGE_PATH, Visitor
+from mcp_memory.entrypoints.page.rendering import environment
+from mcp_memory.entrypoints.server.identity import asking
+from mcp_memory.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from mcp_memory.app import App
+
+Fields = Mapping[str, Sequence[str]]
+"""Fields of an address or of a form: each name with its values, in their order."""
+FORM_BYTES: Final = 64 * 1024
+TEXT_BYTES: Final = 13 * 1024 * 1024
+"""Bytes of a form with a record's text: a million characters of four bytes, of which each may come as `%F0`."""
+DONE: Final[Mapping[str, str]] = {
+    "changed": "Changed.",
+    "erased": "Erased for good.",
+    "pending": "Erased: no answer shows it any more. The bytes leave the files once other processes pause.",
+    "pinned": "Pinned: it is part of every context.",
+    "unpinned": "It is pinned no longer.",
+    "promoted": "Promoted: it counts as confirmed.",
+    "restored": "It is back.",
+    "retired": "Retired: no search finds it any more.",
+    "superseded": "Superseded: it ranks below the record that replaces it.",
+    "undone": "Undone.",
+    "unchanged": "Nothing was changed: the form was as it was given.",
+    "wrong": "Marked as wrong: no search finds it any more.",
+    "settled": "Settled.",
+}
+"""Sentences that tell what was done, by the word that an address carries."""
+_TOLD: Final = frozenset({"done", "change", "made"})
+"""Fields of an address that tell what was done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Visit:
+    """One request: who asks, what the address and the form say, and the ways to answer."""
+
+    app: App
+    visitor: Visitor
+    caller: Caller
+    path: str
+    """The path below the page's own, such as `/record/r00001a`."""
+    query: Fields
+    form: Fields
+    parts: Mapping[str, str]
+    """The named parts of the path."""
+    nav: Sequence[Screen]
+
+    @property
+    def right(self) -> Right:
+        grant = self.visitor.sender.grant
+        return grant.right if grant else "admin"
+
+    @cached_property
+    def namespaces(self) -> Sequence[str]:
+        """The namespaces that the visitor may look at, the present one among them."""
+        grant = self.visitor.sender.grant
+        known = grant.namespaces if grant else self.app.records.shared_namespaces()
+        return sorted({*known, self.caller.namespace})
+
+    def may(self, right: Right) -> bool:
+        return RIGHTS.index(right) <= RIGHTS.index(self.right)
+
+    @property
+    def now(self) -> float:
+        return time.time()
+
+    def asked(self, name: str) -> str:
+        """Return a field of the address, without blanks around it; "" where it is not there."""
+        return next(iter(self.query.get(name, ())), "").strip()
+
+    def given(self, name: str) -> str | None:
+        """Return a field of the form with LF as line break, None where it is not there."""
+        value = next(iter(self.form.get(name, ())), None)
+        return None if value is None else value.replace("\r\n", "\n").replace("\r", "\n")
+
+    def number(self, name: str) -> int:
+        """Return a field of the form that is a number. Raises InvalidRequest."""
+        value = self.given(name) or ""
+        if not (value.isascii() and value.isdecimal() and len(value) <= 15):
+            raise InvalidRequest("The form is not whole; load the page again.")
+        return int(value)
+
+    def record_id(self, name: str = "id") -> str:
+        """Return the id of a record that the path names. Raises NotFound where it is none."""
+        return checked_id(self.parts[name], "r")
+
+    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Answer with a template."""
+        done, change = self.asked("done"), self.asked("change")
+        shown = (
+            environment()
+            .get_template(template)
+            .render(
+                {
+                    "visit": self,
+                    "now": self.now,
+                    "nav": [screen for screen in self.nav if screen.title],
+                    "notice": DONE.get(done, ""),
+                    "undo": change if done in DONE and change.isascii() and change.isdecimal() else "",
+                    "made": done == "superseded" and self.asked("made") == "1",
+                    "csrf": self.visitor.form_token,
+                    **values,
+                }
+            )
+        )
+        return HTMLResponse(shown, status)
+
+    def see(self, path: str, **fields: str | int) -> Response:
+        """Answer with another page to load: the one that shows what became of a change."""
+        query = urlencode({name: value for name, value in fields.items() if value})
+        joint = "&" if "?" in path else "?"
+        return RedirectResponse(f"{PAGE_PATH}{path}{joint + query if query else ''}", 303)
+
+    def with_fields(self, **fields: str) -> str:
+        """Return the query of this address with other values of some fields, each once."""
+        kept = {name: self.asked(name) for name in self.query if name not in _TOLD} | fields
+        return urlencode({name: value for name, value in kept.items() if value})
+
+    @property
+    def here(self) -> str:
+        """The address of this page below ours, without what it tells about the last change."""
+        kept = [(name, value) for name, values in self.query.items() if name not in _TOLD for value in values]
+        return f"{self.path}?{urlencode(kept)}" if kept else self.path
+
+    def back(self) -> str:
+        """Return the page that a form came from, as a path below ours."""
+        return safe_path(self.given("back") or "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """A part of the page: its path below `/ui`, and what answers there, in a thread of its own.
+
+    A form goes to a screen that `changes` something, which takes the `right`. One with a `title` is in the navigation.
+    """
+
+    path: str
+    answer: Callable[[Visit], Response]
+    title: str = ""
+    changes: bool = False
+    right: Right = "write"
+    most_bytes: int = FORM_BYTES
+
+
+def visit_of(app: App, visitor: Visitor, **said: Any) -> Visit:
+    """Return the visit of the present visitor (`identity.visited_by`). Raises StoreUnavailable."""
+    caller = asking(app, CLIENT)
+    if visitor.is_owner:  # Who has the memory's files may do anything with them.
+        caller = replace(caller, is_admin=True)
+    return Visit(app=app, visitor=visitor, caller=caller, **said)
+
+
+def checked_id(some_id: str, prefix: str) -> str:
+    """Return an id of that kind. Raises NotFound for any other text, which is not repeated."""
+    if not some_id.startswith(prefix) or not number_of(some_id):
+        raise NotFound("There is nothing at this address.")
+    return some_id
+
+
+def safe_path(path: str) -> str:
+    """Return a path below the page's own, which an address or a form names; "/" for anything else."""
+    is_ours = path.startswith("/") and not path.startswith("//") and path.isascii() and path.isprintable()
+    return path if is_ours and "\\" not in path and len(path) <= 2_000 else "/"

@@ -1,0 +1,300 @@
+"""What a person does to memories: found as agents find them, corrected, and every change taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mcp_memory.domain.model.records import NewRecord, Record
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.entrypoints.page.doors import Visitor
+from mcp_memory.entrypoints.page.record import show_record
+from mcp_memory.entrypoints.page.visits import visit_of
+from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.retrieval.recall import RecallRequest
+from tests.entrypoints.page.conftest import Beside, memory_of, words_of
+
+
+def stored(beside: Beside, *texts: str, **fields: Any) -> list[str]:
+    caller = beside.memory.caller()
+    return [each.id for each in beside.memory.remember([NewRecord(text=text, **fields) for text in texts], caller)]
+
+
+def record(beside: Beside, record_id: str) -> Record:
+    return beside.memory.inspect.visible(record_id, beside.memory.caller())
+
+
+def test_a_search_ranks_as_agents_do_and_counts_nothing_as_opened(beside: Beside) -> None:
+    ids = stored(
+        beside, "The invoice worker listens on port 7001.", "Invoices are sent on the first.", "Tea is at four."
+    )
+    request = RecallRequest(query="port of the invoice worker", only_looks=True)
+    ranked = [str(each["id"]) for each in beside.memory.recall(request, beside.memory.caller()).results]
+    before = beside.memory.records.get(ids, beside.memory.caller().scopes)
+    page = beside.person.get("/?q=port+of+the+invoice+worker").text
+    places = [page.index(f'href="/ui/record/{each}"') for each in ranked]
+    assert places == sorted(places)
+    assert ranked[0] == ids[0]
+    beside.person.get(f"/record/{ids[0]}")
+    assert beside.memory.records.get(ids, beside.memory.caller().scopes) == before
+
+
+def test_facets_narrow_the_list(beside: Beside) -> None:
+    fact, decision = (
+        stored(beside, "Zebras have stripes.", tags=("savanna, dry",)),
+        stored(beside, "We keep zebras outside.", kind="decision"),
+    )
+    of_kind = beside.person.get("/?kind=decision").text
+    assert decision[0] in of_kind
+    assert fact[0] not in of_kind
+    by_tag = beside.person.get("/?tag=savanna%2C+dry").text
+    assert fact[0] in by_tag
+    assert decision[0] not in by_tag
+    assert fact[0] not in beside.person.get("/?author=nobody").text
+    assert fact[0] in beside.person.get("/?author=ann&status=new&since=yesterday").text
+    assert "There is no such kind" in words_of(beside.person.get("/?kind=wish"))
+
+
+def test_pages_of_the_list_stay_where_they_are_while_others_store(beside: Beside) -> None:
+    ids = stored(beside, *(f"Parcel {number} went to depot {number * 7}." for number in range(120)), tags=("parcels",))
+    first = beside.person.get("/?tag=parcels")
+    shown = [each for each in ids if f'href="/ui/record/{each}"' in first.text]
+    stored(beside, "Parcel 9999 came late.", tags=("parcels",))
+    following = first.text.partition('rel="next" href="/ui')[2].partition('"')[0].replace("&amp;", "&")
+    second = beside.person.get(following)
+    shown += [each for each in ids if f'href="/ui/record/{each}"' in second.text]
+    assert len(shown) == 100
+    assert shown[:50] != shown[50:]
+    assert set(shown) == set(ids[-100:])
+
+
+ACTIONS: Sequence[tuple[str, str, dict[str, str], str]] = [
+    ("", "wrong", {}, "inactive"),
+    ("", "pin", {}, "new"),
+    ("", "promote", {}, "core"),
+    ("", "retire", {}, "retired"),
+    ("/edit", "edited", {"text": "Somebody counts spoons.", "tags": "till\nhours, long"}, "new"),
+    ("/supersede", "superseded", {"text": "Lamps hang from hooks."}, "superseded"),
+]
+
+
+@pytest.mark.parametrize(("form", "action", "fields", "status"), ACTIONS, ids=[each[1] for each in ACTIONS])
+def test_undo_leaves_the_export_as_it_was(
+    beside: Beside, form: str, action: str, fields: dict[str, str], status: str
+) -> None:
+    """Each action changes the record, and its Undo gives back all of it but the history."""
+    subject = {"wrong": "Hens", "pin": "Rivers", "promote": "Windows", "retire": "Poems"}.get(
+        action, f"Tills ({action})"
+    )
+    [record_id] = stored(beside, f"{subject} are mentioned once.", tags=("till", "a, b"))
+    before, was = beside.exported(), record(beside, record_id)
+    beside.person.get(f"/record/{record_id}{form}")
+    assert beside.person.send(f"/record/{record_id}/{action}", **fields).status_code == 200
+    assert record(beside, record_id).status == status
+    assert record(beside, record_id) != was
+    assert beside.exported() != before
+    beside.person.send("/undo")
+    assert "Undone." in words_of(beside.person.page)
+    assert beside.exported() == before
+
+
+def test_a_retired_record_comes_back_and_is_unpinned(beside: Beside) -> None:
+    [record_id] = stored(beside, "The gate code is with Jo.", pinned=True)
+    beside.person.get(f"/record/{record_id}")
+    beside.person.send(f"/record/{record_id}/unpin")
+    assert not record(beside, record_id).pinned
+    beside.person.send(f"/record/{record_id}/retire")
+    assert record(beside, record_id).status == "retired"
+    beside.person.send(f"/record/{record_id}/restore")
+    assert record(beside, record_id).status == "new"
+
+
+def test_a_record_that_exists_takes_the_place_of_another(beside: Beside) -> None:
+    old, new = stored(beside, "The lift takes four people.", "The lift takes six people since June.")
+    before = beside.exported()
+    beside.person.get(f"/record/{old}/supersede")
+    beside.person.send(f"/record/{old}/superseded", by=new)
+    assert record(beside, old).superseded_by == new
+    beside.person.send("/undo")
+    assert beside.exported() == before
+
+
+def test_only_what_the_person_changed_is_changed(beside: Beside) -> None:
+    """Tags with commas, a text that begins with a blank line, and another line break than the browser's."""
+    [record_id] = stored(beside, "\nOne line\nand another", kind="message", tags=("a, b", "c"))
+    was = record(beside, record_id)
+    beside.person.get(f"/record/{record_id}/edit")
+    fields = beside.person.fields(f"/record/{record_id}/edited")
+    assert fields["tags"] == ["a, b\nc"]
+    sent = {name: value[0].replace("\n", "\r\n") for name, value in fields.items()}
+    beside.person.send(f"/record/{record_id}/edited", **sent)
+    assert "Nothing was changed" in words_of(beside.person.page)
+    assert record(beside, record_id) == was
+    beside.person.get(f"/record/{record_id}/edit")
+    beside.person.send(f"/record/{record_id}/edited", **(sent | {"importance": "7", "version": str(was.version)}))
+    now = record(beside, record_id)
+    assert (now.importance, now.text, now.tags) == (7.0, was.text, was.tags)
+
+
+def test_a_change_that_somebody_made_meanwhile_is_shown_with_both_texts(beside: Beside) -> None:
+    [record_id] = stored(beside, "The bakery opens at six.")
+    beside.person.get(f"/record/{record_id}/edit")
+    beside.memory.revise(Revision(id=record_id, text="The bakery opens at seven."), beside.memory.caller())
+    answer = beside.person.send(f"/record/{record_id}/edited", text="The bakery opens at five.")
+    assert answer.status_code == 409
+    assert "<del>seven</del><ins>five</ins>" in answer.text
+    assert record(beside, record_id).text == "The bakery opens at seven."
+    beside.person.send(f"/record/{record_id}/edited")
+    assert record(beside, record_id).text == "The bakery opens at five."
+
+
+def test_superseding_too_sends_the_version_that_the_form_showed(beside: Beside) -> None:
+    [record_id] = stored(beside, "The ferry leaves at noon.")
+    beside.person.get(f"/record/{record_id}/supersede")
+    beside.memory.revise(Revision(id=record_id, text="The ferry leaves at one."), beside.memory.caller())
+    answer = beside.person.send(f"/record/{record_id}/superseded", text="The ferry leaves at two.")
+    assert answer.status_code == 409
+    assert "<ins>one</ins>" in answer.text
+    assert record(beside, record_id).status == "new"
+
+
+def test_a_selection_is_retired_in_one_change_after_it_was_shown(beside: Beside) -> None:
+    ids = stored(beside, *(f"Crate {number} holds {number} jars." for number in range(3)), tags=("crates",))
+    before = beside.exported()
+    beside.person.get("/?tag=crates")
+    beside.person.send("/retire", ids=ids[:2])
+    assert "Retire 2 records?" in words_of(beside.person.page)
+    assert beside.exported() == before
+    beside.person.send("/retired")
+    assert [record(beside, each).status for each in ids] == ["retired", "retired", "new"]
+    assert (
+        beside.person.page.url.query
+        == b"tag=crates&done=retired&change=" + str(beside.memory.records.latest_versions(ids[0], 1)[0].write).encode()
+    )
+    beside.person.send("/undo")
+    assert beside.exported() == before
+
+
+def test_all_that_pass_a_filter_are_retired_on_every_page(beside: Beside) -> None:
+    ids = stored(beside, *(f"Imported fact {number} about {number * 3}." for number in range(130)), tags=("import",))
+    beside.person.get("/?tag=import")
+    beside.person.send("/retire")
+    assert "Nothing is selected" in words_of(beside.person.page)
+    beside.person.get("/?tag=import")
+    fields = beside.person.fields("/retire")
+    answer = beside.person.post("/retire?tag=import", {"csrf": fields["csrf"], "back": "/?tag=import", "all": "1"})
+    assert "Retire 130 records?" in words_of(answer)
+    beside.person.page = answer
+    beside.person.send("/retired")
+    assert {record(beside, each).status for each in ids} == {"retired"}
+
+
+def test_what_changed_after_the_list_was_shown_is_not_retired_unseen(beside: Beside) -> None:
+    [record_id] = stored(beside, "The hall is painted blue.", tags=("hall",))
+    beside.person.get("/?tag=hall")
+    beside.person.send("/retire", ids=[record_id])
+    beside.memory.revise(Revision(id=record_id, text="The hall is painted green."), beside.memory.caller())
+    assert beside.person.send("/retired").status_code == 409
+    assert record(beside, record_id).status == "new"
+
+
+def test_a_record_is_erased_once_its_id_is_typed(beside: Beside) -> None:
+    [record_id] = stored(beside, "The spare key is under the third pot.")
+    beside.person.get(f"/record/{record_id}/erase")
+    assert beside.person.send(f"/record/{record_id}/erased", typed="yes").status_code == 400
+    assert record(beside, record_id).status == "new"
+    beside.person.get(f"/record/{record_id}/erase")
+    beside.person.send(f"/record/{record_id}/erased", typed=record_id)
+    assert "Erased" in words_of(beside.person.page)
+    assert beside.person.get(f"/record/{record_id}").status_code == 404
+
+
+def test_versions_are_word_diffs_with_author_and_time_fifty_at_once(beside: Beside) -> None:
+    [record_id] = stored(beside, "The queue holds 0 orders.")
+    caller = beside.memory.caller(client="ide")
+    for number in range(1, 61):
+        beside.memory.revise(Revision(id=record_id, text=f"The queue holds {number} orders."), caller)
+    page = beside.person.get(f"/record/{record_id}")
+    assert page.text.count('class="version"') == 50
+    assert "<del>59</del><ins>60</ins>" in page.text
+    assert "by ann (ide)" in words_of(page)
+    older = page.text.partition('href="?before=')[2].partition("#")[0].replace("&amp;", "&")
+    rest = beside.person.get(f"/record/{record_id}?before={older}")
+    assert rest.text.count('class="version"') == 10
+    assert "<del>9</del><ins>10</ins>" in rest.text
+    assert "<del>0</del><ins>1</ins>" in rest.text
+    assert not beside.person.has_form("/undo"), "an older change is not undone past newer ones"
+
+
+def test_the_newest_change_of_an_agent_is_undone_from_the_record(beside: Beside) -> None:
+    [record_id] = stored(beside, "The pool is closed on Mondays.")
+    beside.memory.revise(Revision(id=record_id, text="The pool is never closed."), beside.memory.caller())
+    beside.person.get(f"/record/{record_id}")
+    beside.person.send("/undo")
+    assert record(beside, record_id).text == "The pool is closed on Mondays."
+
+
+def test_a_page_shows_one_moment(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody changes the record after the page has read it, and before it reads its versions."""
+    [record_id] = stored(beside, "The pond is frozen.")
+    memory, visible = beside.memory, beside.memory.inspect.visible
+    sender = RequestSender(grant=None)
+    visitor = Visitor(sender=sender, session_id="x", is_owner=True)
+
+    def changed_meanwhile(some_id: str, caller: Caller) -> Record:
+        found = visible(some_id, caller)
+        other = memory_of(beside.server.data_dir)
+        other.revise(Revision(id=record_id, text="The pond has thawed."), other.caller())
+        other.close()
+        return found
+
+    with visited_by(sender):
+        asked = {"path": f"/record/{record_id}", "query": {}, "form": {}, "parts": {"id": record_id}, "nav": ()}
+        visit = visit_of(memory, visitor, **asked)
+        with monkeypatch.context() as patch:
+            patch.setattr(memory.inspect, "visible", changed_meanwhile)
+            page = bytes(show_record(visit).body).decode()
+    assert "The pond is frozen." in page
+    assert "thawed" not in page
+    assert "It is as it was stored." in page
+    assert record(beside, record_id).text == "The pond has thawed."
+
+
+def test_what_is_only_noted_is_promoted(beside: Beside) -> None:
+    """It was read out of a session, and nobody has vouched for it yet."""
+    caller = beside.memory.caller()
+    [record_id] = stored(beside, "The oven needs ten minutes.")
+    with beside.memory.records.write(caller) as transaction:
+        noted = transaction.get(record_id)
+        assert noted
+        transaction.update(replace(noted, status="noted"))
+    before = beside.exported()
+    beside.person.get(f"/record/{record_id}")
+    beside.person.send(f"/record/{record_id}/promote")
+    assert record(beside, record_id).status == "new"
+    beside.person.send("/undo")
+    assert record(beside, record_id).status == "noted"
+    assert beside.exported() == before
+
+
+def test_supersession_validity_and_dependents_are_told(beside: Beside) -> None:
+    [base] = stored(beside, "The contract ends in 2031.", valid_until=1_956_528_000.0)
+    [newer] = stored(beside, "The contract ends in 2033.", supersedes=(base,), depends_on=(base,))
+    page = words_of(beside.person.get(f"/record/{base}"))
+    assert f"superseded by {newer}" in page
+    assert "True until 2031-12-31" in page
+    assert "What depends on it The contract ends in 2033." in page
+    assert f"Supersedes {base}" in words_of(beside.person.get(f"/record/{newer}"))
+
+
+def test_a_long_text_is_shown_whole_when_it_is_asked_for(beside: Beside) -> None:
+    [record_id] = stored(beside, f"{'a' * 900_000} end of the line")
+    assert "end of the line" not in beside.person.get(f"/record/{record_id}").text
+    assert "end of the line" in beside.person.get(f"/record/{record_id}?all=1").text
+    beside.person.get(f"/record/{record_id}/edit")
+    beside.person.send(f"/record/{record_id}/edited", tags="long")
+    assert record(beside, record_id).tags == ("long",)

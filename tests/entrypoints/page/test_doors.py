@@ -1,0 +1,463 @@
+"""Who comes in to the page, how far, and what they are told before."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.entrypoints.page.doors import IDLE_SECONDS, SESSION_BYTES, SLOTS, OneTimeLink, PageSessions
+from tests.entrypoints.http.conftest import (
+    PATIENCE_SECONDS,
+    HttpServer,
+    environment_of,
+    make_token,
+    revoke_token,
+    wait_until,
+    web,
+)
+from tests.entrypoints.page.conftest import NAMESPACE, Person, attributes_of, memory_of, person, words_of
+from tests.forked import ForkedProcess
+
+HOSTILE = "<script>alert(1)</script> \"quoted' \u202etxt.exe\u2066 \u200b \ufeff \U000e0041 & </textarea><b onclick=x>"
+
+
+@dataclass(frozen=True)
+class Team:
+    """A server that asks for tokens, and those it knows."""
+
+    server: HttpServer
+    ann: str
+    reader: str
+    chief: str
+    shared: str
+    private: str
+    elsewhere: str
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory, start_http: Callable[..., HttpServer]) -> Team:
+    data_dir = tmp_path_factory.mktemp("team") / "data"
+    ann = make_token(data_dir, "ann", NAMESPACE, "base")
+    reader = make_token(data_dir, "reader", NAMESPACE, right="read")
+    chief = make_token(data_dir, "chief", NAMESPACE, right="admin")
+    memory = memory_of(data_dir)
+    caller = memory.caller()
+    [shared] = memory.remember([NewRecord(text=f"Shared: {HOSTILE}", tags=(HOSTILE,))], caller)
+    [private] = memory.remember([NewRecord(text="Ann's own words.", visibility="private")], caller)
+    other = memory.tokens.recognise(make_token(data_dir, "other", "secret"))
+    assert other
+    [elsewhere] = memory.remember([NewRecord(text="Of another project.")], other.grant.caller("secret", "s", ()))
+    memory.close()
+    return Team(start_http(data_dir), ann, reader, chief, shared.id, private.id, elsewhere.id)
+
+
+def raw(server: HttpServer, head: str) -> str:
+    """The answer to the head of a request alone: nothing of its body is sent."""
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE_SECONDS) as connection:
+        connection.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n")
+        connection.settimeout(PATIENCE_SECONDS)
+        return connection.recv(65_536).decode("utf-8", "replace")
+
+
+def test_a_token_opens_the_page_and_stays_on_the_server(team: Team) -> None:
+    somebody = person(team.server, team.ann)
+    cookie = somebody.page.history[0].headers["set-cookie"]
+    assert cookie.startswith(f"mcp-memory-{team.server.port}=")
+    assert {"HttpOnly", "Path=/ui", "SameSite=strict"} <= set(cookie.split("; "))
+    assert "Secure" not in cookie
+    assert team.ann not in cookie
+    assert "the agent ann sees" in words_of(somebody.page)
+
+
+def test_the_cookie_is_secure_where_a_proxy_took_the_tls_off(team: Team) -> None:
+    origin = f"https://127.0.0.1:{team.server.port}"
+    answer = web.post(
+        team.server.address("/ui/sign-in"), data={"token": team.ann}, headers={"origin": origin}, follow_redirects=False
+    )
+    assert answer.headers["set-cookie"].startswith("__Secure-mcp-memory-")
+    assert "Secure" in answer.headers["set-cookie"].split("; ")
+
+
+@pytest.mark.parametrize("path", ["/", "/record/r000001", "/record/r000001/edit", "/nowhere", "/../secret", "/undo"])
+def test_without_a_cookie_every_address_asks_for_a_token_and_tells_nothing(team: Team, path: str) -> None:
+    answer = web.get(team.server.address("/ui") + path)
+    if path == "/undo":  # Only a form goes there.
+        assert answer.status_code in (401, 405)
+        return
+    assert answer.status_code in (401, 404)
+    if path != "/../secret":
+        assert "Your token" in answer.text
+    for told in (str(team.server.data_dir), "Traceback", NAMESPACE, "ann"):
+        assert told not in answer.text
+
+
+def test_without_a_right_cookie_nothing_of_a_body_is_read(team: Team) -> None:
+    """The answer comes though not one of the ten million announced bytes was sent."""
+    for cookie in ("", f"\ncookie: mcp-memory-{team.server.port}=wrong"):
+        head = (
+            f"POST /ui/record/r000001/edited HTTP/1.1\nhost: 127.0.0.1:{team.server.port}\ncontent-length: 10000000"
+            f"\ncontent-type: application/x-www-form-urlencoded{cookie}"
+        )
+        assert raw(team.server, head).startswith("HTTP/1.1 401")
+    head = f"POST /ui/sign-in HTTP/1.1\nhost: 127.0.0.1:{team.server.port}\ncontent-length: 5000"
+    typed = f"{head}\ncontent-type: application/x-www-form-urlencoded"
+    assert raw(team.server, typed).startswith("HTTP/1.1 413")
+    chunked = typed.replace("content-length: 5000", "transfer-encoding: chunked")
+    with socket.create_connection(("127.0.0.1", team.server.port), PATIENCE_SECONDS) as connection:
+        connection.sendall(chunked.replace("\n", "\r\n").encode() + b"\r\n\r\n1388\r\n" + b"a" * 5000 + b"\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.1 413")
+
+
+def test_a_form_of_another_site_is_refused(team: Team) -> None:
+    somebody = person(team.server, team.chief)
+    csrf = somebody.csrf
+    fields = {"csrf": csrf, "version": "1"}
+    path = f"/record/{team.shared}/pin"
+    assert somebody.post(path, fields, sec_fetch_site="cross-site").status_code == 403
+    assert somebody.post(path, fields, sec_fetch_site="same-site").status_code == 403
+    assert somebody.post(path, fields, origin="https://evil.example").status_code == 403
+    assert somebody.post(path, fields, origin="null").status_code == 403
+    assert somebody.post(path, fields, host="evil.example").status_code == 421
+    assert somebody.post(path, {**fields, "csrf": "0" * 64}).status_code == 403
+    assert somebody.post(path, {**fields, "csrf": person(team.server, team.chief).csrf}).status_code == 403
+    assert somebody.post(path, {"version": "1"}).status_code == 403
+    sign_in = {"token": team.ann}
+    assert somebody.post("/sign-in", sign_in, sec_fetch_site="cross-site").status_code == 403
+    assert "not pinned" not in words_of(somebody.get(f"/record/{team.shared}"))
+    assert not re.search(r"\bpinned\b", words_of(somebody.page).partition("Versions")[0])
+
+
+def test_a_token_sees_what_its_agent_sees(team: Team) -> None:
+    ann, reader = person(team.server, team.ann), person(team.server, team.reader)
+    assert "Ann's own words." in words_of(ann.get("/"))
+    assert ann.get(f"/record/{team.private}").status_code == 200
+    assert "Ann's own words." not in words_of(reader.get("/"))
+    for path in ("", "/edit", "/supersede", "/erase"):
+        assert reader.get(f"/record/{team.private}{path}").status_code == 404
+        assert ann.get(f"/record/{team.elsewhere}{path}").status_code == 404
+
+
+def test_a_token_that_may_read_changes_nothing(team: Team) -> None:
+    reader = person(team.server, team.reader)
+    page = reader.get(f"/record/{team.shared}").text
+    actions = re.findall(r'<form method="post" action="([^"]+)"', page)
+    assert set(actions) == {"/ui/sign-out"}
+    fields = {
+        "csrf": reader.csrf,
+        "version": "9999",
+        "typed": team.shared,
+        "text": "x",
+        "ids": team.shared,
+        "seen": "1",
+    }
+    before = reader.get(f"/record/{team.shared}").text
+    for action in ("edited", "superseded", "wrong", "pin", "unpin", "promote", "retire", "restore", "erased"):
+        assert reader.post(f"/record/{team.shared}/{action}", fields).status_code == 403, action
+    for action in ("/undo", "/retire", "/retired"):
+        assert reader.post(action, {**fields, "change": "1"}).status_code == 403, action
+    assert reader.get(f"/record/{team.shared}").text == before
+
+
+def test_a_token_that_may_write_erases_nothing(team: Team) -> None:
+    ann = person(team.server, team.ann)
+    assert ">Erase" not in ann.get(f"/record/{team.shared}").text
+    fields = {"csrf": ann.csrf, "version": "9999", "typed": team.shared}
+    assert ann.post(f"/record/{team.shared}/erased", fields).status_code == 403
+    assert ann.get(f"/record/{team.shared}").status_code == 200
+
+
+def test_hostile_texts_are_shown_as_text(team: Team) -> None:
+    chief = person(team.server, team.chief)
+    for path in ("/", f"/record/{team.shared}", f"/record/{team.shared}/edit", f"/?q={HOSTILE}", f"/?tag={HOSTILE}"):
+        page = chief.get(path)
+        assert "<script>alert" not in page.text, path
+        assert "<b " not in page.text
+        assert "onclick" not in attributes_of(page), path
+        assert not re.search("[\u202e\u2066\u200b\ufeff\U000e0041]", words_of(page)), path
+        assert "&lt;script&gt;" in page.text, path
+    page = chief.get(f"/record/{team.shared}").text
+    for number in ("202E", "2066", "200B", "FEFF", "E0041"):
+        assert f"⟦U+{number}⟧" in page
+    edit = chief.get(f"/record/{team.shared}/edit")
+    assert chief.fields(f"/record/{team.shared}/edited")["text"] == [f"Shared: {HOSTILE}"]
+    assert edit.headers["content-security-policy"].startswith("default-src 'self';")
+
+
+@pytest.mark.parametrize(
+    "some_id", ["r0", "t000001", "r" + "9" * 400, "%3Cscript%3E", "..%2f..%2fmemory.db", "r00000l", "%00", "r000001%27"]
+)
+def test_an_id_that_is_none_is_not_repeated(team: Team, some_id: str) -> None:
+    answer = person(team.server, team.chief).get(f"/record/{some_id}")
+    assert answer.status_code == 404
+    assert "script" not in words_of(answer)
+    assert "Traceback" not in team.server.log
+
+
+def test_every_answer_says_what_browsers_hold_it_to(team: Team) -> None:
+    chief = person(team.server, team.chief)
+    for path in ("/", "/nowhere", f"/record/{team.shared}", "/static/page.css", "/static/nothing"):
+        headers = chief.get(path).headers
+        assert "frame-ancestors 'none'" in headers["content-security-policy"], path
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+    css = re.findall(r'href="(/ui/static/page.css\?v=\w+)"', chief.get("/").text)
+    kept = web.get(team.server.address(css[0]))
+    assert kept.status_code == 200
+    assert kept.headers["cache-control"] == "public, max-age=31536000, immutable"
+    page = chief.get("/")
+    assert not re.search(r"<style|<script(?! src=\"/ui/static/)", page.text)
+    assert not [each for each in attributes_of(page) if each.startswith("on") or each == "style"]
+
+
+def test_a_revoked_token_is_out_at_once(team: Team) -> None:
+    token = make_token(team.server.data_dir, "leaver", NAMESPACE)
+    leaver = person(team.server, token)
+    revoke_token(team.server.data_dir, "leaver")
+    assert leaver.get("/").status_code == 401
+
+
+def test_signing_out_ends_the_session_on_the_server(team: Team) -> None:
+    ann = person(team.server, team.ann)
+    cookie = ann.cookie
+    ann.send("/sign-out")
+    assert "signed out" in words_of(ann.page)
+    assert web.get(team.server.address("/ui/"), headers=cookie).status_code == 401
+    assert Person(team.server.address("")).sign_in("mcpm_wrong").status_code == 403
+
+
+def test_a_token_of_two_projects_switches_between_them(team: Team) -> None:
+    ann = person(team.server, team.ann)
+    ann.send("/namespace", namespace="base")
+    assert "Nothing is stored here yet." in words_of(ann.page)
+    fields = {"csrf": ann.csrf, "namespace": "secret"}
+    assert ann.post("/namespace", fields).status_code == 403
+    assert "Ann's own words." in words_of(ann.send("/namespace", namespace=NAMESPACE))
+
+
+def test_where_no_token_is_asked_for_a_cookie_decides_alone(
+    tmp_path: Path, start_http: Callable[..., HttpServer]
+) -> None:
+    """A wrong cookie never falls through to the owner; and once a token was made, nobody comes in without one."""
+    server = start_http(tmp_path / "data")
+    anybody = Person(server.address(""))
+    assert anybody.get("/").status_code == 401, "a visit alone signs nobody in"
+    owner = person(server)
+    assert owner.get("/").status_code == 200
+    wrong = {"cookie": f"mcp-memory-{server.port}=wrong"}
+    assert web.get(server.address("/ui/"), headers=wrong).status_code == 401
+    make_token(server.data_dir, "first", NAMESPACE)
+    assert owner.get("/").status_code == 401
+    assert Person(server.address("")).sign_in("").status_code == 403
+
+
+def test_a_cookie_of_a_revoked_token_opens_nothing_on_an_anonymous_server(
+    tmp_path: Path, start_http: Callable[..., HttpServer]
+) -> None:
+    token = make_token(tmp_path / "data", "ann", NAMESPACE)
+    server = start_http(tmp_path / "data", "--port", "0", "--anonymous")
+    ann = person(server, token)
+    assert "the agent ann sees" in words_of(ann.page)
+    revoke_token(server.data_dir, "ann")
+    assert ann.get("/").status_code == 401
+    assert person(server).get("/").status_code == 200, "who has no cookie may still come in without a token"
+
+
+def test_a_memory_that_is_not_available_names_no_file(tmp_path: Path, start_http: Callable[..., HttpServer]) -> None:
+    server = start_http(tmp_path / "data")
+    owner = person(server)
+    database = tmp_path / "data" / "memory.db"
+    database.rename(tmp_path / "moved.db")
+    database.write_bytes(b"not a database" * 400)
+    for answer in (Person(server.address("")).sign_in(""), web.get(server.address("/ui/record/r000001"))):
+        assert answer.status_code == 503
+        assert "memory.db" not in answer.text
+        assert str(tmp_path) not in answer.text
+    assert owner.get("/").status_code == 503
+
+
+def test_workers_share_the_sessions(tmp_path: Path, start_http: Callable[..., HttpServer]) -> None:
+    token = make_token(tmp_path / "data", "ann", NAMESPACE)
+    server = start_http(tmp_path / "data", "--port", "0", "--workers", "2")
+    ann = person(server, token)
+    cookie, csrf = ann.cookie, ann.csrf
+    held = ExitStack()
+    for _ in range(3):
+        held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+    for _ in range(12):  # New connections go to the worker with the fewest.
+        with Person(server.address("")).client as fresh:
+            assert fresh.get("/ui/", headers=cookie).status_code == 200
+            held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+    ann.post("/sign-out", {"csrf": csrf})
+    for _ in range(6):
+        with Person(server.address("")).client as fresh:
+            assert fresh.get("/ui/", headers=cookie).status_code == 401
+            held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+    held.close()
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Callable[..., tuple[ForkedProcess, str]]:
+    """Starts `mcp-memory ui`; the process and its link."""
+    memory_of(tmp_path / "data").close()
+
+    def start(*options: str, **environment: str) -> tuple[ForkedProcess, str]:
+        process = ForkedProcess(
+            "ui",
+            *options,
+            env=environment_of(tmp_path / "data") | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        assert process.stdout
+        line = process.stdout.readline()
+        link = re.search(r"http://127\.0\.0\.1:\d+/ui/enter\?key=\S+", line)
+        assert link, line
+        return process, link[0]
+
+    return start
+
+
+def ended(process: ForkedProcess, number: int = signal.SIGINT) -> int:
+    process.send_signal(number)
+    code = process.wait(PATIENCE_SECONDS)
+    assert process.stdout
+    assert process.stderr
+    process.stdout.close()
+    process.stderr.close()
+    return code
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal ends it")
+def test_the_link_of_ui_lets_one_browser_in_once(started: Callable[..., tuple[ForkedProcess, str]]) -> None:
+    process, link = started("--no-browser")
+    other, other_link = started("--no-browser")
+    try:
+        first = Person(link.partition("/ui")[0])
+        key = link.partition("key=")[2]
+        assert first.client.head(f"/ui/enter?key={key}").status_code == 403, "a preview does not use the link up"
+        assert first.client.get("/ui/enter?key=wrong").status_code == 403
+        assert first.client.get(link).status_code == 200
+        assert first.get("/").status_code == 200
+        assert Person(first.address).client.get(link).status_code == 403
+        # A second `ui` on this machine has a cookie of its own: browsers share cookies between ports.
+        assert first.client.get(other_link).status_code == 200
+        assert first.get("/").status_code == 200
+        assert first.client.post("/mcp", json={}).status_code in (400, 404), "it serves the page alone"
+        assert Person(first.address).sign_in("").status_code == 403
+        assert "mcp-memory ui" in Person(first.address).get("/").text
+    finally:
+        assert ended(process) == 0
+        assert ended(other, signal.SIGTERM) == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the browser is a script for a shell")
+def test_the_browser_is_given_a_private_file_and_never_the_key(
+    tmp_path: Path, started: Callable[..., tuple[ForkedProcess, str]]
+) -> None:
+    """Other users of the machine read the arguments of programs."""
+    said, browser = tmp_path / "said", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf "%s" "$*" > {said}.part && mv {said}.part {said}\n')
+    browser.chmod(0o755)
+    process, link = started(BROWSER=f"{browser} %s")
+    try:
+        wait_until(said.exists)
+        assert link.partition("key=")[2] not in said.read_text()
+        file = Path(said.read_text().removeprefix("file://"))
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert file.is_relative_to(tmp_path / "data")
+        redirect = re.search(r'url=([^"]+)"', file.read_text())
+        assert redirect
+        assert redirect[1] == link
+        assert Person(link.partition("/ui")[0]).client.get(link).status_code == 200
+        wait_until(lambda: not file.exists())
+    finally:
+        assert ended(process) == 0
+    assert [*(tmp_path / "data" / "page").iterdir()] == []
+
+
+def test_ui_needs_a_memory(tmp_path: Path) -> None:
+    done = ForkedProcess("ui", env=environment_of(tmp_path / "none"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    _, told = done.communicate(timeout=PATIENCE_SECONDS)
+    assert done.returncode == 1
+    assert b"No memory at" in told
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_session_ends_when_it_is_idle_and_is_known_to_all_processes() -> None:
+    now = 1_000_000.0
+    memory = memoryview(bytearray(2 * SESSION_BYTES))
+    one, other = (PageSessions(memory, number, lambda: now) for number in range(2))
+    session_id = one.begin("0123456789abcdef", "a project")
+    assert session_id.encode() not in bytes(memory)
+    now += IDLE_SECONDS - 1
+    found = other.find(session_id)
+    assert found
+    assert (found.door, found.namespace) == ("0123456789abcdef", "a project")
+    now += IDLE_SECONDS - 1
+    assert one.find(session_id), "seen by the other one, it was not idle"
+    other.move(session_id, "another")
+    moved = one.find(session_id)
+    assert moved
+    assert moved.namespace == "another"
+    now += IDLE_SECONDS + 1
+    assert one.find(session_id) is None
+    again = one.begin("owner")
+    other.end(again)
+    assert one.find(again) is None
+    assert one.find("") is None
+
+
+def test_the_table_of_sessions_is_bounded_and_the_one_idle_longest_goes_first() -> None:
+    now = 1_000_000.0
+    sessions = PageSessions(clock=lambda: now)
+    first = sessions.begin("owner")
+    ids: list[str] = []
+    for _ in range(SLOTS - 1):
+        now += 1
+        ids.append(sessions.begin("owner"))
+    now += 61
+    assert sessions.find(first)
+    now += 1
+    sessions.begin("owner")
+    assert sessions.find(first), "it was seen since"
+    assert sessions.find(ids[0]) is None
+    assert sessions.find(ids[1])
+    assert sessions.find(sessions.begin("owner", "n" * 300))
+
+
+def test_the_file_of_a_link_goes_with_its_first_use(tmp_path: Path) -> None:
+    link = OneTimeLink(tmp_path / "page")
+    file = link.file_for("http://127.0.0.1:1")
+    assert not link.use("wrong")
+    assert not link.use("\udcff")
+    assert file.exists()
+    key = link.at("").partition("key=")[2]
+    assert link.use(key)
+    assert not file.exists()
+    assert not link.use(key)
+    link.remove_file()
+
+
+def test_json_is_no_form(team: Team) -> None:
+    chief = person(team.server, team.chief)
+    body = json.dumps({"csrf": chief.csrf})
+    headers = {"content-type": "application/json", "origin": chief.address}
+    assert chief.client.post("/ui/undo", content=body, headers=headers).status_code == 400
+    many = "&".join(f"f{number}=1" for number in range(3_000))
+    headers["content-type"] = "application/x-www-form-urlencoded"
+    assert chief.client.post("/ui/undo", content=many, headers=headers).status_code == 400
+    assert chief.client.post("/ui/undo", content="a" * 70_000, headers=headers).status_code == 413
