@@ -126,13 +126,15 @@ def _details(details: Details) -> dict[str, str]:
 
 
 def _value(value: object) -> str:
-    """Return a stored value in words: a list with commas, anything nested as it is stored."""
+    """Return a stored value in words: a list with dots, as a tag may hold a comma; anything nested as it is stored."""
     if value in (None, "", [], ()):
         return "nothing"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple) and all(isinstance(each, str) for each in cast("Sequence[object]", value)):
-        return ", ".join(cast("Sequence[str]", value))
+        return " · ".join(cast("Sequence[str]", value))
+    if isinstance(value, float):
+        return f"{value:g}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

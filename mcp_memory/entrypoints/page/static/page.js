@@ -12,7 +12,7 @@ function move(by) {
   const all = items();
   const at = all.indexOf(current());
   const next = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1)];
-  const link = next && (next.querySelector("a, button, input") || next);
+  const link = next && (next.querySelector("[tabindex], a, button, input") || next);
   if (link) {
     link.focus();
     next.scrollIntoView({ block: "nearest" });
@@ -26,7 +26,8 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const search = document.querySelector("input[type=search]");
-  const pressed = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+  const keyed = `[data-key="${CSS.escape(event.key)}"]`;
+  const pressed = (current() && current().querySelector(keyed)) || document.querySelector(keyed);
   if (event.key === "/" && search) search.focus();
   else if (event.key === "j") move(1);
   else if (event.key === "k") move(-1);
