@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.checkpoint import CheckpointWriter
     from mcp_memory.services.sessions.compact import Compact, Compacted
     from mcp_memory.services.sessions.feed import LogFeeder
+    from mcp_memory.services.status.account import ContextAccounts
     from mcp_memory.services.status.integrity_check import IntegrityCheck
     from mcp_memory.services.status.overview import Overview
     from mcp_memory.services.tasks.task_stack import TaskStack
@@ -297,6 +298,13 @@ class Wiring:
         from mcp_memory.services.status.overview import Overview
 
         return Overview(self.records, self.logs, self.graph, self.reviews, self._clock)
+
+    @made_once
+    def accounts(self) -> ContextAccounts:
+        """Shows contexts that were given, line by line."""
+        from mcp_memory.services.status.account import ContextAccounts
+
+        return ContextAccounts(self.records)
 
     @made_once
     def examine(self) -> IntegrityCheck:

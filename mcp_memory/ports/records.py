@@ -254,8 +254,13 @@ class Telemetry(Protocol):
 
     def context(self, context_id: str, caller: Caller) -> ContextReport | None: ...
 
-    def contexts(self, caller: Caller, limit: int) -> Sequence[tuple[Instant, ContextReport]]:
-        """Return the latest reports of the caller's agent in its namespace and when each was made, newest first."""
+    def contexts(
+        self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None
+    ) -> Sequence[tuple[Instant, ContextReport]]:
+        """Return the latest reports of the caller's agent in its namespace and when each was made, newest first.
+
+        With `before`, those that come after the report of that time and id.
+        """
         ...
 
     def assembled(self, caller: Caller, since: Instant) -> Assembled:

@@ -11,7 +11,8 @@ class Component:
     """One item of the assembled context.
 
     `tokens` are in the client's unit and cover the item's own lines. `score` is its strategy's. `parts` gives what
-    each signal adds to the score. `agent` names the other agent that stored the item.
+    each signal adds to the score. `agent` names the other agent that stored the item; `section` is the title above it,
+    "" in accounts of earlier versions.
     """
 
     source: str
@@ -21,6 +22,7 @@ class Component:
     score: float
     detail: ShownDetail
     agent: str = ""
+    section: str = ""
     text: str = ""
     parts: Mapping[str, float] = field(default_factory=dict[str, float])
 

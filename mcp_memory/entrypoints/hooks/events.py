@@ -94,6 +94,7 @@ def _block(hook: HookCall, words: str, kept: str, max_tokens: int) -> "tuple[str
         overrides=START_STRATEGY,
         additional_context=kept,
         exclude=(checkpoint.id,) if checkpoint else (),
+        occasion="compaction" if kept else "start",
     )
     context = hook.app.assemble_context(request, hook.caller)
     text = f"{words}\n{context.text}"

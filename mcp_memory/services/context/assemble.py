@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from typing import Literal
 
 from mcp_memory.domain.context.budget import LEARNT
 from mcp_memory.domain.context.items import Measure
 from mcp_memory.domain.context.near_duplicates import CLUSTER_COSINE, clustered, repeated
 from mcp_memory.domain.context.scoring import Scored, ordered
 from mcp_memory.domain.model.contexts import ContextReport, Omission
-from mcp_memory.domain.model.records import LOG_KINDS, Json, Kind
+from mcp_memory.domain.model.records import LOG_KINDS, Instant, Json, Kind
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import SECTION_SHARES, Override, Strategies, Strategy
 from mcp_memory.domain.model.tasks import Stack
@@ -36,6 +37,8 @@ from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
 from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
 from mcp_memory.services.tasks.task_owners import Elsewhere
 
+Occasion = Literal["call", "start", "compaction", "prompt"]
+"""The event at which a block is given: an agent's call, or one of a client's hooks."""
 LEAST_FORM_TOKENS = 20
 """Minimum tokens of an item: its frame alone takes about as much."""
 COMPARED = 400
@@ -52,7 +55,8 @@ class ContextRequest:
 
     `overrides` are fields of the strategy to change in this call. The `notice`, a fact about this memory that the
     reader needs, is always in the block; in a small one the `short_notice`. As of a time (`as_of`, a phrase) the block
-    shows what was believed then, without tasks.
+    shows what was believed then, without tasks. The `occasion` is what asks for it. With `only_looks` nobody works with
+    the block: no account of it is kept, and what it shows is not known to its caller.
     """
 
     query: str = ""
@@ -75,6 +79,8 @@ class ContextRequest:
     notice: str = ""
     short_notice: str = ""
     as_of: str | None = None
+    occasion: Occasion = "call"
+    only_looks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,12 +156,14 @@ class AssembleContext:
             block, told = self._follow_ups.follow(request.previous, built, caller, measure)
         metadata = {**built.metadata, **self._told(factor, started, revision), **told, "cached": is_cached}
         report = replace(block.report, metadata=metadata)
+        if request.only_looks:
+            return Context(text=block.text, report=report)
         if not request.as_of:
             self._echo_filter.note(caller, ((each.id, each.text) for each in report.components), revision)
         # The query stays with the caller: an erased text may have been asked for in its own words.
-        kept = {name: value for name, value in metadata.items() if name != "query"}
-        account = replace(report, metadata=kept)
-        self._records.keep_context(account, caller, self._clock(), anew="unchanged" not in told)
+        kept, now = {name: value for name, value in metadata.items() if name != "query"}, self._clock()
+        account = replace(report, metadata=kept | circumstances(caller, request.occasion, built.draft.budget, now))
+        self._records.keep_context(account, caller, now, anew="unchanged" not in told)
         return Context(text=block.text, report=report)
 
     def forget(self) -> None:
@@ -283,6 +291,11 @@ class AssembleContext:
         }
 
 
+def circumstances(caller: Caller, occasion: Occasion, budget: int, at: Instant) -> dict[str, Json]:
+    """Return the circumstances of a block, for its account; `budget` is in the client's tokens."""
+    return {"at": at, "occasion": occasion, "session": caller.session_id, "client": caller.client, "budget": budget}
+
+
 def _with_room(ranked: list[Scored], budget: int) -> tuple[list[Scored], list[str]]:
     """Put chosen candidates first, then the best, as many as fit if all were short; return the rest's ids too.
 
@@ -320,6 +333,6 @@ def _request_digest(request: ContextRequest) -> str:
     shape = {
         key: value
         for key, value in asdict(request).items()
-        if key not in ("previous", "explain", "notice", "short_notice")
+        if key not in ("previous", "explain", "notice", "short_notice", "occasion", "only_looks")
     }
     return hashlib.blake2b(json.dumps(shape, sort_keys=True).encode("utf-8", "replace"), digest_size=8).hexdigest()

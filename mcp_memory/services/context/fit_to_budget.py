@@ -212,5 +212,5 @@ def _component(placed: Placed) -> Component:
     item = placed.item
     return Component(
         source=item.source, kind=item.kind, id=item.id, tokens=placed.form.tokens, score=item.score,
-        detail=placed.form.detail, agent=item.author, text=placed.form.text, parts=item.parts,
+        detail=placed.form.detail, agent=item.author, section=item.section, text=placed.form.text, parts=item.parts,
     )  # fmt: skip

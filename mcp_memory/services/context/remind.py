@@ -19,6 +19,7 @@ from mcp_memory.domain.text.prompt_safety import author, is_own
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, TokenCounter
+from mcp_memory.services.context.assemble import circumstances
 from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
 from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
 
@@ -107,6 +108,7 @@ class Remind:
             ),
         )
         now = self._clock()
+        report = replace(report, metadata=circumstances(caller, "prompt", max_tokens, now))
         self._records.keep_context(report, caller, now)
         self._records.touch(sorted(there), now)
         return Reminder(text=text, ids=tuple(each.record.id for each in shown))
@@ -148,7 +150,7 @@ class Remind:
         tokens = factor.client(self._counter.count(_line(each)))
         return Component(
             source=FOUND, kind=each.record.kind, id=each.record.id, tokens=tokens, score=each.hit.score,
-            detail=each.detail, agent=each.agent,
+            detail=each.detail, agent=each.agent, section=SECTION_OF_KIND[each.record.kind],
         )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import Collection, Sequence
+from math import inf
 
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.health import Assembled, Tally
@@ -67,8 +68,12 @@ class SqliteTelemetry:
         rows = self._database.rows(statement("get_context"), (caller.namespace, caller.agent, context_id))
         return report_from_json(rows[0]["report"]) if rows else None
 
-    def contexts(self, caller: Caller, limit: int) -> Sequence[tuple[Instant, ContextReport]]:
-        rows = self._database.rows(statement("list_contexts"), (caller.namespace, caller.agent, limit))
+    def contexts(
+        self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None
+    ) -> Sequence[tuple[Instant, ContextReport]]:
+        at, context_id = before or (inf, "")
+        asked = {"namespace": caller.namespace, "agent": caller.agent, "at": at, "id": context_id, "limit": limit}
+        rows = self._database.rows(statement("list_contexts"), asked)
         return [(row["created_at"], report_from_json(row["report"])) for row in rows]
 
     def assembled(self, caller: Caller, since: Instant) -> Assembled:

@@ -7,7 +7,9 @@ INSERT OR REPLACE INTO contexts (namespace, agent, id, created_at, report) VALUE
 SELECT report FROM contexts WHERE namespace = ? AND agent = ? AND id = ?;
 
 -- name: list_contexts
-SELECT created_at, report FROM contexts WHERE namespace = ? AND agent = ? ORDER BY created_at DESC, id DESC LIMIT ?;
+SELECT created_at, report FROM contexts
+WHERE namespace = :namespace AND agent = :agent AND (created_at < :at OR created_at = :at AND id < :id)
+ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: prune_contexts
 DELETE FROM contexts WHERE created_at < ?;

@@ -1,0 +1,148 @@
+"""Accounts of given contexts for people: each line in its words of then, and what was left out, with its text and why.
+
+A report keeps no remembered text, so that an erased one is nowhere in it. The words come from the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mcp_memory.domain.context.rendering import SECTION_OF_KIND, record_line
+from mcp_memory.domain.model.contexts import Component, ContextReport
+from mcp_memory.domain.model.records import KINDS, Instant, Record
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.tasks import Task
+from mcp_memory.domain.text.prompt_safety import CONTEXT_TITLES
+from mcp_memory.errors import NotFound
+from mcp_memory.ports.records import RecordStore
+from mcp_memory.services.retrieval.as_of import as_they_were
+from mcp_memory.services.tasks.branch_visibility import hidden_branches, is_visible
+
+OMITTED_SHOWN = 50
+_OTHER = "Note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountLine:
+    """One line of a block, in its words of then; "" where they were erased. `record` is as it is now.
+
+    It `is_shortened` where it showed passages chosen by a question, which nobody keeps: the words are its summary's.
+    """
+
+    component: Component
+    text: str
+    record: Record | None = None
+    is_changed: bool = False
+    is_shortened: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountSection:
+    """The lines below one title, and their tokens without it."""
+
+    title: str
+    tokens: int
+    lines: Sequence[AccountLine]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A candidate that did not enter, its text as it is now, and why; without a text where it is out of sight."""
+
+    id: str
+    kind: str
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A given block. `at` is None for one of an earlier version; `left_out` are some of the report's omissions."""
+
+    report: ContextReport
+    at: Instant | None
+    sections: Sequence[AccountSection]
+    left_out: Sequence[LeftOut]
+
+
+class ContextAccounts:
+    """Puts blocks together again. Thread-safe."""
+
+    def __init__(self, records: RecordStore) -> None:
+        self._records = records
+
+    def __call__(self, context_id: str, caller: Caller, first: int = 0) -> Account:
+        """Return the account of a context, with at most OMITTED_SHOWN omissions from the one numbered `first`.
+
+        Raises NotFound where the caller's agent was given none of that id.
+        """
+        with self._records.snapshot():
+            report = self._records.context(context_id, caller)
+            if report is None:
+                raise NotFound(f"No context {context_id!r}; contexts are kept for two weeks.")
+            return self.told(report, caller, first)
+
+    def told(self, report: ContextReport, caller: Caller, first: int = 0) -> Account:
+        """Return the account of a report."""
+        omitted = report.omitted[first : first + OMITTED_SHOWN]
+        ids = [*(each.id for each in report.components), *(each.id for each in omitted)]
+        hidden = hidden_branches(self._records, caller)
+        found = self._records.get(ids, caller.scopes)
+        records = {record_id: each for record_id, each in found.items() if is_visible(each, caller, hidden)}
+        tasks = {task.id: task for task in self._records.tasks(caller.namespace)}
+        at = report.metadata.get("at")
+        at = at if isinstance(at, float) else None
+        then = records if at is None else as_they_were(records, at, self._records)
+        lines = [_line(each, records, then, tasks) for each in report.components]
+        return Account(
+            report=report,
+            at=at,
+            sections=_sections(lines),
+            left_out=[_left_out(each.id, each.reason, records, tasks) for each in omitted],
+        )
+
+
+def _line(
+    component: Component, records: Mapping[str, Record], then: Mapping[str, Record], tasks: Mapping[str, Task]
+) -> AccountLine:
+    record, was = records.get(component.id), then.get(component.id)
+    if component.kind not in KINDS:
+        task = tasks.get(component.id)
+        # Of "relation:Ada --[leads]--> Babbage" the id says it all.
+        return AccountLine(component=component, text=task.goal if task else component.id.partition(":")[2])
+    if record is None or was is None:
+        return AccountLine(component=component, text="", record=record, is_changed=True)
+    texts = {"micro": was.micro, "full": was.text}
+    return AccountLine(
+        component=component,
+        text=record_line(was, texts.get(component.detail, was.summary), component.detail, component.agent),
+        record=record,
+        is_changed=(was.text, was.status) != (record.text, record.status),
+        is_shortened=component.detail == "passage",
+    )
+
+
+def _sections(lines: Sequence[AccountLine]) -> Sequence[AccountSection]:
+    """Put lines below their titles, in the order of a block."""
+    below: dict[str, list[AccountLine]] = {}
+    for line in lines:
+        below.setdefault(_title(line.component), []).append(line)
+    return [
+        AccountSection(title=title, tokens=sum(line.component.tokens for line in below[title]), lines=below[title])
+        for title in sorted(below, key=CONTEXT_TITLES.index)
+    ]
+
+
+def _title(component: Component) -> str:
+    """Return the title above a component; in reports of earlier versions the one that its kind has."""
+    if component.section in CONTEXT_TITLES:
+        return component.section
+    return next((title for kind, title in SECTION_OF_KIND.items() if kind == component.kind), _OTHER)
+
+
+def _left_out(candidate: str, reason: str, records: Mapping[str, Record], tasks: Mapping[str, Task]) -> LeftOut:
+    if record := records.get(candidate):
+        return LeftOut(id=candidate, kind=record.kind, text=record.summary, reason=reason)
+    task = tasks.get(candidate)
+    return LeftOut(id=candidate, kind="task" if task else "", text=task.goal if task else "", reason=reason)

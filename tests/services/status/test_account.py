@@ -1,0 +1,130 @@
+"""A context that was given is shown line by line, in its words of then, with what was left out."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
+from mcp_memory.domain.model.records import Entity, NewRecord
+from mcp_memory.errors import NotFound
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.memory.remember import Remembered
+from mcp_memory.services.memory.revise import Revision
+from mcp_memory.services.status.account import OMITTED_SHOWN, Account, AccountLine
+from mcp_memory.services.tasks.task_stack import PushRequest
+
+if TYPE_CHECKING:
+    from tests.conftest import Clock
+
+RememberOne = Callable[..., Remembered]
+
+
+def lines_of(account: Account) -> dict[str, AccountLine]:
+    return {line.component.id: line for section in account.sections for line in section.lines}
+
+
+def test_the_account_of_a_block_has_its_lines_and_its_circumstances(
+    app: App, remember: RememberOne, clock: "Clock"
+) -> None:
+    """U1.1: each line as the agent read it, below its title; when, for which session, out of what."""
+    task = app.tasks.push(PushRequest(goal="Move the database"), app.caller()).current
+    assert task
+    remember("Ask before you deploy.", kind="censor")
+    remember("The port of the database is 5432.", entities=(Entity(name="Postgres"),))
+    request = ContextRequest(query="Which port does the database have?", max_tokens=900, occasion="start")
+    context = app.assemble_context(request, app.caller())
+    account = app.accounts(context.report.id, app.caller())
+    assert [section.title for section in account.sections][:2] == ["Active Constraints", "Task"]
+    for line in lines_of(account).values():
+        if line.record:
+            assert line.text in context.text
+            assert not line.is_changed
+    assert lines_of(account)[task.id].text == "Move the database"
+    assert sum(each.tokens for each in account.sections) <= account.report.token_count
+    told = account.report.metadata
+    assert (account.at, told["occasion"], told["budget"]) == (clock.now, "start", 900)
+    assert (told["session"], told["client"]) == (app.caller().session_id, "")
+    clock.advance(seconds=1)
+    reminder = app.remind("Which port does the database have?", (), 300, app.caller())
+    [(_, kept), _] = app.records.contexts(app.caller(), 2)
+    assert (kept.metadata["occasion"], kept.metadata["budget"]) == ("prompt", 300)
+    assert reminder.ids == tuple(lines_of(app.accounts(kept.id, app.caller())))
+
+
+def test_a_line_keeps_its_words_of_then(
+    app: App, open_memory: Callable[..., App], remember: RememberOne, clock: "Clock"
+) -> None:
+    """U1.1, R9: also once the record is corrected; not where it was erased, or is out of sight."""
+    kept, erased = remember("The port is 5432."), remember("The host is walrus.")
+    bob = open_memory(agent="bob")
+    [moved] = bob.remember([NewRecord(text="The user is postgres.")], bob.caller())
+    context = app.assemble_context(ContextRequest(), app.caller())
+    clock.advance(hours=1)
+    app.revise(Revision(id=kept.id, text="The port is 6543."), app.caller())
+    app.forget([erased.id], "erase", app.caller())
+    bob.revise(Revision(id=moved.id, visibility="private"), bob.caller())
+    lines = lines_of(app.accounts(context.report.id, app.caller()))
+    assert lines[kept.id].text.endswith("] The port is 5432.")
+    assert (lines[kept.id].is_changed, lines[kept.id].record is not None) == (True, True)
+    assert [(lines[each].text, lines[each].record) for each in (erased.id, moved.id)] == [("", None), ("", None)]
+    with pytest.raises(NotFound):
+        bob.accounts(context.report.id, bob.caller())
+
+
+def test_what_was_left_out_is_shown_with_its_text_and_why(app: App, remember: RememberOne) -> None:
+    """U1.1: some at a time; what nobody may see has no text. An account of an earlier version is shown too."""
+    task = app.tasks.push(PushRequest(goal="ship"), app.caller()).current
+    assert task
+    fact = remember("The port is 5432.")
+    parts = [
+        Component(source="found", kind="fact", id=fact.id, tokens=9, score=0.5, detail="passage"),
+        Component(source="graph", kind="relation", id="relation:A --[b]--> C", tokens=5, score=0.5, detail="full"),
+        Component(source="found", kind="fact", id="r00zzzz", tokens=9, score=0.5, detail="micro", section="Unheard"),
+    ]
+    omitted = [Omission(id=each, reason="no room in the budget") for each in (fact.id, task.id, "r00zzzz")]
+    report = ContextReport(
+        id="c000001", token_count=40, truncated=True, strategy="auto", components=tuple(parts), omitted=tuple(omitted)
+    )
+    app.records.keep_context(report, app.caller(), 100.0)
+    account = app.accounts("c000001", app.caller())
+    assert [(each.id, each.kind, each.text) for each in account.left_out] == [
+        (fact.id, "fact", "The port is 5432."), (task.id, "task", "ship"), ("r00zzzz", "", ""),
+    ]  # fmt: skip
+    assert [(section.title, section.tokens) for section in account.sections] == [("Known Information", 18), ("Note", 5)]
+    assert account.at is None
+    assert lines_of(account)[fact.id].is_shortened
+    assert lines_of(account)["relation:A --[b]--> C"].text == "A --[b]--> C"
+    app.records.keep_context(replace(report, omitted=tuple(omitted * OMITTED_SHOWN)), app.caller(), 100.0)
+    assert len(app.accounts("c000001", app.caller()).left_out) == OMITTED_SHOWN
+    assert len(app.accounts("c000001", app.caller(), 3 * OMITTED_SHOWN - 2).left_out) == 2
+
+
+def test_accounts_are_listed_from_a_place_on(app: App, remember: RememberOne, clock: "Clock") -> None:
+    """U1.1: the latest first, also of those of one moment."""
+    remember("The port is 5432.")
+    given: list[str] = []
+    for n in range(5):
+        clock.advance(seconds=n // 2)
+        given.append(
+            app.assemble_context(ContextRequest(query=f"port {n}", max_tokens=500 + n), app.caller()).report.id
+        )
+    listed: list[str] = []
+    before = None
+    while page := app.records.contexts(app.caller(), 2, before):
+        listed += [report.id for _, report in page]
+        before = page[-1][0], page[-1][1].id
+    assert sorted(listed) == sorted(given)
+    assert listed == [report.id for _, report in app.records.contexts(app.caller(), 9)]
+
+
+def test_looking_at_what_would_be_given_leaves_no_trace(app: App, remember: RememberOne) -> None:
+    """U1.1: no account, no count, and nothing that counts as shown; the block is the one that would be given."""
+    remember("The port is 5432.")
+    looked = app.assemble_context(ContextRequest(query="port", only_looks=True), app.caller())
+    assert app.records.contexts(app.caller(), 9) == []
+    assert app.status(app.caller())["contexts"] == {"days": 14, "given": 0, "strategies": {}, "picked": {}}
+    given = app.assemble_context(ContextRequest(query="port"), app.caller())
+    assert looked.text == given.text
