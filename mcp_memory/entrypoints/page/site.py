@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from mcp_memory.entrypoints.page import memories, record, review
+from mcp_memory.entrypoints.page import contexts, health, memories, record, review, work
 from mcp_memory.entrypoints.page.doors import IDLE_SECONDS, PAGE_PATH, Doors, Visitor
 from mcp_memory.entrypoints.page.rendering import assets, environment
 from mcp_memory.entrypoints.page.visits import FORM_BYTES, Fields, Screen, safe_path, visit_of
@@ -29,7 +29,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SCREENS: Final[tuple[Screen, ...]] = (*memories.SCREENS, *record.SCREENS, *review.SCREENS)
+SCREENS: Final[tuple[Screen, ...]] = (
+    *memories.SCREENS,
+    *record.SCREENS,
+    *contexts.SCREENS,
+    *work.SCREENS,
+    *review.SCREENS,
+    *health.SCREENS,
+)
 """Every screen, in the order of the navigation."""
 SIGN_IN_BYTES: Final = 4 * 1024
 MOST_FIELDS: Final = 2_000

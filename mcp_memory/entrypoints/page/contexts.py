@@ -1,0 +1,177 @@
+"""The screens of contexts: every block that the agent was given, one of them line by line, and what would be given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import Response
+
+from mcp_memory.entrypoints.page.visits import Screen, Visit
+from mcp_memory.errors import InvalidRequest, NotFound
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.status.account import OMITTED_SHOWN, Account, AccountLine
+
+if TYPE_CHECKING:
+    from mcp_memory.domain.model.contexts import ContextReport
+
+NAME: Final = "Contexts"
+PAGE_CONTEXTS: Final = 30
+MOST_TOKENS: Final = 128_000
+MAX_GOAL: Final = 4_000
+COLOURS: Final = 6
+"""The tones of the bar, which begin again after the last one."""
+_CONTEXT_ID = re.compile(r"c[0-9a-z]{4,40}")  # "c0f4b6a5d1e"
+_POSITION = re.compile(r"\d{1,12}(?:\.\d{1,9})?")  # "1795176000.25"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarPart:
+    """A part of a block's budget, from `start` on, both in percent; `tone` is the number of its colour."""
+
+    title: str
+    tokens: int
+    start: float
+    width: float
+    tone: int
+
+
+def show_contexts(visit: Visit) -> Response:
+    before = _position(visit.asked("before"))
+    with visit.app.follower.snapshot():
+        found = visit.app.records.contexts(visit.caller, PAGE_CONTEXTS + 1, before)
+    shown = found[:PAGE_CONTEXTS]
+    last = shown[-1] if len(found) > PAGE_CONTEXTS else None
+    return visit.page(
+        "contexts.html",
+        here=NAME,
+        contexts=shown,
+        next_page=visit.with_fields(before=f"{last[0]!r}~{last[1].id}") if last else "",
+        **_asking(visit),
+    )
+
+
+def show_context(visit: Visit) -> Response:
+    context_id, first = _context_id(visit), _number(visit.asked("from"), 0)
+    account = visit.app.accounts(context_id, visit.caller, first)
+    after = first + OMITTED_SHOWN
+    return visit.page(
+        "context.html",
+        here=NAME,
+        account=account,
+        bar=_bar(account),
+        next_left_out=visit.with_fields(**{"from": str(after)}) if after < len(account.report.omitted) else "",
+        block="",
+        **_asking(visit),
+    )
+
+
+def show_what_would_be_given(visit: Visit) -> Response:
+    """Assemble a block that nobody reads but the person: it leaves no report, and counts for nothing."""
+    request = _request(visit)
+    context = visit.app.assemble_context(request, visit.caller)
+    with visit.app.follower.snapshot():
+        account = visit.app.accounts.told(context.report, visit.caller)
+    shown = {"account": account, "bar": _bar(account), "next_left_out": "", "block": context.text}
+    return visit.page("context.html", here=NAME, **shown, **_asking(visit))
+
+
+def ask_again(visit: Visit) -> Response:
+    """Compare a block that was given with the one that would be given now."""
+    given = visit.app.accounts(_context_id(visit), visit.caller)
+    context = visit.app.assemble_context(_request(visit), visit.caller)
+    with visit.app.follower.snapshot():
+        now = visit.app.accounts.told(context.report, visit.caller)
+    before, after = _lines(given), _lines(now)
+    known, wanted = {line.component.id for line in before}, {line.component.id for line in after}
+    return visit.page(
+        "again.html",
+        here=NAME,
+        given=given,
+        now_given=now,
+        added=[line for line in after if line.component.id not in known],
+        gone=[line for line in before if line.component.id not in wanted],
+        both=[line for line in after if line.component.id in known],
+        reasons={each.id: each.reason for each in context.report.omitted},
+        block=context.text,
+        **_asking(visit),
+    )
+
+
+def _lines(account: Account) -> Sequence[AccountLine]:
+    return [line for section in account.sections for line in section.lines]
+
+
+def _request(visit: Visit) -> ContextRequest:
+    goal, strategy = visit.asked("goal"), visit.asked("strategy")
+    if len(goal) > MAX_GOAL:
+        raise InvalidRequest("The goal is too long; say it in fewer words.")
+    budget = _number(visit.asked("budget"), visit.app.settings.max_tokens)
+    if not 64 <= budget <= MOST_TOKENS:
+        raise InvalidRequest(f"The budget must be 64 to {MOST_TOKENS:,} tokens.")
+    return ContextRequest(query=goal, max_tokens=budget, strategy=strategy or None, only_looks=True)
+
+
+def _asking(visit: Visit) -> dict[str, Any]:
+    """Return what the form needs that asks what would be given."""
+    from mcp_memory.strategies import read_strategies
+
+    return {
+        "strategies": sorted(read_strategies(visit.app.settings.strategies_file)),
+        "goal": visit.asked("goal"),
+        "budget": visit.asked("budget") or visit.app.settings.max_tokens,
+        "strategy": visit.asked("strategy"),
+    }
+
+
+def _bar(account: Account) -> Sequence[BarPart]:
+    """Return the sections as parts of the budget, then the headings and the fence; what remains was not used."""
+    report = account.report
+    whole = max(_budget(report), report.token_count, 1)
+    parts: list[BarPart] = []
+    start = 0.0
+    told = [(section.title, section.tokens) for section in account.sections]
+    frame = report.token_count - sum(tokens for _, tokens in told)
+    for tone, (title, tokens) in enumerate([*told, ("Headings and fence", frame)]):
+        if tokens > 0:
+            width = 100 * tokens / whole
+            parts.append(BarPart(title=title, tokens=tokens, start=start, width=width, tone=tone % COLOURS))
+            start += width
+    return parts
+
+
+def _budget(report: ContextReport) -> int:
+    """Return the budget of a block; 0 in an account of an earlier version."""
+    budget = report.metadata.get("budget")
+    return budget if isinstance(budget, int) else 0
+
+
+def _context_id(visit: Visit) -> str:
+    context_id = visit.parts["id"]
+    if not _CONTEXT_ID.fullmatch(context_id):
+        raise NotFound("There is nothing at this address.")
+    return context_id
+
+
+def _position(text: str) -> tuple[float, str] | None:
+    """Return the time and the id of an address. Raises InvalidRequest."""
+    at, _, context_id = text.partition("~")
+    if not text:
+        return None
+    if not (_POSITION.fullmatch(at) and _CONTEXT_ID.fullmatch(context_id)):
+        raise InvalidRequest("This address is not whole; begin with the first page.")
+    return float(at), context_id
+
+
+def _number(text: str, otherwise: int) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else otherwise
+
+
+SCREENS: Final = (
+    Screen(path="/contexts", answer=show_contexts, title=NAME),
+    Screen(path="/contexts/would", answer=show_what_would_be_given),
+    Screen(path="/context/{id}", answer=show_context),
+    Screen(path="/context/{id}/again", answer=ask_again),
+)

@@ -1,0 +1,128 @@
+"""The screen of health: how well the memory serves, in sentences with what to do, and what a check-up finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from mcp_memory.entrypoints.page.visits import Screen, Visit
+from mcp_memory.errors import NotFound
+
+NAME: Final = "Health"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """A figure in words, the advice where it is outside of its target, and the screen where that is done."""
+
+    says: str
+    target: str = ""
+    advice: str = ""
+    path: str = ""
+
+    @property
+    def is_off(self) -> bool:
+        return bool(self.advice)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """The words for a figure: its sentence, and the advice and the screen where it is below or above its target."""
+
+    says: Callable[[float], str]
+    below: str = ""
+    above: str = ""
+    path: str = ""
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
+_READINGS: Final[Mapping[str, _Reading]] = {
+    "context_relevance": _Reading(
+        says=lambda value: f"What blocks show bears on the question to {_percent(value)} on average.",
+        below="Look at some blocks, and mark what does not belong there as wrong, or retire it.",
+        path="/contexts",
+    ),
+    "budget_utilisation": _Reading(
+        says=lambda value: f"Blocks use {_percent(value)} of their budget on average.",
+        below="There is less to show than there is room: a smaller budget would cost agents less.",
+        above="Blocks are full: raise the budget, or unpin what need not be in every block.",
+        path="/contexts",
+    ),
+    "refresh_rate": _Reading(
+        says=lambda value: f"Of follow-ups, {_percent(value)} had to be rebuilt as a whole.",
+        above="Agents change the question or the strategy within a conversation; a block says why it was rebuilt.",
+        path="/contexts",
+    ),
+    "used_share": _Reading(
+        says=lambda value: f"Of the records that agents judged, {_percent(value)} were useful.",
+        below="Retire what agents keep ignoring: it takes the place of something better.",
+        path="/",
+    ),
+    "cold_build_ms": _Reading(
+        says=lambda value: f"A block takes {value:.0f} ms to build, in the middle of all.",
+        above="The machine is busy, or the memory has grown: a check-up tells whether its indexes are whole.",
+    ),
+    "growth_7_days": _Reading(says=lambda value: f"In the last seven days, {value:,.0f} records were stored."),
+    "fact_confirmation_rate": _Reading(
+        says=lambda value: f"Of all facts, {_percent(value)} were met again.",
+        below="Much is stored that nobody meets again: look through the newest, and retire what is of no lasting use.",
+        path="/?kind=fact",
+    ),
+    "brier_score": _Reading(
+        says=lambda value: (
+            f"How sure decisions were and how they went differ by {value:.2f}; 0 is never, 0.25 is a guess."
+        ),
+        above="Decisions are held too firmly or too loosely: agents should give a confidence that they can keep.",
+        path="/?kind=decision",
+    ),
+}
+
+
+def show_health(visit: Visit) -> Response:
+    return _health_page(visit, None)
+
+
+def examine(visit: Visit) -> Response:
+    """Show what the check-up finds, which changes nothing. It covers every project: for the memory's owner alone."""
+    if not visit.visitor.is_owner:
+        raise NotFound("There is nothing at this address.")
+    return _health_page(visit, [*visit.app.examine(repair=False)])
+
+
+def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
+    with visit.app.follower.snapshot():
+        status: Mapping[str, Any] = visit.app.status(visit.caller)
+        waiting = visit.app.records.count_unembedded()
+    return visit.page(
+        "health.html",
+        here=NAME,
+        counted=status,
+        sentences=_sentences(status),
+        unembedded=waiting if visit.visitor.is_owner else 0,
+        findings=findings,
+    )
+
+
+def _sentences(status: Mapping[str, Any]) -> Sequence[Sentence]:
+    """Return what the figures say, those first that are outside of their targets; what is not known yet is left out."""
+    told: list[Sentence] = []
+    for name, figure in status["health"].items():
+        reading = _READINGS.get(name)
+        if reading is None or figure["value"] is None:
+            continue
+        advice = {"below": reading.below, "above": reading.above}.get(figure["verdict"] or "", "")
+        target = figure["target"] or ""
+        told.append(Sentence(says=reading.says(figure["value"]), target=target, advice=advice, path=reading.path))
+    return sorted(told, key=lambda each: not each.is_off)
+
+
+SCREENS: Final = (
+    Screen(path="/health", answer=show_health, title=NAME),
+    Screen(path="/health/examined", answer=examine, changes=True, right="admin"),
+)

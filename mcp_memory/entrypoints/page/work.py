@@ -1,0 +1,178 @@
+"""The screens of work: the task tree, who is in what since when, and one task, which a person may end or block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast, get_args
+
+from starlette.responses import Response
+
+from mcp_memory.domain.model.ids import TASK
+from mcp_memory.domain.model.tasks import DEAD_ENDS, FinalStatus, Task, most_telling, path_to
+from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
+from mcp_memory.errors import Conflict, InvalidRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.branch_visibility import require_task
+from mcp_memory.services.tasks.task_stack import PopRequest
+
+NAME: Final = "Work"
+PAGE_TREES: Final = 15
+TREE_TASKS: Final = 150
+"""Tasks of one tree that are shown: those that are open, and those that ended lately."""
+NOW_SHOWN: Final = 30
+PAGE_RECORDS: Final = 20
+MAX_RESULT: Final = 20_000
+_POSITION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)~(t[0-9a-z]{6,12})")  # "1795176000.25~t00001k"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskNode:
+    """A task with those below it. A dead end is folded, with all that was tried in it."""
+
+    task: Task
+    below: Sequence[TaskNode]
+
+    @property
+    def is_dead_end(self) -> bool:
+        return self.task.status in DEAD_ENDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A task without a parent, with all below it; the number of tasks that are not shown; and the latest change."""
+
+    top: TaskNode
+    omitted: int
+    changed_at: float
+    is_open: bool
+
+
+def show_work(visit: Visit) -> Response:
+    before = _position(visit.asked("before"))
+    with visit.app.follower.snapshot():
+        tasks = visit.app.tasks.tree(visit.caller)
+    trees = sorted(_by_tree(tasks).items(), key=lambda each: _place(*each), reverse=True)
+    rest = [each for each in trees if before is None or _place(*each) < before]
+    shown = rest[:PAGE_TREES]
+    at, last = _place(*shown[-1]) if len(rest) > len(shown) else (0.0, "")
+    return visit.page(
+        "work.html",
+        here=NAME,
+        now_in=_now_in(tasks) if before is None else (),
+        trees=[_tree(top, those) for top, those in shown],
+        is_first=before is None,
+        next_page=visit.with_fields(before=f"{at!r}~{last}") if last else "",
+    )
+
+
+def _by_tree(tasks: Sequence[Task]) -> Mapping[str, Sequence[Task]]:
+    """Return the tasks of each tree by the id of its top, which has no parent here."""
+    tops: dict[str, str] = {}
+    trees: dict[str, list[Task]] = {}
+    for task in sorted(tasks, key=lambda task: task.depth):  # Parents before their children.
+        top = tops[task.id] = tops.get(task.parent_id or "", task.id)
+        trees.setdefault(top, []).append(task)
+    order = {task.id: place for place, task in enumerate(tasks)}
+    return {top: sorted(those, key=lambda task: order[task.id]) for top, those in trees.items()}
+
+
+def _place(top: str, tasks: Sequence[Task]) -> tuple[float, str]:
+    """Return the place of a tree in the list: its latest change, and its top."""
+    return max(task.updated_at for task in tasks), top
+
+
+def _tree(top: str, tasks: Sequence[Task]) -> Tree:
+    shown = most_telling(tasks, path_to(top, tasks), TREE_TASKS)
+    below: dict[str, list[Task]] = {}
+    for task in shown:
+        below.setdefault(task.parent_id or "", []).append(task)
+    nodes: dict[str, TaskNode] = {}
+    for task in sorted(shown, key=lambda task: -task.depth):  # Children before their parents: no recursion.
+        nodes[task.id] = TaskNode(task=task, below=[nodes[each.id] for each in below.get(task.id, ())])
+    return Tree(
+        top=nodes[top],
+        omitted=len(tasks) - len(shown),
+        changed_at=_place(top, tasks)[0],
+        is_open=any(not task.is_finished for task in tasks),
+    )
+
+
+def _now_in(tasks: Sequence[Task]) -> Sequence[Task]:
+    """Return the tasks that somebody is in, the innermost of each line, the latest first."""
+    active = [task for task in tasks if task.status == "active"]
+    parents = {task.parent_id for task in active}
+    inner = [task for task in active if task.id not in parents]
+    return sorted(inner, key=lambda task: (-task.updated_at, task.id))[:NOW_SHOWN]
+
+
+def show_task(visit: Visit) -> Response:
+    return _task_page(visit)
+
+
+def _task_page(visit: Visit, status: int = 200, warning: str = "") -> Response:
+    task_id = checked_id(visit.parts["id"], TASK)
+    asked = visit.asked("before") if not visit.form else ""
+    request = RecallRequest(
+        task_id=task_id, before=asked, limit=PAGE_RECORDS, max_tokens=PAGE_RECORDS * 2_000, only_looks=True,
+        include_inactive=True,
+    )  # fmt: skip
+    with visit.app.follower.snapshot():
+        tasks = visit.app.tasks.tree(visit.caller)
+        task = require_task(task_id, tasks)
+        answer = visit.app.recall(request, visit.caller)
+        records = visit.app.records.get([str(each["id"]) for each in answer.results], visit.caller.scopes)
+    path = path_to(task.id, tasks)
+    return visit.page(
+        "task.html",
+        status,
+        here=NAME,
+        task=task,
+        path=path[:-1],
+        below=[each for each in tasks if each.parent_id == task.id][:TREE_TASKS],
+        records=[*records.values()],
+        next_page=visit.with_fields(before=answer.next_before) if answer.next_before else "",
+        warning=warning,
+        result=visit.given("result") or "",
+        chosen=visit.given("status") or "complete",
+        with_steps=bool(visit.given("cascade")),
+    )
+
+
+def end_task(visit: Visit) -> Response:
+    """End or block a task. Somebody else in it is named first, as to agents; the same form again goes through."""
+    task_id = checked_id(visit.parts["id"], TASK)
+    status, result = visit.given("status") or "", visit.given("result") or ""
+    if status not in get_args(FinalStatus):
+        raise InvalidRequest("Choose how the task ended.")
+    if len(result) > MAX_RESULT:
+        raise InvalidRequest("The result is too long; keep what others need.")
+    request = PopRequest(
+        task_id=task_id,
+        result=result,
+        status=cast("FinalStatus", status),
+        cascade=visit.given("cascade") == "1",
+    )
+    try:
+        visit.app.tasks.pop(request, visit.caller)
+    except (Conflict, InvalidRequest) as error:
+        return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error))
+    return visit.see(f"/task/{task_id}")
+
+
+def _position(text: str) -> tuple[float, str] | None:
+    """Return the place that an address names. Raises InvalidRequest."""
+    if not text:
+        return None
+    found = _POSITION.fullmatch(text)
+    if not found:
+        raise InvalidRequest("This address is not whole; begin with the first page.")
+    return float(found[1]), found[2]
+
+
+SCREENS: Final = (
+    Screen(path="/work", answer=show_work, title=NAME),
+    Screen(path="/task/{id}", answer=show_task),
+    Screen(path="/task/{id}/ended", answer=end_task, changes=True),
+)

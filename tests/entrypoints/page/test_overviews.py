@@ -1,0 +1,194 @@
+"""What a person looks at: blocks that agents were given, the tree of tasks, and how well the memory serves."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+
+from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.tasks import MAX_DEPTH, Task
+from mcp_memory.entrypoints.page.contexts import PAGE_CONTEXTS
+from mcp_memory.entrypoints.page.work import PAGE_TREES
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
+from tests.entrypoints.http.conftest import environment_of
+from tests.entrypoints.page.conftest import NAMESPACE, Beside, Person, words_of
+from tests.forked import ForkedProcess
+
+
+def stored(beside: Beside, text: str, **fields: Any) -> str:
+    return beside.memory.remember([NewRecord(text=text, **fields)], beside.memory.caller())[0].id
+
+
+def given(beside: Beside, query: str = "", **fields: Any) -> str:
+    return beside.memory.assemble_context(ContextRequest(query=query, **fields), beside.memory.caller()).report.id
+
+
+def begun(beside: Beside, goal: str, **fields: Any) -> Task:
+    task = beside.memory.tasks.push(PushRequest(goal=goal, **fields), beside.memory.caller()).current
+    assert task
+    return task
+
+
+def next_page(text: str) -> str:
+    return text.partition('rel="next" href="/ui')[2].partition('"')[0].replace("&amp;", "&")
+
+
+def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) -> None:
+    """U1.1: at what event and out of what budget, each line's words and signals, and what was left out and why."""
+    fact = stored(beside, "The gateway of the canteen listens on port 4711.")
+    censor = stored(beside, "Never restart the gateway at noon, the canteen is full then.", kind="censor")
+    long = stored(beside, "The gateway " + "forwards orders of the canteen to the kitchen. " * 40)
+    context = given(beside, "port of the canteen gateway", max_tokens=230, occasion="start")
+    words = words_of(beside.person.get("/contexts"))
+    assert "At a session's start" in words
+    assert "of 230 tokens" in words
+    words = words_of(beside.person.get(f"/context/{context}"))
+    for part in (
+        f"[{fact} fact", "listens on port 4711.", "Known Information", f"[{censor} censor", "relevance", "230 tokens",
+        "Headings and fence",
+    ):  # fmt: skip
+        assert part in words, part
+    assert long in words.partition("Left out")[2] or f"[{long} " in words
+    beside.person.send(f"/record/{fact}/pin")
+    assert beside.memory.inspect.visible(fact, beside.memory.caller()).pinned
+    beside.person.get(f"/context/{context}")
+    assert beside.person.has_form(f"/record/{fact}/unpin")
+
+
+def test_what_would_be_given_leaves_no_trace(beside: Beside) -> None:
+    """U1.1: the block for a goal that a person types, and none of it is counted."""
+    stored(beside, "Lobsters are blue before they are cooked.")
+    before = beside.memory.records.contexts(beside.memory.caller(), 1)
+    words = words_of(beside.person.get("/contexts/would?goal=colour+of+lobsters&budget=500&strategy="))
+    assert "Lobsters are blue" in words
+    assert "of 500 tokens" in words
+    assert beside.memory.records.contexts(beside.memory.caller(), 1) == before
+    for wrong in ("budget=1", "strategy=wish", f"goal={'x' * 4_001}"):
+        assert beside.person.get(f"/contexts/would?{wrong}").status_code == 400
+
+
+def test_a_block_that_is_asked_for_again_is_compared(beside: Beside) -> None:
+    """U1.1: what is new, what is no more, and what is in both."""
+    kept, gone = stored(beside, "Walnuts ripen in autumn."), stored(beside, "Walnuts fall on the shed.")
+    context = given(beside, "walnuts")
+    beside.memory.forget([gone], "retire", beside.memory.caller())
+    added = stored(beside, "Walnuts are stored in the attic.")
+    page = words_of(beside.person.get(f"/context/{context}/again?goal=walnuts&budget=2000"))
+    new, _, rest = page.partition(" Compare New ")[2].partition(" No more ")
+    no_more, _, both = rest.partition(" In both ")
+    assert f"[{added} " in new
+    assert f"[{gone} " in no_more
+    assert f"[{kept} " in both
+
+
+def test_blocks_are_paged(beside: Beside) -> None:
+    """U1.1: each once, also where more are given meanwhile."""
+    ids = [given(beside, f"page {number}", max_tokens=400) for number in range(PAGE_CONTEXTS + 4)]
+    first = beside.person.get("/contexts").text
+    given(beside, "meanwhile", max_tokens=400)
+    second = beside.person.get(next_page(first)).text
+    assert [first.count(f'/context/{each}"') + second.count(f'/context/{each}"') for each in ids] == [1] * len(ids)
+    assert beside.person.get("/contexts?before=x").status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/context/c0", "/context/x000001", "/context/c%22%3E", "/task/t1", "/task/r000001"])
+def test_an_id_that_is_none_is_not_repeated(beside: Beside, path: str) -> None:
+    """U1.1: nothing of an address gets into a page."""
+    answer = beside.person.get(path)
+    assert answer.status_code == 404
+    assert path.rpartition("/")[2] not in answer.text
+
+
+def test_the_tree_says_who_is_where_and_folds_what_led_nowhere(beside: Beside) -> None:
+    """U1.1: results, dead ends, branches; and a task's records."""
+    tasks, caller = beside.memory.tasks, beside.memory.caller()
+    root = begun(beside, "Build the greenhouse", plan=("Glaze it",))
+    begun(beside, "Try it in wood", branch=True)
+    tried = tasks.pop(PopRequest(result="The wood warps.", status="failed"), caller).popped
+    inner = begun(beside, "Pour the foundation")
+    note = stored(beside, "The foundation needs 3 m³ of concrete.")
+    page = beside.person.get("/work")
+    words = words_of(page)
+    assert words.index("Pour the foundation") < words.index("Tasks Last change")
+    assert "ann is in it" in words
+    assert "<summary>What came of it</summary>" in page.text
+    assert "The wood warps." in words
+    shown = words_of(beside.person.get(f"/task/{inner.id}"))
+    assert "Build the greenhouse" in shown
+    assert note in shown
+    assert "branch" in words_of(beside.person.get(f"/task/{tried.id}"))
+    tasks.pop(PopRequest(result="done", cascade=True, task_id=root.id), caller)
+
+
+def test_a_person_ends_a_task_and_is_told_first_what_that_means(beside: Beside) -> None:
+    """U1.1, N5.2: what was typed is kept, and the same form again goes through."""
+    task = begun(beside, "Paint the fence", plan=("Sand it",))
+    beside.person.get(f"/task/{task.id}")
+    answer = beside.person.send(f"/task/{task.id}/ended", result="Green.", status="complete")
+    assert answer.status_code == 409
+    assert "unfinished subtasks" in words_of(answer)
+    for _ in range(2):  # Somebody is in it, which is told once.
+        if answer.status_code == 409:
+            answer = beside.person.send(f"/task/{task.id}/ended", cascade="1")
+    assert "Green." in words_of(answer)
+    ended = {each.id: each for each in beside.memory.tasks.tree(beside.memory.caller())}
+    assert (ended[task.id].status, ended[task.id].result) == ("complete", "Green.")
+
+
+@pytest.mark.parametrize("wrong", [{"status": "won"}, {"result": " "}, {"result": "x" * 20_001}])
+def test_a_task_does_not_end_without_sense(beside: Beside, wrong: dict[str, str]) -> None:
+    """U1.1."""
+    task = begun(beside, "Look after the bees")
+    beside.person.get(f"/task/{task.id}")
+    assert beside.person.send(f"/task/{task.id}/ended", **{"result": "y", **wrong}).status_code == 400
+    popped = beside.memory.tasks.pop(PopRequest(result="done", task_id=task.id), beside.memory.caller()).popped
+    assert popped.status == "complete"
+
+
+def test_trees_are_paged_and_the_deepest_is_shown(beside: Beside) -> None:
+    """U1.1: the latest first, each once."""
+    tasks, caller = beside.memory.tasks, beside.memory.caller().in_session("deep")
+    goals = [f"Water tree {number}" for number in range(PAGE_TREES + 3)]
+    for goal in goals:
+        tasks.push(PushRequest(goal=goal), caller)
+        tasks.pop(PopRequest(result="done"), caller)
+    first = beside.person.get("/work").text
+    second = beside.person.get(next_page(first)).text
+    assert [first.count(f">{goal}<") + second.count(f">{goal}<") for goal in goals] == [1] * len(goals)
+    assert beside.person.get("/work?before=x").status_code == 400
+    for depth in range(MAX_DEPTH + 1):
+        tasks.push(PushRequest(goal=f"Level {depth}."), caller)
+    assert f"Level {MAX_DEPTH}." in words_of(beside.person.get("/work"))
+
+
+def test_health_is_told_in_sentences(beside: Beside) -> None:
+    """U1.1: what is off comes first, with what to do."""
+    stored(beside, "Cranes nest on the roof.")
+    given(beside, "cranes", max_tokens=8_000)
+    words = words_of(beside.person.get("/health"))
+    assert "of their budget on average" in words
+    assert words.index("To be looked at") < words.index("What is there")
+
+
+def test_the_check_up_of_all_projects_is_for_the_owner_alone(beside: Beside) -> None:
+    """U1.1, S4.1: it names records of every project."""
+    fields = {"csrf": beside.person.csrf}
+    beside.person.get("/health")
+    assert not beside.person.has_form("/health/examined")
+    assert beside.person.post("/health/examined", fields).status_code == 404
+    options = ("ui", "--no-browser", "--namespace", NAMESPACE)
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "encoding": "utf-8"}
+    with ForkedProcess(*options, env=environment_of(beside.server.data_dir), **pipes) as process:
+        try:
+            assert process.stdout
+            origin, _, path = process.stdout.readline().split()[-1].partition("/ui")
+            owner = Person(origin)
+            owner.get(path)
+            owner.get("/health")
+            assert "Database : sound" in words_of(owner.send("/health/examined"))
+        finally:
+            process.send_signal(signal.SIGINT)
