@@ -190,14 +190,15 @@ def edit(visit: Visit) -> Response:
         return _conflict(visit, record, said)
     if not changed:
         return visit.see(f"/record/{record.id}", done="unchanged")
-    revision = _revision(visit, record.id, changed, reason=(visit.given("reason") or "").strip(), version=version)
+    reason = (visit.given("reason") or "").strip()
     try:
+        revision = _revision(visit, record.id, changed, reason=reason, version=version)
         revised = visit.app.revise.advised(revision, visit.caller)
-    except Conflict:
+    except (InvalidRequest, Conflict) as error:  # The form keeps what the person wrote.
         now = visit.app.inspect.visible(record.id, visit.caller)
-        if now.version == version:
-            raise
-        return _conflict(visit, now, said)
+        if now.version != version:
+            return _conflict(visit, now, said)
+        return _edit_page(visit, record, 400, given=said, said=str(error))
     return visit.see(f"/record/{record.id}", done="changed", change=revised.change)
 
 

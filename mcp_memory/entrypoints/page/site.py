@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hmac
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qs
 
 from anyio import CapacityLimiter, fail_after, to_thread
 from starlette.requests import Request
@@ -56,6 +56,7 @@ _TITLES: Final[Mapping[int, str]] = {
     400: "That did not work", 403: "Not allowed", 404: "Nothing here", 405: "Nothing here", 408: "Too slow",
     409: "Changed meanwhile", 413: "Too large", 500: "Something broke", 503: "Not available at present",
 }  # fmt: skip
+_ESCAPES: Final = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")  # %C3%A9
 _UNAVAILABLE: Final = "The memory is not available at present; the server's log says why."
 _FOR_PEOPLE: Final[Mapping[str, str]] = {"call `recall` to find ids": "search finds what there is"}
 """Next steps that messages name for agents, and the same for people."""
@@ -115,7 +116,7 @@ class Site:
                     self._app,
                     visitor,
                     path=request.url.path.removeprefix(PAGE_PATH) or "/",
-                    query=_fields(request.url.query),
+                    query=_fields(request.scope["query_string"]),
                     form=_checked_form(body, visitor) if screen.changes else dict[str, list[str]](),
                     parts=request.path_params,
                     nav=SCREENS,
@@ -158,7 +159,7 @@ class Site:
         return self._with_cookie(answer, request, session_id)
 
     async def _sign_in(self, request: Request) -> Response:
-        form = _fields((await self._form_body(request, SIGN_IN_BYTES)).decode("ascii", "replace"))
+        form = _fields(await self._form_body(request, SIGN_IN_BYTES))
         secret = next(iter(form.get("token", ())), "").strip()
         headers = dict(request.headers)
         session_id = await to_thread.run_sync(self._doors.enter_by_token, secret, headers, limiter=self._readers)
@@ -233,7 +234,7 @@ class Site:
         except Rejected as rejected:
             if rejected.status == 401:
                 return await self._ask(request, 401)
-            return _plain_page(rejected.status, str(rejected))
+            return _plain_page(rejected.status, str(rejected), is_form=request.method == "POST")
 
 
 def _full(path: str) -> str:
@@ -265,8 +266,8 @@ def _page(template: str, status: int, **values: object) -> Response:
     return HTMLResponse(environment().get_template(template).render(values), status)
 
 
-def _plain_page(status: int, why: str) -> Response:
-    return _page("error.html", status, title=_TITLES.get(status, "That did not work"), why=why)
+def _plain_page(status: int, why: str, *, is_form: bool = False) -> Response:
+    return _page("error.html", status, title=_TITLES.get(status, "That did not work"), why=why, is_form=is_form)
 
 
 async def _to_first_screen(_: Request) -> Response:
@@ -299,17 +300,27 @@ async def _read(request: Request, most: int, seconds: float) -> bytes:
     return bytes(body)
 
 
-def _fields(encoded: str) -> Fields:
+def _fields(encoded: bytes) -> Fields:
     """Return the fields of an address or a form. Raises Rejected where they are too many."""
-    try:
-        return parse_qs(encoded, keep_blank_values=True, errors="replace", max_num_fields=MOST_FIELDS)
-    except ValueError as error:
-        raise Rejected(400, "These are too many fields at once.") from error
+    if encoded.count(b"&") >= MOST_FIELDS:
+        raise Rejected(400, "These are too many fields at once.")
+    found: dict[str, list[str]] = {}
+    for field in encoded.split(b"&"):
+        name, _, value = field.partition(b"=")
+        if name:
+            found.setdefault(_unquoted(name), []).append(_unquoted(value))
+    return found
+
+
+def _unquoted(value: bytes) -> str:
+    """Return the text of `caf%C3%A9+au+lait`; a run of escapes at a time, since a long text may be nothing else."""
+    plain = _ESCAPES.sub(lambda run: bytes.fromhex(run[0].replace(b"%", b"").decode()), value.replace(b"+", b" "))
+    return plain.decode("utf-8", "replace")
 
 
 def _checked_form(body: bytes, visitor: Visitor) -> Fields:
     """Return the fields of a form that a page of this session holds. Raises Rejected."""
-    form = _fields(body.decode("ascii", "replace"))
+    form = _fields(body)
     given = next(iter(form.get("csrf", ())), "")
     if not hmac.compare_digest(given.encode("utf-8", "surrogatepass"), visitor.form_token.encode()):
         raise Rejected(403, "This form belongs to another session; load the page again.")

@@ -152,6 +152,32 @@ def test_a_change_that_somebody_made_meanwhile_is_shown_with_both_texts(beside: 
     assert record(beside, record_id).text == "The bakery opens at five."
 
 
+def test_a_form_that_is_refused_keeps_what_was_written(beside: Beside) -> None:
+    [record_id, _] = stored(beside, "The choir meets at six.", "The choir meets at seven on Fridays.")
+    beside.person.get(f"/record/{record_id}/edit")
+    answer = beside.person.send(f"/record/{record_id}/edited", text="The choir meets late.", importance="much")
+    assert answer.status_code == 400
+    assert "'much' is no number" in words_of(answer)
+    fields = beside.person.fields(f"/record/{record_id}/edited")
+    assert fields["text"] == ["The choir meets late."]
+    answer = beside.person.send(
+        f"/record/{record_id}/edited", importance="4", text="The choir meets at seven on Fridays."
+    )
+    assert "has this text already" in words_of(answer)
+    for name, value in (("confidence", "2"), ("text", "  "), ("valid_from", "gibberish")):
+        beside.person.get(f"/record/{record_id}/edit")
+        assert beside.person.send(f"/record/{record_id}/edited", **{name: value}).status_code == 400, name
+    assert record(beside, record_id).text == "The choir meets at six."
+
+
+def test_a_long_text_is_edited_though_each_sign_comes_as_twelve_bytes(beside: Beside) -> None:
+    [record_id] = stored(beside, "Short.", kind="message")
+    text = "\N{CROCODILE}" * 300_000
+    beside.person.get(f"/record/{record_id}/edit")
+    assert beside.person.send(f"/record/{record_id}/edited", text=text).status_code == 200
+    assert record(beside, record_id).text == text
+
+
 def test_superseding_too_sends_the_version_that_the_form_showed(beside: Beside) -> None:
     [record_id] = stored(beside, "The ferry leaves at noon.")
     beside.person.get(f"/record/{record_id}/supersede")

@@ -12,7 +12,7 @@ function move(by) {
   const all = items();
   const at = all.indexOf(current());
   const next = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1)];
-  const link = next && (next.querySelector("[tabindex], a, button, input") || next);
+  const link = next && (next.querySelector("a.text, [tabindex]") || next.querySelector("a, button, input"));
   if (link) {
     link.focus();
     next.scrollIntoView({ block: "nearest" });

@@ -1,0 +1,161 @@
+"""A person in front of a real browser finds, corrects and settles, with a mouse or with nothing but the keyboard."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_memory.domain.model.records import NewRecord
+from tests.browser import Browser, Page, Scheme
+from tests.entrypoints.http.conftest import PATIENCE_SECONDS, environment_of
+from tests.entrypoints.page.conftest import Beside, memory_of
+from tests.forked import ForkedProcess
+
+pytestmark = pytest.mark.long
+HOSTILE = "<script>alert(1)</script> \u202etxt.exe\u2066 " + "unbroken" * 60
+
+
+@pytest.fixture(scope="module")
+def filled(beside: Beside) -> Beside:
+    caller = beside.memory.caller()
+    facts = [NewRecord(text=f"Customer {number} pays after {number % 60} days.") for number in range(300)]
+    beside.memory.remember(facts, caller, embed=False)
+    beside.memory.remember([NewRecord(text=HOSTILE, tags=("<b>",), pinned=True)], caller)
+    beside.memory.remember([NewRecord(text="The print server listens on port 631.", tags=("a, b",))], caller)
+    for load in (20, 35):
+        beside.memory.remember([NewRecord(text=f"The invoice worker takes {load} jobs at once.")], caller)
+    return beside
+
+
+@pytest.fixture
+def page(chromium: Browser, filled: Beside) -> Iterator[Page]:
+    """A page that has signed in."""
+    with chromium.page(filled.server.address("")) as opened:
+        opened.open("/ui/")
+        opened.click("button", "Open the memory")
+        ready(opened, "document.querySelector('[type=search]')")
+        # The first visit was refused, as it had to be, and a browser says so.
+        assert all("401" in fault for fault in opened.faults), opened.faults
+        opened.faults.clear()
+        yield opened
+
+
+def ready(page: Page, condition: str) -> None:
+    """Wait for a document, and for its script."""
+    page.wait(f"({condition}) && document.readyState == 'complete'")
+
+
+def id_of(beside: Beside, words: str) -> str:
+    [found] = [each for each in beside.exported() if words in each and each.startswith('{"record"')]
+    wanted = re.search(r'"id":"(r\w+)"', found)
+    assert wanted
+    return wanted[1]
+
+
+def test_a_wrong_port_is_found_and_corrected_by_the_keyboard(page: Page, filled: Beside) -> None:
+    page.press("/")
+    page.type("which port has the print server")
+    page.press("Enter")
+    ready(page, "location.search.includes('print')")
+    page.press("j")
+    assert page.focused == "a The print server listens on port 631."
+    page.press("Enter")
+    ready(page, "location.pathname.includes('/record/')")
+    page.press("e")
+    ready(page, "document.activeElement?.id == 'text'")
+    page.press("a", control=True)
+    page.type("The print server listens on port 9631.")
+    page.tab_to("button Save")
+    page.press("Enter")
+    ready(page, "location.search.includes('done=changed')")
+    assert "9631" in page.text
+    page.press("u")
+    page.wait_for("Undone.")
+    assert "9631" not in page.text.partition("Versions")[0]
+    assert not page.barriers()
+
+
+def test_a_conflict_is_settled_by_the_keyboard(page: Page) -> None:
+    page.open("/ui/review")
+    page.wait_for("These may contradict each other")
+    page.press("1")
+    ready(page, "location.search.includes('done=settled')")
+    page.press("u")
+    page.wait_for("These may contradict each other")
+
+
+def test_the_keys_are_told_and_reach_what_they_name(page: Page, filled: Beside) -> None:
+    page.press("?", shift=True)
+    page.wait("document.getElementById('keys').open")
+    assert "Go to the search field" in page.text
+    page.press("Escape")
+    page.open(f"/ui/record/{id_of(filled, 'print server')}")
+    page.press("p")
+    ready(page, "location.search.includes('done=pinned')")
+    page.press("u")
+    page.wait_for("Undone.")
+    page.open("/ui/")
+    page.press("Tab")
+    assert page.focused == "a Skip to the content"
+
+
+def test_records_are_selected_and_retired_with_the_mouse(page: Page) -> None:
+    page.open("/ui/?kind=fact")
+    page.click("input[type=checkbox]", "Select")
+    page.click("button", "Retire what is selected")
+    page.wait_for("Retire 1 record?")
+    page.click("main button", "Retire")
+    page.wait_for("Retired: no search finds it any more.")
+    page.click("button", "Undo")
+    page.wait_for("Undone.")
+    page.click("a", "More")
+    page.wait("location.search.includes('before=')")
+    assert page.has("a", "Customer")
+
+
+def test_no_screen_keeps_anybody_out_or_is_wider_than_a_telephone(page: Page, filled: Beside) -> None:
+    hostile = id_of(filled, "unbroken")
+    looks: tuple[tuple[int, Scheme], ...] = ((360, "dark"), (1_440, "light"))
+    paths = (
+        "/",
+        "/?kind=fact&q=port",
+        "/review",
+        *(f"/record/{hostile}{each}" for each in ("", "/edit", "/supersede", "/erase")),
+    )
+    for path in paths:
+        page.open(f"/ui{path}")
+        for width, scheme in looks:
+            page.look(width, 800, scheme)
+            assert page.value("document.documentElement.scrollWidth") <= width, (path, width)
+            assert not page.barriers(), (path, scheme)
+
+
+def test_ui_opens_by_its_file_alone(chromium: Browser, tmp_path: Path) -> None:
+    """The cookie is strict, and the visit begins in a file: the page must load again by itself."""
+    memory_of(tmp_path / "data").close()
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\ncp "${{1#file://}}" {tmp_path}/opened.html\n')
+    browser.chmod(0o755)
+    environment = environment_of(tmp_path / "data") | {"BROWSER": f"{browser} %s"}
+    process = ForkedProcess("ui", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+    try:
+        assert process.stdout
+        link = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
+        assert link
+        with chromium.page(link[0]) as page:
+            file = f"file://{tmp_path}/opened.html"
+            page.open(file)
+            page.wait(f"location.href == '{link[0]}/ui/'")
+            page.wait_for("Nothing is stored here yet.")
+            page.faults = [fault for fault in page.faults if file not in fault]
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_SECONDS)
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        process.stderr.close()
