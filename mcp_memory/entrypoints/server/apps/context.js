@@ -43,7 +43,10 @@ function drawContext(block, account) {
   const parts = new Map((account?.components ?? []).map((part) => [part.id, part]));
   const sections = sectionsOf(block, parts);
   for (const section of sections) {
-    section.tokens = section.items.reduce((sum, { id }) => sum + (parts.get(id)?.tokens ?? 0), 0);
+    // What the caller gave is accounted for as a whole, under the title of its section.
+    section.tokens = [section.title, ...section.items.map(({ id }) => id)].reduce(
+      (sum, id) => sum + (parts.get(id)?.tokens ?? 0), 0,
+    );
   }
   draw(
     make("h1", {}, "Memory context"),
@@ -128,7 +131,7 @@ function accountOf({ id, kind, tokens, score, detail, source, parts, agent }, ab
 
 // What the account names and no line opens with: entities, and in a follow-up what the last block gave.
 function withoutLine(sections, parts) {
-  const shown = new Set(sections.flatMap(({ items }) => items.map(({ id }) => id)));
+  const shown = new Set(sections.flatMap(({ title, items }) => [title, ...items.map(({ id }) => id)]));
   const others = [...parts.values()].filter(({ id }) => !shown.has(id));
   if (!others.length) return undefined;
   const list = make("ul", {}, ...others.map((part) => make("li", { class: "quiet" }, accountOf(part))));
