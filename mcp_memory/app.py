@@ -157,6 +157,10 @@ class App(Wiring):
         with self.call_priority.ahead():
             return self._recall.facets(request, caller)
 
+    def now(self) -> float:
+        """Return the present time by the memory's clock."""
+        return self._clock()
+
     def saw(self, record_ids: Iterable[str], version: int, caller: Caller) -> None:
         """Note that the caller was shown these records at that version: later changes by others then refuse a write."""
         self._echo_filter.see(caller, record_ids, version)

@@ -162,8 +162,16 @@ def retire_all(visit: Visit) -> Response:
     return visit.see(visit.back(), done="retired", change=forgotten.change)
 
 
+def show_projects(visit: Visit) -> Response:
+    """Show the namespaces to choose from. Not on each page: to find those of a whole memory reads all its records."""
+    grant = visit.visitor.sender.grant
+    known = grant.namespaces if grant else visit.app.records.shared_namespaces() if visit.visitor.is_owner else ()
+    return visit.page("projects.html", here="", names=sorted({*known, visit.caller.namespace}))
+
+
 SCREENS: Final = (
     Screen(path="/", answer=show_memories, title="Memories"),
+    Screen(path="/projects", answer=show_projects),
     Screen(path="/retire", answer=ask_before_retiring, changes=True),
     Screen(path="/retired", answer=retire_all, changes=True),
 )

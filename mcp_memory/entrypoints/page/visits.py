@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -46,7 +44,7 @@ _TOLD: Final = frozenset({"done", "change", "made"})
 """Fields of an address that tell what was done."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
     """One request: who asks, what the address and the form say, and the ways to answer."""
 
@@ -66,19 +64,18 @@ class Visit:
         grant = self.visitor.sender.grant
         return grant.right if grant else "admin"
 
-    @cached_property
-    def namespaces(self) -> Sequence[str]:
-        """The namespaces that the visitor may look at, the present one among them."""
+    @property
+    def may_switch(self) -> bool:
+        """True where there is a choice of namespaces: of those of a token, or of all for who has the memory's files."""
         grant = self.visitor.sender.grant
-        known = grant.namespaces if grant else self.app.records.shared_namespaces()
-        return sorted({*known, self.caller.namespace})
+        return len(grant.namespaces) > 1 if grant else self.visitor.is_owner
 
     def may(self, right: Right) -> bool:
         return RIGHTS.index(right) <= RIGHTS.index(self.right)
 
     @property
     def now(self) -> float:
-        return time.time()
+        return self.app.now()
 
     def asked(self, name: str) -> str:
         """Return a field of the address, without blanks around it; "" where it is not there."""

@@ -18,6 +18,7 @@ from tests.entrypoints.http.conftest import PATIENCE_SECONDS, HttpServer, start_
 
 __all__ = ["start_http"]
 NAMESPACE = "shop"
+_BESIDE = {"memory", "session", "erased", "review", "compaction", "replacement"}
 _HISTORY = re.compile(r'"accessed_at":[0-9.e+]+,')
 """The time of the last look or change, which no undo sets back."""
 
@@ -178,7 +179,7 @@ class Beside:
         self.person = person(server)
 
     def exported(self) -> list[str]:
-        """The lines of an export, but for its history: times of looks, erased ids, sessions."""
+        """The lines of an export, but for its history, and for what the server's upkeep does meanwhile."""
         from io import BytesIO
 
         from mcp_memory.entrypoints.transfer.memory_file import write_memory
@@ -186,6 +187,4 @@ class Beside:
         target = BytesIO()
         write_memory(self.memory.records.transfer(), target, None, lambda done, total: None)
         lines = target.getvalue().decode().splitlines()
-        return sorted(
-            _HISTORY.sub("", line) for line in lines if not json.loads(line).keys() & {"memory", "session", "erased"}
-        )
+        return sorted(_HISTORY.sub("", line) for line in lines if not json.loads(line).keys() & _BESIDE)

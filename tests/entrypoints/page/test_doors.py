@@ -239,11 +239,14 @@ def test_signing_out_ends_the_session_on_the_server(team: Team) -> None:
 
 def test_a_token_of_two_projects_switches_between_them(team: Team) -> None:
     ann = person(team.server, team.ann)
+    ann.get("/projects")
     ann.send("/namespace", namespace="base")
     assert "Nothing is stored here yet." in words_of(ann.page)
     fields = {"csrf": ann.csrf, "namespace": "secret"}
     assert ann.post("/namespace", fields).status_code == 403
+    assert "secret" not in ann.get("/projects").text
     assert "Ann's own words." in words_of(ann.send("/namespace", namespace=NAMESPACE))
+    assert "/ui/projects" not in person(team.server, team.chief).get("/").text, "it has one alone"
 
 
 def test_where_no_token_is_asked_for_a_cookie_decides_alone(

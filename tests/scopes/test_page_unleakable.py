@@ -1,0 +1,117 @@
+"""What another scope holds changes no page either: not a word, an id, a count or an order."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_memory.entrypoints.page.doors import Visitor
+from mcp_memory.entrypoints.page.site import SCREENS
+from mcp_memory.entrypoints.page.visits import Screen, visit_of
+from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
+from mcp_memory.errors import McpMemoryError
+from tests.scopes.planting import ENTITY, SECRETS, SUBJECT, TAG, Found
+from tests.scopes.test_unleakable import OpenPair, foreign_rows, own_ids
+from tests.scopes.worlds import Pair, World
+
+OWNER = RequestSender(grant=None, namespace="here", session="day")
+_OF_THE_FILE = re.compile(r"/[\w/.-]*(?:full|bare)[\w/.-]*|[\d.,]+ (?:k|M|G)?i?B\b|[\d.]+ m?s\b")
+"""Paths and sizes of the file, and durations: "/tmp/x/full/memory.db", "1.2 MB", "3.1 ms"."""
+
+
+def answer(world: World, screen: Screen, parts: Mapping[str, str], said: Mapping[str, Sequence[str]]) -> str:
+    """What the person reads; a refusal by its kind and words. The fields are those of the address and of the form."""
+    sender = world.who.visitor or OWNER
+    visitor = Visitor(sender=sender, session_id="the cookie", is_owner=False)
+    path = re.sub(r"\{(\w+)\}", lambda name: parts[name[1]], screen.path)
+    with visited_by(sender):
+        visit = visit_of(world.app, visitor, path=path, query=said, form=said, parts=parts, nav=SCREENS)
+        if screen.changes and not visit.may(screen.right):
+            return "refused by its right"
+        try:
+            shown = screen.answer(visit)
+        except McpMemoryError as error:
+            return f"{type(error).__name__}: {error}"
+    return f"{shown.status_code} {shown.headers.get('location', '')} " + _OF_THE_FILE.sub(
+        "", bytes(shown.body).decode()
+    )
+
+
+def ask(pair: Pair, screen: Screen, parts: Mapping[str, str], **said: Sequence[str]) -> str:
+    """The answer, which is the same in both memories and holds no foreign word that was not in the question."""
+    full, bare = (answer(world, screen, parts, said) for world in pair)
+    assert full == bare, (screen.path, parts, said)
+    assert pair.full.number() == pair.bare.number(), (screen.path, parts, said)
+    assert [word for word in SECRETS if word in full and word not in str(said)] == [], (screen.path, parts, said)
+    return full
+
+
+def parts_of(screen: Screen, some_ids: Sequence[str]) -> Iterator[dict[str, str]]:
+    names = re.findall(r"\{(\w+)\}", screen.path)
+    yield from (dict.fromkeys(names, each) for each in (some_ids if names else [""]))
+
+
+def test_no_screen_shows_what_another_scope_holds(pair: Pair, found: Found) -> None:
+    """S4.1, U1: asked for by id, by word, by tag, by session."""
+    some = [
+        *found.records[::11],
+        *found.tasks[::7],
+        *found.contexts[::3],
+        *found.entries[::20],
+        *own_ids(pair.full)[:4],
+    ]
+    seen = ""
+    for screen in SCREENS:
+        if not screen.changes:
+            for parts in parts_of(screen, some):
+                seen += ask(pair, screen, parts)
+    for word in (*SECRETS[::8], "oak"):
+        for said in ({"q": [f"payment service {word}"]}, {"tag": [f"tag{word}"]}, {"session_id": [word]}):
+            seen += ask(pair, SCREENS[0], {}, **said)
+    assert SUBJECT in seen, "what is the asker's own is shown"
+
+
+def test_no_form_changes_what_another_scope_holds(pair: Pair, found: Found) -> None:
+    """S4.1, U1: nor tells that it is there by refusing in other words than for what is nowhere."""
+    before = foreign_rows(pair.full)
+    some = [*found.records[::9], *found.tasks[::9], found.contexts[0]]
+    for screen in SCREENS:
+        for parts in parts_of(screen, some) if screen.changes else ():
+            for some_id in [parts["id"]] if "id" in parts else some[:4]:
+                said = {name: [some_id] for name in ("ids", "id", "typed", "keep", "holds", "by", "task_id", "record")}
+                numbers = {name: ["999999"] for name in ("version", "seen", "change")}
+                ask(pair, screen, parts, text=["Taken over."], way=["unrelated"], back=["/"], **said, **numbers)
+    assert foreign_rows(pair.full) == before
+
+
+@settings(max_examples=3)
+@given(data=st.data())
+def test_no_address_tells_apart_whether_anything_foreign_is_there(
+    open_pair: OpenPair, found: Found, data: st.DataObject
+) -> None:
+    """S4.1, U1: any fields together."""
+    ids = st.sampled_from([*found.records, *found.contexts, *found.tasks])
+    words = st.sampled_from([*SECRETS, "oak", "deploy", TAG, ENTITY, ""])
+    fields = st.fixed_dictionaries(
+        {},
+        optional={
+            "q": words,
+            "tag": words,
+            "author": st.sampled_from(["ann", "bob", "librarian"]),
+            "session_id": st.sampled_from(["day", "carols"]),
+            "kind": st.sampled_from(["fact", "message", "result"]),
+            "status": st.sampled_from(["new", "retired", "noted"]),
+            "since": st.just("2020-01-01"),
+            "all": st.just("1"),
+            "ids": ids,
+            "before": st.just("1795176000.0~r00000z"),
+        },
+    )
+    with open_pair() as pair:
+        shown = [screen for screen in SCREENS if not screen.changes or screen.path == "/retire"]
+        for _ in range(12):
+            screen = data.draw(st.sampled_from(shown))
+            said = {name: [value] for name, value in data.draw(fields).items()}
+            for parts in parts_of(screen, [data.draw(ids)]):
+                ask(pair, screen, parts, **said, seen=["999999"])
