@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 from starlette.responses import Response
 
-from mcp_memory.domain.model.records import KINDS, LOG_KINDS, Record, Status
+from mcp_memory.domain.model.lifecycle import DAY_SECONDS
+from mcp_memory.domain.model.records import KINDS, LOG_KINDS, Instant, Record, Status
+from mcp_memory.domain.model.versions import UPKEEP
+from mcp_memory.entrypoints.page.doors import PAGE_PATH
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
+from mcp_memory.services.tasks.branch_visibility import visible_to
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Kind
@@ -31,6 +37,10 @@ _LABELS: Final[Mapping[str, str]] = {
 _LASTING: Final[tuple[Kind, ...]] = tuple(kind for kind in KINDS if kind not in LOG_KINDS)
 """Kinds that are listed where none is asked for: a session's log would bury what was learnt."""
 MAX_FIELD: Final = 2_000
+NEW: Final = "New"
+NEW_AT_MOST: Final = 200
+_TIME: Final = re.compile(r"\d{9,11}(?:\.\d{1,7})?")  # 1795486421.535094
+_YEAR_SECONDS: Final = 365 * 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +172,45 @@ def retire_all(visit: Visit) -> Response:
     return visit.see(visit.back(), done="retired", change=forgotten.change)
 
 
+def show_new(visit: Visit) -> Response:
+    """Show what was stored since the person said that all was seen, by who stored it and with what."""
+    since = _looked_at(visit)
+    with visit.app.follower.snapshot():
+        where = replace(visible_to(visit.app.records, visit.caller), kinds=frozenset(_LASTING))
+        latest = visit.app.records.list(where, "created", NEW_AT_MOST + 1)
+    fresh = [each for each in latest if each.created_at > since]
+    sources: dict[str, list[Record]] = {}
+    for each in fresh[:NEW_AT_MOST]:
+        # What upkeep reads out of an episode was stored in no session.
+        source = f"{each.agent} ({each.client})" if each.client else each.agent if each.session_id else UPKEEP
+        sources.setdefault(source, []).append(each)
+    newest = max((each.created_at for each in fresh), default=since)
+    is_more = len(fresh) > NEW_AT_MOST
+    return visit.page("new.html", here=NEW, sources=sources, since=since, newest=newest, is_more=is_more)
+
+
+def note_seen(visit: Visit) -> Response:
+    """Keep in the person's browser until when all was seen: it is nobody else's business."""
+    seen = visit.given("newest") or ""
+    if not _TIME.fullmatch(seen):
+        raise InvalidRequest("The form is not whole; load the page again.")
+    answer = visit.see("/new", done="seen")
+    answer.set_cookie(_mark(visit), seen, max_age=_YEAR_SECONDS, path=PAGE_PATH, httponly=True, samesite="strict")
+    return answer
+
+
+def _looked_at(visit: Visit) -> Instant:
+    """Return the time until which all was seen; without one, a day ago."""
+    seen = visit.cookies.get(_mark(visit), "")
+    return float(seen) if _TIME.fullmatch(seen) else visit.now - DAY_SECONDS
+
+
+def _mark(visit: Visit) -> str:
+    """Name the cookie by the memory, the project and the agent: the port of `mcp-memory ui` is another each time."""
+    whose = f"{visit.app.records.identity()} {visit.caller.namespace} {visit.caller.agent}"
+    return f"mcp-memory-seen-{hashlib.sha256(whose.encode()).hexdigest()[:12]}"
+
+
 def show_projects(visit: Visit) -> Response:
     """Show the namespaces to choose from. Not on each page: to find those of a whole memory reads all its records."""
     grant = visit.visitor.sender.grant
@@ -171,6 +220,8 @@ def show_projects(visit: Visit) -> Response:
 
 SCREENS: Final = (
     Screen(path="/", answer=show_memories, title="Memories"),
+    Screen(path="/new", answer=show_new, title=NEW),
+    Screen(path="/seen", answer=note_seen, changes=True, right="read"),
     Screen(path="/projects", answer=show_projects),
     Screen(path="/retire", answer=ask_before_retiring, changes=True),
     Screen(path="/retired", answer=retire_all, changes=True),

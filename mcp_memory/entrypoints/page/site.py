@@ -119,6 +119,7 @@ class Site:
                     query=_fields(request.scope["query_string"]),
                     form=_checked_form(body, visitor) if screen.changes else dict[str, list[str]](),
                     parts=request.path_params,
+                    cookies=request.cookies,
                     nav=SCREENS,
                 )
                 if screen.changes and not visit.may(screen.right):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -37,6 +37,7 @@ DONE: Final[Mapping[str, str]] = {
     "undone": "Undone.",
     "unchanged": "Nothing was changed: the form was as it was given.",
     "wrong": "Marked as wrong: no search finds it any more.",
+    "seen": "Noted: from now on only what is newer is new.",
     "settled": "Settled.",
 }
 """Sentences that tell what was done, by the word that an address carries."""
@@ -57,6 +58,7 @@ class Visit:
     form: Fields
     parts: Mapping[str, str]
     """The named parts of the path."""
+    cookies: Mapping[str, str] = field(default_factory=dict[str, str])
     nav: Sequence[Screen]
 
     @property

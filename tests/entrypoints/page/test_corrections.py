@@ -317,6 +317,23 @@ def test_supersession_validity_and_dependents_are_told(beside: Beside) -> None:
     assert f"Supersedes {base}" in words_of(beside.person.get(f"/record/{newer}"))
 
 
+def test_what_is_new_is_told_by_its_source_until_it_was_seen(beside: Beside) -> None:
+    stored(beside, "The clock in the hall is slow.")
+    other = beside.memory.caller(client="ide")
+    beside.memory.remember([NewRecord(text="The clock in the attic is fast.")], other)
+    page = words_of(beside.person.get("/new"))
+    assert page.index("ann (ide)") < page.index("The clock in the attic is fast.")
+    assert "The clock in the hall is slow." in page
+    beside.person.send("/seen")
+    assert "Nothing was stored since then" in words_of(beside.person.page)
+    stored(beside, "The clock in the cellar has stopped.")
+    page = words_of(beside.person.get("/new"))
+    assert "cellar" in page
+    assert "attic" not in page
+    fields = {"csrf": beside.person.csrf, "newest": "soon"}
+    assert beside.person.post("/seen", fields).status_code == 400
+
+
 def test_a_long_text_is_shown_whole_when_it_is_asked_for(beside: Beside) -> None:
     [record_id] = stored(beside, f"{'a' * 900_000} end of the line")
     assert "end of the line" not in beside.person.get(f"/record/{record_id}").text

@@ -124,6 +124,8 @@ def test_no_screen_keeps_anybody_out_or_is_wider_than_a_telephone(page: Page, fi
         "/",
         "/?kind=fact&q=port",
         "/review",
+        "/new",
+        "/projects",
         *(f"/record/{hostile}{each}" for each in ("", "/edit", "/supersede", "/erase")),
     )
     for path in paths:
