@@ -175,7 +175,7 @@ def _form_of(record: Record) -> dict[str, str]:
         "outcome": record.outcome or "",
         "visibility": record.visibility,
         "valid_from": "" if record.valid_from is None else iso_day(record.valid_from),
-        "valid_until": "" if record.valid_until is None else iso_day(record.valid_until),
+        "valid_until": "" if record.valid_until is None else iso_day(record.valid_until - 1),  # its last day
     }
 
 

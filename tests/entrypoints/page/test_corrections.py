@@ -152,6 +152,15 @@ def test_a_change_that_somebody_made_meanwhile_is_shown_with_both_texts(beside: 
     assert record(beside, record_id).text == "The bakery opens at five."
 
 
+def test_an_end_is_named_by_its_last_day_when_it_is_given_and_when_it_is_shown(beside: Beside) -> None:
+    [record_id] = stored(beside, "The bridge is closed.")
+    beside.person.get(f"/record/{record_id}/edit")
+    beside.person.send(f"/record/{record_id}/edited", valid_until="2031-06-30")
+    assert "True until 2031-06-30" in words_of(beside.person.page)
+    beside.person.get(f"/record/{record_id}/edit")
+    assert beside.person.fields(f"/record/{record_id}/edited")["valid_until"] == ["2031-06-30"]
+
+
 def test_a_form_that_is_refused_keeps_what_was_written(beside: Beside) -> None:
     [record_id, _] = stored(beside, "The choir meets at six.", "The choir meets at seven on Fridays.")
     beside.person.get(f"/record/{record_id}/edit")
