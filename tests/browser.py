@@ -259,12 +259,12 @@ class Page:
         return answer["result"].get("value")
 
     def wait(self, condition: str) -> None:
-        """Wait until an expression of JavaScript is true."""
-        self._until(lambda: self.value(f"Boolean({condition})"), condition)
+        """Wait until an expression of JavaScript is true of a document with a body."""
+        self._until(lambda: self.value(f"Boolean(document.body && ({condition}))"), condition)
 
     def wait_for(self, text: str) -> None:
-        """Wait until the page shows a text."""
-        self.wait(f"document.body?.innerText.includes({json.dumps(text)})")
+        """Wait until the page shows a text, and its scripts are there."""
+        self.wait(f"document.readyState == 'complete' && document.body.innerText.includes({json.dumps(text)})")
 
     @property
     def text(self) -> str:

@@ -1,0 +1,353 @@
+"""The page in a real browser, over 3,000 records: each screen's main way, by pointer and by keyboard, and how it looks.
+
+A page that logs an error, violates its policy or asks anybody else for anything fails its test (tests/browser.py).
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from mcp_memory.app import App
+from mcp_memory.domain.model.records import Kind, NewRecord
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
+from tests.browser import Browser, Page, Scheme
+from tests.entrypoints.http.conftest import HttpServer, environment_of
+from tests.entrypoints.page.conftest import NAMESPACE, memory_of
+from tests.forked import ForkedProcess
+
+pytestmark = pytest.mark.long
+
+RECORDS = 3_000
+DAY = 86_400.0
+WIDTHS = (360, 390, 1_440, 2_560)
+HOSTILE = "</div><script>alert(1)</script><img src=x onerror=alert(2)> \u202egnp.exe\u202c \u200b\u200b {{ 7*7 }}"
+_THINGS = "boiler lift gate pump printer scanner kettle projector door ladder fridge radiator".split()
+_PLACES = "basement attic yard lobby kitchen garage library workshop canteen archive".split()
+_FATES = "was mended by", "belongs to", "is looked after by", "was painted by", "is rented from", "was moved by"
+_PEOPLE = "Ada Bo Cleo Dag Eva Finn Gus Hedda Ivo Jana Kim Lars Mia Nils Ole Pia".split()
+_KINDS: tuple[Kind, ...] = ("fact", "fact", "fact", "decision", "procedure", "episode")
+
+
+@dataclass(kw_only=True)
+class Shop:
+    """A memory that was used for a while, its server, and what the screens of the tests show."""
+
+    memory: App
+    server: HttpServer
+    paths: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def origin(self) -> str:
+        return self.server.address("")
+
+    def stored(self, text: str, **fields: Any) -> str:
+        return self.memory.remember([NewRecord(text=text, **fields)], self.memory.caller())[0].id
+
+    def status(self, record_id: str) -> str:
+        return self.memory.inspect.visible(record_id, self.memory.caller()).status
+
+
+def _filled(memory: App) -> None:
+    rng, caller, now = random.Random(1), memory.caller(), time.time()
+    for start in range(0, RECORDS, 500):
+        items = [
+            NewRecord(
+                text=f"The {rng.choice(_THINGS)} number {number} in the {rng.choice(_PLACES)} {rng.choice(_FATES)}"
+                f" {rng.choice(_PEOPLE)}{rng.choice(['', ', who has the key', '; ask before noon'])}.",
+                kind=rng.choice(_KINDS),
+                tags=tuple(rng.sample(_PLACES, rng.randrange(3))),
+                session_id=f"s{number // 100}",
+                occurred_at=now - rng.random() * 40 * DAY,
+            )
+            for number in range(start, start + 500)
+        ]
+        memory.remember(items, caller, advise=False)
+
+
+def _used(shop: Shop) -> None:
+    """Leave what each screen shows: a corrected record, tasks, a group to review, contexts."""
+    memory, caller = shop.memory, shop.memory.caller()
+    old = shop.stored("The staging database listens on port 5432.", tags=("ops",))
+    shown = shop.stored("The staging database listens on port 6543.", tags=("ops",), supersedes=(old,))
+    shop.stored("Connect to staging by the port in the vault.", kind="decision", depends_on=(shown,))
+    shop.stored("Ask Ines before anything is deployed on a Friday.", kind="censor")
+    shop.stored("Ines runs the house; she wants short answers.", kind="identity")
+    tasks = memory.tasks
+    tasks.push(PushRequest(goal="Move the shop to the new database", plan=("Switch over", "Tell everybody")), caller)
+    tasks.push(PushRequest(goal="Copy it with a dump", branch=True), caller)
+    tasks.pop(PopRequest(result="The dump takes nine hours; the shop cannot close that long.", status="failed"), caller)
+    now_in = tasks.push(PushRequest(goal="Replicate it, then switch", success_criteria="no order is lost"), caller)
+    assert now_in.current
+    for query in ("which port does the staging database have", "who has the key of the boiler in the basement", ""):
+        context = memory.assemble_context(
+            ContextRequest(query=query, max_tokens=900, occasion="call" if query else "start"), caller
+        ).report.id
+    shop.stored("The backup of the shop runs at 02:00.")
+    shop.stored("The backup of the shop runs at 04:30.")
+    hostile = shop.stored(HOSTILE, tags=("<b>",))
+    shop.paths |= {
+        "memories": "/", "search": "/?q=staging+database+port", "record": f"/record/{shown}",
+        "edit": f"/record/{shown}/edit", "supersede": f"/record/{shown}/supersede", "erase": f"/record/{shown}/erase",
+        "hostile": f"/record/{hostile}", "review": "/review", "contexts": "/contexts", "context": f"/context/{context}",
+        "again": f"/context/{context}/again?goal=database&budget=1200&strategy=debugging",
+        "would": "/contexts/would?goal=staging+database&budget=2000&strategy=", "work": "/work",
+        "task": f"/task/{now_in.current.id}", "health": "/health", "nowhere": "/nowhere",
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shop(
+    chromium: Browser, start_http: Callable[..., HttpServer], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Shop]:
+    """The memory and its server, which all tests of this module share; first of all there has to be a browser."""
+    data_dir = tmp_path_factory.mktemp("shop") / "data"
+    memory = memory_of(data_dir)
+    _filled(memory)
+    server = start_http(data_dir, namespace=NAMESPACE, agent="ann", maintain_minutes=0)  # Finds no groups by itself.
+    shop = Shop(memory=memory, server=server)
+    _used(shop)
+    yield shop
+    memory.close()
+
+
+@contextmanager
+def visiting(chromium: Browser, shop: Shop, path: str = "/", scheme: Scheme = "light") -> Generator[Page]:
+    """A page at that address, after signing in."""
+    with chromium.page(shop.origin) as page:
+        page.look(scheme=scheme)
+        page.open(f"/ui{path}")
+        page.faults.clear()  # The browser logs that the first answer is 401.
+        page.click("button", "Open the memory")
+        page.wait_for("Memories")
+        yield page
+
+
+def undo(page: Page) -> None:
+    page.click("button", "Undo")
+    page.wait_for("Undone.")
+
+
+def test_a_wrong_text_is_found_corrected_and_taken_back(chromium: Browser, shop: Shop) -> None:
+    """U1.1, U1.2: the words that changed are shown."""
+    record_id = shop.stored("The canteen sells 75 pretzels a day.")
+    with visiting(chromium, shop) as page:
+        page.fill("input[type=search]", "how many pretzels")
+        page.click("button", "Search")
+        page.click("a", "The canteen sells 75 pretzels a day.")
+        page.click("a", "Edit")
+        page.fill("textarea#text", "The canteen sells 90 pretzels a day.")
+        page.click("button", "Save")
+        page.wait_for("Changed.")
+        assert page.value("[document.querySelector('del').textContent, document.querySelector('ins').textContent]") == [
+            "75", "90",
+        ]  # fmt: skip
+        assert page.value("location.pathname") == f"/ui/record/{record_id}"
+        undo(page)
+        assert page.value("document.querySelector('#text').textContent") == "The canteen sells 75 pretzels a day."
+
+
+def test_several_are_retired_at_once_and_come_back(chromium: Browser, shop: Shop) -> None:
+    """U1.1, U1.2: by a filter, after a look at what it would be."""
+    ids = [shop.stored(f"Moped {n} stands in bay {n}.", tags=("mopeds",)) for n in range(3)]
+    with visiting(chromium, shop, "/?tag=mopeds") as page:
+        for each in ids[:2]:
+            page.click(f"input[value={each}]")
+        page.click("button", "Retire what is selected…")
+        page.wait_for("Retire 2 records?")
+        page.click("button", "Retire")
+        page.wait_for("no search finds")
+        assert [shop.status(each) for each in ids] == ["retired", "retired", "new"]
+        undo(page)
+        assert [shop.status(each) for each in ids] == ["new", "new", "new"]
+
+
+def test_a_record_is_superseded_and_another_one_erased(chromium: Browser, shop: Shop) -> None:
+    """U1.1, U1.2: erasing takes the id, typed by hand. Whoever came without the owner's link cannot."""
+    record_id = shop.stored("The sauna opens at five.")
+    with visiting(chromium, shop, f"/record/{record_id}") as page:
+        page.click("a", "Supersede")
+        page.fill("textarea", "The sauna opens at six.")
+        page.click("button", "Supersede")
+        page.wait_for("Superseded")
+        assert shop.status(record_id) == "superseded"
+        undo(page)
+        assert shop.status(record_id) == "new"
+        page.open(f"/ui/record/{record_id}/erase")
+        page.fill("#typed", record_id)
+        page.click("button", "Erase")
+        page.wait_for("Erased")
+    assert record_id not in shop.memory.records.get([record_id], shop.memory.caller().scopes)
+
+
+def test_a_record_is_found_and_marked_as_wrong_without_a_pointer(chromium: Browser, shop: Shop) -> None:
+    """U1.1, U1.2: / searches, j goes to the item, Enter opens it, w and u."""
+    record_id = shop.stored("Penguins live in the attic.")
+    with visiting(chromium, shop) as page:
+        page.press("/")
+        page.type("penguins attic")
+        page.press("Enter")
+        page.wait("location.search.includes('penguins')")
+        page.wait("document.readyState == 'complete'")
+        page.press("j")
+        page.wait("document.activeElement.closest('[data-item]')")
+        page.press("Enter")
+        page.wait(f"location.pathname == '/ui/record/{record_id}' && document.readyState == 'complete'")
+        page.press("w")
+        page.wait_for("Marked as wrong")
+        assert shop.status(record_id) == "inactive"
+        page.press("u")
+        page.wait_for("Undone.")
+        assert shop.status(record_id) == "new"
+        page.press("?")
+        page.wait("document.querySelector('dialog').open")
+        page.press("Escape")
+        page.wait("!document.querySelector('dialog').open")
+
+
+def test_what_waits_for_a_review_is_settled(chromium: Browser, shop: Shop) -> None:
+    """U1.1, U1.2: side by side, and taken back."""
+    before, after = shop.stored("The gym closes at 20:00."), shop.stored("The gym closes at 22:00.")
+    with visiting(chromium, shop, "/review") as page:
+        page.wait_for("The gym closes at 22:00.")
+        page.click(f"button[value={after}]")
+        page.wait_for("Settled.")
+        assert shop.status(before) == "superseded"
+        undo(page)
+        assert shop.status(before) == "new"
+
+
+def test_a_group_is_settled_without_a_pointer(chromium: Browser, shop: Shop) -> None:
+    """U1.1, U1.2: Tab leads to each of its buttons in turn."""
+    before, after = shop.stored("The pool is 25 metres long."), shop.stored("The pool is 50 metres long.")
+    with visiting(chromium, shop, "/review") as page:
+        page.wait(f"document.querySelector('button[value={after}]')")
+        page.value("document.activeElement.blur()")
+        for _ in range(400):
+            if page.value("document.activeElement.value") == after:
+                break
+            page.press("Tab")
+        page.press("Enter")
+        page.wait_for("Settled.")
+        assert shop.status(before) == "superseded"
+        page.press("u")
+        page.wait_for("Undone.")
+
+
+def test_a_block_says_why_each_line_is_there(chromium: Browser, shop: Shop) -> None:
+    """U1.1, U1.2: pinned from there, and asked for again with another budget."""
+    record_id = shop.stored("The tram to the museum is number 14.")
+    caller = shop.memory.caller()
+    context = shop.memory.assemble_context(ContextRequest(query="tram to the museum", max_tokens=700), caller).report.id
+    with visiting(chromium, shop, "/contexts") as page:
+        page.click(f"a[href$='{context}']")
+        page.wait_for("Left out")
+        assert page.has("rect.tone0")
+        assert "relevance" in page.text
+        page.click(f"form[action$='{record_id}/pin'] button")
+        page.wait_for("Pinned")
+        undo(page)
+        page.open(f"/ui/context/{context}")
+        page.fill("#goal", "tram to the museum")
+        page.fill("#budget", "300")
+        page.click("button", "Compare")
+        page.wait_for("No more")
+        assert "tokens instead of" in page.text
+
+
+def test_what_would_be_given_is_asked_without_a_pointer(chromium: Browser, shop: Shop) -> None:
+    """U1.1, U1.2: g opens the form, and Enter sends it."""
+    shop.stored("The kiln of the pottery reaches 1,280 degrees.")
+    given = len(shop.memory.records.contexts(shop.memory.caller(), 1_000))
+    with visiting(chromium, shop, "/contexts") as page:
+        page.press("g")
+        page.wait("document.activeElement.id == 'goal'")
+        page.type("how hot is the kiln")
+        page.press("Enter")
+        page.wait_for("1,280 degrees")
+        page.tab_to("summary The block as the agent would read it")
+        page.press("Enter")
+        page.wait_for("<memory-context id=")
+    assert len(shop.memory.records.contexts(shop.memory.caller(), 1_000)) == given
+
+
+def test_work_is_live_and_a_task_is_ended(chromium: Browser, shop: Shop) -> None:
+    """U1.1, U1.2: what an agent begins appears by itself."""
+    tasks, caller = shop.memory.tasks, shop.memory.caller().in_session("live")
+    with visiting(chromium, shop, "/work") as page:
+        task = tasks.push(PushRequest(goal="Repair the carousel"), caller).current
+        assert task
+        page.click(f"a[href$='/task/{task.id}']")
+        page.wait_for("Its records")
+        page.click("summary", "End or block it")
+        page.fill("textarea", "It turns again.")
+        page.click("button", "Save")
+        page.wait("document.querySelector('.prose, [role=alert]')")
+        if page.has("button", "Do it all the same"):
+            page.faults.clear()  # The browser logs that the answer is 409.
+            page.click("button", "Do it all the same")
+            page.wait_for("What came of it")
+    assert {each.id: each.status for each in tasks.tree(caller)}[task.id] == "complete"
+
+
+def test_the_owner_comes_by_the_link_once_and_has_the_memory_examined(chromium: Browser, shop: Shop) -> None:
+    """U1.1, U1.2: from the command to signing out; a second browser is refused."""
+    options = ("ui", "--no-browser", "--namespace", NAMESPACE, "--agent", "ann")
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "encoding": "utf-8"}
+    with ForkedProcess(*options, env=environment_of(shop.server.data_dir), **pipes) as process:
+        try:
+            assert process.stdout
+            link = process.stdout.readline().split()[-1]
+            origin = link.partition("/ui")[0]
+            with chromium.page(origin) as page:
+                page.open(link)
+                page.wait_for("Memories")
+                page.click("a", "Health")
+                page.wait_for("What is there")
+                page.press("c")
+                page.wait_for("Database: sound")
+                page.click(".who summary")
+                page.click("button", "Sign out")
+                page.wait_for("You have signed out.")
+            with chromium.page(origin) as page:
+                page.open(link)
+                page.wait_for("This link was used")
+                page.faults.clear()  # The browser logs that the answer is 403.
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+def test_hostile_words_are_shown_as_words(chromium: Browser, shop: Shop) -> None:
+    """U1.1, S3.1: markup, scripts, templates, and signs that hide or turn text."""
+    with visiting(chromium, shop, shop.paths["hostile"]) as page:
+        shown = page.value("document.querySelector('#text').textContent")
+        assert shown == HOSTILE.replace("\u202e", "⟦U+202E⟧").replace("\u202c", "⟦U+202C⟧").replace(
+            "\u200b\u200b", "⟦U+200B × 2⟧"
+        )
+
+
+@pytest.mark.parametrize("scheme", get_args(Scheme))
+def test_every_screen_is_open_to_everybody(chromium: Browser, shop: Shop, scheme: Scheme, tmp_path: Path) -> None:
+    """U1.1, U1.2: no rule of axe-core is broken; nothing hangs over the side, from a telephone to a wide screen."""
+    with visiting(chromium, shop, scheme=scheme) as page:
+        for name, path in shop.paths.items():
+            page.look(1_440, 900, scheme)
+            page.open(f"/ui{path}")
+            barriers = page.barriers()
+            for width in WIDTHS:
+                page.look(width, 900, scheme)
+                wide = page.value("document.documentElement.scrollWidth - innerWidth")
+                assert wide <= 0, f"{name} at {width}: {wide} pixels too wide"
+                page.screenshot(tmp_path / f"{name}-{scheme}-{width}.png")
+            assert barriers == [], name
+        page.faults[:] = [each for each in page.faults if "/ui/nowhere" not in each]  # It is 404.
