@@ -62,8 +62,6 @@ SAID_ONCE: Final = ("authorization", NAMESPACE_HEADER, SESSION_HEADER)
 """Headers that say who comes, and where to: of two, a proxy might believe one and we the other."""
 _FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 _SCHEME: Final = "bearer "
-MOST_PAGES: Final = 64
-"""Requests of the page that may be inside at once. They take no place of the calls."""
 READERS: Final = 8
 """Threads that look tokens up: apart from those of the tools, which may all be busy."""
 _CLOSING_STATUSES: Final = frozenset({401, 403, 408, 413, 503})
@@ -358,9 +356,12 @@ class RequestGate:
             return await self._app(scope, receive, exchange.send)
 
     async def _pass_to_page(self, exchange: Exchange) -> None:
-        """Pass on a request of the page, which lets people in by itself, whatever headers of MCP it has."""
+        """Pass on a request of the page, which lets people in by itself, whatever headers of MCP it has.
+
+        It is counted for the end alone: one that is on its way, or that nobody let in yet, takes nobody's place.
+        """
         await self._check_place(Request(exchange.scope))
-        with self._counted("pages", MOST_PAGES):
+        with self._counted("pages", inf):
             return await self._app(exchange.scope, exchange.receive, exchange.send)
 
     async def _check_place(self, request: Request) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from mcp_memory.domain.model.scopes import RIGHTS, Right
 from mcp_memory.entrypoints.server.identity import RequestSender
 
 if TYPE_CHECKING:
@@ -34,8 +35,12 @@ OWNER, LOCAL = "owner", "local"
 """Doors beside tokens: the link of `mcp-memory ui`, and a server that lets in its own machine."""
 LINK_FOLDER: Final = "page"
 """The folder in the data directory for the file by which a browser is given the link."""
+SESSIONS_A_DOOR: Final = 8
+"""Sessions of one door in a process: a token that signs in again and again ends its own."""
 _TOUCHED_SECONDS: Final = 60.0
 _SLOT: Final = struct.Struct("=32s d 80p 255p")
+_SEEN: Final = struct.Struct("=d")
+_SEEN_AT, _NAMESPACE_AT = 32, 32 + _SEEN.size + 80
 _FREE: Final = bytes(32)
 _REDIRECT: Final = """\
 <!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>mcp-memory</title>
@@ -68,7 +73,8 @@ class PageSessions:
         """Begin a session; return its id, which only the cookie holds."""
         session_id = secrets.token_urlsafe(32)
         with self._changing:
-            slot = min(self._own, key=self._last_seen)
+            same = [slot for slot in self._own if self._read(slot)[2] == door]
+            slot = min(same if len(same) >= SESSIONS_A_DOOR else self._own, key=lambda each: self._read(each)[1])
             self._write(slot, _digest(session_id), self._clock(), door, namespace)
         return session_id
 
@@ -81,14 +87,15 @@ class PageSessions:
                 if now - seen > IDLE_SECONDS:
                     return None
                 if now - seen > _TOUCHED_SECONDS:
-                    self._write(slot, digest, now, door, namespace)
+                    _SEEN.pack_into(self._memory, slot * _SLOT.size + _SEEN_AT, now)
                 return PageSession(slot=slot, door=door, namespace=namespace)
         return None
 
     def move(self, session_id: str, namespace: str) -> None:
         """Let a session look at another namespace."""
         if session := self.find(session_id):
-            self._write(session.slot, _digest(session_id), self._clock(), session.door, namespace)
+            start = session.slot * _SLOT.size + _NAMESPACE_AT
+            self._memory[start : start + 255] = struct.pack("=255p", _cut(namespace.encode()))
 
     def end(self, session_id: str) -> None:
         if session := self.find(session_id):
@@ -96,12 +103,16 @@ class PageSessions:
 
     def _all(self) -> Iterator[tuple[int, bytes, float, str, str]]:
         for slot in range(len(self._memory) // _SLOT.size):
-            digest, seen, door, namespace = _SLOT.unpack_from(self._memory, slot * _SLOT.size)
+            digest, seen, door, namespace = self._read(slot)
             if digest != _FREE:
-                yield slot, digest, seen, door.decode(), namespace.decode("utf-8", "replace")
+                yield slot, digest, seen, door, namespace
 
-    def _last_seen(self, slot: int) -> float:
-        return float(_SLOT.unpack_from(self._memory, slot * _SLOT.size)[1])
+    def _read(self, slot: int) -> tuple[bytes, float, str, str]:
+        """Return what a slot holds; a free one where another process begins or ends its session meanwhile."""
+        digest, seen, door, namespace = _SLOT.unpack_from(self._memory, slot * _SLOT.size)
+        if digest != self._memory[slot * _SLOT.size : slot * _SLOT.size + 32]:
+            digest, seen = _FREE, 0.0
+        return digest, seen, door.decode(), namespace.decode("utf-8", "replace")
 
     def _write(self, slot: int, digest: bytes, seen: float, door: str, namespace: str) -> None:
         """Write a slot whole: another process may read it at any moment, and then finds no session rather than half."""
@@ -169,6 +180,13 @@ class Visitor:
     sender: RequestSender
     session_id: str
     is_owner: bool
+
+    @property
+    def right(self) -> Right:
+        return self.sender.grant.right if self.sender.grant else "admin"
+
+    def may(self, right: Right) -> bool:
+        return RIGHTS.index(right) <= RIGHTS.index(self.right)
 
     @property
     def form_token(self) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hmac
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from anyio import CapacityLimiter, fail_after, to_thread
@@ -17,7 +18,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from mcp_memory.entrypoints.page import contexts, health, memories, record, review, work
-from mcp_memory.entrypoints.page.doors import IDLE_SECONDS, PAGE_PATH, Doors, Visitor
+from mcp_memory.entrypoints.page.doors import PAGE_PATH, Doors, Visitor
 from mcp_memory.entrypoints.page.rendering import assets, environment
 from mcp_memory.entrypoints.page.visits import FORM_BYTES, Fields, Screen, safe_path, visit_of
 from mcp_memory.entrypoints.server.identity import told, visited_by
@@ -42,8 +43,10 @@ SIGN_IN_BYTES: Final = 4 * 1024
 MOST_FIELDS: Final = 2_000
 AT_ONCE: Final = 3
 """Threads of the page, apart from those of the tools; one more looks cookies up, so that no screen keeps people out."""
-LARGE_AT_ONCE: Final = 2
-"""Forms with a record's text that are read at once: each may take tens of megabytes."""
+MOST_WAITING: Final = 64
+"""Requests of people who were let in that wait for one of these threads."""
+LARGE_AT_ONCE: Final = 6
+"""Forms with a record's text that are there at once, one of a session: each may take tens of megabytes."""
 _HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self';"
     " object-src 'none'",
@@ -80,6 +83,8 @@ class Site:
         self._threads = CapacityLimiter(AT_ONCE)
         self._readers = CapacityLimiter(1)
         self._large = CapacityLimiter(LARGE_AT_ONCE)
+        self._sending = set[str]()
+        """Sessions of which such a form is there."""
 
     def routes(self) -> list[Route]:
         """Return a route for each screen, and those by which people come and go."""
@@ -97,16 +102,32 @@ class Site:
     def _screen(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             visitor = await self._admitted(request)
-            if screen.most_bytes > FORM_BYTES:
+            if screen.changes and not visitor.may(screen.right):
+                raise Rejected(403, f"This takes the right to {screen.right}, which your token does not have.")
+            if screen.most_bytes <= FORM_BYTES:
+                return await self._answer(screen, visitor, request)
+            with self._alone(visitor):
                 async with self._large:
-                    body = await self._form_body(request, screen.most_bytes)
-                    return await to_thread.run_sync(
-                        self._answered, screen, visitor, request, body, limiter=self._threads
-                    )
-            body = await self._form_body(request, screen.most_bytes) if screen.changes else b""
-            return await to_thread.run_sync(self._answered, screen, visitor, request, body, limiter=self._threads)
+                    return await self._answer(screen, visitor, request)
 
         return self._guarded(answer)
+
+    async def _answer(self, screen: Screen, visitor: Visitor, request: Request) -> Response:
+        body = await self._form_body(request, screen.most_bytes) if screen.changes else b""
+        if self._threads.statistics().tasks_waiting >= MOST_WAITING:
+            raise Rejected(503, "Too many people look at this moment; load the page again.")
+        return await to_thread.run_sync(self._answered, screen, visitor, request, body, limiter=self._threads)
+
+    @contextmanager
+    def _alone(self, visitor: Visitor) -> Generator[None]:
+        """Take one form with a record's text of a session at a time. Raises Rejected."""
+        if visitor.session_id in self._sending:
+            raise Rejected(503, "Another form of yours is still on its way; wait for it, and send this one again.")
+        self._sending.add(visitor.session_id)
+        try:
+            yield
+        finally:
+            self._sending.remove(visitor.session_id)
 
     def _answered(self, screen: Screen, visitor: Visitor, request: Request, body: bytes) -> Response:
         """Answer for a screen, in the visitor's name; also where the memory refuses."""
@@ -122,8 +143,6 @@ class Site:
                     cookies=request.cookies,
                     nav=SCREENS,
                 )
-                if screen.changes and not visit.may(screen.right):
-                    raise Rejected(403, f"This takes the right to {screen.right}, which your token does not have.")
                 return screen.answer(visit)
             except McpMemoryError as error:
                 raise Rejected(_status_of(error), _for_people(told(error))) from error
@@ -198,7 +217,6 @@ class Site:
         answer.set_cookie(
             secure if is_secure else plain,
             session_id,
-            max_age=IDLE_SECONDS,
             path=PAGE_PATH,
             secure=is_secure,
             httponly=True,

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mcp_memory.domain.model.ids import number_of
-from mcp_memory.domain.model.scopes import RIGHTS, Caller, Right
+from mcp_memory.domain.model.scopes import Caller, Right
 from mcp_memory.entrypoints.page.doors import CLIENT, PAGE_PATH, Visitor
 from mcp_memory.entrypoints.page.rendering import environment
 from mcp_memory.entrypoints.server.identity import asking
@@ -62,18 +62,13 @@ class Visit:
     nav: Sequence[Screen]
 
     @property
-    def right(self) -> Right:
-        grant = self.visitor.sender.grant
-        return grant.right if grant else "admin"
-
-    @property
     def may_switch(self) -> bool:
         """True where there is a choice of namespaces: of those of a token, or of all for who has the memory's files."""
         grant = self.visitor.sender.grant
         return len(grant.namespaces) > 1 if grant else self.visitor.is_owner
 
     def may(self, right: Right) -> bool:
-        return RIGHTS.index(right) <= RIGHTS.index(self.right)
+        return self.visitor.may(right)
 
     @property
     def now(self) -> float:

@@ -17,7 +17,14 @@ from pathlib import Path
 import pytest
 
 from mcp_memory.domain.model.records import NewRecord
-from mcp_memory.entrypoints.page.doors import IDLE_SECONDS, SESSION_BYTES, SLOTS, OneTimeLink, PageSessions
+from mcp_memory.entrypoints.page.doors import (
+    IDLE_SECONDS,
+    SESSION_BYTES,
+    SESSIONS_A_DOOR,
+    SLOTS,
+    OneTimeLink,
+    PageSessions,
+)
 from tests.entrypoints.http.conftest import (
     PATIENCE_SECONDS,
     HttpServer,
@@ -400,6 +407,44 @@ def test_ui_needs_a_memory(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
+def slow_form(server: HttpServer, path: str, cookie: str = "", length: int = 100) -> socket.socket:
+    """A form of which one byte was sent."""
+    connection = socket.create_connection(("127.0.0.1", server.port), PATIENCE_SECONDS)
+    head = (
+        f"POST /ui{path} HTTP/1.1\r\nhost: 127.0.0.1:{server.port}\r\ncontent-length: {length}\r\n"
+        f"content-type: application/x-www-form-urlencoded\r\ncookie: {cookie}\r\n\r\na"
+    )
+    connection.sendall(head.encode())
+    connection.settimeout(PATIENCE_SECONDS)
+    return connection
+
+
+def cookie_of(somebody: Person) -> str:
+    return "; ".join(f"{name}={value}" for name, value in somebody.client.cookies.items())
+
+
+def test_who_sends_a_sign_in_slowly_keeps_nobody_out(team: Team) -> None:
+    """As many as once took all places of the page, without a token."""
+    with ExitStack() as held:
+        for _ in range(70):
+            held.enter_context(slow_form(team.server, "/sign-in"))
+        assert person(team.server, team.ann).get("/").status_code == 200
+
+
+def test_large_forms_that_are_slow_keep_nobody_else_from_sending_one(team: Team) -> None:
+    """One of a session is taken at a time, and none without the right to it."""
+    ann, reader = person(team.server, team.ann), person(team.server, team.reader)
+    edited = f"/record/{team.shared}/edited"
+    with ExitStack() as held:
+        refused = held.enter_context(slow_form(team.server, edited, cookie_of(reader), 10_000_000))
+        assert b" 403 " in refused.recv(65_536)
+        held.enter_context(slow_form(team.server, edited, cookie_of(ann), 10_000_000))
+        second = held.enter_context(slow_form(team.server, edited, cookie_of(ann), 10_000_000))
+        assert b" 503 " in second.recv(65_536)
+        chief = person(team.server, team.chief)
+        assert chief.post(edited, {"csrf": chief.csrf}).status_code != 503
+
+
 def test_a_session_ends_when_it_is_idle_and_is_known_to_all_processes() -> None:
     now = 1_000_000.0
     memory = memoryview(bytearray(2 * SESSION_BYTES))
@@ -429,17 +474,31 @@ def test_the_table_of_sessions_is_bounded_and_the_one_idle_longest_goes_first() 
     sessions = PageSessions(clock=lambda: now)
     first = sessions.begin("owner")
     ids: list[str] = []
-    for _ in range(SLOTS - 1):
+    for number in range(SLOTS - 1):
         now += 1
-        ids.append(sessions.begin("owner"))
+        ids.append(sessions.begin(f"door {number // SESSIONS_A_DOOR}"))
     now += 61
     assert sessions.find(first)
     now += 1
-    sessions.begin("owner")
+    sessions.begin("another")
     assert sessions.find(first), "it was seen since"
     assert sessions.find(ids[0]) is None
     assert sessions.find(ids[1])
     assert sessions.find(sessions.begin("owner", "n" * 300))
+
+
+def test_who_signs_in_again_and_again_ends_no_session_of_another() -> None:
+    now = 1_000_000.0
+    sessions = PageSessions(clock=lambda: now)
+    other = sessions.begin("other")
+    mine: list[str] = []
+    for _ in range(2 * SLOTS):
+        now += 61
+        mine.append(sessions.begin("mine"))
+    assert sessions.find(other)
+    assert [bool(sessions.find(each)) for each in mine] == [False] * (2 * SLOTS - SESSIONS_A_DOOR) + [
+        True
+    ] * SESSIONS_A_DOOR
 
 
 def test_the_file_of_a_link_goes_with_its_first_use(tmp_path: Path) -> None:
