@@ -45,7 +45,7 @@ AT_ONCE: Final = 3
 """Threads of the page, apart from those of the tools; one more looks cookies up, so that no screen keeps people out."""
 MOST_WAITING: Final = 64
 """Requests of people who were let in that wait for one of these threads."""
-LARGE_AT_ONCE: Final = 6
+LARGE_AT_ONCE: Final = 4
 """Forms with a record's text that are there at once, one of a session: each may take tens of megabytes."""
 _HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self';"
@@ -59,6 +59,7 @@ _TITLES: Final[Mapping[int, str]] = {
     400: "That did not work", 403: "Not allowed", 404: "Nothing here", 405: "Nothing here", 408: "Too slow",
     409: "Changed meanwhile", 413: "Too large", 500: "Something broke", 503: "Not available at present",
 }  # fmt: skip
+_CSRF: Final = re.compile(rb"(?:^|&)csrf=([0-9a-f]{64})(?:&|$)")
 _ESCAPES: Final = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")  # %C3%A9
 _UNAVAILABLE: Final = "The memory is not available at present; the server's log says why."
 _FOR_PEOPLE: Final[Mapping[str, str]] = {"call `recall` to find ids": "search finds what there is"}
@@ -338,12 +339,11 @@ def _unquoted(value: bytes) -> str:
 
 
 def _checked_form(body: bytes, visitor: Visitor) -> Fields:
-    """Return the fields of a form that a page of this session holds. Raises Rejected."""
-    form = _fields(body)
-    given = next(iter(form.get("csrf", ())), "")
-    if not hmac.compare_digest(given.encode("utf-8", "surrogatepass"), visitor.form_token.encode()):
+    """Return the fields of a form that a page of this session holds; of another, decode nothing. Raises Rejected."""
+    given = _CSRF.search(body)
+    if not given or not hmac.compare_digest(given[1], visitor.form_token.encode()):
         raise Rejected(403, "This form belongs to another session; load the page again.")
-    return form
+    return _fields(body)
 
 
 def _status_of(error: McpMemoryError) -> int:

@@ -519,7 +519,7 @@ def test_json_is_no_form(team: Team) -> None:
     body = json.dumps({"csrf": chief.csrf})
     headers = {"content-type": "application/json", "origin": chief.address}
     assert chief.client.post("/ui/undo", content=body, headers=headers).status_code == 400
-    many = "&".join(f"f{number}=1" for number in range(3_000))
+    many = f"csrf={chief.csrf}&" + "&".join(f"f{number}=1" for number in range(3_000))
     headers["content-type"] = "application/x-www-form-urlencoded"
     assert chief.client.post("/ui/undo", content=many, headers=headers).status_code == 400
     assert chief.client.post("/ui/undo", content="a" * 70_000, headers=headers).status_code == 413
