@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.reviews import Review
 from mcp_memory.domain.model.scopes import Caller
@@ -17,6 +18,7 @@ from mcp_memory.errors import Conflict, NotFound
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Embedder, Vectors
 from mcp_memory.ports.transaction import Transaction
+from mcp_memory.services.review.enqueue import changed_in
 from mcp_memory.services.tasks.branch_visibility import require_own
 
 
@@ -39,8 +41,8 @@ class Undo:
     def __call__(self, change: int, caller: Caller) -> TakenBack:
         """Give the records of a write the values that it replaced; let the group that it settled wait again.
 
-        What a write added stays: records, confirmations, counts. Both writes stay in the history of this memory, and
-        neither is exported.
+        What a write added stays: records, confirmations, counts; but not a group that waits because of its words.
+        Both writes stay in the history of this memory, and neither is exported.
 
         Raises:
             NotFound: no such write, it replaced nothing, or the caller does not see all of it.
@@ -60,6 +62,7 @@ class Undo:
                 transaction.update(old, vectors.get(old.id), found)
             for review in groups:
                 transaction.put_review(_waiting(review, change))
+            _drop_occasioned(change, written, transaction)
             transaction.mark_undone(change)
         return TakenBack(change=change, records=tuple(restored), groups=tuple(each.id for each in groups))
 
@@ -117,6 +120,14 @@ def _before(record: Record, versions: Sequence[Version]) -> Record:
     for each in reversed(versions):
         record = before(record, each)
     return record
+
+
+def _drop_occasioned(change: int, record_ids: Collection[str], transaction: Transaction) -> None:
+    """Drop the groups that waited because of what a write said, e.g. "8081 there, 8082 here"."""
+    for review in transaction.reviews_of(list(record_ids)):
+        is_later = number_of(review.id) > change and review.way is None and not review.question
+        if is_later and changed_in(review, transaction):
+            transaction.drop_review(review.id)
 
 
 def _refuse_twin(old: Record, transaction: Transaction) -> None:

@@ -95,6 +95,20 @@ def test_a_revision_is_taken_back_and_stays_in_the_history(app: App, remember: R
     assert versions[1].reason == f"undo of change {change}"
 
 
+def test_a_group_that_a_revision_let_wait_goes_with_it(app: App, remember: RememberOne) -> None:
+    """N2.1: the values that its new words contradict; a group that waited before stays."""
+    there = remember("The staging database of the shop listens on port 8081.")
+    here = remember("The staging database of the shop is on port 8081.")
+    waiting = group_of(app, there.id, here.id)
+    before = exported(app)
+    write = revise(app, here.id, text="The staging database of the shop is on port 8082.")
+    with app.records.write() as transaction:
+        assert {each.id for each in transaction.reviews_of([here.id])} > {waiting}
+    app.undo(write, app.caller())
+    assert exported(app) == before
+    assert [each.review.id for each in app.reviews.waiting(app.caller())] == [waiting]
+
+
 @pytest.mark.parametrize("mode", ["retire", "supersede"])
 def test_what_was_retired_or_superseded_holds_again(app: App, remember: RememberOne, mode: str) -> None:
     """N2.1."""
