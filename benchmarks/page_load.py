@@ -4,8 +4,9 @@
 
 Every agent makes mixed calls over HTTP without a pause (`benchmarks.load`). Every person has signed in with a token,
 and opens a page, looks at it for `pause` seconds, and opens the next: the first one, a search, a record. Three phases
-of one server: the agents alone, the people alone, both. What a page takes of the processor is known from the second
-phase, so that the third tells what a call takes beside people. Ends with 1 where a call or a page failed.
+of one server: the agents alone, the people alone, both; and the agents alone again, since the memory has grown. What a
+page takes of the processor is known from the second phase, so that the third tells what a call takes beside people.
+Ends with 1 where a call or a page failed.
 """
 
 from __future__ import annotations
@@ -65,29 +66,35 @@ def run(data_dir: Path, people: int, agents: int, calls: int, pause: float) -> b
     """Return True where nothing failed."""
     ids = fill(data_dir)
     tokens = [make_token(data_dir, f"agent{number}") for number in range(agents)]
-    alone, beside, watched, busy = Tally(), Tally(), Views(), Views()
+    alone, again, beside, watched, busy = Tally(), Tally(), Tally(), Views(), Views()
     with http_server(data_dir) as (url, server):
         web = [HttpClient(url, token, NEWER if n % 2 else OLDER) for n, token in enumerate(tokens)]
         browsers = [signed_in(url.removesuffix("/mcp"), tokens[n % agents]) for n in range(people)]
         for number, client in enumerate(web):
             work(client, f"agent{number}", 3, 0, alone, counts=False)
+
+        def agents_work(seed: int, tally: Tally) -> None:
+            side_by_side([lambda n=n, c=c: work(c, f"agent{n}", calls, seed + n, tally) for n, c in enumerate(web)])
+
         with measured(server, alone):
-            side_by_side([lambda n=n, c=c: work(c, f"agent{n}", calls, n, alone) for n, c in enumerate(web)])
+            agents_work(0, alone)
         done, enough = threading.Event(), threading.Event()
         threading.Timer(4 * pause, enough.set).start()
         with measured(server, watched.cpu):
             looking(browsers, ids, watched, pause, enough)
 
         def at_work() -> None:
-            side_by_side([lambda n=n, c=c: work(c, f"agent{n}", calls, 50 + n, beside) for n, c in enumerate(web)])
+            agents_work(50, beside)
             done.set()
 
         with measured(server, beside):
             side_by_side([at_work, lambda: looking(browsers, ids, busy, pause, done)])
+        with measured(server, again):
+            agents_work(100, again)
         for each in [*web, *browsers]:
             each.close()
-    show(alone, beside, watched, busy)
-    errors = [*alone.errors, *beside.errors, *watched.errors, *busy.errors]
+    show(alone, again, beside, watched, busy)
+    errors = [*alone.errors, *again.errors, *beside.errors, *watched.errors, *busy.errors]
     for error in sorted(set(errors))[:10]:
         print("  ", error)
     return not errors
@@ -125,10 +132,10 @@ def looking(browsers: list[httpx2.Client], ids: list[str], views: Views, pause: 
     side_by_side([lambda n=n, c=c: look(n, c) for n, c in enumerate(browsers)])
 
 
-def show(alone: Tally, beside: Tally, watched: Views, busy: Views) -> None:
+def show(alone: Tally, again: Tally, beside: Tally, watched: Views, busy: Views) -> None:
     """Print what a call and a page took; beside people, calls took what the pages leave of the processor's time."""
     pages = watched.cpu_a_page() * len(busy.milliseconds)
-    first = (alone.cpu_seconds or 0.0) / len(alone.milliseconds)
+    first, last = ((each.cpu_seconds or 0.0) / len(each.milliseconds) for each in (alone, again))
     then = ((beside.cpu_seconds or 0.0) - pages) / len(beside.milliseconds)
     table = Table("what", "how many", "CPU ms each", "p50 ms", "p95 ms")
     for name, taken, cpu in (
@@ -136,11 +143,12 @@ def show(alone: Tally, beside: Tally, watched: Views, busy: Views) -> None:
         ("pages alone", watched.milliseconds, watched.cpu_a_page()),
         ("calls beside the people", beside.milliseconds, then),
         ("pages beside the agents", busy.milliseconds, watched.cpu_a_page()),
+        ("calls of agents alone again", again.milliseconds, last),
     ):
         high = statistics.quantiles(taken, n=20)[-1]
         table.add_row(name, str(len(taken)), f"{1_000 * cpu:.1f}", f"{statistics.median(taken):.0f}", f"{high:.0f}")
     Console(width=110).print(table)
-    print(f"CPU of a call beside people to that alone: {then / first:.2f} (bound 1.2)")
+    print(f"CPU of a call beside people to that alone, before and after: {2 * then / (first + last):.2f} (bound 1.2)")
 
 
 if __name__ == "__main__":
