@@ -22,6 +22,9 @@ PAGE_TREES: Final = 15
 TREE_TASKS: Final = 150
 """Tasks of one tree that are shown: those that are open, and those that ended lately."""
 NOW_SHOWN: Final = 30
+LIVE_SECONDS: Final = 5
+TASKS_A_SECOND: Final = 200
+"""The pause between two looks of an open page; a second more for so many tasks, which are read each time."""
 PAGE_RECORDS: Final = 20
 MAX_RESULT: Final = 20_000
 _POSITION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)~(t[0-9a-z]{6,12})")  # "1795176000.25~t00001k"
@@ -63,6 +66,7 @@ def show_work(visit: Visit) -> Response:
         now_in=_now_in(tasks) if before is None else (),
         trees=[_tree(top, those) for top, those in shown],
         is_first=before is None,
+        live=LIVE_SECONDS + len(tasks) // TASKS_A_SECOND,
         next_page=visit.with_fields(before=f"{at!r}~{last}") if last else "",
     )
 

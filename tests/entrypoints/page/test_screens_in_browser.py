@@ -97,7 +97,7 @@ def _used(shop: Shop) -> None:
     shop.stored("The backup of the shop runs at 04:30.")
     hostile = shop.stored(HOSTILE, tags=("<b>",))
     shop.paths |= {
-        "memories": "/", "search": "/?q=staging+database+port", "record": f"/record/{shown}",
+        "memories": "/", "new": "/new", "search": "/?q=staging+database+port", "record": f"/record/{shown}",
         "edit": f"/record/{shown}/edit", "supersede": f"/record/{shown}/supersede", "erase": f"/record/{shown}/erase",
         "hostile": f"/record/{hostile}", "review": "/review", "contexts": "/contexts", "context": f"/context/{context}",
         "again": f"/context/{context}/again?goal=database&budget=1200&strategy=debugging",
