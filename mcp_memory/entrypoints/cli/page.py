@@ -1,6 +1,8 @@
 """The command that opens the page in a browser."""
 
+import signal
 import sys
+import threading
 import webbrowser
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,7 +38,17 @@ def ui(
     def show(address: str) -> None:
         sys.stdout.write(f"The memory is at {link.at(address)}\nThe link works once. End with Ctrl-C.\n")
         sys.stdout.flush()
-        if not no_browser:
-            webbrowser.open(link.file_for(address).as_uri())  # Other users of the machine read arguments of programs.
+        if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # The terminal closes.
+            signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+        if no_browser:
+            return
+        try:
+            file = link.file_for(address).as_uri()  # Other users of the machine read arguments of programs.
+        except OSError as error:
+            sys.stderr.write(f"No browser was opened ({error}). Open the link above.\n")
+            sys.stderr.flush()
+            return
+        # Some browsers end with their last window alone, and signals come to the present thread.
+        threading.Thread(target=webbrowser.open, args=(file,), name="browser", daemon=True).start()
 
     serve(settings, Listening(port=port, link=link), show)

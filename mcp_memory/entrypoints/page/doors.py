@@ -10,6 +10,7 @@ import hmac
 import html
 import os
 import secrets
+import stat
 import struct
 import threading
 import time
@@ -37,6 +38,8 @@ LINK_FOLDER: Final = "page"
 """The folder in the data directory for the file by which a browser is given the link."""
 SESSIONS_A_DOOR: Final = 8
 """Sessions of one door in a process: a token that signs in again and again ends its own."""
+LEFT_SECONDS: Final = 600.0
+"""Time after which a file for the browser belongs to a process that was killed."""
 _TOUCHED_SECONDS: Final = 60.0
 _SLOT: Final = struct.Struct("=32s d 80p 255p")
 _SEEN: Final = struct.Struct("=d")
@@ -151,8 +154,19 @@ class OneTimeLink:
         return f"{address}{PAGE_PATH}/enter?key={self._key}"
 
     def file_for(self, address: str) -> Path:
-        """Write the file that redirects a browser to the link; return its path."""
-        self._file.parent.mkdir(mode=0o700, exist_ok=True)
+        """Write the file that redirects a browser to the link; return its path. Raises OSError.
+
+        Files that a process left behind when it was killed go: a browser needs its own for a moment alone.
+        """
+        folder = self._file.parent
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
+            raise NotADirectoryError(f"{folder} is no folder of yours")  # Its owner could redirect the browser.
+        for old in folder.glob("open-*.html"):
+            with suppress(OSError):
+                if time.time() - old.lstat().st_mtime > LEFT_SECONDS:
+                    old.unlink()
         content = _REDIRECT.format(link=html.escape(self.at(address))).encode()
         descriptor = os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(descriptor, "wb") as file:

@@ -24,6 +24,8 @@ MOST_CHARACTERS: Final = 20_000
 MOST_STEPS: Final = 1_000_000
 """The work of all comparisons on one page; further texts are shown as replaced whole."""
 CONTEXT_CHARACTERS: Final = 80
+WORD_CHARACTERS: Final = 200
+"""Characters that a word has at most; a change within a longer run of letters is shown from there."""
 SHOWN_CHARACTERS: Final = 2_000
 """Characters of one changed part that are shown."""
 _MEDIA: Final[Mapping[str, str]] = {
@@ -132,27 +134,22 @@ def _common(one: str, other: str) -> int:
 
 def _at_boundary(old: str, new: str, head: int) -> int:
     """Move the end of the common beginning back to where a word begins in both."""
-    at_end = head in (len(old), len(new))
-    while head > 0 and old[head - 1].isalnum() and (at_end or _goes_on(old, new, head)):
-        head -= 1
-        at_end = False
-    return head
-
-
-def _goes_on(old: str, new: str, at: int) -> bool:
-    return any(at < len(text) and text[at].isalnum() for text in (old, new))
+    is_within = head in (len(old), len(new)) or old[head].isalnum() or new[head].isalnum()
+    return head - len(_word_at_end(old[:head])) if is_within else head
 
 
 def _tail_at_boundary(old: str, new: str, head: int, tail: int) -> int:
     """Shorten the common end, until it begins where a word begins in both and leaves the common beginning alone."""
     tail = min(tail, len(old) - head, len(new) - head)
-    while (
-        tail
-        and old[len(old) - tail].isalnum()
-        and any(len(text) > tail and text[len(text) - tail - 1].isalnum() for text in (old, new))
-    ):
-        tail -= 1
-    return tail
+    is_within = any(len(text) > tail and text[len(text) - tail - 1].isalnum() for text in (old, new))
+    start = len(old) - tail
+    return tail - len(_word_at_end(old[start : start + WORD_CHARACTERS][::-1])) if is_within else tail
+
+
+def _word_at_end(text: str) -> str:
+    """Return the letters and digits at the end of a text, as many as a word has at most."""
+    end = text[-WORD_CHARACTERS:]
+    return next((end[at + 1 :] for at in range(len(end) - 1, -1, -1) if not end[at].isalnum()), end)
 
 
 def _differences(old: Sequence[str], new: Sequence[str]) -> list[DiffPart]:

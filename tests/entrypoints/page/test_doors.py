@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -399,6 +400,38 @@ def test_the_browser_is_given_a_private_file_and_never_the_key(
     assert [*(tmp_path / "data" / "page").iterdir()] == []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the browser is a script for a shell")
+@pytest.mark.parametrize("number", [signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)])
+def test_ui_ends_when_it_is_told_to_though_the_browser_stays(
+    tmp_path: Path, started: Callable[..., tuple[ForkedProcess, str]], number: int
+) -> None:
+    """Also when the terminal closes; and its file goes."""
+    pid, browser = tmp_path / "pid", tmp_path / "browser"
+    browser.write_text(f"#!/bin/sh\necho $$ > {pid}.part && mv {pid}.part {pid}\nexec sleep 600\n")
+    browser.chmod(0o755)
+    process, _ = started(BROWSER=f"{browser} %s")
+    try:
+        wait_until(pid.exists)
+        assert ended(process, number) == 0
+        os.kill(int(pid.read_text()), 0)  # It is there still.
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGTERM)
+    assert [*(tmp_path / "data" / "page").iterdir()] == []
+
+
+def test_ui_goes_on_where_it_cannot_write_a_file_for_the_browser(
+    tmp_path: Path, started: Callable[..., tuple[ForkedProcess, str]]
+) -> None:
+    (tmp_path / "data" / "page").write_text("no folder")
+    process, link = started()
+    try:
+        assert Person(link.partition("/ui")[0]).client.get(link).status_code == 200
+        assert process.stderr
+        assert any("Open the link above" in line for line in process.stderr)
+    finally:
+        assert ended(process) == 0
+
+
 def test_ui_needs_a_memory(tmp_path: Path) -> None:
     done = ForkedProcess("ui", env=environment_of(tmp_path / "none"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     _, told = done.communicate(timeout=PATIENCE_SECONDS)
@@ -512,6 +545,22 @@ def test_the_file_of_a_link_goes_with_its_first_use(tmp_path: Path) -> None:
     assert not file.exists()
     assert not link.use(key)
     link.remove_file()
+
+
+def test_files_that_a_killed_process_left_are_removed_and_those_of_others_are_not(tmp_path: Path) -> None:
+    left, others = (OneTimeLink(tmp_path / "page").file_for("http://127.0.0.1:1") for _ in range(2))
+    os.utime(left, (1.0, 1.0))
+    own = OneTimeLink(tmp_path / "page").file_for("http://127.0.0.1:1")
+    assert {*own.parent.iterdir()} == {own, others}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="not everybody may make links there")
+def test_a_file_for_the_browser_is_written_to_no_folder_of_others(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir(mode=0o777)
+    (tmp_path / "page").symlink_to(tmp_path / "open")
+    with pytest.raises(NotADirectoryError):
+        OneTimeLink(tmp_path / "page").file_for("http://127.0.0.1:1")
+    assert [*(tmp_path / "open").iterdir()] == []
 
 
 def test_json_is_no_form(team: Team) -> None:

@@ -52,6 +52,14 @@ def test_what_both_texts_share_is_cut_to_what_is_near_the_change() -> None:
     assert before.cut == 5_000 - rendering.CONTEXT_CHARACTERS
 
 
+def test_a_change_within_an_endless_word_is_looked_for_at_its_edge_alone() -> None:
+    """A text of a million letters without a blank was walked through, letter by letter, for each version."""
+    for old, new in (("1", "2"), ("1" + "a" * 10_000, "2" + "a" * 10_000)):
+        [before, was, now, *_] = WordDiff()("a" * 10_000 + old, "a" * 10_000 + new)
+        assert before.cut == 10_000 - rendering.WORD_CHARACTERS - rendering.CONTEXT_CHARACTERS
+        assert len(was.text) == len(now.text) <= 2 * rendering.WORD_CHARACTERS + 1
+
+
 def test_texts_that_differ_much_are_compared_by_lines_and_then_as_wholes() -> None:
     many = [f"line {number} " + "x y z " * 20 for number in range(100)]
     changed = [*many[:50], "a new line", *many[50:]]
