@@ -211,6 +211,11 @@ class App(Wiring):
             self.stirred.set()
         return forgotten
 
+    def withdraw(self, record_id: str, caller: Caller, *, erases: bool) -> bool:
+        withdrawn = self._forget.withdraw(record_id, caller, erases=erases)
+        self.stirred.set()
+        return withdrawn
+
     def status(self, caller: Caller) -> dict[str, Json]:
         """Counts, the state of the store, and how budgets are counted for this client."""
         from mcp_memory.services.sessions.fullness import pass_tallies

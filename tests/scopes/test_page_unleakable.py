@@ -27,7 +27,7 @@ def answer(world: World, screen: Screen, parts: Mapping[str, str], said: Mapping
     path = re.sub(r"\{(\w+)\}", lambda name: parts[name[1]], screen.path)
     with visited_by(sender):
         visit = visit_of(world.app, visitor, path=path, query=said, form=said, parts=parts, nav=SCREENS)
-        if screen.changes and not visit.may(screen.right):
+        if not visit.may(screen.takes):
             return "refused by its right"
         try:
             shown = screen.answer(visit)

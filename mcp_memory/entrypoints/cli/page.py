@@ -39,7 +39,7 @@ def ui(
         sys.stdout.write(f"The memory is at {link.at(address)}\nThe link works once. End with Ctrl-C.\n")
         sys.stdout.flush()
         if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # The terminal closes.
-            signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+            signal.signal(signal.SIGHUP, lambda _number, _frame: signal.raise_signal(signal.SIGTERM))
         if no_browser:
             return
         try:

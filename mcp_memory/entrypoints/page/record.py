@@ -32,7 +32,6 @@ SHOWN_CHARACTERS: Final = 20_000
 """Characters of a record's text that its page shows before it is asked for all."""
 VERSIONS_SHOWN: Final = 50
 NAME: Final = "Memories"
-_LAST: Final = 10**15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,6 +292,8 @@ def supersede(visit: Visit) -> Response:
     app.saw([old.id], version, caller)
     if other:
         newer = app.inspect.visible(checked_id(other, RECORD), caller)
+        if newer.id == old.id:
+            raise InvalidRequest("A record does not take its own place; give the id of another one.")
         change = app.revise.advised(Revision(id=newer.id, supersedes=(old.id,), version=newer.version), caller).change
         return visit.see(f"/record/{old.id}", done="superseded", change=change)
     checked = read_arguments(ItemArgument, {"text": text, "kind": old.kind, "visibility": old.visibility})
@@ -327,19 +328,26 @@ def erase(visit: Visit) -> Response:
 def undo(visit: Visit) -> Response:
     """Take a change back; with it the record that the same person had put in another's place by it."""
     app, caller, change = visit.app, visit.caller, visit.number("change")
-    made = app.records.get([make_id(RECORD, change)] if visit.given("made") else [], caller.scopes)
+    made = make_id(RECORD, change) if visit.given("made") else ""
     app.undo(change, caller)
-    mine = [each.id for each in made.values() if each.session_id == caller.session_id]
-    if mine:
-        app.forget(mine, "erase" if visit.may("admin") else "retire", caller, _LAST)
+    if made and not _withdrawn(visit, made):
+        return visit.see(f"/record/{made}", done="kept")
     return visit.see(visit.back(), done="undone")
+
+
+def _withdrawn(visit: Visit, made: str) -> bool:
+    """Take away what the person had put in another's place; return False where others rely on it by now."""
+    app, caller = visit.app, visit.caller
+    if app.inspect.footing(made, caller)["dependents"]:
+        return False
+    return app.withdraw(made, caller, erases=visit.may("admin"))
 
 
 SCREENS: Final = (
     Screen(path="/record/{id}", answer=show_record),
-    Screen(path="/record/{id}/edit", answer=show_edit),
+    Screen(path="/record/{id}/edit", answer=show_edit, right="write"),
     Screen(path="/record/{id}/edited", answer=edit, changes=True, most_bytes=TEXT_BYTES),
-    Screen(path="/record/{id}/supersede", answer=show_supersede),
+    Screen(path="/record/{id}/supersede", answer=show_supersede, right="write"),
     Screen(path="/record/{id}/superseded", answer=supersede, changes=True, most_bytes=TEXT_BYTES),
     Screen(path="/record/{id}/wrong", answer=_revising("wrong", feedback="wrong"), changes=True),
     Screen(path="/record/{id}/pin", answer=_revising("pinned", pinned=True), changes=True),
@@ -347,7 +355,7 @@ SCREENS: Final = (
     Screen(path="/record/{id}/promote", answer=promote, changes=True),
     Screen(path="/record/{id}/retire", answer=_moving("retire", "retired"), changes=True),
     Screen(path="/record/{id}/restore", answer=_moving("restore", "restored"), changes=True),
-    Screen(path="/record/{id}/erase", answer=show_erase),
+    Screen(path="/record/{id}/erase", answer=show_erase, right="admin"),
     Screen(path="/record/{id}/erased", answer=erase, changes=True, right="admin"),
     Screen(path="/undo", answer=undo, changes=True),
 )

@@ -103,8 +103,8 @@ class Site:
     def _screen(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             visitor = await self._admitted(request)
-            if screen.changes and not visitor.may(screen.right):
-                raise Rejected(403, f"This takes the right to {screen.right}, which your token does not have.")
+            if not visitor.may(screen.takes):
+                raise Rejected(403, f"This takes the right to {screen.takes}, which your token does not have.")
             if screen.most_bytes <= FORM_BYTES:
                 return await self._answer(screen, visitor, request)
             with self._alone(visitor):

@@ -35,6 +35,7 @@ DONE: Final[Mapping[str, str]] = {
     "retired": "Retired: no search finds it any more.",
     "superseded": "Superseded: it ranks below the record that replaces it.",
     "undone": "Undone.",
+    "kept": "Undone, but this record stays: others have changed it since, or rely on it.",
     "unchanged": "Nothing was changed: the form was as it was given.",
     "wrong": "Marked as wrong: no search finds it any more.",
     "seen": "Noted: from now on only what is newer is new.",
@@ -141,15 +142,21 @@ class Visit:
 class Screen:
     """A part of the page: its path below `/ui`, and what answers there, in a thread of its own.
 
-    A form goes to a screen that `changes` something, which takes the `right`. One with a `title` is in the navigation.
+    A form goes to a screen that `changes` something, which takes the right to write where it names none. One with a
+    `title` is in the navigation.
     """
 
     path: str
     answer: Callable[[Visit], Response]
     title: str = ""
     changes: bool = False
-    right: Right = "write"
+    right: Right | None = None
     most_bytes: int = FORM_BYTES
+
+    @property
+    def takes(self) -> Right:
+        """The right that a visitor needs here."""
+        return self.right or ("write" if self.changes else "read")
 
 
 def visit_of(app: App, visitor: Visitor, **said: Any) -> Visit:

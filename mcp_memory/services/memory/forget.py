@@ -85,6 +85,24 @@ class Forget:
         change = transaction.number if done and mode != "erase" else 0
         return Forgotten(done=done, not_found=not_found, extracted=extracted, purged=purged, change=change)
 
+    def withdraw(self, record_id: str, caller: Caller, *, erases: bool) -> bool:
+        """Erase, or retire, what the caller's session has stored; return False where others have used it since.
+
+        They have where somebody changed it or had it replace another record: it stays as it is.
+        """
+        with self._records.write(caller) as transaction:
+            record = _own(record_id, caller, transaction)
+            is_used = transaction.versions([record_id]) or transaction.replaced_by(record_id)
+            if record is None or record.session_id != caller.session_id or is_used:
+                return False
+            if erases:
+                self._erase((record_id,), transaction)
+            else:
+                self._move(record, "retire", transaction)
+        if erases:
+            self._purge((record_id,))
+        return True
+
     def finish(self) -> bool:
         """Purge text that an earlier erasure left in the files; return False where nothing is pending.
 

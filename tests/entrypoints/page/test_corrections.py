@@ -123,6 +123,36 @@ def test_a_record_that_exists_takes_the_place_of_another(beside: Beside) -> None
     assert beside.exported() == before
 
 
+@pytest.mark.parametrize("use", ["changed", "superseding", "depended on"])
+def test_undo_keeps_the_record_that_others_have_used_since(beside: Beside, use: str) -> None:
+    """The place is given back; what somebody else wrote or hung on the new record is not destroyed."""
+    caller = beside.memory.caller()
+    [old, other] = stored(beside, f"The kiln is cold ({use}).", f"Bob keeps a list of glazes ({use}).")
+    beside.person.get(f"/record/{old}/supersede")
+    beside.person.send(f"/record/{old}/superseded", text=f"Ovens are warm by nine ({use}).")
+    undo, made = beside.person.page, record(beside, old).superseded_by
+    assert made
+    if use == "changed":
+        beside.memory.revise(Revision(id=made, text=f"Ovens are warm by ten ({use})."), caller)
+    elif use == "superseding":
+        beside.memory.revise(Revision(id=made, supersedes=(other,)), caller)
+    else:
+        stored(beside, "Bread is ready at noon.", depends_on=(made,))
+    was = record(beside, made)
+    beside.person.page = undo
+    beside.person.send("/undo")
+    assert "this record stays" in words_of(beside.person.page)
+    assert record(beside, old).status == "new"
+    assert record(beside, made) == was
+    assert record(beside, other).superseded_by == (made if use == "superseding" else None)
+
+
+def test_a_record_does_not_take_its_own_place(beside: Beside) -> None:
+    [record_id] = stored(beside, "The attic is empty.")
+    beside.person.get(f"/record/{record_id}/supersede")
+    assert beside.person.send(f"/record/{record_id}/superseded", by=record_id).status_code == 400
+
+
 def test_only_what_the_person_changed_is_changed(beside: Beside) -> None:
     """Tags with commas, a text that begins with a blank line, and another line break than the browser's."""
     [record_id] = stored(beside, "\nOne line\nand another", kind="message", tags=("a, b", "c"))

@@ -170,6 +170,8 @@ def test_a_token_that_may_read_changes_nothing(team: Team) -> None:
         "ids": team.shared,
         "seen": "1",
     }
+    for form in ("edit", "supersede", "erase"):
+        assert reader.get(f"/record/{team.shared}/{form}").status_code == 403, form
     before = reader.get(f"/record/{team.shared}").text
     for action in ("edited", "superseded", "wrong", "pin", "unpin", "promote", "retire", "restore", "erased"):
         assert reader.post(f"/record/{team.shared}/{action}", fields).status_code == 403, action
@@ -183,6 +185,7 @@ def test_a_token_that_may_write_erases_nothing(team: Team) -> None:
     assert ">Erase" not in ann.get(f"/record/{team.shared}").text
     fields = {"csrf": ann.csrf, "version": "9999", "typed": team.shared}
     assert ann.post(f"/record/{team.shared}/erased", fields).status_code == 403
+    assert ann.get(f"/record/{team.shared}/erase").status_code == 403
     assert ann.get(f"/record/{team.shared}").status_code == 200
 
 

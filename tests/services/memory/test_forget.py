@@ -198,3 +198,19 @@ def test_upkeep_finishes_what_could_not_be_finished(
         app.keep_up()
     assert list(reading)
     assert (app.keep_up(), app.keep_up()) == (True, False)
+
+
+@pytest.mark.parametrize("erases", [True, False])
+def test_what_a_session_stored_is_withdrawn_unless_it_was_used_since(
+    app: App, remember: RememberOne, *, erases: bool
+) -> None:
+    caller = app.caller()
+    record, changed, other = remember("The port is 5432."), remember("Tea is at four."), remember("Bob sings.")
+    app.revise(Revision(id=changed.id, importance=4.0), caller)
+    assert not app.withdraw(changed.id, caller, erases=erases)
+    assert not app.withdraw("r00zzzz", caller, erases=erases)
+    assert not app.withdraw(other.id, caller.in_session("another"), erases=erases)
+    assert app.withdraw(record.id, caller, erases=erases)
+    assert record.id not in found(app, "port")
+    assert (record.id in found(app, "port", include_inactive=True)) is not erases
+    assert {changed.id, other.id} <= {*found(app, "tea at four"), *found(app, "bob sings")}
