@@ -255,11 +255,11 @@ class Telemetry(Protocol):
     def context(self, context_id: str, caller: Caller) -> ContextReport | None: ...
 
     def contexts(
-        self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None
+        self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None, *, of_all: bool = False
     ) -> Sequence[tuple[Instant, ContextReport]]:
         """Return the latest reports of the caller's agent in its namespace and when each was made, newest first.
 
-        With `before`, those that come after the report of that time and id.
+        With `before`, those that come after the report of that time and id. With `of_all`, those of every agent.
         """
         ...
 

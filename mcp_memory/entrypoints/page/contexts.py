@@ -1,10 +1,10 @@
-"""The screens of contexts: every block that the agent was given, one of them line by line, and what would be given."""
+"""The screens of contexts: every block that was given, one of them line by line, and what would be given."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
@@ -16,6 +16,7 @@ from mcp_memory.services.status.account import OMITTED_SHOWN, Account, AccountLi
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.contexts import ContextReport
+    from mcp_memory.domain.model.scopes import Caller
 
 NAME: Final = "Contexts"
 PAGE_CONTEXTS: Final = 30
@@ -41,7 +42,7 @@ class BarPart:
 def show_contexts(visit: Visit) -> Response:
     before = _position(visit.asked("before"))
     with visit.app.follower.snapshot():
-        found = visit.app.records.contexts(visit.caller, PAGE_CONTEXTS + 1, before)
+        found = visit.app.records.contexts(visit.caller, PAGE_CONTEXTS + 1, before, of_all=visit.visitor.is_owner)
     shown = found[:PAGE_CONTEXTS]
     last = shown[-1] if len(found) > PAGE_CONTEXTS else None
     return visit.page(
@@ -55,7 +56,7 @@ def show_contexts(visit: Visit) -> Response:
 
 def show_context(visit: Visit) -> Response:
     context_id, first = _context_id(visit), _number(visit.asked("from"), 0)
-    account = visit.app.accounts(context_id, visit.caller, first)
+    account = visit.app.accounts(context_id, _reader(visit), first)
     after = first + OMITTED_SHOWN
     return visit.page(
         "context.html",
@@ -80,10 +81,11 @@ def show_what_would_be_given(visit: Visit) -> Response:
 
 def ask_again(visit: Visit) -> Response:
     """Compare a block that was given with the one that would be given now."""
-    given = visit.app.accounts(_context_id(visit), visit.caller)
-    context = visit.app.assemble_context(_request(visit), visit.caller)
+    reader = _reader(visit)
+    given = visit.app.accounts(_context_id(visit), reader)
+    context = visit.app.assemble_context(_request(visit), reader)
     with visit.app.follower.snapshot():
-        now = visit.app.accounts.told(context.report, visit.caller)
+        now = visit.app.accounts.told(context.report, reader)
     before, after = _lines(given), _lines(now)
     known, wanted = {line.component.id for line in before}, {line.component.id for line in after}
     return visit.page(
@@ -98,6 +100,12 @@ def ask_again(visit: Visit) -> Response:
         block=context.text,
         **_asking(visit),
     )
+
+
+def _reader(visit: Visit) -> Caller:
+    """Return who was given the block: the visitor's agent, or any for who has the memory's files."""
+    agent = visit.asked("of")
+    return replace(visit.caller, agent=agent) if agent and visit.visitor.is_owner else visit.caller
 
 
 def _lines(account: Account) -> Sequence[AccountLine]:
@@ -121,6 +129,7 @@ def _asking(visit: Visit) -> dict[str, Any]:
     return {
         "strategies": sorted(read_strategies(visit.app.settings.strategies_file)),
         "goal": visit.asked("goal"),
+        "of": visit.asked("of"),
         "budget": visit.asked("budget") or visit.app.settings.max_tokens,
         "strategy": visit.asked("strategy"),
     }

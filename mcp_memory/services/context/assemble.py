@@ -293,7 +293,8 @@ class AssembleContext:
 
 def circumstances(caller: Caller, occasion: Occasion, budget: int, at: Instant) -> dict[str, Json]:
     """Return the circumstances of a block, for its account; `budget` is in the client's tokens."""
-    return {"at": at, "occasion": occasion, "session": caller.session_id, "client": caller.client, "budget": budget}
+    who = {"agent": caller.agent, "session": caller.session_id, "client": caller.client}
+    return {"at": at, "occasion": occasion, **who, "budget": budget}
 
 
 def _with_room(ranked: list[Scored], budget: int) -> tuple[list[Scored], list[str]]:

@@ -69,10 +69,11 @@ class SqliteTelemetry:
         return report_from_json(rows[0]["report"]) if rows else None
 
     def contexts(
-        self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None
+        self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None, *, of_all: bool = False
     ) -> Sequence[tuple[Instant, ContextReport]]:
         at, context_id = before or (inf, "")
-        asked = {"namespace": caller.namespace, "agent": caller.agent, "at": at, "id": context_id, "limit": limit}
+        whose = {"namespace": caller.namespace, "agent": caller.agent, "of_all": of_all}
+        asked = {**whose, "at": at, "id": context_id, "limit": limit}
         rows = self._database.rows(statement("list_contexts"), asked)
         return [(row["created_at"], report_from_json(row["report"])) for row in rows]
 

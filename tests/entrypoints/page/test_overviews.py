@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,6 +40,22 @@ def next_page(text: str) -> str:
     return text.partition('rel="next" href="/ui')[2].partition('"')[0].replace("&amp;", "&")
 
 
+@contextmanager
+def the_owner(beside: Beside) -> Generator[Person]:
+    """Somebody who came in by the link of `mcp-memory ui`, as another agent than those who worked."""
+    options = ("ui", "--no-browser", "--namespace", NAMESPACE, "--agent", "person")
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "encoding": "utf-8"}
+    with ForkedProcess(*options, env=environment_of(beside.server.data_dir), **pipes) as process:
+        try:
+            assert process.stdout
+            origin, _, path = process.stdout.readline().split()[-1].partition("/ui")
+            owner = Person(origin)
+            owner.get(path)
+            yield owner
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
 def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) -> None:
     """U1.1: at what event and out of what budget, each line's words and signals, and what was left out and why."""
     fact = stored(beside, "The gateway of the canteen listens on port 4711.")
@@ -57,6 +76,24 @@ def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) ->
     assert beside.memory.inspect.visible(fact, beside.memory.caller()).pinned
     beside.person.get(f"/context/{context}")
     assert beside.person.has_form(f"/record/{fact}/unpin")
+
+
+def test_the_owner_sees_the_blocks_of_all_agents_and_a_token_its_own(beside: Beside) -> None:
+    """U1.1: to whom; and what another agent would be given now."""
+    stored(beside, "The lighthouse was painted in May.")
+    bob = replace(beside.memory.caller(), agent="bob")
+    context = beside.memory.assemble_context(ContextRequest(query="when was the lighthouse painted"), bob).report.id
+    assert context not in beside.person.get("/contexts").text
+    assert beside.person.get(f"/context/{context}?of=bob").status_code == 404
+    with the_owner(beside) as owner:
+        listed = owner.get("/contexts").text
+        assert f'href="/ui/context/{context}?of=bob"' in listed
+        words = words_of(owner.get(f"/context/{context}?of=bob"))
+        assert "to bob" in words
+        assert "The lighthouse was painted in May." in words
+        again = owner.get(f"/context/{context}/again?of=bob&goal=the+lighthouse&budget=500&strategy=")
+        assert f'href="/ui/context/{context}?of=bob"' in again.text
+        assert owner.get(f"/context/{context}").status_code == 404
 
 
 def test_what_would_be_given_leaves_no_trace(beside: Beside) -> None:
@@ -180,15 +217,6 @@ def test_the_check_up_of_all_projects_is_for_the_owner_alone(beside: Beside) -> 
     beside.person.get("/health")
     assert not beside.person.has_form("/health/examined")
     assert beside.person.post("/health/examined", fields).status_code == 404
-    options = ("ui", "--no-browser", "--namespace", NAMESPACE)
-    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "encoding": "utf-8"}
-    with ForkedProcess(*options, env=environment_of(beside.server.data_dir), **pipes) as process:
-        try:
-            assert process.stdout
-            origin, _, path = process.stdout.readline().split()[-1].partition("/ui")
-            owner = Person(origin)
-            owner.get(path)
-            owner.get("/health")
-            assert "Database : sound" in words_of(owner.send("/health/examined"))
-        finally:
-            process.send_signal(signal.SIGINT)
+    with the_owner(beside) as owner:
+        owner.get("/health")
+        assert "Database : sound" in words_of(owner.send("/health/examined"))

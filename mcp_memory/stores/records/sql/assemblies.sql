@@ -1,4 +1,4 @@
--- Queries over the accounts of contexts, and over what was assembled; always of one agent in one namespace.
+-- Queries over the accounts of contexts, and over what was assembled; of one namespace, and of one agent but for people who have all.
 
 -- name: put_context
 INSERT OR REPLACE INTO contexts (namespace, agent, id, created_at, report) VALUES (:namespace, :agent, :id, :at, :report);
@@ -8,7 +8,7 @@ SELECT report FROM contexts WHERE namespace = ? AND agent = ? AND id = ?;
 
 -- name: list_contexts
 SELECT created_at, report FROM contexts
-WHERE namespace = :namespace AND agent = :agent AND (created_at < :at OR created_at = :at AND id < :id)
+WHERE namespace = :namespace AND (agent = :agent OR :of_all) AND (created_at < :at OR created_at = :at AND id < :id)
 ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: prune_contexts
