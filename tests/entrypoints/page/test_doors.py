@@ -152,9 +152,12 @@ def test_a_token_sees_what_its_agent_sees(team: Team) -> None:
     assert "Ann's own words." in words_of(ann.get("/"))
     assert ann.get(f"/record/{team.private}").status_code == 200
     assert "Ann's own words." not in words_of(reader.get("/"))
-    for path in ("", "/edit", "/supersede", "/erase"):
-        assert reader.get(f"/record/{team.private}{path}").status_code == 404
-        assert ann.get(f"/record/{team.elsewhere}{path}").status_code == 404
+    chief = person(team.server, team.chief)
+    for path in ("", "/edit", "/supersede", "/erase"):  # A form that a token may not send is refused before any look.
+        assert reader.get(f"/record/{team.private}{path}").status_code == (403 if path else 404)
+        assert ann.get(f"/record/{team.elsewhere}{path}").status_code == (403 if path == "/erase" else 404)
+        assert chief.get(f"/record/{team.private}{path}").status_code == 404
+        assert chief.get(f"/record/{team.elsewhere}{path}").status_code == 404
 
 
 def test_a_token_that_may_read_changes_nothing(team: Team) -> None:
