@@ -15,7 +15,7 @@ from mcp_memory.domain.model.records import KINDS, LOG_KINDS, Instant, Record, S
 from mcp_memory.domain.model.versions import UPKEEP
 from mcp_memory.entrypoints.page.doors import PAGE_PATH
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
-from mcp_memory.errors import InvalidRequest
+from mcp_memory.errors import InvalidRequest, NotFound
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
@@ -41,6 +41,7 @@ NEW: Final = "New"
 NEW_AT_MOST: Final = 200
 _TIME: Final = re.compile(r"\d{9,11}(?:\.\d{1,7})?")  # 1795486421.535094
 _YEAR_SECONDS: Final = 365 * 86_400
+_GONE: Final = "None of these records is there any more; nothing was retired."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +138,10 @@ def ask_before_retiring(visit: Visit) -> Response:
     if len(ids) > MOST_AT_ONCE:
         raise InvalidRequest(f"These are more than {MOST_AT_ONCE} records; select fewer.")
     with visit.app.follower.snapshot() as revision:
-        found = visit.app.records.get(ids, visit.caller.scopes)
+        found = visit.app.inspect.seen_of(ids, visit.caller)
     records: list[Record] = [found[each] for each in ids if each in found]
+    if not records:
+        raise NotFound(_GONE)
     return visit.page(
         "retire.html",
         here="Memories",
@@ -169,6 +172,8 @@ def retire_all(visit: Visit) -> Response:
     if not 0 < len(ids) <= MOST_AT_ONCE:
         raise InvalidRequest(f"Select 1 to {MOST_AT_ONCE} records.")
     forgotten = visit.app.forget(ids, "retire", visit.caller, visit.number("seen"))
+    if not forgotten.done:
+        raise NotFound(_GONE)
     return visit.see(visit.back(), done="retired", change=forgotten.change)
 
 

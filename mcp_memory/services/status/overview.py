@@ -96,10 +96,16 @@ class Overview:
 
     def visible(self, record_id: str, caller: Caller) -> Record:
         """Return the record. Raises NotFound where the caller does not see one of that id."""
-        record = self._records.get([record_id], caller.scopes).get(record_id)
-        if record is None or not is_visible(record, caller, hidden_branches(self._records, caller)):
+        record = self.seen_of([record_id], caller).get(record_id)
+        if record is None:
             raise NotFound(f"No record {record_id!r}; call `recall` to find ids.")
         return record
+
+    def seen_of(self, record_ids: Sequence[str], caller: Caller) -> Mapping[str, Record]:
+        """Return by their ids those of the records that the caller sees."""
+        hidden = hidden_branches(self._records, caller)
+        found = self._records.get(record_ids, caller.scopes)
+        return {each.id: each for each in found.values() if is_visible(each, caller, hidden)}
 
     def record(self, record_id: str, caller: Caller) -> dict[str, Json]:
         """Return one record in full, with its versions, earlier texts, counters and links. Raises NotFound."""

@@ -17,6 +17,7 @@ from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from tests.entrypoints.page.conftest import Beside, memory_of, words_of
+from tests.services.tasks.moves import push
 
 
 def stored(beside: Beside, *texts: str, **fields: Any) -> list[str]:
@@ -265,6 +266,23 @@ def test_what_changed_after_the_list_was_shown_is_not_retired_unseen(beside: Bes
     beside.memory.revise(Revision(id=record_id, text="The hall is painted green."), beside.memory.caller())
     assert beside.person.send("/retired").status_code == 409
     assert record(beside, record_id).status == "new"
+
+
+def test_only_what_the_agent_sees_is_retired_from_a_list(beside: Beside) -> None:
+    """Ids follow each other: a form may name any, also a record of a branch that another agent has open."""
+    bob = memory_of(beside.server.data_dir, "bob")
+    push(bob, "Try another mill", branch=True)
+    [hidden] = [each.id for each in bob.remember([NewRecord(text="The mill grinds rye.")], bob.caller())]
+    bob.close()
+    [own] = stored(beside, "The mill is shut in May.")
+    fields = {"csrf": beside.person.csrf, "back": "/", "seen": "999999"}
+    answer = beside.person.post("/retire", {**fields, "ids": [hidden, own]})
+    assert "The mill is shut in May." in words_of(answer)
+    assert "rye" not in answer.text
+    for action in ("/retire", "/retired"):
+        answer = beside.person.post(action, {**fields, "ids": [hidden]})
+        assert answer.status_code == 404
+        assert "nothing was retired" in words_of(answer)
 
 
 def test_a_record_is_erased_once_its_id_is_typed(beside: Beside) -> None:
