@@ -47,6 +47,11 @@ class Version:
         fields = tuple(name for name in TOLD if name in self.before)
         return ("text", *fields) if "normal_hash" in self.before else fields
 
+    @property
+    def takes_back(self) -> bool:
+        """True where somebody replaced what was told there; upkeep and confirmations take nothing back."""
+        return bool(self.session_id and self.reason != CONFIRMED and self.told)
+
 
 def replaced_values(old: Record, new: Record) -> Details:
     """Return the old values of the fields that differ, without counters and access times; empty where none does."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from starlette.responses import Response
@@ -12,7 +13,7 @@ from starlette.responses import Response
 from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.lifecycle import NOTED, first_status, stage_of
 from mcp_memory.domain.model.records import Details, NewRecord, Outcome, Record, Visibility
-from mcp_memory.domain.model.versions import TOLD, Version
+from mcp_memory.domain.model.versions import TOLD, Version, before
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso_day, validity
 from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
@@ -26,11 +27,15 @@ from mcp_memory.services.tasks.branch_visibility import hidden_branches
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.scopes import Caller
+    from mcp_memory.ports.records import MemoryReader
     from mcp_memory.services.memory.forget import ForgetMode
 
 SHOWN_CHARACTERS: Final = 20_000
 """Characters of a record's text that its page shows before it is asked for all."""
 VERSIONS_SHOWN: Final = 50
+VERSIONS_AT_ONCE: Final = 4
+MOST_CHARACTERS: Final = 3_000_000
+"""Characters of earlier texts from which on a page takes in no more versions."""
 NAME: Final = "Memories"
 
 
@@ -47,18 +52,16 @@ class ShownVersion:
 
 def show_record(visit: Visit) -> Response:
     app, caller, record_id = visit.app, visit.caller, visit.record_id()
-    before, text_in = _number(visit.asked("before")), _number(visit.asked("text_in"))
+    until, text_in = _number(visit.asked("before")), _number(visit.asked("text_in"))
     with app.follower.snapshot():
         record = app.inspect.visible(record_id, caller)
         around = neighbourhood(record, caller, hidden_branches(app.records, caller), app.records, app.graph)
         footing = app.inspect.footing(record_id, caller)
-        versions = app.records.latest_versions(record_id, VERSIONS_SHOWN + 1, before or None)
-        newer = app.records.latest_versions(record_id, 1, text_in + 1) if before and text_in else ()
+        versions, is_more = _taken(_versions(app.records, record_id, until or None))
+        newer = app.records.latest_versions(record_id, 1, text_in + 1) if until and text_in else ()
     text = str(newer[0].before.get("text", "")) if newer else record.text
-    shown, text_before = _shown_versions(versions[:VERSIONS_SHOWN], text, record, caller)
-    older = ""
-    if len(versions) > VERSIONS_SHOWN:
-        older = f"before={versions[VERSIONS_SHOWN - 1].change}&text_in={text_before or text_in or ''}"
+    shown, text_before = _shown_versions(versions, text, record, caller)
+    older = f"before={versions[-1].change}&text_in={text_before or text_in or ''}" if is_more else ""
     return visit.page(
         "record.html",
         here=NAME,
@@ -70,11 +73,30 @@ def show_record(visit: Visit) -> Response:
         around=around,
         footing=footing,
         versions=shown,
-        is_first_page=not before,
+        is_first_page=not until,
         older=older,
         promotion=_promotion(record),
         is_readable_only=record.namespace != caller.namespace and record.visibility != "user",
     )
+
+
+def _versions(records: MemoryReader, record_id: str, until: int | None = None) -> Iterator[Version]:
+    """Yield the versions of a record, newest first, read a few at a time: each may hold a text of a million signs."""
+    while some := records.latest_versions(record_id, VERSIONS_AT_ONCE, until):
+        yield from some
+        until = some[-1].change
+
+
+def _taken(versions: Iterable[Version]) -> tuple[list[Version], bool]:
+    """Return as many versions as one page shows, and True where there are more."""
+    taken: list[Version] = []
+    characters = 0
+    for each in versions:
+        if len(taken) == VERSIONS_SHOWN or characters > MOST_CHARACTERS:
+            return taken, True
+        taken.append(each)
+        characters += len(str(each.before.get("text", "")))
+    return taken, False
 
 
 def _number(text: str) -> int:
@@ -149,18 +171,15 @@ def show_edit(visit: Visit) -> Response:
 
 
 def _edit_page(visit: Visit, record: Record, status: int = 200, **values: Any) -> Response:
-    given = _form_of(record)
     return visit.page(
         "edit.html",
         status,
         here=NAME,
         record=record,
-        given=given | values.pop("given", {}),
+        given=_form_of(record) | values.pop("given", {}),
         outcomes=get_args(Outcome),
         visibilities=get_args(Visibility),
-        theirs=values.pop("theirs", None),
-        said=values.pop("said", ""),
-        diff=values.pop("diff", ()),
+        **{"said": "", "differs": {}, "diff": (), "is_mine": False, **values},
     )
 
 
@@ -180,13 +199,11 @@ def _form_of(record: Record) -> dict[str, str]:
 
 def edit(visit: Visit) -> Response:
     """Apply what the person changed in the form, and nothing else."""
-    record = visit.app.inspect.visible(visit.record_id(), visit.caller)
     version = visit.number("version")
-    given = _form_of(record)
+    record, base, _ = _since(visit, version)
+    given = _form_of(base)
     said = {name: value for name in given if (value := visit.given(name)) is not None}
     changed = {name: value for name, value in said.items() if value != _as_sent(given[name])}
-    if record.version != version:
-        return _conflict(visit, record, said)
     if not changed:
         return visit.see(f"/record/{record.id}", done="unchanged")
     reason = (visit.given("reason") or "").strip()
@@ -194,11 +211,21 @@ def edit(visit: Visit) -> Response:
         revision = _revision(visit, record.id, changed, reason=reason, version=version)
         revised = visit.app.revise.advised(revision, visit.caller)
     except (InvalidRequest, Conflict) as error:  # The form keeps what the person wrote.
-        now = visit.app.inspect.visible(record.id, visit.caller)
-        if now.version != version:
-            return _conflict(visit, now, said)
-        return _edit_page(visit, record, 400, given=said, said=str(error))
+        now, base, is_changed = _since(visit, version)
+        if is_changed:
+            return _conflict(visit, now, base, changed)
+        return _edit_page(visit, now, 400, given=changed, said=str(error))
     return visit.see(f"/record/{record.id}", done="changed", change=revised.change)
+
+
+def _since(visit: Visit, version: int) -> tuple[Record, Record, bool]:
+    """Return the record as it is, as it was at that version, and True where somebody has changed it since."""
+    with visit.app.follower.snapshot():
+        now = base = visit.app.inspect.visible(visit.record_id(), visit.caller)
+        is_changed = False
+        for each in takewhile(lambda each: each.change > version, _versions(visit.app.records, now.id)):
+            base, is_changed = before(base, each), is_changed or each.takes_back
+    return now, base, is_changed
 
 
 def _as_sent(text: str) -> str:
@@ -206,12 +233,18 @@ def _as_sent(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _conflict(visit: Visit, now: Record, said: Mapping[str, str]) -> Response:
-    """Show the form again with the person's words, beside the text that somebody else wrote meanwhile."""
-    mine = said.get("text", now.text)
-    diff = WordDiff()(now.text, mine)
+def _conflict(visit: Visit, now: Record, base: Record, changed: Mapping[str, str]) -> Response:
+    """Show the form again as the record is now, with what the person changed, beside what somebody else did."""
+    was, given = ({"status": each.status, **_form_of(each)} for each in (base, now))
+    differs = {name: (was[name], given[name]) for name in given if name != "text" and was[name] != given[name]}
+    mine = changed.get("text")
+    diff: Sequence[DiffPart] = ()
+    if mine is not None:
+        diff = WordDiff()(now.text, mine)
+    elif base.text != now.text:
+        diff = WordDiff()(base.text, now.text)
     why = "Somebody changed this record while you wrote. Nothing was stored yet: compare, then save again."
-    return _edit_page(visit, now, 409, given=dict(said), theirs=now.text, said=why, diff=diff)
+    return _edit_page(visit, now, 409, given=changed, said=why, diff=diff, is_mine=mine is not None, differs=differs)
 
 
 def _revision(visit: Visit, record_id: str, changed: Mapping[str, str], *, reason: str, version: int) -> Revision:
@@ -282,11 +315,11 @@ def show_supersede(visit: Visit) -> Response:
 def supersede(visit: Visit) -> Response:
     """Put a record in its place: one that is there already, or one with the text of the form."""
     app, caller = visit.app, visit.caller
-    old = app.inspect.visible(visit.record_id(), caller)
     version, text, other = visit.number("version"), visit.given("text") or "", (visit.given("by") or "").strip()
+    old, _, is_changed = _since(visit, version)
     if bool(text.strip()) == bool(other):
         raise InvalidRequest("Write what holds now, or give the id of the record that says it.")
-    if old.version != version:
+    if is_changed:
         page = {"record": old, "mine": text, "theirs": WordDiff()(text, old.text)}
         return visit.page("supersede.html", 409, here=NAME, **page)
     app.saw([old.id], version, caller)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mcp_memory.domain.model.ids import number_of
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
-from mcp_memory.domain.model.versions import CONFIRMED, Version
+from mcp_memory.domain.model.versions import Version
 from mcp_memory.domain.text.prompt_safety import author, one_line
 from mcp_memory.domain.text.times import iso_minute
 from mcp_memory.errors import Conflict
@@ -39,7 +39,7 @@ def refuse_unseen(
 def _unseen(
     record: Record, history: Sequence[Version], version: int | None, caller: Caller, echo_filter: EchoFilter
 ) -> list[Version]:
-    deeds = [each for each in history if each.session_id and each.reason != CONFIRMED and each.told]
+    deeds = [each for each in history if each.takes_back]
     if not deeds or version is not None:
         return [each for each in deeds if each.change > (version or 0)]
     session = (caller.agent, caller.session_id)

@@ -183,6 +183,51 @@ def test_a_change_that_somebody_made_meanwhile_is_shown_with_both_texts(beside: 
     assert record(beside, record_id).text == "The bakery opens at five."
 
 
+def test_a_second_save_gives_back_nothing_that_somebody_else_changed(beside: Beside) -> None:
+    """The form is filled with what holds now and with what the person changed, not with what it was given first."""
+    [record_id] = stored(beside, "The ferry takes cars.", tags=("old",), importance=3.0, kind="decision")
+    beside.person.get(f"/record/{record_id}/edit")
+    theirs = Revision(id=record_id, tags=("new", "two"), importance=9.0, confidence=0.5)
+    beside.memory.revise(theirs, beside.memory.caller())
+    answer = beside.person.send(f"/record/{record_id}/edited", text="The ferry takes lorries.", importance="4")
+    assert answer.status_code == 409
+    assert "Importance 9, was 3" in words_of(answer)
+    assert "Confidence 0.5, was nothing" in words_of(answer)
+    beside.person.send(f"/record/{record_id}/edited")
+    now = record(beside, record_id)
+    assert (now.text, now.tags, now.importance) == ("The ferry takes lorries.", ("new", "two"), 4.0)
+    assert now.confidence == 0.5
+
+
+def test_a_text_that_somebody_else_wrote_stays_where_the_person_changed_the_tags(beside: Beside) -> None:
+    [record_id] = stored(beside, "The pier is open.")
+    beside.person.get(f"/record/{record_id}/edit")
+    beside.memory.revise(Revision(id=record_id, text="The pier is shut."), beside.memory.caller())
+    answer = beside.person.send(f"/record/{record_id}/edited", tags="pier")
+    assert answer.status_code == 409
+    assert "<del>open</del><ins>shut</ins>" in answer.text
+    beside.person.send(f"/record/{record_id}/edited")
+    now = record(beside, record_id)
+    assert (now.text, now.tags) == ("The pier is shut.", ("pier",))
+
+
+@pytest.mark.parametrize(
+    ("form", "action", "text"),
+    [("edit", "edited", "The dam holds well."), ("supersede", "superseded", "Nobody fishes there.")],
+)
+def test_what_only_confirms_a_record_is_no_conflict(beside: Beside, form: str, action: str, text: str) -> None:
+    [record_id] = stored(beside, f"The dam holds ({form}).")
+    beside.person.get(f"/record/{record_id}/{form}")
+    was = record(beside, record_id)
+    bob = memory_of(beside.server.data_dir, "bob")
+    bob.remember([NewRecord(text=f"The dam holds ({form}).")], bob.caller())
+    bob.close()
+    assert record(beside, record_id).counters.confirmed == was.counters.confirmed + 1
+    assert record(beside, record_id).version > was.version
+    assert beside.person.send(f"/record/{record_id}/{action}", text=text).status_code == 200
+    assert record(beside, record_id) != was
+
+
 def test_an_end_is_named_by_its_last_day_when_it_is_given_and_when_it_is_shown(beside: Beside) -> None:
     [record_id] = stored(beside, "The bridge is closed.")
     beside.person.get(f"/record/{record_id}/edit")
@@ -311,6 +356,21 @@ def test_versions_are_word_diffs_with_author_and_time_fifty_at_once(beside: Besi
     assert "<del>9</del><ins>10</ins>" in rest.text
     assert "<del>0</del><ins>1</ins>" in rest.text
     assert not beside.person.has_form("/undo"), "an older change is not undone past newer ones"
+
+
+def test_a_page_takes_in_as_many_versions_as_its_memory_bears(beside: Beside) -> None:
+    """Each may hold a text of a million characters."""
+    [record_id] = stored(beside, "0" * 700_000)
+    caller = beside.memory.caller()
+    for number in range(1, 9):
+        beside.memory.revise(Revision(id=record_id, text=str(number) * 700_000), caller)
+    page = beside.person.get(f"/record/{record_id}")
+    assert page.text.count('class="version"') == 5
+    older = page.text.partition('href="?before=')[2].partition("#")[0].replace("&amp;", "&")
+    rest = beside.person.get(f"/record/{record_id}?before={older}")
+    assert rest.text.count('class="version"') == 3
+    assert "<del>222" in rest.text
+    assert "<ins>333" in rest.text
 
 
 def test_the_newest_change_of_an_agent_is_undone_from_the_record(beside: Beside) -> None:
