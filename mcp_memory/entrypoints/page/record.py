@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.lifecycle import NOTED, first_status, stage_of
-from mcp_memory.domain.model.records import Details, NewRecord, Outcome, Record, Visibility
+from mcp_memory.domain.model.records import Details, GivenKind, NewRecord, Outcome, Record, Visibility
 from mcp_memory.domain.model.versions import TOLD, Version, before
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso_day, validity
@@ -76,6 +76,7 @@ def show_record(visit: Visit) -> Response:
         is_first_page=not until,
         older=older,
         promotion=_promotion(record),
+        may_supersede=record.kind in get_args(GivenKind),
         is_readable_only=record.namespace != caller.namespace and record.visibility != "user",
     )
 

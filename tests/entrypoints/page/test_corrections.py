@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_memory.domain.model.records import NewRecord, Record
-from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.entrypoints.page.doors import Visitor
 from mcp_memory.entrypoints.page.record import show_record
 from mcp_memory.entrypoints.page.visits import visit_of
@@ -17,7 +17,7 @@ from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from tests.entrypoints.page.conftest import Beside, memory_of, words_of
-from tests.services.tasks.moves import push
+from tests.services.tasks.moves import pop, push
 
 
 def stored(beside: Beside, *texts: str, **fields: Any) -> list[str]:
@@ -146,6 +146,18 @@ def test_undo_keeps_the_record_that_others_have_used_since(beside: Beside, use: 
     assert record(beside, old).status == "new"
     assert record(beside, made) == was
     assert record(beside, other).superseded_by == (made if use == "superseding" else None)
+
+
+def test_the_result_of_a_task_is_not_superseded_by_words(beside: Beside) -> None:
+    """Only a task that ends stores one."""
+    push(beside.memory, "Mend the fence")
+    pop(beside.memory, "The fence stands.")
+    [result] = beside.memory.records.list(
+        RecordFilter(scopes=beside.memory.caller().scopes, kinds=frozenset({"result"})), "created", 1
+    )
+    assert "Edit Wrong Pin" in words_of(beside.person.get(f"/record/{result.id}"))
+    [fact] = stored(beside, "The fence is green.")
+    assert "Edit Supersede Wrong Pin" in words_of(beside.person.get(f"/record/{fact}"))
 
 
 def test_a_record_does_not_take_its_own_place(beside: Beside) -> None:
