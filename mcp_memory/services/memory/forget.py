@@ -80,9 +80,10 @@ class Forget:
             else:
                 for record in found:
                     self._move(record, mode, transaction)
+            # The number of a write that changed nothing is the next one's, which nobody may undo in its place.
+            change = transaction.number if mode != "erase" and transaction.written(transaction.number) else 0
         purged = mode != "erase" or self._purge((*done, *extracted))
         not_found = tuple(i for i in wanted if i not in done)
-        change = transaction.number if done and mode != "erase" else 0
         return Forgotten(done=done, not_found=not_found, extracted=extracted, purged=purged, change=change)
 
     def withdraw(self, record_id: str, caller: Caller, *, erases: bool) -> bool:

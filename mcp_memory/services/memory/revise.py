@@ -139,8 +139,10 @@ class Revise:
         new = self._new_text(revision, caller)
         with self._records.write(caller, self._clean(revision.reason)) as transaction:
             revised, corrected = self._change(revision, new, caller, transaction)
+            # The number of a write that changed nothing is the next one's, which nobody may undo in its place.
+            change = transaction.number if transaction.written(transaction.number) else 0
         self._echo_filter.see(caller, [revised.id], revised.version)
-        outcome = Revised(record=revised, change=transaction.number)
+        outcome = Revised(record=revised, change=change)
         if corrected:
             with suppress(StoreUnavailable):  # Advice: the record is revised.
                 return self._with_conflicts(outcome, corrected, caller)

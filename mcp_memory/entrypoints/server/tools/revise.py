@@ -33,8 +33,8 @@ def build(app: "App") -> StrictTool:
             raise InvalidRequest(f"`{min(misplaced)}` goes with `settle`, which is not given.")
         valid = app.searcher.validity(arguments.valid_from, arguments.valid_until)
         revised = app.revise.advised(request_of(Revision, arguments, **valid), caller)
-        shown = unless_empty(conflicts=show_conflicts(revised.conflicts), group=revised.review)
-        return show_record(revised.record, caller) | {"change": revised.change} | shown | show_cleaned(arguments.text)
+        shown = unless_empty(change=revised.change, conflicts=show_conflicts(revised.conflicts), group=revised.review)
+        return show_record(revised.record, caller) | shown | show_cleaned(arguments.text)
 
     return make_tool("revise", "Revise", DESCRIPTION, ReviseArguments, answer, annotations())
 
