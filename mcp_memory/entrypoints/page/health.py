@@ -44,8 +44,8 @@ def _percent(value: float) -> str:
 
 _READINGS: Final[Mapping[str, _Reading]] = {
     "context_relevance": _Reading(
-        says=lambda value: f"What blocks show bears on the question to {_percent(value)} on average.",
-        below="Look at some blocks, and mark what does not belong there as wrong, or retire it.",
+        says=lambda value: f"On average, the lines of a block are {_percent(value)} relevant.",
+        below="Look at some blocks, and retire what is of no use there. Mark as wrong only what is not true.",
         path="/contexts",
     ),
     "budget_utilisation": _Reading(
@@ -55,23 +55,23 @@ _READINGS: Final[Mapping[str, _Reading]] = {
         path="/contexts",
     ),
     "refresh_rate": _Reading(
-        says=lambda value: f"Of follow-ups, {_percent(value)} had to be rebuilt as a whole.",
+        says=lambda value: f"{_percent(value)} of follow-ups had to be rebuilt as a whole.",
         above="Agents change the question or the strategy within a conversation; a block says why it was rebuilt.",
         path="/contexts",
     ),
     "used_share": _Reading(
-        says=lambda value: f"Of the records that agents judged, {_percent(value)} were useful.",
+        says=lambda value: f"{_percent(value)} of the records that agents judged were useful.",
         below="Retire what agents keep ignoring: it takes the place of something better.",
         path="/",
     ),
     "cold_build_ms": _Reading(
-        says=lambda value: f"A block takes {value:.0f} ms to build, in the middle of all.",
+        says=lambda value: f"The median time to build a block is {value:.0f} ms.",
         above="The machine is busy, or the memory has grown: a check-up tells whether its indexes are whole.",
     ),
     "growth_7_days": _Reading(says=lambda value: f"In the last seven days, {value:,.0f} records were stored."),
     "fact_confirmation_rate": _Reading(
-        says=lambda value: f"Of all facts, {_percent(value)} were met again.",
-        below="Much is stored that nobody meets again: look through the newest, and retire what is of no lasting use.",
+        says=lambda value: f"{_percent(value)} of all facts came up again.",
+        below="Much is stored that never comes up again: look through the newest, and retire what has no lasting use.",
         path="/?kind=fact",
     ),
     "brier_score": _Reading(

@@ -71,7 +71,7 @@ def _shown(waiting: Waiting, compare: WordDiff) -> ShownGroup:
     return ShownGroup(
         waiting=waiting,
         title=_TITLES[kind],
-        both_true=_BOTH_TRUE.get(kind, "All of them hold"),
+        both_true=_BOTH_TRUE.get(kind, "Both hold" if len(records) == 2 else "All of them hold"),
         diff=diff if has_common else [],
     )
 

@@ -30,15 +30,15 @@ DONE: Final[Mapping[str, str]] = {
     "pending": "Erased: no answer shows it any more. The bytes leave the files once other processes pause.",
     "pinned": "Pinned: it is part of every context.",
     "unpinned": "It is pinned no longer.",
-    "promoted": "Promoted: it counts as confirmed.",
+    "promoted": "Promoted.",
     "restored": "It is back.",
-    "retired": "Retired: no search finds it any more.",
+    "retired": "Retired: ordinary searches find nothing of it any more.",
     "superseded": "Superseded: it ranks below the record that replaces it.",
     "undone": "Undone.",
     "kept": "Undone, but this record stays: others have changed it since, or rely on it.",
     "unchanged": "Nothing was changed: the form was as it was given.",
     "wrong": "Marked as wrong: no search finds it any more.",
-    "seen": "Noted: from now on only what is newer is new.",
+    "seen": "Marked as seen.",
     "settled": "Settled.",
 }
 """Sentences that tell what was done, by the word that an address carries."""

@@ -180,7 +180,7 @@ class IntegrityCheck:
         yield from self._examine_orphans(repair=repair)
         if not any(ids for ids, _ in wrong):
             mentions = sum(len(link.mentions) for link in links)
-            says = f"the links of {len(links)} records ({mentions} mentions) and {len(tasks)} tasks lead somewhere"
+            says = f"the links of {len(links)} records ({mentions} mentions) and {len(tasks)} tasks are unbroken"
             yield Finding(part="graph", state="ok", says=says)
 
 

@@ -454,7 +454,7 @@ def test_what_is_new_is_told_by_its_source_until_it_was_seen(beside: Beside) -> 
     assert page.index("ann (ide)") < page.index("The clock in the attic is fast.")
     assert "The clock in the hall is slow." in page
     beside.person.send("/seen")
-    assert "Nothing was stored since then" in words_of(beside.person.page)
+    assert "Nothing new since you last looked" in words_of(beside.person.page)
     stored(beside, "The clock in the cellar has stopped.")
     page = words_of(beside.person.get("/new"))
     assert "cellar" in page

@@ -109,7 +109,7 @@ def test_records_are_selected_and_retired_with_the_mouse(page: Page) -> None:
     page.click("button", "Retire what is selected")
     page.wait_for("Retire 1 record?")
     page.click("main button", "Retire")
-    page.wait_for("Retired: no search finds it any more.")
+    page.wait_for("Retired: ordinary searches find nothing of it any more.")
     page.click("button", "Undo")
     page.wait_for("Undone.")
     page.click("a", "More")

@@ -151,7 +151,7 @@ def test_the_tree_says_who_is_where_and_folds_what_led_nowhere(beside: Beside) -
     page = beside.person.get("/work")
     words = words_of(page)
     assert words.index("Pour the foundation") < words.index("Tasks Last change")
-    assert "ann is in it" in words
+    assert "ann is working on it" in words
     assert "<summary>What came of it</summary>" in page.text
     assert "The wood warps." in words
     shown = words_of(beside.person.get(f"/task/{inner.id}"))

@@ -166,7 +166,7 @@ def test_several_are_retired_at_once_and_come_back(chromium: Browser, shop: Shop
         page.click("button", "Retire what is selected…")
         page.wait_for("Retire 2 records?")
         page.click("button", "Retire")
-        page.wait_for("no search finds")
+        page.wait_for("ordinary searches find nothing")
         assert [shop.status(each) for each in ids] == ["retired", "retired", "new"]
         undo(page)
         assert [shop.status(each) for each in ids] == ["new", "new", "new"]
