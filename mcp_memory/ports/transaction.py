@@ -109,6 +109,11 @@ class RecordWriter(Protocol):
         """The number of this write, which its versions carry."""
         ...
 
+    @property
+    def undoable(self) -> int:
+        """The same once it has replaced something; until then 0: the number may be the next write's."""
+        ...
+
     def mark_undone(self, write: int) -> None:
         """Note that this write took that one back: the two are left out of an export."""
         ...

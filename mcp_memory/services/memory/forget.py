@@ -80,8 +80,7 @@ class Forget:
             else:
                 for record in found:
                     self._move(record, mode, transaction)
-            # The number of a write that changed nothing is the next one's, which nobody may undo in its place.
-            change = transaction.number if mode != "erase" and transaction.written(transaction.number) else 0
+            change = 0 if mode == "erase" else transaction.undoable
         purged = mode != "erase" or self._purge((*done, *extracted))
         not_found = tuple(i for i in wanted if i not in done)
         return Forgotten(done=done, not_found=not_found, extracted=extracted, purged=purged, change=change)

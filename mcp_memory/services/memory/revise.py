@@ -139,8 +139,7 @@ class Revise:
         new = self._new_text(revision, caller)
         with self._records.write(caller, self._clean(revision.reason)) as transaction:
             revised, corrected = self._change(revision, new, caller, transaction)
-            # The number of a write that changed nothing is the next one's, which nobody may undo in its place.
-            change = transaction.number if transaction.written(transaction.number) else 0
+            change = transaction.undoable
         self._echo_filter.see(caller, [revised.id], revised.version)
         outcome = Revised(record=revised, change=change)
         if corrected:

@@ -53,6 +53,10 @@ class SqliteTransaction(SqliteLogWriter):
     def number(self) -> int:
         return self._start + 1
 
+    @property
+    def undoable(self) -> int:
+        return self.number if self.written(self.number) else 0
+
     def finish(self) -> None:
         """Write the sequence back, once for all changes of this transaction."""
         if self._change != self._start:
