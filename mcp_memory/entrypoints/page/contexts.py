@@ -25,7 +25,6 @@ MAX_GOAL: Final = 4_000
 COLOURS: Final = 6
 """The tones of the bar, which begin again after the last one."""
 _CONTEXT_ID = re.compile(r"c[0-9a-z]{4,40}")  # "c0f4b6a5d1e"
-_POSITION = re.compile(r"\d{1,12}(?:\.\d{1,9})?")  # "1795176000.25"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +39,7 @@ class BarPart:
 
 
 def show_contexts(visit: Visit) -> Response:
-    before = _position(visit.asked("before"))
+    before = visit.position(_CONTEXT_ID)
     with visit.app.follower.snapshot():
         found = visit.app.records.contexts(visit.caller, PAGE_CONTEXTS + 1, before, of_all=visit.visitor.is_owner)
     shown = found[:PAGE_CONTEXTS]
@@ -49,13 +48,13 @@ def show_contexts(visit: Visit) -> Response:
         "contexts.html",
         here=NAME,
         contexts=shown,
-        next_page=visit.with_fields(before=f"{last[0]!r}~{last[1].id}") if last else "",
+        next_page=visit.further(last[0], last[1].id) if last else "",
         **_asking(visit),
     )
 
 
 def show_context(visit: Visit) -> Response:
-    context_id, first = _context_id(visit), _number(visit.asked("from"), 0)
+    context_id, first = _context_id(visit), visit.asked_number("from", 0)
     account = visit.app.accounts(context_id, _reader(visit), first)
     after = first + OMITTED_SHOWN
     return visit.page(
@@ -116,7 +115,7 @@ def _request(visit: Visit) -> ContextRequest:
     goal, strategy = visit.asked("goal"), visit.asked("strategy")
     if len(goal) > MAX_GOAL:
         raise InvalidRequest("The goal is too long; say it in fewer words.")
-    budget = _number(visit.asked("budget"), visit.app.settings.max_tokens)
+    budget = visit.asked_number("budget", visit.app.settings.max_tokens)
     if not 64 <= budget <= MOST_TOKENS:
         raise InvalidRequest(f"The budget must be 64 to {MOST_TOKENS:,} tokens.")
     return ContextRequest(query=goal, max_tokens=budget, strategy=strategy or None, only_looks=True)
@@ -162,20 +161,6 @@ def _context_id(visit: Visit) -> str:
     if not _CONTEXT_ID.fullmatch(context_id):
         raise NotFound("There is nothing at this address.")
     return context_id
-
-
-def _position(text: str) -> tuple[float, str] | None:
-    """Return the time and the id of an address. Raises InvalidRequest."""
-    at, _, context_id = text.partition("~")
-    if not text:
-        return None
-    if not (_POSITION.fullmatch(at) and _CONTEXT_ID.fullmatch(context_id)):
-        raise InvalidRequest("This address is not whole; begin with the first page.")
-    return float(at), context_id
-
-
-def _number(text: str, otherwise: int) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else otherwise
 
 
 SCREENS: Final = (

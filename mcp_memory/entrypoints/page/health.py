@@ -98,13 +98,13 @@ def examine(visit: Visit) -> Response:
 def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
     with visit.app.follower.snapshot():
         status: Mapping[str, Any] = visit.app.status(visit.caller)
-        waiting = visit.app.records.count_unembedded()
+        waiting = visit.app.records.count_unembedded() if visit.visitor.is_owner else 0
     return visit.page(
         "health.html",
         here=NAME,
         counted=status,
         sentences=_sentences(status),
-        unembedded=waiting if visit.visitor.is_owner else 0,
+        unembedded=waiting,
         findings=findings,
     )
 

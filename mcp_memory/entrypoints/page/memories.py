@@ -92,7 +92,7 @@ def _request(visit: Visit) -> RecallRequest:
         since=asked["since"] or None,
         until=asked["until"] or None,
         before=None if asked["q"] else asked["before"],
-        offset=_offset(visit),
+        offset=visit.asked_number("offset", 0, digits=6),
         limit=PAGE_RECORDS,
         max_tokens=PAGE_TOKENS,
         only_looks=True,
@@ -104,11 +104,6 @@ def _of(name: str, known: Iterable[str]) -> tuple[str, ...]:
     if name and name not in known:
         raise InvalidRequest("There is no such kind or status; choose one of the list.")
     return (name,) if name else ()
-
-
-def _offset(visit: Visit) -> int:
-    asked = visit.asked("offset")
-    return int(asked) if asked.isascii() and asked.isdecimal() and len(asked) <= 6 else 0
 
 
 def _facet(visit: Visit, name: str, counts: Mapping[str, int]) -> Facets:

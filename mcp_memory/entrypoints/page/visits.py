@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,7 @@ from mcp_memory.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
+    from mcp_memory.domain.model.records import Instant
 
 Fields = Mapping[str, Sequence[str]]
 """Fields of an address or of a form: each name with its values, in their order."""
@@ -42,6 +44,7 @@ DONE: Final[Mapping[str, str]] = {
     "settled": "Settled.",
 }
 """Sentences that tell what was done, by the word that an address carries."""
+_TIME: Final = re.compile(r"\d{1,12}(?:\.\d{1,9})?")  # "1795176000.25"
 _TOLD: Final = frozenset({"done", "change", "made"})
 """Fields of an address that tell what was done."""
 
@@ -78,6 +81,25 @@ class Visit:
     def asked(self, name: str) -> str:
         """Return a field of the address, without blanks around it; "" where it is not there."""
         return next(iter(self.query.get(name, ())), "").strip()
+
+    def asked_number(self, name: str, otherwise: int, digits: int = 9) -> int:
+        """Return a field of the address that is a number of at most so many digits; another value for anything else."""
+        value = self.asked(name)
+        return int(value) if value.isascii() and value.isdecimal() and len(value) <= digits else otherwise
+
+    def position(self, known_id: re.Pattern[str]) -> tuple[Instant, str] | None:
+        """Return the place where this page of a list begins, None for the first page. Raises InvalidRequest."""
+        text = self.asked("before")
+        at, _, last = text.partition("~")
+        if not text:
+            return None
+        if not (_TIME.fullmatch(at) and known_id.fullmatch(last)):
+            raise InvalidRequest("This address is not whole; begin with the first page.")
+        return float(at), last
+
+    def further(self, at: Instant, last: str) -> str:
+        """Return the query of the page of a list that begins after this place."""
+        return self.with_fields(before=f"{at!r}~{last}")
 
     def given(self, name: str) -> str | None:
         """Return a field of the form with LF as line break, None where it is not there."""

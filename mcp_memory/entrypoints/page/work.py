@@ -27,7 +27,7 @@ TASKS_A_SECOND: Final = 200
 """The pause between two looks of an open page; a second more for so many tasks, which are read each time."""
 PAGE_RECORDS: Final = 20
 MAX_RESULT: Final = 20_000
-_POSITION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)~(t[0-9a-z]{6,12})")  # "1795176000.25~t00001k"
+_TASK_ID = re.compile(r"t[0-9a-z]{6,12}")  # "t00001k"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Tree:
 
 
 def show_work(visit: Visit) -> Response:
-    before = _position(visit.asked("before"))
+    before = visit.position(_TASK_ID)
     with visit.app.follower.snapshot():
         tasks = visit.app.tasks.tree(visit.caller)
     trees = sorted(_by_tree(tasks).items(), key=lambda each: _place(*each), reverse=True)
@@ -67,7 +67,7 @@ def show_work(visit: Visit) -> Response:
         trees=[_tree(top, those) for top, those in shown],
         is_first=before is None,
         live=LIVE_SECONDS + len(tasks) // TASKS_A_SECOND,
-        next_page=visit.with_fields(before=f"{at!r}~{last}") if last else "",
+        next_page=visit.further(at, last) if last else "",
     )
 
 
@@ -163,16 +163,6 @@ def end_task(visit: Visit) -> Response:
     except (Conflict, InvalidRequest) as error:
         return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error))
     return visit.see(f"/task/{task_id}")
-
-
-def _position(text: str) -> tuple[float, str] | None:
-    """Return the place that an address names. Raises InvalidRequest."""
-    if not text:
-        return None
-    found = _POSITION.fullmatch(text)
-    if not found:
-        raise InvalidRequest("This address is not whole; begin with the first page.")
-    return float(found[1]), found[2]
 
 
 SCREENS: Final = (
