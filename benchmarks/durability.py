@@ -53,10 +53,10 @@ class ServerGone(Exception):
     """The server ended before it answered."""
 
 
-def environment(data_dir: Path) -> dict[str, str]:
+def environment(data_dir: Path, namespace: str = NAMESPACE) -> dict[str, str]:
     """What a server over that directory is started with: nothing of ours but its place and its project."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_MEMORY_")}
-    settings = {"DATA_DIR": str(data_dir), "NAMESPACE": NAMESPACE, "CONFIG": os.devnull}
+    settings = {"DATA_DIR": str(data_dir), "NAMESPACE": namespace, "CONFIG": os.devnull}
     return kept | {f"MCP_MEMORY_{name}": value for name, value in settings.items()}
 
 

@@ -171,10 +171,11 @@ def _arguments(tool: str, name: str, number: int, mine: Sequence[str], rng: rand
 
 
 @contextmanager
-def http_server(data_dir: Path, workers: int = 1) -> Generator[tuple[str, psutil.Process]]:
+def http_server(data_dir: Path, workers: int = 1, namespace: str = NAMESPACE) -> Generator[tuple[str, psutil.Process]]:
     """A server of its own on loopback: its address, and its first process."""
     command = [sys.executable, "-m", "mcp_memory", "serve", "--http", "--port", "0", "--workers", str(workers)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment(data_dir))
+    told = environment(data_dir, namespace)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=told)
     assert process.stderr is not None
     try:
         line = process.stderr.readline().decode()

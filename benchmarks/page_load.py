@@ -1,12 +1,17 @@
 """People at the page beside agents at work, on one server: does a call of an agent take more because of them?
 
     python -m benchmarks.page_load [--people 50] [--agents 8] [--calls 150] [--pause 2.0]
+    python -m benchmarks.page_load --screens 100000 [--folder FOLDER]
 
 Every agent makes mixed calls over HTTP without a pause (`benchmarks.load`). Every person has signed in with a token,
 and opens a page, looks at it for `pause` seconds, and opens the next: the first one, a search, a record. Three phases
 of one server: the agents alone, the people alone, both; and the agents alone again, since the memory has grown. What a
 page takes of the processor is known from the second phase, so that the third tells what a call takes beside people.
 Ends with 1 where a call or a page failed.
+
+With `--screens`, one person alone opens the page of a memory of that size: the CPU of a fresh server's first page, once
+it has loaded what it loads by itself, and of each screen of the navigation and a search when warm. The memory has made
+vectors (`benchmarks.footprint`); with FOLDER it is kept for the next run.
 """
 
 from __future__ import annotations
@@ -18,22 +23,32 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
+import psutil
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.durability import NAMESPACE, side_by_side
+from benchmarks.footprint import MadeVectors
+from benchmarks.footprint import fill as fill_evenly
 from benchmarks.load import NEWER, OLDER, HttpClient, Tally, http_server, make_token, measured, work
 from benchmarks.texts import sentences
 from mcp_memory.app import open_app
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.entrypoints.page.site import SCREENS
+from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.settings import load_settings
 
 RECORDS, BATCH = 3_000, 500
+FIRSTS, LOOKS, CONTEXTS = 5, 20, 20
+MADE = "benchmark"
+"""The project of a memory with made vectors."""
 SEARCHES = ("who moved the billing job", "valve pressure", "which port does it listen on")
 
 
@@ -56,7 +71,13 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=8)
     parser.add_argument("--calls", type=int, default=150, help="by each agent, in each phase")
     parser.add_argument("--pause", type=float, default=2.0, help="seconds that a person looks at a page")
+    parser.add_argument("--screens", type=int, metavar="SIZE", help="measure each screen alone, over so many records")
+    parser.add_argument("--folder", type=Path, help="keep the memory of --screens there")
     chosen = parser.parse_args()
+    if chosen.screens:
+        with tempfile.TemporaryDirectory(prefix="page-load-") as temporary:
+            each_screen((chosen.folder or Path(temporary)) / str(chosen.screens), chosen.screens)
+        return
     with tempfile.TemporaryDirectory(prefix="page-load-") as folder:
         held = run(Path(folder), chosen.people, chosen.agents, chosen.calls, chosen.pause)
     sys.exit(0 if held else 1)
@@ -98,6 +119,64 @@ def run(data_dir: Path, people: int, agents: int, calls: int, pause: float) -> b
     for error in sorted(set(errors))[:10]:
         print("  ", error)
     return not errors
+
+
+def each_screen(data_dir: Path, size: int) -> None:
+    """Print the CPU of the first page of a fresh server, and of every screen of a warm one."""
+    if not data_dir.exists():
+        fill_evenly(data_dir, size, 1)
+        give_contexts(data_dir)
+    table = Table("page", "CPU ms")
+    firsts = [first_page(data_dir) for _ in range(FIRSTS)]
+    table.add_row("/ (first of a process)", f"{statistics.median(firsts):.0f}")
+    paths = [screen.path for screen in SCREENS if screen.title]
+    for path, milliseconds in warm_pages(data_dir, [*paths, "/?q=valve pressure"]).items():
+        table.add_row(path, f"{milliseconds:.0f}")
+    Console(width=110).print(table)
+
+
+def give_contexts(data_dir: Path) -> None:
+    """Let an agent work a little, so that every screen has something to show."""
+    with closing(open_app(load_settings(data_dir=data_dir, namespace=MADE), embedder=MadeVectors())) as app:
+        for number in range(CONTEXTS):
+            caller = app.caller(f"session{number}")
+            app.tasks.push(PushRequest(goal=f"Look at valve {number}"), caller)
+            app.assemble_context(ContextRequest(max_tokens=1_500 + number), caller)
+
+
+def first_page(data_dir: Path) -> float:
+    """Return the CPU of a fresh server at rest, in milliseconds, from the sign-in to the first page."""
+    with http_server(data_dir, namespace=MADE) as (url, server):
+        rested(server)
+        tally = Tally()
+        with measured(server, tally):
+            signed_in(url.removesuffix("/mcp"), "").close()
+    return 1_000 * (tally.cpu_seconds or 0.0)
+
+
+def warm_pages(data_dir: Path, paths: Sequence[str]) -> Mapping[str, float]:
+    """Return the mean CPU of each page in milliseconds, from its second time on. LOOKS make up for a clock of 10 ms."""
+    taken: dict[str, float] = {}
+    with http_server(data_dir, namespace=MADE) as (url, server):
+        client = signed_in(url.removesuffix("/mcp"), "")
+        for path in paths:
+            client.get(f"/ui{path}").raise_for_status()
+            rested(server)
+            tally = Tally()
+            with measured(server, tally):
+                for _ in range(LOOKS):
+                    client.get(f"/ui{path}").raise_for_status()
+            taken[path] = 1_000 * (tally.cpu_seconds or 0.0) / LOOKS
+        client.close()
+    return taken
+
+
+def rested(server: psutil.Process) -> None:
+    """Wait until the server has done nothing for a second."""
+    before = -1.0
+    while (now := sum(server.cpu_times()[:2])) != before:
+        before = now
+        time.sleep(1.0)
 
 
 def fill(data_dir: Path) -> list[str]:

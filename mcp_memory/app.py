@@ -290,6 +290,12 @@ class App(Wiring):
             self._look_again_at = self._clock() + min(60 * self.settings.maintain_minutes, LOOKS_APART_SECONDS)
         return is_busy
 
+    def warm_lists(self) -> None:
+        """Load what lists of records take, which is a small part of `warm`: neither models nor vocabularies."""
+        _ = self._recall
+        with self.follower.snapshot():
+            self.filters.passing(RecordFilter(scopes=()))
+
     def warm(self) -> None:
         """Load everything slow before the first call: model, vocabulary, detectors, dates, indexes."""
         from mcp_memory.domain.text.intent import pick_strategy

@@ -68,7 +68,10 @@ class TokenCounter(Protocol):
     def name(self) -> str: ...
 
     def count(self, text: str) -> CountedTokens:
-        """Count the tokens of the text; 0 for "". Text that looks like a special token counts as plain text."""
+        """Count the tokens of the text: 0 for "", and never more than it has bytes.
+
+        Text that looks like a special token counts as plain text.
+        """
         ...
 
     def truncate(self, text: str, max_tokens: int) -> str:

@@ -20,7 +20,7 @@ from mcp_memory.entrypoints.server.upkeep import Upkeep, upkeep_for
 from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mcp.server.transport_security import TransportSecuritySettings
     from starlette.applications import Starlette
@@ -47,6 +47,8 @@ KEPT_FREE: Final = 128
 DESCRIPTORS_A_CALL: Final = 3
 """Descriptors that a call may hold at once: a connection to the database is two files, its log among them."""
 IDLE_WINDOWS_MINUTES: Final = 1.0
+WARM_UP_DELAY_SECONDS: Final = 0.1
+"""Head start of the first requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,7 @@ def serve(settings: Settings, listening: Listening, announce: Callable[[str], No
         listener.close()
         app.close()
         raise
-    gate, server = _make(app, listening, limits, worker, is_loopback=is_loopback)
+    gate, server, steps = _make(app, listening, limits, worker, is_loopback=is_loopback)
     told = told or until_told()
     upkeep = _upkeep(app, settings, worker)
     upkeep.start()
@@ -106,6 +108,7 @@ def serve(settings: Settings, listening: Listening, announce: Callable[[str], No
     thread.start()
     if worker is None:
         announce(_address(listener))
+    threading.Thread(target=_warm_up, args=(told, steps), name="warm-up", daemon=True).start()
     while not told.wait(LOOK_SECONDS):  # Without a time no signal would come through on Windows.
         if worker and worker.is_left:
             break
@@ -134,8 +137,10 @@ def _upkeep(app: App, settings: Settings, worker: HttpWorker | None) -> Upkeep:
 
 def _make(
     app: App, listening: Listening, limits: Limits, worker: HttpWorker | None, *, is_loopback: bool
-) -> tuple[RequestGate, Server]:
+) -> tuple[RequestGate, Server, Sequence[Callable[[], object]]]:
+    """Return what answers, and what to load once it does."""
     import uvicorn
+    from starlette.applications import Starlette
 
     from mcp_memory.entrypoints.http.connections import Server
     from mcp_memory.entrypoints.http.request_checks import Authenticator, RequestGate, transport_security
@@ -146,11 +151,12 @@ def _make(
         app.windows.end(visitor.grant.agent if visitor.grant else app.settings.agent, visitor.session)
 
     security = transport_security(listening.host, listening.allowed_hosts)
-    web = _page_alone(app) if listening.link else _protocol(app, security, worker)
+    web = Starlette() if listening.link else _protocol(app, security, worker)
     authenticator = Authenticator(tokens=app.tokens, is_loopback=is_loopback, anonymous=listening.anonymous)
     sessions = PageSessions(worker.shared.sessions, worker.number) if worker else PageSessions()
     doors = Doors(app, sessions, authenticator.is_open, listening.link)
-    web.router.routes.extend(Site(app, doors, limits.transfer_seconds).routes())
+    site = Site(app, doors, limits.transfer_seconds)
+    web.router.routes.extend(site.routes())
     named = SessionNames(web, worker.number) if worker else web
     elsewhere = {"is_elsewhere": worker.is_elsewhere} if worker else {}
     gate = RequestGate(named, authenticator, security, limits, end_window, **elsewhere)
@@ -168,21 +174,19 @@ def _make(
         timeout_graceful_shutdown=STREAMS_END_SECONDS,
         lifespan="on",
     )
-    return gate, Server(config, limits, worker, app.stirred)
+    # The page alone needs what a search takes; beside tools, the first message sees to that.
+    return gate, Server(config, limits, worker, app.stirred), [site.warm, *([app.warm] if listening.link else [])]
 
 
-def _page_alone(app: App) -> Starlette:
-    """Return what answers nothing yet; meanwhile the memory loads what a search needs."""
-    from starlette.applications import Starlette
-
-    def warm() -> None:
-        try:
-            app.warm()
-        except Exception as error:  # noqa: BLE001 - the edge: the searches that need what failed will say so
-            log_defect("Warm-up", error)
-
-    threading.Thread(target=warm, name="warm-up", daemon=True).start()
-    return Starlette()
+def _warm_up(told: threading.Event, steps: Sequence[Callable[[], object]]) -> None:
+    """Load in the background, so that the start waits for nothing of it."""
+    if told.wait(WARM_UP_DELAY_SECONDS):
+        return
+    try:
+        for step in steps:
+            step()
+    except Exception as error:  # noqa: BLE001 - the edge: the requests that need what failed will say so
+        log_defect("Warm-up", error)
 
 
 def _protocol(app: App, security: TransportSecuritySettings, worker: HttpWorker | None) -> Starlette:

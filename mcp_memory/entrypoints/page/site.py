@@ -47,6 +47,7 @@ MOST_WAITING: Final = 64
 """Requests of people who were let in that wait for one of these threads."""
 LARGE_AT_ONCE: Final = 4
 """Forms with a record's text that are there at once, one of a session: each may take tens of megabytes."""
+FIRST_TEMPLATES: Final = ("sign_in.html", "bare.html", "base.html", "macros.html", "memories.html")
 _HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self';"
     " object-src 'none'",
@@ -99,6 +100,12 @@ class Site:
             Route(f"{PAGE_PATH}/namespace", self._guarded(self._look_at), methods=["POST"]),
         ]
         return [*own, *shown, Route(f"{PAGE_PATH}/{{rest:path}}", self._guarded(self._nowhere), methods=["GET"])]
+
+    def warm(self) -> None:
+        """Load what the first page would wait for. Raises StoreUnavailable."""
+        for name in FIRST_TEMPLATES:
+            environment().get_template(name)
+        self._app.warm_lists()
 
     def _screen(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:

@@ -98,20 +98,33 @@ def stand_in_result(entry: Entry, log: SessionLog | None = None) -> dict[str, Js
 
 
 def tokens_of(value: object, counter: TokenCounter) -> int:
-    """Count the tokens of a value as it is sent: JSON without spaces."""
-    return counter.count(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    """Count the tokens of a value as it is sent."""
+    return counter.count(_sent(value))
+
+
+def _sent(value: object) -> str:
+    """Return a value as it is sent: JSON without spaces."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def fit(results: Iterable[Mapping[str, Json]], budget: int, counter: TokenCounter) -> tuple[Mapping[str, Json], ...]:
-    """Return as many results, in order, as the budget allows; a first one that is too long is cut, never left out."""
+    """Return as many results, in order, as the budget allows; a first one that is too long is cut, never left out.
+
+    Counts nothing where their bytes fit already: no text has more tokens than bytes.
+    """
     kept: list[Mapping[str, Json]] = []
+    uncounted: list[str] = []
+    tokens = size = 0
     for result in results:
-        tokens = tokens_of(result, counter) + 1
+        uncounted.append(_sent(result))
+        size += len(uncounted[-1].encode("utf-8", "surrogatepass")) + 1
+        if tokens + size > budget:
+            tokens += sum(counter.count(each) + 1 for each in uncounted)
+            uncounted, size = [], 0
         if tokens > budget:
             if not kept:
                 kept.append(cut(result, str(result.get("text", "")), budget, counter)[0])
             break
-        budget -= tokens
         kept.append(result)
     return tuple(kept)
 
