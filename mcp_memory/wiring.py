@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.access.client_windows import ClientWindows
     from mcp_memory.services.access.folder_trust import Trust
     from mcp_memory.services.context.assemble import AssembleContext
+    from mcp_memory.services.context.exclusions import Exclusions
     from mcp_memory.services.context.remind import Remind
     from mcp_memory.services.memory.echo_filter import EchoFilter
     from mcp_memory.services.memory.forget import Forget
@@ -291,6 +292,13 @@ class Wiring:
         from mcp_memory.services.review.undo import Undo
 
         return Undo(self.records, self._embedder)
+
+    @made_once
+    def exclusions(self) -> Exclusions:
+        """Exclusions: records that contexts give no more."""
+        from mcp_memory.services.context.exclusions import Exclusions
+
+        return Exclusions(self.records, self._clock)
 
     @made_once
     def inspect(self) -> Overview:

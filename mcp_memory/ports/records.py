@@ -15,7 +15,7 @@ from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.model.versions import Version
 from mcp_memory.ports.changes import ChangeFeed
 from mcp_memory.ports.text import Vectors
-from mcp_memory.ports.transaction import TaskReader, Transaction, VersionReader
+from mcp_memory.ports.transaction import ExclusionReader, TaskReader, Transaction, VersionReader
 from mcp_memory.ports.transfer import Transfer
 
 RecordOrder = Literal["created", "occurred", "accessed", "updated", "important"]
@@ -385,9 +385,17 @@ class StoreUpkeep(Protocol):
 
 
 class MemoryReader(
-    RecordReader, SessionReader, UpkeepReader, StatementReader, HistoryReader, TaskReader, ChangeFeed, Protocol
+    RecordReader,
+    SessionReader,
+    UpkeepReader,
+    StatementReader,
+    HistoryReader,
+    TaskReader,
+    ExclusionReader,
+    ChangeFeed,
+    Protocol,
 ):
-    """Reads records, their statements and versions, tasks and changes."""
+    """Reads records, their statements and versions, tasks, exclusions and changes."""
 
 
 class RecordStore(MemoryReader, Telemetry, EmbeddingQueue, StoreUpkeep, Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import PassName, Replacement
@@ -55,6 +56,34 @@ class VersionReader(Protocol):
 
     def written(self, write: int) -> Mapping[str, Sequence[Version]]:
         """Return the changes that one write made, by record, oldest first; none for an unknown one. No scope."""
+        ...
+
+
+class ExclusionReader(Protocol):
+    """Reads which records contexts give no more."""
+
+    def excluded(self, namespace: str, task_ids: Collection[str], agent: str) -> frozenset[str]:
+        """Return the ids of the records that contexts of one of these tasks, or of the agent, do not give."""
+        ...
+
+    def exclusions(self, record_id: str, namespace: str) -> Sequence[Exclusion]:
+        """Return the exclusions of a record in a namespace, the first one first. It checks no scope."""
+        ...
+
+
+class ExclusionWriter(Protocol):
+    """Writes which records contexts give no more."""
+
+    def exclude(self, exclusion: Exclusion) -> bool:
+        """Note an exclusion, which has this write's number; return False where there is one."""
+        ...
+
+    def include(self, exclusion: Exclusion) -> bool:
+        """Take an exclusion back; return False where there is none."""
+        ...
+
+    def excluded_in(self, write: int) -> Sequence[str]:
+        """Return the ids of the records of which the write made exclusions that stand, or took some back."""
         ...
 
 
@@ -115,7 +144,7 @@ class RecordWriter(Protocol):
         ...
 
     def mark_undone(self, write: int) -> None:
-        """Note that this write took that one back: the two are left out of an export."""
+        """Note that this write took that one back: the two are left out of an export. Its exclusions are no more."""
         ...
 
     def next_id(self, prefix: str) -> str:
@@ -275,6 +304,7 @@ class Transaction(
     DuplicateFinder,
     LogWriter,
     ReviewWriter,
+    ExclusionWriter,
     TaskReader,
     VersionReader,
     Protocol,

@@ -91,6 +91,18 @@ class WholeGround:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WholeExclusion:
+    """A task, or else an agent, whose contexts give a record no more; `write` is the number of the change."""
+
+    namespace: str
+    task_id: str
+    agent: str
+    write: int
+    at: Instant
+    by_agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WholeRecord:
     """A record with all that is kept of it: versions, oldest first, sessions that met it again, its statements.
 
@@ -104,6 +116,7 @@ class WholeRecord:
     mentions: tuple[EntityMentioned, ...]
     relations: tuple[RelationSaid, ...]
     grounds: tuple[WholeGround, ...] = ()
+    exclusions: tuple[WholeExclusion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,7 @@ def test_no_form_changes_what_another_scope_holds(pair: Pair, found: Found) -> N
         for parts in parts_of(screen, some) if screen.changes else ():
             for some_id in [parts["id"]] if "id" in parts else some[:4]:
                 said = {name: [some_id] for name in ("ids", "id", "typed", "keep", "holds", "by", "task_id", "record")}
+                said["task"] = [next(iter(found.tasks))]
                 numbers = {name: ["999999"] for name in ("version", "seen", "change")}
                 ask(pair, screen, parts, text=["Taken over."], way=["unrelated"], back=["/"], **said, **numbers)
     assert foreign_rows(pair.full) == before

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mcp_memory.domain.model.records import Json, ShownDetail
+from mcp_memory.domain.model.records import Instant, Json, ShownDetail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,3 +46,20 @@ class ContextReport:
     components: tuple[Component, ...]
     omitted: tuple[Omission, ...]
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusion:
+    """A person's word that contexts give a record no more: those of a task and the tasks below it, or of an agent.
+
+    The agent is "" where there is a task, and the task "" where there is an agent. `write` is the number of the write
+    that made it, 0 before.
+    """
+
+    record_id: str
+    namespace: str
+    task_id: str
+    agent: str
+    at: Instant
+    by_agent: str
+    write: int = 0

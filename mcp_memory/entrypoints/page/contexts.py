@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
-from mcp_memory.entrypoints.page.visits import Screen, Visit
+from mcp_memory.domain.model.contexts import Component, ContextReport
+from mcp_memory.domain.model.ids import TASK
+from mcp_memory.domain.model.records import KINDS
+from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import InvalidRequest, NotFound
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.status.account import OMITTED_SHOWN, Account, AccountLine
 
 if TYPE_CHECKING:
-    from mcp_memory.domain.model.contexts import ContextReport
+    from mcp_memory.domain.model.records import Record
     from mcp_memory.domain.model.scopes import Caller
 
 NAME: Final = "Contexts"
 PAGE_CONTEXTS: Final = 30
 MOST_TOKENS: Final = 128_000
 MAX_GOAL: Final = 4_000
+MAX_MOMENT: Final = 200
 COLOURS: Final = 6
 """The tones of the bar, which begin again after the last one."""
+FIRST_SHOWN: Final = 2
+"""Records of a block that the list names, so that blocks can be told apart."""
+TELLING: Final = frozenset(KINDS) - {"identity", "censor"}
+"""Kinds that differ from block to block; guidance is in each of them."""
+LEAST_PART: Final = 0.005
+"""A smaller part of a score is shown with the others of its size, as it would read "0.00"."""
 _CONTEXT_ID = re.compile(r"c[0-9a-z]{4,40}")  # "c0f4b6a5d1e"
 
 
@@ -38,19 +48,76 @@ class BarPart:
     tone: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedContext:
+    """A given block in the list: when, the goal of the task that it was given in, and what it shows first."""
+
+    at: float
+    report: ContextReport
+    goal: str
+    first: Sequence[Record]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreParts:
+    """A score's parts for a person: the large ones by name, and of the others their number and their sum."""
+
+    large: Sequence[tuple[str, float]]
+    smaller: int
+    rest: float
+
+
+def score_parts(component: Component) -> ScoreParts:
+    """Return the parts of a score, the largest first; together they are the score."""
+    parts = sorted(component.parts.items(), key=lambda each: -each[1])
+    large = [each for each in parts if abs(each[1]) >= LEAST_PART]
+    small = [part for _, part in parts if part and abs(part) < LEAST_PART]
+    return ScoreParts(large=large, smaller=len(small), rest=sum(small))
+
+
 def show_contexts(visit: Visit) -> Response:
     before = visit.position(_CONTEXT_ID)
     with visit.app.follower.snapshot():
         found = visit.app.records.contexts(visit.caller, PAGE_CONTEXTS + 1, before, of_all=visit.visitor.is_owner)
+        listed = _listed(visit, found[:PAGE_CONTEXTS])
     shown = found[:PAGE_CONTEXTS]
     last = shown[-1] if len(found) > PAGE_CONTEXTS else None
     return visit.page(
         "contexts.html",
         here=NAME,
-        contexts=shown,
+        contexts=listed,
         next_page=visit.further(last[0], last[1].id) if last else "",
         **_asking(visit),
     )
+
+
+def _listed(visit: Visit, contexts: Sequence[tuple[float, ContextReport]]) -> Sequence[ListedContext]:
+    """Tell blocks apart by what may be kept of them: no report holds its question, which may say erased words."""
+    tasks = {task.id: task.goal for task in visit.app.tasks.tree(visit.caller)}
+    telling = {report.id: [each.id for each in _telling(report)] for _, report in contexts}
+    seen: dict[str, Mapping[str, Record]] = {}
+    for agent in {_agent_of(report, visit) for _, report in contexts}:
+        ids = [each for _, report in contexts if _agent_of(report, visit) == agent for each in telling[report.id]]
+        seen[agent] = visit.app.inspect.seen_of(ids, replace(visit.caller, agent=agent))
+    return [
+        ListedContext(
+            at=at,
+            report=report,
+            goal=tasks.get(str(report.metadata.get("task", "")), ""),
+            first=[there[each] for each in telling[report.id] if each in (there := seen[_agent_of(report, visit)])],
+        )
+        for at, report in contexts
+    ]
+
+
+def _telling(report: ContextReport) -> Sequence[Component]:
+    """Return the records of a block that were weighed highest, without those that are in every block."""
+    telling = [each for each in report.components if each.kind in TELLING]
+    return sorted(telling, key=lambda each: -each.score)[:FIRST_SHOWN]
+
+
+def _agent_of(report: ContextReport, visit: Visit) -> str:
+    return str(report.metadata.get("agent") or visit.caller.agent)
 
 
 def show_context(visit: Visit) -> Response:
@@ -101,6 +168,28 @@ def ask_again(visit: Visit) -> Response:
     )
 
 
+def exclude(visit: Visit) -> Response:
+    """Give a record no more in contexts of a task, or else of an agent."""
+    change = visit.app.exclusions.exclude(visit.record_id(), visit.caller, *_whose(visit))
+    return _excluded(visit, "excluded", change)
+
+
+def include(visit: Visit) -> Response:
+    change = visit.app.exclusions.include(visit.record_id(), visit.caller, *_whose(visit))
+    return _excluded(visit, "included", change)
+
+
+def _whose(visit: Visit) -> tuple[str, str]:
+    """Return the task of the form, or else the agent."""
+    task_id = visit.given("task") or ""
+    return checked_id(task_id, TASK) if task_id else "", visit.given("agent") or ""
+
+
+def _excluded(visit: Visit, done: str, change: int) -> Response:
+    back = visit.back(f"/record/{visit.record_id()}")
+    return visit.see(back, done=done, change=change) if change else visit.see(back, done="unchanged")
+
+
 def _reader(visit: Visit) -> Caller:
     """Return who was given the block: the visitor's agent, or any for who has the memory's files."""
     agent = visit.asked("of")
@@ -118,7 +207,12 @@ def _request(visit: Visit) -> ContextRequest:
     budget = visit.asked_number("budget", visit.app.settings.max_tokens)
     if not 64 <= budget <= MOST_TOKENS:
         raise InvalidRequest(f"The budget must be 64 to {MOST_TOKENS:,} tokens.")
-    return ContextRequest(query=goal, max_tokens=budget, strategy=strategy or None, only_looks=True)
+    as_of = visit.asked("as_of")
+    if len(as_of) > MAX_MOMENT:
+        raise InvalidRequest('The moment is too long; say it as in "last Monday".')
+    return ContextRequest(
+        query=goal, max_tokens=budget, strategy=strategy or None, as_of=as_of or None, only_looks=True
+    )
 
 
 def _asking(visit: Visit) -> dict[str, Any]:
@@ -131,6 +225,8 @@ def _asking(visit: Visit) -> dict[str, Any]:
         "of": visit.asked("of"),
         "budget": visit.asked("budget") or visit.app.settings.max_tokens,
         "strategy": visit.asked("strategy"),
+        "as_of": visit.asked("as_of"),
+        "score_parts": score_parts,
     }
 
 
@@ -168,4 +264,6 @@ SCREENS: Final = (
     Screen(path="/contexts/would", answer=show_what_would_be_given),
     Screen(path="/context/{id}", answer=show_context),
     Screen(path="/context/{id}/again", answer=ask_again),
+    Screen(path="/record/{id}/excluded", answer=exclude, changes=True),
+    Screen(path="/record/{id}/included", answer=include, changes=True),
 )

@@ -57,6 +57,8 @@ def show_record(visit: Visit) -> Response:
         record = app.inspect.visible(record_id, caller)
         around = neighbourhood(record, caller, hidden_branches(app.records, caller), app.records, app.graph)
         footing = app.inspect.footing(record_id, caller)
+        excluded = app.exclusions.of(record_id, caller)
+        tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if excluded else {}
         versions, is_more = _taken(_versions(app.records, record_id, until or None))
         newer = app.records.latest_versions(record_id, 1, text_in + 1) if until and text_in else ()
     text = str(newer[0].before.get("text", "")) if newer else record.text
@@ -72,6 +74,7 @@ def show_record(visit: Visit) -> Response:
         details=_details(record.details),
         around=around,
         footing=footing,
+        excluded=[(each, tasks.get(each.task_id, "")) for each in excluded],
         versions=shown,
         is_first_page=not until,
         older=older,
@@ -279,13 +282,13 @@ def _decimal(text: str) -> float:
 
 
 def _revising(done: str, **fixed: object) -> Callable[[Visit], Response]:
-    """Return a screen that makes one fixed change of a record."""
+    """Return a screen that makes one fixed change of a record, from its page or from a line that shows it."""
 
     def act(visit: Visit) -> Response:
         record_id = visit.record_id()
         asked = {"id": record_id, "version": visit.number("version"), **fixed}
         revised = visit.app.revise.advised(request_of(Revision, read_arguments(ReviseArguments, asked)), visit.caller)
-        return visit.see(f"/record/{record_id}", done=done, change=revised.change)
+        return visit.see(visit.back(f"/record/{record_id}"), done=done, change=revised.change)
 
     return act
 

@@ -28,6 +28,8 @@ TEXT_BYTES: Final = 13 * 1024 * 1024
 """Bytes of a form with a record's text: a million characters of four bytes, of which each may come as `%F0`."""
 DONE: Final[Mapping[str, str]] = {
     "changed": "Changed.",
+    "excluded": "Not given here again; search still finds it, and its page lists this.",
+    "included": "It may be given there again.",
     "erased": "Erased for good.",
     "pending": "Erased: no answer shows it any more. The bytes leave the files once other processes pause.",
     "pinned": "Pinned: it is part of every context.",
@@ -38,15 +40,16 @@ DONE: Final[Mapping[str, str]] = {
     "superseded": "Superseded: it ranks below the record that replaces it.",
     "undone": "Undone.",
     "kept": "Undone, but this record stays: others have changed it since, or rely on it.",
-    "unchanged": "Nothing was changed: the form was as it was given.",
+    "unchanged": "Nothing was changed: it was so already.",
     "wrong": "Marked as wrong: no search finds it any more.",
     "seen": "Marked as seen.",
     "settled": "Settled.",
 }
 """Sentences that tell what was done, by the word that an address carries."""
 _TIME: Final = re.compile(r"\d{1,12}(?:\.\d{1,9})?")  # "1795176000.25"
-_TOLD: Final = frozenset({"done", "change", "made"})
-"""Fields of an address that tell what was done."""
+_TOLD: Final = frozenset({"done", "change", "made", "at"})
+"""Fields of an address that tell what was done, and at which line of the page."""
+_LINE: Final = re.compile(r"[a-z][0-9a-z]{0,40}")  # "r00001a"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,10 +142,11 @@ class Visit:
         return HTMLResponse(shown, status)
 
     def see(self, path: str, **fields: str | int) -> Response:
-        """Answer with another page to load: the one that shows what became of a change."""
-        query = urlencode({name: value for name, value in fields.items() if value})
+        """Answer with another page to load: the one that shows what became of a change, at the line that it names."""
+        path, _, line = path.partition("#")
+        query = urlencode({name: value for name, value in {**fields, "at": line}.items() if value})
         joint = "&" if "?" in path else "?"
-        return RedirectResponse(f"{PAGE_PATH}{path}{joint + query if query else ''}", 303)
+        return RedirectResponse(f"{PAGE_PATH}{path}{joint + query if query else ''}{'#' + line if line else ''}", 303)
 
     def with_fields(self, **fields: str) -> str:
         """Return the query of this address with other values of some fields, each once."""
@@ -155,9 +159,16 @@ class Visit:
         kept = [(name, value) for name, values in self.query.items() if name not in _TOLD for value in values]
         return f"{self.path}?{urlencode(kept)}" if kept else self.path
 
-    def back(self) -> str:
-        """Return the page that a form came from, as a path below ours."""
-        return safe_path(self.given("back") or "")
+    @property
+    def here_again(self) -> str:
+        """The address of this page at the line that the last change was made at."""
+        line = self.asked("at")
+        return f"{self.here}#{line}" if _LINE.fullmatch(line) else self.here
+
+    def back(self, otherwise: str = "/") -> str:
+        """Return the page that a form came from, as a path below ours; another one where it names none."""
+        path = safe_path(self.given("back") or "")
+        return otherwise if path == "/" else path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -28,6 +28,7 @@ from mcp_memory.ports.text import Clock, TokenCounter
 from mcp_memory.services.context.build_items import ItemBuilder
 from mcp_memory.services.context.candidates import CandidateFinder, FoundCandidates
 from mcp_memory.services.context.choose_strategy import ChosenStrategy, StrategyChooser
+from mcp_memory.services.context.exclusions import NEVER_HERE, excluded
 from mcp_memory.services.context.fit_to_budget import Block, BlockDraft, Order, compose
 from mcp_memory.services.context.follow_up import Built, FollowUps
 from mcp_memory.services.context.question import ContextQuestion
@@ -177,7 +178,7 @@ class AssembleContext:
         self, request: ContextRequest, read: ParsedQuery | None, caller: Caller, measure: Measure, digest: str
     ) -> Built:
         """Build the whole block for a request, as if nothing had been shown before; `read` is its query, or None."""
-        question, chosen = self._question(request, read, caller)
+        question, chosen, excluded = self._question(request, read, caller)
         gathered = self._finder_over(reader_at(self._records, question.then))(question)
         ranked, crowded_out = _with_room(ordered(question.strategy, gathered.candidates, question.now), question.budget)
         ranked, gathered = self._distinct(question, ranked, gathered)
@@ -186,7 +187,7 @@ class AssembleContext:
         beyond = [Omission(id=each, reason="more tasks in memory://tasks") for each in more_tasks]
         draft = BlockDraft(
             items=items,
-            omitted=[*gathered.omitted, *beyond],
+            omitted=[*gathered.omitted, *beyond, *(Omission(id=each, reason=NEVER_HERE) for each in excluded)],
             budget=question.budget,
             digest=digest,
             strategy=chosen.strategy.name,
@@ -207,6 +208,8 @@ class AssembleContext:
             "order": request.order,
             "utilisation": round(block.report.token_count / question.budget, 3),
             "relevance": _mean_relevance(ranked, block),
+            **told_place(question.stack),
+            **({"as_of": question.now} if question.then else {}),
         }
         return Built(
             draft=draft,
@@ -220,8 +223,8 @@ class AssembleContext:
 
     def _question(
         self, request: ContextRequest, read: ParsedQuery | None, caller: Caller
-    ) -> tuple[ContextQuestion, ChosenStrategy]:
-        """Return the question that the request asks of this memory, and how its strategy was chosen."""
+    ) -> tuple[ContextQuestion, ChosenStrategy, Collection[str]]:
+        """Return the question that the request asks here, how its strategy was chosen, and what is excluded."""
         at = self._searcher.moment(request.as_of) if request.as_of else None
         stack = stack_of(self._records, caller, request.task_id) if at is None else Stack()
         budget = request.max_tokens or self._default_max_tokens
@@ -232,6 +235,9 @@ class AssembleContext:
         if read is None or chosen.asked != request.query.strip():
             read = self._read(chosen.asked)
         where = self._filter(request, caller, stack)
+        ids = excluded(self._records, stack, caller)
+        seen = sorted(self._records.matching_ids(replace(where, only=ids))) if ids else ()
+        where = replace(where, exclude=where.exclude | ids)
         then = None if at is None else then_at(at, where, self._records)
         question = ContextQuestion(
             read=read,
@@ -244,7 +250,7 @@ class AssembleContext:
             now=self._clock() if at is None else at,
             opens=not then and not request.query.strip() and chosen.strategy.layout == "by_kind",
         )
-        return question, chosen
+        return question, chosen, seen
 
     def _filter(self, request: ContextRequest, caller: Caller, stack: Stack) -> RecordFilter:
         since, until = self._searcher.between(request.since, request.until)
@@ -295,6 +301,11 @@ def circumstances(caller: Caller, occasion: Occasion, budget: int, at: Instant) 
     """Return the circumstances of a block, for its account; `budget` is in the client's tokens."""
     who = {"agent": caller.agent, "session": caller.session_id, "client": caller.client}
     return {"at": at, "occasion": occasion, **who, "budget": budget}
+
+
+def told_place(stack: Stack) -> dict[str, Json]:
+    """Return the task that a block is given in, for its account; nothing where there is none."""
+    return {"task": stack.current.id} if stack.current else {}
 
 
 def _with_room(ranked: list[Scored], budget: int) -> tuple[list[Scored], list[str]]:

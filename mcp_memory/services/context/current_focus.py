@@ -133,7 +133,8 @@ class CurrentFocus:
     def _corrections(self, question: ContextQuestion, known: Sequence[Record], begun: Instant) -> Iterator[Record]:
         """Yield the records that took another's place since then, and those with another text."""
         replaced = self._records.successors([record.id for record in known if record.status == "superseded"])
-        new = self._records.get([*replaced.values()], question.where.scopes)
+        shown = [each for each in replaced.values() if each not in question.where.exclude]
+        new = self._records.get(shown, question.where.scopes)
         versions = self._records.versions([each.id for each in known if each.holds])
         told = {
             each for each, history in versions.items() if any(v.at >= begun and "text" in v.before for v in history)

@@ -12,6 +12,7 @@ from mcp_memory.domain.context.rendering import SECTION_OF_KIND, Line, record_li
 from mcp_memory.domain.model.contexts import Component, ContextReport, Omission
 from mcp_memory.domain.model.records import Detail, Kind, Record, is_valid
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
+from mcp_memory.domain.model.tasks import Stack
 from mcp_memory.domain.model.token_factor import EXACT, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
 from mcp_memory.domain.text.intent import pick_strategy
@@ -19,7 +20,8 @@ from mcp_memory.domain.text.prompt_safety import author, is_own
 from mcp_memory.ports.changes import Snapshots
 from mcp_memory.ports.records import RecordStore
 from mcp_memory.ports.text import Clock, TokenCounter
-from mcp_memory.services.context.assemble import circumstances
+from mcp_memory.services.context.assemble import circumstances, told_place
+from mcp_memory.services.context.exclusions import excluded
 from mcp_memory.services.retrieval.search import ParsedQuery, Searcher
 from mcp_memory.services.tasks.branch_visibility import stack_of, visible_to
 
@@ -91,7 +93,8 @@ class Remind:
             return Reminder()
         read = self._searcher.read(asked)  # Embedding takes long: before the snapshot.
         with self._snapshots.snapshot():
-            found = self._found(read, known, caller)
+            stack = stack_of(self._records, caller)
+            found = self._found(read, known, stack, caller)
         shown = self._fitted(found, asked, max_tokens, caller, factor)
         if not shown:
             return Reminder()
@@ -108,14 +111,16 @@ class Remind:
             ),
         )
         now = self._clock()
-        report = replace(report, metadata=circumstances(caller, "prompt", max_tokens, now))
+        report = replace(report, metadata=circumstances(caller, "prompt", max_tokens, now) | told_place(stack))
         self._records.keep_context(report, caller, now)
         self._records.touch(sorted(there), now)
         return Reminder(text=text, ids=tuple(each.record.id for each in shown))
 
-    def _found(self, read: ParsedQuery, known: Collection[str], caller: Caller) -> list[tuple[Fused, Record]]:
+    def _found(
+        self, read: ParsedQuery, known: Collection[str], stack: Stack, caller: Caller
+    ) -> list[tuple[Fused, Record]]:
         """Return the valid records above the floor, best first, without repeats."""
-        ranking = self._searcher.rank(read, self._filter(known, caller))
+        ranking = self._searcher.rank(read, self._filter(known, stack, caller))
         near = [hit for hit in ranking.hits if hit.id not in known and _is_called_for(hit)]
         records = self._records.get([hit.id for hit in near[:LOOKED_AT]], caller.scopes)
         held = [
@@ -128,10 +133,10 @@ class Remind:
         is_true = record.holds and is_valid(record, self._clock())
         return is_true and (record.kind != "censor" or self._takes_guidance or is_own(record, caller))
 
-    def _filter(self, known: Collection[str], caller: Caller) -> RecordFilter:
-        isolated = stack_of(self._records, caller).isolated
+    def _filter(self, known: Collection[str], stack: Stack, caller: Caller) -> RecordFilter:
         visible = visible_to(self._records, caller)
-        return replace(visible, kinds=REMINDED_OF, exclude=frozenset(known), isolated_tasks=isolated)
+        exclude = frozenset(known) | excluded(self._records, stack, caller)
+        return replace(visible, kinds=REMINDED_OF, exclude=exclude, isolated_tasks=stack.isolated)
 
     def _fitted(
         self, found: Sequence[tuple[Fused, Record]], asked: str, max_tokens: int, caller: Caller, factor: ModelFactor

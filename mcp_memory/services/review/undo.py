@@ -41,6 +41,8 @@ class Undo:
     def __call__(self, change: int, caller: Caller) -> TakenBack:
         """Give the records of a write the values that it replaced; let the group that it settled wait again.
 
+        Contexts give again what the write excluded, and exclude again what it included.
+
         What a write added stays: records, confirmations, counts; but not a group that waits because of its words.
         Both writes stay in the history of this memory, and neither is exported.
 
@@ -51,10 +53,10 @@ class Undo:
         vectors = self._vectors(change, caller)
         with self._records.write(caller, f"undo of change {change}") as transaction:
             written = transaction.written(change)
-            groups = transaction.reviews_of_write(change)
-            if not written and not groups:
+            groups, excluded = transaction.reviews_of_write(change), transaction.excluded_in(change)
+            if not written and not groups and not excluded:
                 raise _unknown(change)
-            records = _require(change, written, groups, caller, transaction)
+            records = _require(change, [*written, *excluded], groups, caller, transaction)
             restored = [_restored(records[each], written[each], caller, transaction) for each in written]
             for old in restored:
                 _refuse_twin(old, transaction)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mcp_memory.domain.context.rendering import SECTION_OF_KIND, record_line
 from mcp_memory.domain.model.contexts import Component, ContextReport
-from mcp_memory.domain.model.records import KINDS, Instant, Record
+from mcp_memory.domain.model.records import KINDS, Instant, Json, Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.tasks import Task
 from mcp_memory.domain.text.prompt_safety import CONTEXT_TITLES
@@ -91,9 +91,9 @@ class ContextAccounts:
         found = self._records.get(ids, caller.scopes)
         records = {record_id: each for record_id, each in found.items() if is_visible(each, caller, hidden)}
         tasks = {task.id: task for task in self._records.tasks(caller.namespace)}
-        at = report.metadata.get("at")
-        at = at if isinstance(at, float) else None
-        then = records if at is None else as_they_were(records, at, self._records)
+        at, as_of = (_time(report.metadata.get(name)) for name in ("at", "as_of"))
+        shown_as_of = at if as_of is None else as_of
+        then = records if shown_as_of is None else as_they_were(records, shown_as_of, self._records)
         lines = [_line(each, records, then, tasks) for each in report.components]
         return Account(
             report=report,
@@ -101,6 +101,10 @@ class ContextAccounts:
             sections=_sections(lines),
             left_out=[_left_out(each.id, each.reason, records, tasks) for each in omitted],
         )
+
+
+def _time(told: Json) -> Instant | None:
+    return told if isinstance(told, float) else None
 
 
 def _line(

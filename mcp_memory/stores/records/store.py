@@ -14,6 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.records import ChangedGround, Entity, Instant, Kind, Outcome, Record, Relation, Status
 from mcp_memory.domain.model.scopes import Caller, RecordFilter, scope_key, session_key
 from mcp_memory.domain.model.tasks import Task, TaskChange
@@ -50,6 +51,7 @@ STEPS, PATHS, CHECKS_SHOWN = 5, 2_000, 3
 IDENTITY = "identity"
 """Name in `meta` of the id that tells this store from others; made on first use."""
 _OUTLINE = tuple(field.name for field in fields(Outline))
+_EXCLUSION = tuple(field.name for field in fields(Exclusion))
 _ORDERS: Mapping[str, Sequence[str]] = {
     "created": ("row",),
     "occurred": ("occurred_at", "row"),
@@ -146,6 +148,14 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
             for row in rows
             if row["session_id"] not in summarized or (row["kind"] == "summary" and row["place"] == 1)
         ]
+
+    def excluded(self, namespace: str, task_ids: Collection[str], agent: str) -> frozenset[str]:
+        asked = {"namespace": namespace, "task_ids": json.dumps(list(task_ids)), "agent": agent}
+        return frozenset(row["record_id"] for row in self._rows("excluded", asked))
+
+    def exclusions(self, record_id: str, namespace: str) -> Sequence[Exclusion]:
+        rows = self._rows("exclusions_of", {"id": record_id, "namespace": namespace})
+        return [Exclusion(**{name: row[name] for name in _EXCLUSION}) for row in rows]
 
     def successors(self, record_ids: Collection[str]) -> Mapping[str, str]:
         rows = self._rows("successors", (json.dumps(list(record_ids)),))

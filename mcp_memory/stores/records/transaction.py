@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
+from mcp_memory.domain.model.contexts import Exclusion
 from mcp_memory.domain.model.graph import aliases_of
 from mcp_memory.domain.model.ids import make_id, number_of
 from mcp_memory.domain.model.records import Entity, Instant, Record, Relation, Visibility
@@ -93,6 +94,20 @@ class SqliteTransaction(SqliteLogWriter):
         self._run("mark_undone", {"write": write, "by": self.number})
         for name in ("take_in_ground", "take_back_ground", "take_back_vouching"):
             self._run(name, (write,))
+        for name in ("take_back_exclusion", "take_back_inclusion"):
+            if self._run(name, (write,)).rowcount:
+                self._next_change()
+
+    def exclude(self, exclusion: Exclusion) -> bool:
+        self._next_change()
+        return self._run("exclude", {**asdict(exclusion), "write": self.number}).rowcount > 0
+
+    def include(self, exclusion: Exclusion) -> bool:
+        self._next_change()
+        return self._run("include", {**asdict(exclusion), "write": self.number}).rowcount > 0
+
+    def excluded_in(self, write: int) -> Sequence[str]:
+        return [row["record_id"] for row in self._run("exclusions_of_write", {"write": write})]
 
     def find_learnt(self, said: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Collection[str | None]]:
         return learnt(self._db, said)

@@ -27,6 +27,7 @@ from mcp_memory.ports.transfer import (
     UndoneSummary,
     WholeCompaction,
     WholeEntity,
+    WholeExclusion,
     WholeGround,
     WholeRecord,
     WholeReplacement,
@@ -77,6 +78,9 @@ def _record(connection: sqlite3.Connection, row: sqlite3.Row, namespace: str | N
         mentions=tuple(_mention(each, aliases) for each in of("leaving_mentions")),
         relations=tuple(RelationSaid(**_columns(each)) for each in of("leaving_relations")),
         grounds=tuple(_ground(each) for each in connection.execute(statement("leaving_grounds"), leaving)),
+        exclusions=tuple(
+            WholeExclusion(**_columns(each)) for each in connection.execute(statement("leaving_exclusions"), leaving)
+        ),
     )
 
 
@@ -206,6 +210,9 @@ class _Entering:
             for number in (ground.vouched, ground.change):
                 self._known_number(number, f"{number} is no number of a change.")
             self._run("enter_ground", {**asdict(ground), "record_id": record.id})
+        for exclusion in whole.exclusions:
+            self._known_number(exclusion.write, f"{exclusion.write} is no number of a change.")
+            self._run("enter_exclusion", {**asdict(exclusion), "record_id": record.id})
         for session in whole.confirmed_in:
             self._db.execute("INSERT INTO confirmations (record_id, session_id) VALUES (?, ?)", (record.id, session))
         for mention in whole.mentions:

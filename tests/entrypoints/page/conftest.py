@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -153,11 +154,11 @@ def person(server: HttpServer, token: str = "", **headers: str) -> Person:
     return somebody
 
 
-def memory_of(data_dir: Path, agent: str = "ann") -> App:
+def memory_of(data_dir: Path, agent: str = "ann", clock: Callable[[], float] = time.time) -> App:
     """The memory of a server, opened by another process of this machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MCP_MEMORY_CONFIG", str(data_dir / "none.toml"))
-        return open_app(load_settings(data_dir=data_dir, namespace=NAMESPACE, agent=agent))
+        return open_app(load_settings(data_dir=data_dir, namespace=NAMESPACE, agent=agent), clock)
 
 
 @pytest.fixture(scope="module")

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.tasks import MAX_DEPTH, Task
+from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.page.contexts import PAGE_CONTEXTS
 from mcp_memory.entrypoints.page.work import PAGE_TREES
 from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from tests.entrypoints.http.conftest import environment_of
-from tests.entrypoints.page.conftest import NAMESPACE, Beside, Person, words_of
+from tests.entrypoints.page.conftest import NAMESPACE, Beside, Person, memory_of, words_of
 from tests.forked import ForkedProcess
+
+DAY = 86_400.0
 
 
 def stored(beside: Beside, text: str, **fields: Any) -> str:
@@ -72,10 +79,109 @@ def test_a_block_is_shown_line_by_line_with_why_each_is_there(beside: Beside) ->
     ):  # fmt: skip
         assert part in words, part
     assert long in words.partition("Left out")[2] or f"[{long} " in words
-    beside.person.send(f"/record/{fact}/pin")
-    assert beside.memory.inspect.visible(fact, beside.memory.caller()).pinned
+    assert score_parts_of(words) == pytest.approx(1.0, abs=0.02)
+
+
+def score_parts_of(words: str) -> float:
+    """The sum of all parts of the first score on a page, by the score that is told."""
+    told = re.search(r"score ([\d.]+) = (.*?) (?:from|r0)", words)
+    assert told, words
+    return sum(map(float, re.findall(r"\d\.\d+", told[2]))) / float(told[1])
+
+
+@pytest.mark.parametrize(("name", "undoes"), [("wrong", "pin"), ("pin", "pin")])
+def test_a_line_is_changed_where_one_stands(beside: Beside, name: str, undoes: str) -> None:
+    """U1.1: the same context is shown at the same line, with what was done and its undo."""
+    record = stored(beside, f"The key of the wine cellar hangs by the stove ({name}).")
+    context = given(beside, "key of the wine cellar by the stove", max_tokens=400)
     beside.person.get(f"/context/{context}")
-    assert beside.person.has_form(f"/record/{fact}/unpin")
+    for action, target in ((f"/record/{record}/{name}", record), ("/undo", record)):
+        answer = beside.person.send(action)
+        assert answer.url.path == f"/ui/context/{context}"
+        assert answer.url.fragment == target
+        assert f'id="{target}"' in answer.text
+    assert "Undone." in words_of(answer)
+    assert beside.person.has_form(f"/record/{record}/{undoes}")
+
+
+def test_a_record_is_never_given_in_a_task_again(beside: Beside) -> None:
+    """U1.1: until that is undone, or taken back on the record's page; the export is then what it was."""
+    query = "how is the sauna heated"
+    record = stored(beside, "The sauna is heated with birch.")
+    task = begun(beside, "Heat the sauna")
+    context = given(beside, query, max_tokens=400)
+    before = beside.exported()
+
+    def is_given() -> bool:
+        report = beside.memory.assemble_context(ContextRequest(query=query), beside.memory.caller()).report
+        return record in {each.id for each in report.components}
+
+    beside.person.get(f"/context/{context}")
+    answer = beside.person.send(f"/record/{record}/excluded")
+    assert (answer.url.path, answer.url.fragment) == (f"/ui/context/{context}", record)
+    assert not is_given()
+    assert "Undone." in words_of(beside.person.send("/undo"))
+    assert is_given()
+    assert beside.exported() == before
+    beside.person.get(f"/context/{context}")
+    beside.person.send(f"/record/{record}/excluded")
+    assert "Nothing was changed" in words_of(beside.person.send(f"/record/{record}/excluded"))
+    assert "In the task Heat the sauna" in words_of(beside.person.get(f"/record/{record}"))
+    beside.person.send(f"/record/{record}/included")
+    assert is_given()
+    assert beside.exported() == before
+    beside.memory.tasks.pop(PopRequest(result="done", task_id=task.id), beside.memory.caller())
+
+
+def test_where_there_was_no_task_the_agent_is_never_given_it_again(beside: Beside) -> None:
+    """U1.1: a token decides for its own agent; who has the memory's files for all."""
+    record = stored(beside, "The sundial is wrong in summer.")
+    bob = replace(beside.memory.caller(), agent="bob")
+    request = ContextRequest(query="is the sundial right")
+    context = beside.memory.assemble_context(request, bob).report.id
+    forged = {"csrf": beside.person.csrf, "agent": "bob"}
+    assert beside.person.post(f"/record/{record}/excluded", forged).status_code == 400
+    with the_owner(beside) as owner:
+        owner.get(f"/context/{context}?of=bob")
+        answer = owner.send(f"/record/{record}/excluded")
+        assert answer.url.query.startswith(b"of=bob&")
+        assert "To the agent bob" in words_of(owner.get(f"/record/{record}"))
+    assert record not in {each.id for each in beside.memory.assemble_context(request, bob).report.components}
+    assert record in {
+        each.id for each in beside.memory.assemble_context(request, beside.memory.caller()).report.components
+    }
+
+
+def test_blocks_of_the_list_are_told_apart_without_their_questions(beside: Beside) -> None:
+    """U1.1: by the task that they were given in, and what they show first."""
+    record = stored(beside, "The regatta starts at the red buoy.")
+    task = begun(beside, "Organise the regatta")
+    context = given(beside, "where does the regatta start", max_tokens=400)
+    beside.memory.tasks.pop(PopRequest(result="done", task_id=task.id), beside.memory.caller())
+    listed = words_of(beside.person.get("/contexts")).partition(context)[0]
+    assert "In Organise the regatta" in listed
+    assert "The regatta starts at the red buoy." in listed
+    assert "where does the regatta start" not in beside.person.page.text
+    beside.memory.forget([record], "erase", beside.memory.caller())
+    assert "The regatta starts" not in words_of(beside.person.get("/contexts"))
+
+
+def test_a_block_is_asked_for_again_as_of_another_moment(beside: Beside) -> None:
+    """U1.1: what was believed then, in the words of then."""
+    days_ago = time.time() - 3 * DAY
+    earlier = memory_of(beside.server.data_dir, clock=lambda: days_ago)
+    [record] = earlier.remember([NewRecord(text="The ferry to the island leaves at 08:10.")], earlier.caller())
+    earlier.close()
+    revision = Revision(id=record.id, text="The ferry to the island leaves at 09:40.")
+    beside.memory.revise(revision, beside.memory.caller())
+    context = given(beside, "ferry to the island", max_tokens=400)
+    moment = quote(iso(days_ago + DAY))
+    page = beside.person.get(f"/context/{context}/again?goal=ferry+to+the+island&budget=400&as_of={moment}")
+    both = words_of(page).partition(" In both ")[2]
+    assert "08:10" in both
+    assert "09:40" not in both
+    for wrong in ("as_of=wish", f"as_of={'x' * 300}"):
+        assert beside.person.get(f"/context/{context}/again?goal=ferry&budget=400&{wrong}").status_code == 400
 
 
 def test_the_owner_sees_the_blocks_of_all_agents_and_a_token_its_own(beside: Beside) -> None:

@@ -254,10 +254,12 @@ def test_a_block_says_why_each_line_is_there(chromium: Browser, shop: Shop) -> N
         page.wait_for("Left out")
         assert page.has("rect.tone0")
         assert "relevance" in page.text
-        page.click(f"form[action$='{record_id}/pin'] button")
-        page.wait_for("Pinned")
-        undo(page)
-        page.open(f"/ui/context/{context}")
+        for action, done in (("pin", "Pinned"), ("excluded", "Not given here again")):
+            page.click(f"form[action$='{record_id}/{action}'] button")
+            page.wait_for(done)
+            page.wait(f"document.querySelector(':target').id == '{record_id}'")
+            undo(page)
+            page.wait(f"location.pathname == '/ui/context/{context}'")
         page.fill("#goal", "tram to the museum")
         page.fill("#budget", "300")
         page.click("button", "Compare")

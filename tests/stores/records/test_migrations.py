@@ -26,7 +26,7 @@ OLD: list[tuple[Kind, Status, Outcome | None, int]] = [
 ]
 
 WITHOUT_REVIEWS = """
-DROP INDEX records_with_files; DROP TABLE logs_left; DROP TABLE task_changes; DROP TABLE moves;
+DROP TABLE exclusions; DROP INDEX records_with_files; DROP TABLE logs_left; DROP TABLE task_changes; DROP TABLE moves;
 DROP TABLE review_records; DROP TABLE reviews;
 """
 WITHOUT_VERSIONS = f"""
