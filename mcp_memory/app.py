@@ -230,14 +230,14 @@ class App(Wiring):
         }
         state = self.index.state()  # The index's counts cover every namespace, so they are left out.
         index: dict[str, Json] = {"mode": state.mode, "state": state.state, "reason": state.reason}
-        log = self._log_standing(caller, factor)
+        log = self.log_standing(caller)
         log["passes"] = pass_tallies(self.logs, caller, self._clock(), factor)
         folder = shown_membership(self.membership)
         return self.inspect.status(caller) | {"folder": folder, "tokens": tokens, "index": index, "session_log": log}
 
     def session_log(self, session_id: str, caller: Caller) -> dict[str, Json]:
         """Return a session's log, and how full it is."""
-        standing = self._log_standing(caller.in_session(session_id), self.factor(caller))
+        standing = self.log_standing(caller.in_session(session_id))
         return self.inspect.session_log(session_id, caller) | {"log": standing}
 
     def live_log(self, session_id: str, caller: Caller) -> SessionLog:
@@ -247,9 +247,11 @@ class App(Wiring):
             raise NotFound(f"No log of session {session_id!r} here; memory://status shows the present one.")
         return log
 
-    def _log_standing(self, caller: Caller, factor: ModelFactor) -> dict[str, Json]:
+    def log_standing(self, caller: Caller) -> dict[str, Json]:
+        """Return the log of the caller's session against its window, in its client's tokens."""
         from mcp_memory.services.sessions.fullness import log_standing
 
+        factor = self.factor(caller)
         return log_standing(self.logs, caller, self._compact.options(None, None, factor), factor)
 
     @made_once

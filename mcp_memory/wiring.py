@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from mcp_memory.services.sessions.checkpoint import CheckpointWriter
     from mcp_memory.services.sessions.compact import Compact, Compacted
     from mcp_memory.services.sessions.feed import LogFeeder
+    from mcp_memory.services.sessions.session_account import SessionAccounts
     from mcp_memory.services.status.account import ContextAccounts
     from mcp_memory.services.status.integrity_check import IntegrityCheck
     from mcp_memory.services.status.overview import Overview
@@ -313,6 +314,13 @@ class Wiring:
         from mcp_memory.services.status.account import ContextAccounts
 
         return ContextAccounts(self.records)
+
+    @made_once
+    def session_accounts(self) -> SessionAccounts:
+        """Shows sessions: the log, its compactions, and what they state."""
+        from mcp_memory.services.sessions.session_account import SessionAccounts
+
+        return SessionAccounts(self.records, self.logs, self.counter)
 
     @made_once
     def examine(self) -> IntegrityCheck:

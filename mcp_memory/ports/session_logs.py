@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from mcp_memory.domain.model.records import Instant
-from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.scopes import Caller, session_key
 from mcp_memory.domain.model.session_log import Entry, EntryKind, PassName, Role, SessionLog
 
 Trigger = Literal["call", "idle", "forced"]
@@ -28,6 +28,22 @@ class LogSize:
     entries: int
     last_at: Instant
     left: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOutline:
+    """One log in a list: whose it is, when its first and last entries were stored, and by which client the last."""
+
+    agent: str
+    session_id: str
+    client: str
+    began_at: Instant
+    last_at: Instant
+
+    @property
+    def place(self) -> tuple[Instant, str]:
+        """The place in the list of logs."""
+        return self.last_at, session_key(self.agent, self.session_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +73,17 @@ class StandIn:
     pass_name: PassName
     made_at: Instant
     record_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassShare:
+    """The share of one pass in a compaction: its number of replacements, their tokens, and those of their originals."""
+
+    compaction: int
+    pass_name: PassName
+    replacements: int
+    tokens: int
+    original_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +172,15 @@ class SessionLogStore(Protocol):
         """Return the sizes of sessions, of any namespace and agent, that stored something since then; in no order."""
         ...
 
+    def latest(
+        self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None, *, of_all: bool = False
+    ) -> Sequence[LogOutline]:
+        """Return the logs of the caller's agent in its namespace, the one that grew last first.
+
+        With `before`, those that come after that `place`. With `of_all`, those of every agent.
+        """
+        ...
+
     def entries(self, entry_ids: Collection[str], caller: Caller) -> Mapping[str, Entry]:
         """Return the replacements with these ids that are live, or were until they were replaced.
 
@@ -155,6 +191,17 @@ class SessionLogStore(Protocol):
 
     def stand_ins(self, caller: Caller) -> Sequence[StandIn]:
         """Return the live replacements in the order of the log."""
+        ...
+
+    def made_in(self, caller: Caller, compaction: int, limit: int, offset: int = 0) -> Sequence[StandIn]:
+        """Return the replacements that a compaction of the caller's session made, in the order it made them.
+
+        Those that a later one has replaced are among them; an undone one has none.
+        """
+        ...
+
+    def pass_shares(self, caller: Caller) -> Sequence[PassShare]:
+        """Return each pass's share in each compaction of the session that stands, in the order they ran."""
         ...
 
     def said(self, caller: Caller) -> Sequence[SaidEntry]:

@@ -285,14 +285,14 @@ class LogWriter(Protocol):
         """
         ...
 
-    def undo_compaction(self, caller: Caller, at: Instant) -> Undone:
+    def undo_compaction(self, caller: Caller, at: Instant, number: int | None = None) -> Undone:
         """Undo the latest compaction of the caller's session that is not undone yet.
 
         The entries it replaced are live again. The records that say the same stay, and are named. Entries stored since
         keep their place.
 
         Raises:
-            Conflict: there is none.
+            Conflict: there is none, or it is not the one of the `number` given.
         """
         ...
 

@@ -17,7 +17,16 @@ from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Form, Replacement, SessionLog, applied, replacing
 from mcp_memory.errors import Conflict
 from mcp_memory.ports.records import RecordStore
-from mcp_memory.ports.session_logs import Compaction, LogSize, PassRun, PassTally, SessionLogStore, StandIn
+from mcp_memory.ports.session_logs import (
+    Compaction,
+    LogOutline,
+    LogSize,
+    PassRun,
+    PassShare,
+    PassTally,
+    SessionLogStore,
+    StandIn,
+)
 from mcp_memory.stores.records import SqliteRecordStore
 from tests.contract.conftest import BLANK
 
@@ -88,9 +97,9 @@ def compact(store: RecordStore, ids: Sequence[str], text: str = "Short.", record
     return made
 
 
-def undo(store: RecordStore, caller: Caller = ANN) -> tuple[int, int, tuple[str, ...]]:
+def undo(store: RecordStore, caller: Caller = ANN, number: int | None = None) -> tuple[int, int, tuple[str, ...]]:
     with store.write() as transaction:
-        undone = transaction.undo_compaction(caller, 900.0)
+        undone = transaction.undo_compaction(caller, 900.0, number)
     return undone.number, undone.replacements, undone.record_ids
 
 
@@ -222,6 +231,62 @@ def test_sizes_are_those_of_the_live_logs(store: RecordStore, logs: SessionLogSt
     assert list(logs.sizes(5000.0)) == []
     compact(store, [ids[3], *ids_of(logs.log(ANN))])
     assert logs.size(ANN) == replace(mine, tokens=3, entries=1)
+
+
+def test_logs_are_listed_the_one_that_grew_last_first(store: RecordStore, logs: SessionLogStore) -> None:
+    """U1.1: each once, page by page, also where several grew at one moment; of one agent, or of all for people."""
+    compact(store, say(store, 2, created_at=100.0))
+    say(store, 1, created_at=300.0, client="codex")
+    two, bob, there = OTHERS
+    say(store, 1, two, created_at=300.0)
+    say(store, 2, bob, created_at=700.0)
+    say(store, 1, there, created_at=900.0)
+    say(store, 1, replace(ANN, session_id="s3"), kind="fact", created_at=999.0)
+    mine = LogOutline(agent="ann", session_id="s1", client="codex", began_at=100.0, last_at=300.0)
+    other = LogOutline(agent="ann", session_id="s2", client="", began_at=300.0, last_at=300.0)
+    bobs = LogOutline(agent="bob", session_id="s1", client="", began_at=700.0, last_at=700.0)
+    assert list(logs.latest(ANN, 9)) == [other, mine]
+    assert list(logs.latest(ANN, 9, of_all=True)) == [bobs, other, mine]
+    assert list(logs.latest(ANN, 1)) == [other]
+    assert list(logs.latest(ANN, 1, other.place)) == [mine]
+    assert list(logs.latest(ANN, 1, mine.place)) == []
+    assert list(logs.latest(ANN, 9, bobs.place, of_all=True)) == [other, mine]
+
+
+def test_what_each_compaction_made_is_read_also_once_it_was_replaced(store: RecordStore, logs: SessionLogStore) -> None:
+    """U1.1, E4.1: in the order it was made, a page at a time; nothing of an undone one, nor of another's log."""
+    ids = say(store, 5)
+    log = logs.log(ANN)
+    first, second = over(log, ids[:2]), over(log, ids[2:4])
+    put(store, first, second, number=begin(store, log.tokens))
+    third = compact(store, [first.entry.id, second.entry.id])
+    assert [each.entry for each in logs.made_in(ANN, 1, 9)] == [first.entry, second.entry]
+    assert [each.entry for each in logs.made_in(ANN, 1, 1, 1)] == [second.entry]
+    assert list(logs.made_in(ANN, 2, 9)) == list(logs.stand_ins(ANN))
+    assert list(logs.pass_shares(ANN)) == [
+        PassShare(compaction=1, pass_name="threshold", replacements=2, tokens=6, original_tokens=40),
+        PassShare(compaction=2, pass_name="threshold", replacements=1, tokens=3, original_tokens=40),
+    ]
+    for other in OTHERS:
+        assert (list(logs.made_in(other, 1, 9)), list(logs.pass_shares(other))) == ([], [])
+    undo(store)
+    assert third.entry.id not in ids_of(logs.log(ANN))
+    assert (list(logs.made_in(ANN, 2, 9)), len(logs.pass_shares(ANN))) == ([], 1)
+
+
+def test_who_names_a_compaction_undoes_no_other_one(store: RecordStore, logs: SessionLogStore) -> None:
+    """U1.2, E8.1: neither an earlier one, nor the one before it once it is undone."""
+    ids = say(store, 4)
+    compact(store, ids[:2])
+    compact(store, ids[2:])
+    before, revision = logs.log(ANN), store.revision()
+    for wrong in (1, 3):
+        with pytest.raises(Conflict, match=f"Compaction {wrong} is not the latest .* Nothing was changed"):
+            undo(store, number=wrong)
+    assert (logs.log(ANN), store.revision()) == (before, revision)
+    assert undo(store, number=2)[0] == 2
+    with pytest.raises(Conflict, match="it was undone"):
+        undo(store, number=2)
 
 
 def test_originals_are_recognised_when_they_are_told_again(store: RecordStore, logs: SessionLogStore) -> None:

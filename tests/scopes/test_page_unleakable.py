@@ -18,13 +18,14 @@ from tests.scopes.worlds import Pair, World
 OWNER = RequestSender(grant=None, namespace="here", session="day")
 _OF_THE_FILE = re.compile(r"/[\w/.-]*(?:full|bare)[\w/.-]*|[\d.,]+ (?:k|M|G)?i?B\b|[\d.]+ m?s\b")
 """Paths and sizes of the file, and durations: "/tmp/x/full/memory.db", "1.2 MB", "3.1 ms"."""
+_PART = re.compile(r"\{(\w+)(?::path)?\}")  # "{id}", "{id:path}"
 
 
 def answer(world: World, screen: Screen, parts: Mapping[str, str], said: Mapping[str, Sequence[str]]) -> str:
     """What the person reads; a refusal by its kind and words. The fields are those of the address and of the form."""
     sender = world.who.visitor or OWNER
     visitor = Visitor(sender=sender, session_id="the cookie", is_owner=False)
-    path = re.sub(r"\{(\w+)\}", lambda name: parts[name[1]], screen.path)
+    path = re.sub(_PART, lambda name: parts[name[1]], screen.path)
     with visited_by(sender):
         visit = visit_of(world.app, visitor, path=path, query=said, form=said, parts=parts, nav=SCREENS)
         if not visit.may(screen.takes):
@@ -48,7 +49,7 @@ def ask(pair: Pair, screen: Screen, parts: Mapping[str, str], **said: Sequence[s
 
 
 def parts_of(screen: Screen, some_ids: Sequence[str]) -> Iterator[dict[str, str]]:
-    names = re.findall(r"\{(\w+)\}", screen.path)
+    names = re.findall(_PART, screen.path)
     yield from (dict.fromkeys(names, each) for each in (some_ids if names else [""]))
 
 
@@ -72,6 +73,29 @@ def test_no_screen_shows_what_another_scope_holds(pair: Pair, found: Found) -> N
     assert SUBJECT in seen, "what is the asker's own is shown"
 
 
+def test_no_session_of_another_scope_is_shown(pair: Pair, found: Found) -> None:
+    """S4.1, U1: neither its log, nor its compactions, nor what a block covers; sessions of others have its name."""
+    own = [each.entry.id for each in pair.full.app.logs.stand_ins(pair.full.me)]
+    blocks = [*found.entries[::4], *own]
+    asked: dict[str, list[dict[str, str]]] = {
+        "/sessions": [{}],
+        "/session/{id:path}": [{"id": "day"}, {"id": "carols"}],
+        "/stated/{id:path}": [{"id": "day"}, {"id": "carols"}],
+        "/compaction/{number}/{id:path}": [{"id": name, "number": n} for name in ("day", "carols") for n in "012"],
+        "/block/{id}": [{"id": each} for each in blocks],
+    }
+    seen = {
+        path: [ask(pair, screen, parts, of=["carol"]) for parts in asked[path]]
+        for path, screen in {each.path: each for each in SCREENS}.items()
+        if path in asked
+    }
+    assert "200 " in seen["/session/{id:path}"][0]
+    assert own
+    assert all(answer.startswith("200 ") for answer in seen["/block/{id}"][-len(own) :])
+    assert all(answer.startswith("NotFound") for answer in seen["/block/{id}"][: -len(own)])
+    assert all(answer.startswith("NotFound") for answer in seen["/compaction/{number}/{id:path}"][3:])
+
+
 def test_no_form_changes_what_another_scope_holds(pair: Pair, found: Found) -> None:
     """S4.1, U1: nor tells that it is there by refusing in other words than for what is nowhere."""
     before = foreign_rows(pair.full)
@@ -82,6 +106,7 @@ def test_no_form_changes_what_another_scope_holds(pair: Pair, found: Found) -> N
                 said = {name: [some_id] for name in ("ids", "id", "typed", "keep", "holds", "by", "task_id", "record")}
                 said["task"] = [next(iter(found.tasks))]
                 numbers = {name: ["999999"] for name in ("version", "seen", "change")}
+                numbers |= {"session": ["carols"], "number": ["1"]}
                 ask(pair, screen, parts, text=["Taken over."], way=["unrelated"], back=["/"], **said, **numbers)
     assert foreign_rows(pair.full) == before
 
@@ -101,6 +126,7 @@ def test_no_address_tells_apart_whether_anything_foreign_is_there(
             "tag": words,
             "author": st.sampled_from(["ann", "bob", "librarian"]),
             "session_id": st.sampled_from(["day", "carols"]),
+            "of": st.sampled_from(["carol", "bob"]),
             "kind": st.sampled_from(["fact", "message", "result"]),
             "status": st.sampled_from(["new", "retired", "noted"]),
             "since": st.just("2020-01-01"),

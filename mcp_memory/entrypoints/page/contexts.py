@@ -12,6 +12,7 @@ from starlette.responses import Response
 from mcp_memory.domain.model.contexts import Component, ContextReport
 from mcp_memory.domain.model.ids import TASK
 from mcp_memory.domain.model.records import KINDS
+from mcp_memory.entrypoints.page.rendering import BarPart, bar_of
 from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
 from mcp_memory.errors import InvalidRequest, NotFound
 from mcp_memory.services.context.assemble import ContextRequest
@@ -19,15 +20,12 @@ from mcp_memory.services.status.account import OMITTED_SHOWN, Account, AccountLi
 
 if TYPE_CHECKING:
     from mcp_memory.domain.model.records import Record
-    from mcp_memory.domain.model.scopes import Caller
 
 NAME: Final = "Contexts"
 PAGE_CONTEXTS: Final = 30
 MOST_TOKENS: Final = 128_000
 MAX_GOAL: Final = 4_000
 MAX_MOMENT: Final = 200
-COLOURS: Final = 6
-"""The tones of the bar, which begin again after the last one."""
 FIRST_SHOWN: Final = 2
 """Records of a block that the list names, so that blocks can be told apart."""
 TELLING: Final = frozenset(KINDS) - {"identity", "censor"}
@@ -35,17 +33,6 @@ TELLING: Final = frozenset(KINDS) - {"identity", "censor"}
 LEAST_PART: Final = 0.005
 """A smaller part of a score is shown with the others of its size, as it would read "0.00"."""
 _CONTEXT_ID = re.compile(r"c[0-9a-z]{4,40}")  # "c0f4b6a5d1e"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BarPart:
-    """A part of a block's budget, from `start` on, both in percent; `tone` is the number of its colour."""
-
-    title: str
-    tokens: int
-    start: float
-    width: float
-    tone: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +109,7 @@ def _agent_of(report: ContextReport, visit: Visit) -> str:
 
 def show_context(visit: Visit) -> Response:
     context_id, first = _context_id(visit), visit.asked_number("from", 0)
-    account = visit.app.accounts(context_id, _reader(visit), first)
+    account = visit.app.accounts(context_id, visit.reader, first)
     after = first + OMITTED_SHOWN
     return visit.page(
         "context.html",
@@ -147,7 +134,7 @@ def show_what_would_be_given(visit: Visit) -> Response:
 
 def ask_again(visit: Visit) -> Response:
     """Compare a block that was given with the one that would be given now."""
-    reader = _reader(visit)
+    reader = visit.reader
     given = visit.app.accounts(_context_id(visit), reader)
     context = visit.app.assemble_context(_request(visit), reader)
     with visit.app.follower.snapshot():
@@ -190,12 +177,6 @@ def _excluded(visit: Visit, done: str, change: int) -> Response:
     return visit.see(back, done=done, change=change) if change else visit.see(back, done="unchanged")
 
 
-def _reader(visit: Visit) -> Caller:
-    """Return who was given the block: the visitor's agent, or any for who has the memory's files."""
-    agent = visit.asked("of")
-    return replace(visit.caller, agent=agent) if agent and visit.visitor.is_owner else visit.caller
-
-
 def _lines(account: Account) -> Sequence[AccountLine]:
     return [line for section in account.sections for line in section.lines]
 
@@ -233,17 +214,9 @@ def _asking(visit: Visit) -> dict[str, Any]:
 def _bar(account: Account) -> Sequence[BarPart]:
     """Return the sections as parts of the budget, then the headings and the fence; what remains was not used."""
     report = account.report
-    whole = max(_budget(report), report.token_count, 1)
-    parts: list[BarPart] = []
-    start = 0.0
     told = [(section.title, section.tokens) for section in account.sections]
     frame = report.token_count - sum(tokens for _, tokens in told)
-    for tone, (title, tokens) in enumerate([*told, ("Headings and fence", frame)]):
-        if tokens > 0:
-            width = 100 * tokens / whole
-            parts.append(BarPart(title=title, tokens=tokens, start=start, width=width, tone=tone % COLOURS))
-            start += width
-    return parts
+    return bar_of([*told, ("Headings and fence", frame)], max(_budget(report), report.token_count))
 
 
 def _budget(report: ContextReport) -> int:

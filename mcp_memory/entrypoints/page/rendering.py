@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -28,6 +28,8 @@ WORD_CHARACTERS: Final = 200
 """Characters that a word has at most; a change within a longer run of letters is shown from there."""
 SHOWN_CHARACTERS: Final = 2_000
 """Characters of one changed part that are shown."""
+COLOURS: Final = 6
+"""The tones of a bar, which begin again after the last one."""
 _MEDIA: Final[Mapping[str, str]] = {
     "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"
 }  # fmt: skip
@@ -71,6 +73,29 @@ def when(at: Instant | None, now: Instant) -> Markup:
         return Markup("<span>at an unknown time</span>")
     exact = iso_minute(at).replace("T", " ").replace("Z", " UTC")
     return Markup('<time datetime="{}" title="{}">{}</time>').format(iso(at), exact, in_words(at, now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarPart:
+    """A part of a bar, from `start` on, both in percent of the whole; `tone` is the number of its colour."""
+
+    title: str
+    tokens: int
+    start: float
+    width: float
+    tone: int
+
+
+def bar_of(parts: Iterable[tuple[str, int]], whole: int) -> list[BarPart]:
+    """Return titles with their tokens as parts of a bar, one after the other; empty ones are left out."""
+    made: list[BarPart] = []
+    start = 0.0
+    for tone, (title, tokens) in enumerate(parts):
+        if tokens > 0:
+            width = 100 * tokens / max(whole, 1)
+            made.append(BarPart(title=title, tokens=tokens, start=start, width=width, tone=tone % COLOURS))
+            start += width
+    return made
 
 
 @dataclass(frozen=True, slots=True)

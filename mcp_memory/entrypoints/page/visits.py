@@ -39,6 +39,7 @@ DONE: Final[Mapping[str, str]] = {
     "retired": "Retired: ordinary searches find nothing of it any more.",
     "superseded": "Superseded: it ranks below the record that replaces it.",
     "undone": "Undone.",
+    "uncompacted": "Undone: the log is again as it was before this compaction, with what was said since.",
     "kept": "Undone, but this record stays: others have changed it since, or rely on it.",
     "unchanged": "Nothing was changed: it was so already.",
     "wrong": "Marked as wrong: no search finds it any more.",
@@ -76,6 +77,12 @@ class Visit:
 
     def may(self, right: Right) -> bool:
         return self.visitor.may(right)
+
+    @property
+    def reader(self) -> Caller:
+        """The agent whose blocks and logs are looked at: the visitor's, or any for who has the memory's files."""
+        agent = self.asked("of")
+        return replace(self.caller, agent=agent) if agent and self.visitor.is_owner else self.caller
 
     @property
     def now(self) -> float:

@@ -88,15 +88,15 @@ class PlanCommitter:
             transaction.replace_entries(plan.replacements, number, pass_name, begun.caller, now, record_ids)
         return Committed(begun=replace(begun, number=number), extracted=extracted)
 
-    def undo(self, caller: Caller) -> Undone:
+    def undo(self, caller: Caller, number: int | None = None) -> Undone:
         """Undo the latest compaction: its entries are live again, followed by those stored since.
 
         Extracted records stay. The summary's record is retired, and an earlier one is valid again. Raises Conflict
-        where nothing is left to undo.
+        where nothing is left to undo, or the latest is not the one of that number.
         """
         with self._records.write(caller) as transaction:
             now = self._clock()
-            undone = transaction.undo_compaction(caller, now)
+            undone = transaction.undo_compaction(caller, now, number)
             for record_id in undone.record_ids:
                 reinstate(record_id, now, transaction)
                 summary = transaction.get(record_id)

@@ -48,6 +48,7 @@ class CompactRequest:
 
     With `summary` and the `span` it was asked for, that summary replaces the span. `force` summarises below the
     threshold too, and where masks alone would do. `instructions` extend the summary's prompt; `prompt` replaces it.
+    `undo` undoes the latest compaction; where `number` is given, that one alone.
     """
 
     window: int | None = None
@@ -60,6 +61,7 @@ class CompactRequest:
     prompt: str = ""
     force: bool = False
     undo: bool = False
+    number: int | None = None
     trigger: Trigger = "call"
 
 
@@ -255,7 +257,7 @@ class Compact:
         if request.summary:
             raise InvalidRequest("Give either undo or summary, not both.")
         before = self._logs.size(caller).tokens
-        undone = self._committing.undo(caller)
+        undone = self._committing.undo(caller, request.number)
         return replace(self._compacted(request, caller, options, factor, before), undone=undone.number)
 
     def _compacted(

@@ -48,20 +48,25 @@ class SqliteLogWriter:
         for one in replacements:
             self._replace(one, {**made, "change": self._next_change(), "record_id": record_ids.get(one.entry.id)})
 
-    def undo_compaction(self, caller: Caller, at: Instant) -> Undone:
+    def undo_compaction(self, caller: Caller, at: Instant, number: int | None = None) -> Undone:
         self._next_change()
-        number = self._latest(caller)
-        if number is None:
+        latest = self._latest(caller)
+        if number is not None and number != latest:
+            raise Conflict(
+                f"Compaction {number} is not the latest of this session any more: it was undone, or another came after"
+                " it. Nothing was changed."
+            )
+        if latest is None:
             raise Conflict(
                 "No compaction of this session stands, so there is nothing to undo; compact makes one. To undo that of"
                 " another session, give the session_id that compact answered with."
             )
-        which = {**of_session(caller), "compaction": number}
+        which = {**of_session(caller), "compaction": latest}
         self._run("keep_sources", which)
         dropped = self._run("drop_compacted", which).fetchall()
         self._run("note_undone", {**which, "at": at})
         record_ids = tuple(row["record_id"] for row in dropped if row["record_id"] is not None)
-        return Undone(number=number, replacements=len(dropped), record_ids=record_ids)
+        return Undone(number=latest, replacements=len(dropped), record_ids=record_ids)
 
     def _replace(self, replacement: Replacement, made: Mapping[str, object]) -> None:
         wanted = {**made, "ids": json.dumps(replacement.replaces)}

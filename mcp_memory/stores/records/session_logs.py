@@ -7,6 +7,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
+from math import inf
 from typing import Any
 
 from mcp_memory.domain.memory.harness import heard
@@ -14,7 +15,16 @@ from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, PassName, SessionLog, in_order, role_of
 from mcp_memory.errors import StoreUnavailable
-from mcp_memory.ports.session_logs import Compaction, LogSize, PassRun, PassTally, SaidEntry, StandIn
+from mcp_memory.ports.session_logs import (
+    Compaction,
+    LogOutline,
+    LogSize,
+    PassRun,
+    PassShare,
+    PassTally,
+    SaidEntry,
+    StandIn,
+)
 from mcp_memory.stores.records.database import Database
 from mcp_memory.stores.records.replacements import of_session, said
 from mcp_memory.stores.records.sql_files import statement
@@ -49,16 +59,27 @@ class SqliteSessionLogs:
         with self._database.snapshot():
             return [self._size(dict(row)) for row in self._rows("agents_at_work", {"since": since})]
 
+    def latest(
+        self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None, *, of_all: bool = False
+    ) -> Sequence[LogOutline]:
+        at, key = before or (inf, "")
+        asked = {**of_session(caller), "of_all": of_all, "at": at, "key": key, "limit": limit}
+        return [LogOutline(**dict(row)) for row in self._rows("latest_logs", asked)]
+
     def entries(self, entry_ids: Collection[str], caller: Caller) -> Mapping[str, Entry]:
         wanted = {**of_session(caller), "ids": json.dumps(list(entry_ids))}
         return {entry.id: entry for _, entry in self._entries("replacements_of", wanted)}
 
     def stand_ins(self, caller: Caller) -> Sequence[StandIn]:
-        found = {
-            entry.id: StandIn(entry=entry, **{name: row[name] for name in _MAKING})
-            for row, entry in self._entries("live_replacements", of_session(caller))
-        }
+        found = {one.entry.id: one for one in self._stand_ins("live_replacements", of_session(caller))}
         return [found[entry.id] for entry in in_order(one.entry for one in found.values()).entries]
+
+    def made_in(self, caller: Caller, compaction: int, limit: int, offset: int = 0) -> Sequence[StandIn]:
+        some = {"compaction": compaction, "limit": limit, "offset": offset}
+        return self._stand_ins("replacements_in", {**of_session(caller), **some})
+
+    def pass_shares(self, caller: Caller) -> Sequence[PassShare]:
+        return [PassShare(**dict(row)) for row in self._rows("pass_shares", of_session(caller))]
 
     def said(self, caller: Caller) -> Sequence[SaidEntry]:
         with self._database.read() as connection:
@@ -105,6 +126,10 @@ class SqliteSessionLogs:
 
     def _size(self, whose: Mapping[str, Any]) -> LogSize:
         return LogSize(**whose, **dict(self._rows("log_size", whose)[0]))
+
+    def _stand_ins(self, name: str, parameters: Mapping[str, object]) -> list[StandIn]:
+        rows = self._entries(name, parameters)
+        return [StandIn(entry=entry, **{name: row[name] for name in _MAKING}) for row, entry in rows]
 
     def _entries(self, name: str, parameters: Mapping[str, object]) -> Sequence[tuple[sqlite3.Row, Entry]]:
         """Return replacements, each with its row; their originals are read in the same snapshot, in their order."""

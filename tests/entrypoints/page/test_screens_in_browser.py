@@ -20,11 +20,13 @@ import pytest
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import Kind, NewRecord
 from mcp_memory.services.context.assemble import ContextRequest
+from mcp_memory.services.sessions.compact import CompactRequest
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from tests.browser import Browser, Page, Scheme
 from tests.entrypoints.http.conftest import HttpServer, environment_of
 from tests.entrypoints.page.conftest import NAMESPACE, memory_of
 from tests.forked import ForkedProcess
+from tests.services.sessions.conversations import session as conversation
 
 pytestmark = pytest.mark.long
 
@@ -95,6 +97,11 @@ def _used(shop: Shop) -> None:
         ).report.id
     shop.stored("The backup of the shop runs at 02:00.")
     shop.stored("The backup of the shop runs at 04:30.")
+    talk = caller.in_session("move the shop")
+    memory.feed(conversation(12), talk)
+    memory.compact(CompactRequest(window=2_500, force=True), talk)
+    memory.feed([NewRecord(kind="message", role="user", text=f"{HOSTILE} {'and so on ' * 200}")], talk)
+    block = memory.logs.stand_ins(talk)[0].entry.id
     hostile = shop.stored(HOSTILE, tags=("<b>",))
     shop.paths |= {
         "memories": "/", "new": "/new", "search": "/?q=staging+database+port", "record": f"/record/{shown}",
@@ -102,7 +109,9 @@ def _used(shop: Shop) -> None:
         "hostile": f"/record/{hostile}", "review": "/review", "contexts": "/contexts", "context": f"/context/{context}",
         "again": f"/context/{context}/again?goal=database&budget=1200&strategy=debugging",
         "would": "/contexts/would?goal=staging+database&budget=2000&strategy=", "work": "/work",
-        "task": f"/task/{now_in.current.id}", "health": "/health", "nowhere": "/nowhere",
+        "task": f"/task/{now_in.current.id}", "health": "/health",
+        "sessions": "/sessions", "session": "/session/move the shop", "stated": "/stated/move the shop",
+        "compaction": "/compaction/1/move the shop", "block": f"/block/{block}", "nowhere": "/nowhere",
     }  # fmt: skip
 
 
@@ -300,6 +309,29 @@ def test_work_is_live_and_a_task_is_ended(chromium: Browser, shop: Shop) -> None
             page.click("button", "Do it all the same")
             page.wait_for("What came of it")
     assert {each.id: each.status for each in tasks.tree(caller)}[task.id] == "complete"
+
+
+def test_a_compaction_is_undone_without_a_pointer(chromium: Browser, shop: Shop) -> None:
+    """U1.1, U1.2: j leads to the session and to its compaction, Enter to what was replaced; z undoes it."""
+    caller = shop.memory.caller().in_session("keys")
+    shop.memory.feed(conversation(12), caller)
+    log = shop.memory.logs.log(caller)
+    shop.memory.compact(CompactRequest(window=2_500, force=True), caller)
+    with visiting(chromium, shop, "/sessions") as page:
+        page.wait_for("tokens in")
+        page.press("j")
+        page.wait("document.activeElement.textContent == 'keys'")
+        page.press("Enter")
+        page.wait_for("Compaction 1:")
+        page.press("j")
+        page.press("Enter")
+        page.wait_for("Each leads to its originals.")
+        page.open("/ui/session/keys")
+        page.press("z")
+        page.wait("document.activeElement.tagName == 'BUTTON'")
+        page.press("Enter")
+        page.wait_for("Undone: the log is again as it was")
+    assert shop.memory.logs.log(caller) == log
 
 
 def test_the_owner_comes_by_the_link_once_and_has_the_memory_examined(chromium: Browser, shop: Shop) -> None:

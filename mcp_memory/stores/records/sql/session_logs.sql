@@ -13,6 +13,17 @@ ORDER BY r.row;
 SELECT p.* FROM replacements AS p INDEXED BY replacements_live
 WHERE p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id AND p.replaced_by IS NULL;
 
+-- name: replacements_in
+SELECT p.* FROM replacements AS p INDEXED BY replacements_by_compaction
+WHERE p.namespace = :namespace AND p.agent = :agent AND p.session_id = :session_id AND p.compaction = :compaction
+ORDER BY p.row LIMIT :limit OFFSET :offset;
+
+-- name: pass_shares
+SELECT compaction, pass_name, count(*) AS replacements, sum(tokens) AS tokens, sum(original_tokens) AS original_tokens
+FROM replacements INDEXED BY replacements_by_compaction
+WHERE namespace = :namespace AND agent = :agent AND session_id = :session_id
+GROUP BY compaction, pass_name ORDER BY min(row);
+
 -- name: replacements_of
 -- Live or replaced. Of several with one id the caller's own comes last.
 SELECT p.* FROM json_each(:ids) AS i CROSS JOIN replacements AS p ON p.id = i.value
@@ -56,6 +67,19 @@ SELECT r.namespace, r.agent, r.session_id
 FROM sessions AS s CROSS JOIN records AS r INDEXED BY records_in_log ON r.namespace = s.namespace AND r.session_id = s.id
 WHERE s.last_at >= :since AND r.kind IN ('message', 'tool_call', 'tool_result')
 GROUP BY r.namespace, r.session_id, r.agent HAVING max(r.created_at) >= :since;
+
+-- name: latest_logs
+-- By an index that holds all it takes; of the logs that are listed, the client that fed the last entry.
+SELECT l.agent, l.session_id, e.client, l.began_at, l.last_at
+FROM (
+    SELECT session_id, agent, min(created_at) AS began_at, max(created_at) AS last_at, max(row) AS last
+    FROM records INDEXED BY records_in_log
+    WHERE namespace = :namespace AND (agent = :agent OR :of_all) AND kind IN ('message', 'tool_call', 'tool_result')
+    GROUP BY session_id, agent
+    HAVING max(created_at) < :at OR max(created_at) = :at AND agent || '/' || session_id < :key
+    ORDER BY last_at DESC, agent || '/' || session_id DESC LIMIT :limit
+) AS l JOIN records AS e ON e.row = l.last
+ORDER BY l.last_at DESC, l.agent || '/' || l.session_id DESC;
 
 -- name: list_compactions
 SELECT number, at, asked_by AS trigger, tokens_before AS before, tokens_after AS after, undone_at FROM compactions

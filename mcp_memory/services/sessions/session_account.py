@@ -1,0 +1,162 @@
+"""Accounts of sessions for people: the log, each compaction as a step in time, and what the session states.
+
+A log is its agent's own. The originals of a block are shown to callers who see all of them, as `recall` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from mcp_memory.domain.model.records import Record
+from mcp_memory.domain.model.scopes import Caller
+from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.sessions.ledger import fitted, ledger_of
+from mcp_memory.domain.sessions.slots import SlotState, slots_of
+from mcp_memory.domain.sessions.summary import instructions_in
+from mcp_memory.domain.text.summary_sections import SECTIONS, TITLES, Section
+from mcp_memory.errors import NotFound
+from mcp_memory.ports.records import MemoryReader
+from mcp_memory.ports.session_logs import Compaction, PassShare, SessionLogStore, StandIn
+from mcp_memory.ports.text import TokenCounter
+from mcp_memory.services.tasks.branch_visibility import readable, visible_to
+
+LATEST_READ: Final = 150
+"""The latest entries of a log that are read for what they state; earlier ones are summarised, or long past."""
+LATEST_LINES: Final = 15
+"""Lines of each section that are shown, the latest."""
+VALUE_TOKENS: Final = 800
+"""Tokens of the exact values that are shown, the weightiest."""
+UndoState = Literal["possible", "after later ones", "undone"]
+"""A compaction can be undone once all later ones are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionStep:
+    """One compaction of a session, and the share of each of its passes: none where all that it covered was erased."""
+
+    compaction: Compaction
+    shares: Sequence[PassShare]
+    undo: UndoState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionAccount:
+    """The log of a session as it stands, the client that fed its last entry, and its compactions, the latest first."""
+
+    log: SessionLog
+    client: str
+    steps: Sequence[CompactionStep]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedLine:
+    """One thing that a session states, and the id of the entry that says it; "" where no entry holds these words."""
+
+    text: str
+    source: str
+    state: SlotState = "open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedSection:
+    """The latest lines of a section, in the log's order, and the number of earlier ones."""
+
+    title: str
+    lines: Sequence[StatedLine]
+    earlier: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoveredOriginals:
+    """A block of a log, and some of the originals in whose place it is."""
+
+    block: Entry
+    originals: Sequence[Record]
+
+
+class SessionAccounts:
+    """Describes sessions. Thread-safe; only reads."""
+
+    def __init__(self, records: MemoryReader, logs: SessionLogStore, counter: TokenCounter) -> None:
+        self._records = records
+        self._logs = logs
+        self._counter = counter
+
+    def __call__(self, caller: Caller) -> SessionAccount:
+        """Return the account of the caller's session; its log is empty where the session only stored records.
+
+        Raises NotFound where the caller sees nothing of that session.
+        """
+        with self._records.snapshot():
+            log, compactions = self._logs.log(caller), self._logs.compactions(caller)
+            shares = self._logs.pass_shares(caller)
+            if not log.entries:
+                where = replace(visible_to(self._records, caller), session_id=caller.session_id, include_inactive=True)
+                if not self._records.list_ids(where, "occurred", 1):
+                    raise NotFound("Nothing that such a session said or stored is here.")
+            last = log.entries[-1].covers[-1:] if log.entries else ()
+            clients = [each.client for each in self._records.get(last, caller.scopes).values()]
+        return SessionAccount(log=log, client="".join(clients), steps=_steps(compactions, shares))
+
+    def made_in(self, number: int, caller: Caller, limit: int, first: int = 0) -> tuple[CompactionStep, list[StandIn]]:
+        """Return a compaction of the caller's session, and its replacements.
+
+        Raises NotFound where the session has none of that number.
+        """
+        with self._records.snapshot():
+            steps = _steps(self._logs.compactions(caller), self._logs.pass_shares(caller))
+            found = [step for step in steps if step.compaction.number == number]
+            if not found:
+                raise NotFound("This session has no such compaction.")
+            return found[0], [*self._logs.made_in(caller, number, limit, first)]
+
+    def originals(self, block_id: str, caller: Caller, limit: int, first: int = 0) -> CoveredOriginals:
+        """Return some of the originals of a block, of any session. Raises NotFound where the caller sees not all."""
+        with self._records.snapshot():
+            block = readable(self._logs.entries([block_id], caller), self._records, caller).get(block_id)
+            if block is None:
+                raise NotFound("There is no such block here.")
+            records = self._records.get(block.covers[first : first + limit], caller.scopes)
+        return CoveredOriginals(block=block, originals=[records[each] for each in block.covers if each in records])
+
+    def stated(self, log: SessionLog) -> Sequence[StatedSection]:
+        """Return what the latest entries of a log state, by section, each with its source."""
+        entries = log.entries[-LATEST_READ:]
+        found: dict[Section, list[StatedLine]] = {}
+        for slot in slots_of(entries):
+            line = StatedLine(text=slot.text, source=slot.source, state=slot.state)
+            found.setdefault(slot.section, []).append(line)
+        said = {text: entry.id for entry in entries for text in instructions_in([entry])}
+        found["instructions"] = [StatedLine(text=text, source=source) for text, source in said.items()]
+        values = fitted(ledger_of(entries), VALUE_TOKENS, self._counter.count).lists
+        for section, texts in values.items():
+            found[section] = [StatedLine(text=text, source=_source(text, entries)) for text in texts]
+        return [_section(section, found[section]) for section in SECTIONS if found.get(section)]
+
+
+def _steps(compactions: Sequence[Compaction], shares: Sequence[PassShare]) -> Sequence[CompactionStep]:
+    of_each: dict[int, list[PassShare]] = {}
+    for share in shares:
+        of_each.setdefault(share.compaction, []).append(share)
+    latest = max((each.number for each in compactions if each.undone_at is None), default=0)
+    return [
+        CompactionStep(compaction=each, shares=of_each.get(each.number, ()), undo=_undo(each, latest))
+        for each in reversed(compactions)
+    ]
+
+
+def _undo(compaction: Compaction, latest: int) -> UndoState:
+    if compaction.undone_at is not None:
+        return "undone"
+    return "possible" if compaction.number == latest else "after later ones"
+
+
+def _source(value: str, entries: Sequence[Entry]) -> str:
+    """Return the latest entry that holds an exact value as it is."""
+    return next((entry.id for entry in reversed(entries) if value in entry.text), "")
+
+
+def _section(section: Section, lines: Sequence[StatedLine]) -> StatedSection:
+    return StatedSection(title=TITLES[section], lines=lines[-LATEST_LINES:], earlier=max(len(lines) - LATEST_LINES, 0))
