@@ -260,7 +260,7 @@ def test_every_table_is_carried_or_said_not_to_be(store: RecordStore, tmp_path: 
     carried = {
         "tasks", "sessions", "places", "entities", "records", "versions", "grounds", "confirmations", "mentions",
         "aliases", "relations", "tombstones", "compactions", "replacements", "covered", "undone_summaries",
-        "reviews", "review_records",
+        "reviews", "review_records", "exclusions",
     }  # fmt: skip
     made_again = {"record_tags", "terms", "vectors", "sequence", "meta"}
     telemetry = {"contexts", "assemblies", "pass_runs", "logs_left"}
