@@ -13,6 +13,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -21,6 +22,7 @@ import pytest
 from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
+from mcp_memory.errors import StoreBusy
 from mcp_memory.ports.text import Vectors
 from mcp_memory.services.retrieval.recall import RecallRequest
 from mcp_memory.settings import load_settings
@@ -252,15 +254,30 @@ def test_a_process_that_does_not_react_does_not_keep_what_was_erased(
     peer = start_peer()
     peer.ask("settle")
     stopped = [peer.process.pid, peer.ask("index process")]
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
+    stop_between_reads(memory, stopped)
     memory.erase([gone])
     assert traces(memory.folder, [unit(50_001).tobytes()]) == []
-    for pid in stopped:
-        os.kill(pid, signal.SIGCONT)
+    signal_all(stopped, signal.SIGCONT)
     until(lambda: peer.ask("state")["state"] == "ready" and peer.ask("state")["pending"] == 0)
     assert gone not in peer.ask("answers", 50_001)[0]
     assert traces(memory.folder, [unit(50_001).tobytes()]) == []
+
+
+def stop_between_reads(memory: Memory, pids: Sequence[int]) -> None:
+    """Stop the processes while none reads: one that stops within a read rightly keeps the log in use."""
+    database = memory.records._database  # pyright: ignore[reportPrivateUsage] - nothing else tells of readers
+    for _ in range(100):
+        signal_all(pids, signal.SIGSTOP)
+        with suppress(StoreBusy):
+            if database.empty_log(0.0):
+                return
+        signal_all(pids, signal.SIGCONT)
+    raise AssertionError("The processes read whenever they were stopped.")
+
+
+def signal_all(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        os.kill(pid, number)
 
 
 def test_the_files_of_the_index_are_private(memory: Memory) -> None:
