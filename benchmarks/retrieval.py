@@ -1,6 +1,6 @@
 """How well recall ranks: public long-term-memory data, beside recall's own legs and their fixed mixtures.
 
-    python -m benchmarks.retrieval DATA_DIR [--categories] [--cross-validate] [--misses 10]
+    python -m benchmarks.retrieval DATA_DIR [--categories] [--cross-validate] [--calibration] [--misses 10]
 
 `benchmarks.groups` says what DATA_DIR holds. Prints tables in percent: recall at 1, 5, 10 and 20, nDCG at 10, the mean
 reciprocal rank, and the share of the evidence inside a context of 500 to 4,000 word pieces packed from the ranking
@@ -11,7 +11,7 @@ import argparse
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from math import log2
 from pathlib import Path
 from statistics import mean
@@ -21,13 +21,16 @@ from rich.table import Table
 from tokenizers import Tokenizer
 
 from benchmarks.groups import DEPTH, Group, packed, spoken, stored_groups
-from mcp_memory.domain.retrieval.fusion import WEIGHTS, Weights, fuse
+from mcp_memory.domain.retrieval.fusion import WEIGHTS, Fused, Weights, fuse
+from mcp_memory.domain.retrieval.queries import relevance_of
 from mcp_memory.encoders.embed_minilm import MODEL_FOLDER
 from mcp_memory.services.retrieval.search import Evidence
 from mcp_memory.services.tasks.branch_visibility import visible_to
 
 CUTS = (1, 5, 10, 20)
 BUDGETS = (500, 1000, 2000, 4000)
+BANDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 1.0)
+"""The bands of scores that calibration compares."""
 GRID = {
     "share_power": (0.4, 0.6, 0.8, 1.0, 1.25),
     "neighbours": (0.0, 0.15, 0.25, 0.35),
@@ -58,6 +61,7 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="folder with memories.jsonl and queries.jsonl")
     parser.add_argument("--categories", action="store_true", help="one line per category as well")
     parser.add_argument("--cross-validate", action="store_true", help="tune on all data sets but one, test on that one")
+    parser.add_argument("--calibration", action="store_true", help="which share of results with a score is relevant")
     parser.add_argument("--misses", type=int, default=0, metavar="N", help="print N questions a data set that fail")
     arguments = parser.parse_args()
     asked = ask_all(arguments.data)
@@ -70,6 +74,8 @@ def main() -> None:
         console.print(table_of(asked, shown, lambda each: f"{each.dataset} {each.category}"))
     if arguments.cross_validate:
         console.print(cross_validated(asked))
+    if arguments.calibration:
+        console.print(calibration(asked))
     for each in misses(asked, arguments.misses):
         console.print(each, soft_wrap=True, markup=False)
 
@@ -99,8 +105,13 @@ def _ask_group(group: Group, pieces: Tokenizer) -> Iterable[Asked]:
 
 def ranked(asked: Asked, weights: Weights = WEIGHTS) -> Ranked:
     """As recall ranks."""
+    return [hit.id for hit in fused(asked, weights)]
+
+
+def fused(asked: Asked, weights: Weights = WEIGHTS) -> Sequence[Fused]:
+    """Recall's hits, best first."""
     evidence = asked.evidence
-    hits = fuse(
+    return fuse(
         evidence.rankings,
         evidence.background,
         neighbours=evidence.neighbours,
@@ -108,7 +119,6 @@ def ranked(asked: Asked, weights: Weights = WEIGHTS) -> Ranked:
         turns=evidence.turns,
         weights=weights,
     )
-    return [hit.id for hit in hits]
 
 
 def leg(name: str) -> Ranker:
@@ -178,12 +188,31 @@ def cross_validated(asked: Sequence[Asked]) -> Table:
     return table
 
 
+def calibration(asked: Sequence[Asked]) -> Table:
+    """By data set and band of the score that `recall` shows: results among the best ten, mean score, share relevant."""
+    table = Table("data", *(f"{low:.0%} to {high:.0%}" for low, high in pairwise(BANDS)), "mean error")
+    for dataset in dict.fromkeys(each.dataset for each in asked):
+        pairs = [
+            (relevance_of(hit.score), hit.id in each.gold)
+            for each in asked
+            if each.dataset == dataset
+            for hit in fused(each)[:10]
+        ]
+        cells, error = list[str](), 0.0
+        for low, high in pairwise(BANDS):
+            band = [pair for pair in pairs if low <= pair[0] < high]
+            shown, right = (mean(values) for values in zip(*band, strict=True)) if band else (0.0, 0.0)
+            cells.append(f"{len(band)}: {shown:.1%}, {right:.1%}" if band else "-")
+            error += len(band) * abs(shown - right) / len(pairs)
+        table.add_row(dataset, *cells, f"{error:.1%}")
+    return table
+
+
 def misses(asked: Sequence[Asked], count: int) -> Iterable[str]:
     """Questions none of whose evidence is among the first ten, with what stood there instead and why."""
     left: dict[str, int] = defaultdict(lambda: count)
     for each in asked:
-        evidence = each.evidence
-        hits = fuse(evidence.rankings, evidence.background, neighbours=evidence.neighbours, turns=evidence.turns)
+        hits = fused(each)
         if left[each.dataset] <= 0 or each.gold & {hit.id for hit in hits[:10]}:
             continue
         left[each.dataset] -= 1

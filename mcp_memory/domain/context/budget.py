@@ -30,6 +30,11 @@ DISPENSABLE: frozenset[str] = frozenset({"approach"})
 """Shares that a small context drops: one more record is worth more than advice."""
 FOUND = "recall"
 """The source of what the query found."""
+DEEP_ITEMS, DEEP_RELEVANCE = 3, 0.7
+"""Depth before breadth: the few items with nearly the evidence of the best one are placed first, in up to a quarter of
+the room, an eighth and a sixteenth."""
+LINE_RELEVANCE = 0.5
+"""Less evidence than this, as a share of the best item's, earns a line, and more only of what is left at the end."""
 DEEP_TOKENS = 160
 """The best item may take as much however small the block: one passage in place of three hints."""
 FAIR_PART = 4
@@ -50,9 +55,10 @@ class Form:
 class Item:
     """A candidate for the block. `forms` run from the fullest to the shortest useful one.
 
-    `position` orders the items of a section that is not ordered by score. `required` ones never drop out. `parts`
-    gives what each signal adds to the score. Items of one `group` share a title, in the order of `time`. `author` is
-    the name of another agent that stored it. `content` changes with whatever a record can show, 0 for other items.
+    `position` orders the items of a section that is not ordered by score. `required` ones never drop out. `relevance`
+    in [0, 1] is the evidence for the query as a share of the best item's, where the query found it. `parts` gives what
+    each signal adds to the score. Items of one `group` share a title, in the order of `time`. `author` is the name of
+    another agent that stored it. `content` changes with whatever a record can show, 0 for other items.
     """
 
     id: str
@@ -68,6 +74,7 @@ class Item:
     time: Instant = 0.0
     author: str = ""
     content: int = 0
+    relevance: float = 0.0
     parts: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
@@ -91,12 +98,12 @@ def place(
     """Choose forms for items, given best first within each share, so that the estimates stay within the budget.
 
     Shares that are always present are filled first, then where things stood and the strategy's `shares` (fractions of
-    what remains, at most `flexible` tokens), then all items, those beyond the strategy's limits last. An item too
+    what remains, at most `flexible` tokens), then all items, those beyond the strategy's limits last. The few that
+    answer the query best have their room before the shares, of which it counts. An item too
     large for the space left takes a shorter form or is skipped; smaller ones behind it still enter. Shares are rounded
     down, but the first two sorts hold at least their first item at its shortest: in a small context a constraint
     matters more than one more record. The rest of a share flows to the others, and the leftover deepens the best before
-    it goes to items beyond the limits. Returns the placed items in the order given,
-    and those left out.
+    it goes to items beyond the limits. Returns the placed items in the order given, and those left out.
     """
     shares = shares or {}
     ledger = _Ledger(budget, title_tokens)
@@ -117,8 +124,12 @@ def place(
     for share, fraction in STANDING.items():
         waiting = sharing.get(share, ())
         ledger.fill(waiting, max(int(remaining * fraction), ledger.least(waiting)), cheapest_first, 2)
+    if not cheapest_first:
+        for halvings, item in enumerate(_most_relevant(items)):
+            ledger.fill([item], max(remaining >> halvings + 2, 0 if halvings else DEEP_TOKENS), cheapest_first)
     for share, part in shares.items():
-        ledger.fill(sharing.get(share, ()), int(remaining * part), cheapest_first, FAIR_PART)
+        limit = max(int(remaining * part) - ledger.spent_on((share,)), 0)
+        ledger.fill(sharing.get(share, ()), limit, cheapest_first, FAIR_PART)
     within = [item for item in items if item.share != SPARE]
     ledger.fill([item for item in within if item.share not in (*ALWAYS, OTHERS)], budget, cheapest_first, FAIR_PART)
     ledger.fill([item for item in within if item.id not in ledger.placed], budget, cheapest_first)
@@ -126,6 +137,12 @@ def place(
     ledger.fill(sharing.get(SPARE, ()), budget, cheapest_first, FAIR_PART)
     placed = [ledger.placed[item.id] for item in items if item.id in ledger.placed]
     return placed, [item for item in items if item.id not in ledger.placed]
+
+
+def _most_relevant(items: Sequence[Item]) -> Sequence[Item]:
+    """Return the few items that the query found and that answer it about as well as the best one."""
+    found = [item for item in items if item.source == FOUND and item.relevance >= DEEP_RELEVANCE]
+    return sorted(found, key=lambda item: -item.relevance)[:DEEP_ITEMS]
 
 
 class _Ledger:
@@ -152,13 +169,12 @@ class _Ledger:
         """Place the items that fit, spending at most `limit` of the rest; placed ones may take a fuller form."""
         allowance = min(limit, self._left)
         most = 0 if cheapest_first else allowance // part
-        for place, item in enumerate(items):
+        for item in items:
             standing = self.placed.get(item.id)
             if standing is not None and standing.form is item.forms[0]:
                 continue
-            # Depth before breadth: the record that answers best may take twice the room of another item.
-            is_deep = place == 0 and item.source == FOUND
-            fair = min(max(min(2, part) * most, DEEP_TOKENS) if is_deep else most, allowance)
+            # Weak evidence gets a line: what is left over deepens it last.
+            fair = 0 if part > 1 and item.source == FOUND and item.relevance < LINE_RELEVANCE else min(most, allowance)
             shortest = item.forms[-1:] if self._cost(item, item.forms[-1]) <= allowance else ()
             fuller = [form for form in item.forms[:-1] if self._cost(item, form) <= fair]
             form = next(iter((*fuller, *shortest)), None)

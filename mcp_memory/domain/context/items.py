@@ -106,6 +106,7 @@ def record_item(
         section=section,
         share=share,
         score=each.score,
+        relevance=each.candidate.relevance,
         forms=(*forms, *(frame.form(*body) for body in bodies)),
         group=group,
         time=record.occurred_at,

@@ -52,38 +52,67 @@ def is_above_floor(hit: Fused, information: float) -> bool:
     return words > 0 and words >= FLOOR_SHARE * information
 
 
-_CHANCE_OFFSET, _CHANCE_COSINE, _CHANCE_SHARE = -3.56, 6.92, 1.43
-"""A logistic regression over 120 questions of a memory of 240 records, half of which it could answer
-(docs/decisions/0033): the cosine of the best hit, and its share of the query's information."""
+CHANCE_SCORE = 0.5
+"""The score of the best match that chance alone produces."""
+OUTSTANDING_SCORE = 0.7
+"""A best hit above it answers more often than not (docs/decisions/0061): then weak hits only fill room."""
+NOISE_SHARE = 0.45
+
+
+def noise_score(hits: Sequence[Fused]) -> float:
+    """Return the score, in [0, 1], below which hits of this ranking are noise; 0 where nothing in it stands out.
+
+    Beside a hit of 0.8, one of 0.35 is no answer, however many of these there are.
+    """
+    best = max((_score_alone(hit) for hit in hits[:BEST_HITS]), default=0.0)
+    return min(NOISE_SHARE * best, CHANCE_SCORE) if best >= OUTSTANDING_SCORE else 0.0
+
+
+_CHANCE_OFFSET, _CHANCE_COSINE, _CHANCE_SHARE = -3.85, 6.82, 2.88
+"""A logistic regression over 448 questions to three memories, two thirds of which their memory could answer
+(docs/decisions/0061): the cosine of a hit, and its share of the query's information."""
 LEAST_CHANCE = 0.2
-"""Below it a query is taken for one that nothing stored bears on: 97 % of answerable questions are above."""
+"""Below it a query is taken for one that nothing stored bears on: 96 % of the answerable questions are above."""
+GOAL_CHANCE = 0.14
+"""The same for a task's goal, which asks nothing: earlier work in other words helps all the same."""
 FEW_WORDS = 3
 """A query of fewer words, e.g. "postgres port", looks for what mentions them, and its cosines say little."""
 BEST_HITS = 5
-OUTSTANDING, AHEAD = 0.25, 0.1
-"""A hit of this cosine that is so far ahead of the next one is an answer, however few words it shares."""
 
 
-def chance(hit: Fused, information: float) -> float:
-    """Return the chance in [0, 1] that a query has an answer here if this is its best hit.
+def chance(hits: Sequence[Fused], information: float) -> float:
+    """Return the chance in [0, 1] that one of the best hits answers a query of so much information, in nats.
 
-    `information` is that of all query words, in nats. A hit without a cosine, one found by its time or by a name,
-    and one that holds most of the query's words are certain.
+    Hits without a cosine, and those found by their time, are certain.
     """
-    if "vector" not in hit.raw or "time" in hit.raw or "graph" in hit.raw:
-        return 1.0
-    share = min(hit.raw.get("keyword", 0.0) / information, 1.0) if information > 0 else 0.0
-    if share >= FLOOR_SHARE:
-        return 1.0
-    return 1 / (1 + exp(-(_CHANCE_OFFSET + _CHANCE_COSINE * hit.raw["vector"] + _CHANCE_SHARE * share)))
-
-
-def is_known(hits: Sequence[Fused], information: float, terms: Sequence[str]) -> bool:
-    """Return True where anything stored may bear on the query of these words, judged by its best hits."""
     best = hits[:BEST_HITS]
-    cosines = sorted((hit.raw.get("vector", 0.0) for hit in best), reverse=True)
-    stands_out = len(cosines) > 1 and cosines[0] >= OUTSTANDING and cosines[0] - cosines[1] >= AHEAD
-    return len(terms) < FEW_WORDS or stands_out or any(chance(hit, information) >= LEAST_CHANCE for hit in best)
+    if any("vector" not in hit.raw or "time" in hit.raw for hit in best):
+        return 1.0
+    cosine = max((hit.raw["vector"] for hit in best), default=-1.0)
+    words = max((hit.raw.get("keyword", 0.0) for hit in best), default=0.0)
+    share = min(words / information, 1.0) if information > 0 else 0.0
+    return _logistic(_CHANCE_OFFSET + _CHANCE_COSINE * cosine + _CHANCE_SHARE * share)
+
+
+def is_known(hits: Sequence[Fused], information: float, terms: Sequence[str], least: float = LEAST_CHANCE) -> bool:
+    """Return True where anything stored may bear on the query of these words, judged by its best hits."""
+    return len(terms) < FEW_WORDS or chance(hits, information) >= least
+
+
+_RELEVANCE_OFFSET, _RELEVANCE_SCORE = -8.9, 11.4
+
+
+def relevance_of(score: float) -> float:
+    """Return the chance in [0, 1] that a hit of this score bears on its query, as measured: 0.04 of 0.5, 0.5 of 0.78.
+
+    Of results shown with p, about p are relevant, in conversations, code, and three kinds of notes alike
+    (docs/decisions/0061; `python -m benchmarks.retrieval --calibration`).
+    """
+    return _logistic(_RELEVANCE_OFFSET + _RELEVANCE_SCORE * score)
+
+
+def _logistic(nats: float) -> float:
+    return 1 / (1 + exp(-nats))
 
 
 def _score_alone(hit: Fused) -> float:

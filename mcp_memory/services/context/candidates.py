@@ -16,7 +16,14 @@ from mcp_memory.domain.model.records import LASTING_KINDS, Instant, Kind, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.domain.model.strategy import AUTO, Formula, Strategy
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.queries import is_above_floor, is_active, is_known
+from mcp_memory.domain.retrieval.queries import (
+    GOAL_CHANCE,
+    LEAST_CHANCE,
+    is_above_floor,
+    is_active,
+    is_known,
+    noise_score,
+)
 from mcp_memory.domain.text.passages import Passages, passages
 from mcp_memory.domain.text.prompt_safety import is_own
 from mcp_memory.ports.records import MemoryReader, RecordOrder
@@ -192,7 +199,8 @@ class CandidateFinder:
         kinds: dict[str, Kind] = {i: kind for ranking in rankings for i, kind in ranking.kinds.items()}
         ordered = sorted(hits.values(), key=lambda hit: (hit.score, hit.id), reverse=True)
         information = rankings[0].information
-        if is_known(ordered, information, question.terms):
+        least = GOAL_CHANCE if question.opens else LEAST_CHANCE
+        if is_known(ordered, information, question.terms, least):
             kept, spare, omitted = _at_the_door(ordered, kinds, question.strategy, information)
         else:
             kept, spare, omitted = [], frozenset[str](), [Omission(id=hit.id, reason=BELOW) for hit in ordered]
@@ -343,11 +351,13 @@ def _at_the_door(
     spare: set[str] = set()
     omitted: list[Omission] = []
     taken: dict[Kind | None, int] = {}
+    noise = noise_score(hits)
     for hit in hits:
         kind = kinds.get(hit.id)  # Unknown for a successor that no source found.
         so_far = taken.get(kind, 0)
         most, least = (strategy.limits.get(kind, len(hits)), strategy.least.get(kind, 0)) if kind else (len(hits), 0)
-        if so_far >= least and not is_above_floor(hit, information):
+        is_noise = hit.score < noise
+        if so_far >= least and (is_noise or not is_above_floor(hit, information)):
             omitted.append(Omission(id=hit.id, reason=BELOW))
         elif not most:
             omitted.append(Omission(id=hit.id, reason=f"no {kind}s under this strategy"))

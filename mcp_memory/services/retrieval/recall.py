@@ -13,7 +13,7 @@ from mcp_memory.domain.model.session_log import REPLACEMENT, Entry
 from mcp_memory.domain.model.tasks import DEAD_ENDS, Stack, Task, stack_at
 from mcp_memory.domain.model.token_factor import EXACT, ClientTokens, ModelFactor
 from mcp_memory.domain.retrieval.fusion import Fused
-from mcp_memory.domain.retrieval.queries import is_known
+from mcp_memory.domain.retrieval.queries import is_known, noise_score, relevance_of
 from mcp_memory.domain.text.micro_and_summary import SUMMARY_TOKENS
 from mcp_memory.domain.text.passages import passages
 from mcp_memory.domain.text.prompt_safety import one_line
@@ -152,7 +152,8 @@ class Recall:
         known = ranking.hits if is_known(ranking.hits, ranking.information, read.query.terms) else ()
         # What was replaced stands in brackets behind its successor.
         replaced = set[str]() if request.include_inactive else {old for hit in known for old in hit.replaces}
-        relevant = (hit for hit in known if is_relevant(hit) and hit.id not in replaced)
+        noise = noise_score(known)
+        relevant = (hit for hit in known if hit.score >= noise and is_relevant(hit) and hit.id not in replaced)
         hits = list(islice(relevant, request.offset + request.limit + 1))
         shown = hits[request.offset : request.offset + request.limit]
         records = self._reader(then).get([hit.id for hit in shown], caller.scopes)
@@ -354,7 +355,7 @@ def _result(
     result = record_result(record, request.detail, caller, at)
     if excerpt:
         result["text"] = excerpt
-    result["score"] = round(hit.score, 4)
+    result["score"] = round(relevance_of(hit.score), 4)
     if request.explain:
         result["signals"] = {name: round(part, 2) for name, part in hit.parts.items() if part}
     return result
