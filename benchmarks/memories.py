@@ -28,7 +28,7 @@ from mcp_memory.app import App, open_app
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.services.context.assemble import Context, ContextRequest
 from mcp_memory.services.retrieval.recall import RecallRequest
-from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
+from mcp_memory.services.tasks.task_stack import PushRequest
 from mcp_memory.settings import load_settings
 
 DATA = Path(__file__).parent / "data" / "memories"
@@ -69,7 +69,7 @@ def _stored(app: App, name: str) -> Mapping[str, str]:
         item = NewRecord(
             text=row["text"], kind=row["kind"], importance=row["importance"], tags=tuple(row["tags"]), occurred_at=at
         )
-        ids[row["id"]] = app.remember([item], replace(app.caller(), agent=row["agent"]), advise=False)[0].id
+        ids[row["id"]] = app.remember([item], replace(app.caller(), agent=row["agent"]))[0].id
     return ids
 
 
@@ -77,12 +77,11 @@ def _moments(app: App, name: str, budget: int, ids: Mapping[str, str], *, verbos
     """Means over the moments; a moment whose query is empty asks by its task."""
     counts, shares, found, misled, used = list[int](), list[float](), list[float](), 0, list[float]()
     for row in _rows(name, "moments"):
-        caller = replace(app.caller(), agent=row["as_agent"])
+        # A session of its own: what ends leaves a result, which the next moment would be shown.
+        caller = replace(app.caller(), agent=row["as_agent"], session_id=f"{row['id']}-{budget}")
         if row["task_goal"]:
             app.tasks.push(PushRequest(goal=row["task_goal"]), caller)
         context = app.assemble_context(ContextRequest(query=row["query"], max_tokens=budget), caller)
-        if row["task_goal"]:
-            app.tasks.pop(PopRequest(result="Ended.", status="abandoned"), caller)
         useful, harmful = ({ids[each] for each in row[sort]} for sort in ("useful", "harmful"))
         shown = [each.id for each in context.report.components if each.id in set(ids.values())]
         counts.append(len(shown))
