@@ -163,10 +163,10 @@ def frames(part: Part) -> Tally:
 
 
 def strategies(part: Part) -> Tally:
-    """The strategy that two people want for a query, in English and in eleven other languages."""
+    """The strategy that three people want for a query, in English and in fifteen other languages."""
     tally = Tally()
     for row in _rows(f"strategies_{part}"):
-        picked = pick_strategy(row["query"])[0]
+        picked = pick_strategy(row["query"], _embedder.embed_query(row["query"]), _embedder.id).strategy
         wanted = {"balanced" if name == "auto" else name for name in row["strategies"]}
         tally.add("English" if row["language"] == "en" else "other languages", picked in wanted)
     return tally

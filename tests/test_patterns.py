@@ -11,11 +11,6 @@ from benchmarks.backtracking import MOST_STEPS, Method, ends, steps
 from benchmarks.patterns import Written, written_patterns
 from benchmarks.pumps import Pump, pumps
 from mcp_memory.domain.text import claims, quantities
-from mcp_memory.domain.text.intent import (
-    INTENT_RULES,
-    _elsewhere,  # pyright: ignore[reportPrivateUsage] - patterns made from beginnings of words
-    _patterns,  # pyright: ignore[reportPrivateUsage] - patterns made from cues
-)
 from mcp_memory.domain.text.passages import inflections_of
 
 PERIODS, LONGER = (4, 8, 12), (20, 40, 60)
@@ -36,15 +31,6 @@ BOUNDED = {
 """Modules whose patterns may cost more, since what they read is short; and what that is."""
 MADE_AT_RUN_TIME: dict[str, list[tuple[re.Pattern[str], Method]]] = {
     "mcp_memory.domain.text.claims": made_in(claims),
-    "mcp_memory.domain.text.intent": [
-        *((pattern, "search") for rule in INTENT_RULES for _, pattern, cue in _patterns(rule.cues) if "*" in cue),
-        # Alternatives of which each takes linear time do so together, and five are looked at sooner than all at once.
-        *(
-            (_elsewhere(rule.elsewhere[start : start + 5]), "search")
-            for rule in INTENT_RULES
-            for start in range(0, len(rule.elsewhere), 5)
-        ),
-    ],
     "mcp_memory.domain.text.passages": [
         (inflections_of(terms), "search")
         for terms in (["deploy"], ["cat", "dog"], ["a", "aa", "aaaaaa"], ["水泵"], ["v1.2", "x_y", "(a+)+"])

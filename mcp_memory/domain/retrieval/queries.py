@@ -23,14 +23,15 @@ Vector: TypeAlias = "NDArray[np.float32]"
 class Query:
     """Signals of one query.
 
-    `vector` is None where no embedder was available. `known` is the share of the words that the embedder's model knows,
-    in [0, 1]. `span` is [start, end) or None. `is_only_time` is True where
+    `vector` is None where no embedder was available; `embedder` is the id of the one that made it. `known` is the share
+    of the words that its model knows, in [0, 1]. `span` is [start, end) or None. `is_only_time` is True where
     the query asks for nothing but that span.
     """
 
     text: str
     terms: tuple[str, ...]
     vector: Vector | None = None
+    embedder: str = ""
     known: float = 1.0
     span: tuple[Instant, Instant] | None = None
     is_only_time: bool = False

@@ -1,176 +1,191 @@
-"""Picks the strategy of `auto` for a query by its words alone.
+"""Picks the strategy of `auto` for a query: a linear classifier over its words, its letters, and its meaning.
 
-Uses rules of words as data (`IntentRule`), of English and of a dozen other languages: no model, nothing learnt.
-Independent of the strategies' content.
+Learnt from queries in sixteen languages (`tools/train_intent.py`); `intent.npz` holds the weights. Independent of the
+strategies' content.
 """
 
+from __future__ import annotations
+
 import re
-import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
+from math import sqrt
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcp_memory.domain.text.lexicon import STOP_WORDS, UNSPACED, word_set
-from mcp_memory.domain.text.words import index_terms, query_terms, split_words, stems
+from mcp_memory.domain.text.words import folded, query_terms
 
-ASKING = word_set("asking")
-"""A query that begins with one of these is a question, with or without its question mark."""
-REQUESTING = frozenset({"can you", "could you", "will you", "would you"})
-"""These openings request something in the form of a question."""
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
+WEIGHTS = Path(__file__).with_name("intent.npz")
 TURN_WORDS = word_set("turn_words")
 """A turn of only these and stop words names no subject: the turn before gives it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntentRule:
-    """A rule for a strategy: one of the cues, or a word of `beside` in the same query as one of `words`.
-
-    told: the rule applies only to requests, not to questions: "Write a post" against "Who wrote the post?"
-    elsewhere: beginnings of words in other languages.
-    """
-
-    strategy: str
-    reason: str
-    cues: tuple[str, ...]
-    words: frozenset[str] = frozenset()
-    beside: frozenset[str] = frozenset()
-    told: bool = False
-    elsewhere: tuple[str, ...] = ()
-
-
-_TABLES = tomllib.loads(Path(__file__).with_name("intent_rules.toml").read_text("utf-8"))
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(" ".join(text.split()).split(", ")) if text else ()
-
-
-INFORMING = _listed(_TABLES["informing"])
-INTENT_RULES = tuple(
-    IntentRule(
-        strategy=table["strategy"],
-        reason=table["reason"],
-        cues=_listed(_TABLES.get(table.get("also"), "")) + _listed(table["cues"]),
-        words=frozenset(_listed(table.get("words", ""))),
-        beside=frozenset(_listed(table.get("beside", ""))),
-        told=table.get("told", False),
-        elsewhere=_listed(table.get("elsewhere", "")),
-    )
-    for table in _TABLES["rule"]
-)
-"""In order: a query gets the strategy of the first rule that matches."""
-
-
-_READ_CHARACTERS = 500
+ROWS = 30_000
+"""Rows of the table of weights: a feature's row is its checksum modulo this."""
+READ_CHARACTERS = 500
 """Characters read: a request states its aim at the beginning; pasted text may follow."""
-_GAP = 6
-"""Most words that a cue's `*` matches."""
-_SHORT = 12
-"""Most words of a query in which an "or" is likely the question."""
-_LONG = 7
-"""A word with this many letters is recognised even when misspelt."""
-_QUESTION_MARK = re.compile(r"[?？؟](?!\w)")
-"""A question mark, but not one inside an address: "Which port?", not "/search?q=1"."""
-_UNSPACED = re.compile(f"[{UNSPACED}]")
-"""A sign of a script that writes no words apart: "计划"."""
+GRAMS = (2, 3, 4)
+"""Lengths of the sequences of letters."""
+FORM_SHARE = 0.5
+"""Weight of a query's form, of which words and letters have 1 each."""
+MEANING_SHARE = 0.5
+"""Weight of what the vector says, of which the words have 1; best of 0.3, 0.5 and 1 in cross-validation."""
+_TELLING, _SHOWN_CHARACTERS = 3, 20
+"""Most words that the reason names, and most characters of one."""
+
+# e.g. "parse_config", "don't", "计划", "?"
+_TOKEN = re.compile(rf"[{UNSPACED}]+|[^\W{UNSPACED}](?:[^\W{UNSPACED}]|[\u0300-\u0dff'’])*|[?？؟!！:/]")
+# e.g. "42"
+_DIGITS = re.compile(r"\d+")
 _CODE_NAME = re.compile(
     r"\w_\w|\w\(\)|(?<!\w)--\w|\b[a-z]+[A-Z]|\w\.(?:c|cpp|cs|go|java|js|kt|php|py|rb|rs|sh|sql|swift|ts)\b"
 )
 """A name written as code: snake_case, call(), --option, camelCase, file.py."""
 
 
-def pick_strategy(query: str) -> tuple[str, str]:
-    """Return the strategy for the query, and the reason in a few words.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pick:
+    """The picked strategy, and the reason in a few words.
+
+    `evidence` is each strategy's log-probability, up to a constant; empty where there was nothing to weigh.
+    """
+
+    strategy: str
+    why: str
+    evidence: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """A feature of a query: its row in the table, its value, and the place of the word that it belongs to.
+
+    The form's features belong to no word: their place is -1.
+    """
+
+    row: int
+    value: float
+    place: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weights:
+    """Weights as trained; `meanings` are those of a vector's dimensions, by the embedder's id, a bias in the last."""
+
+    names: Sequence[str]
+    table: NDArray[np.int8]
+    scale: float
+    bias: NDArray[np.float32]
+    meanings: Mapping[str, NDArray[np.float32]]
+
+
+def pick_strategy(query: str, vector: NDArray[np.float32] | None = None, embedder: str = "") -> Pick:
+    """Return the strategy for the query.
 
     `recent` for a turn of a conversation, `important` for a question of direction, a way of working where the query
-    shows one, `question` for any other question, `balanced` otherwise.
+    shows one, `balanced` for what only names a subject. With the query's `vector` by an embedder that the weights know
+    (its id), meaning counts beside the words; but what leans on the turn before shows in the words.
     """
-    query = query[:_READ_CHARACTERS]
-    words = stems([_respelt(word) for word in split_words(query)])
-    if not words:
-        return "balanced", "there is no query"
-    if all(word in TURN_WORDS or word in STOP_WORDS for word in query_terms(query)):
-        return "recent", "it names no subject of its own"
-    begins_asking = words[0] in _stems(ASKING)
-    asks = begins_asking or _QUESTION_MARK.search(query) is not None
-    tells = not asks or " ".join(words[:2]) in REQUESTING
-    # A code name counts as the word "code".
-    for_rules = [*words, "code"] if _CODE_NAME.search(query) else words
-    for rule in INTENT_RULES:
-        if (tells or not rule.told) and (reason := _reason(rule, for_rules)):
-            return rule.strategy, reason
-    for rule in INTENT_RULES:
-        if found := _elsewhere(rule.elsewhere).search(query):
-            return rule.strategy, f'{rule.reason} ("{found[0]}")'
-    if not begins_asking and "or" in words and len(words) <= _SHORT:
-        return "decision", "it asks for one of several"
-    if asks or _cue(words, INFORMING):
-        return "question", "it asks something"
-    return "balanced", "nothing in it shows a way of working"
+    tokens, features = read_features(query)
+    if not any(token[0].isalnum() for token in tokens):
+        return Pick(strategy="balanced", why="there is no query")
+    if all(word in TURN_WORDS or word in STOP_WORDS for word in query_terms(query[:READ_CHARACTERS])):
+        return Pick(strategy="recent", why="it names no subject of its own")
+    model = _model()
+    weights = model.table[[each.row for each in features]] * [[each.value * model.scale] for each in features]
+    by_words = _log_softmax(weights.sum(0) + model.bias)
+    best = int(by_words.argmax())
+    evidence = by_words
+    if vector is not None and embedder in model.meanings and model.names[best] != "recent":
+        meaning = model.meanings[embedder]
+        evidence = by_words + MEANING_SHARE * _log_softmax(vector @ meaning[:-1] + meaning[-1])
+    picked = int(evidence.argmax())
+    why = "its meaning shows it"
+    if picked == best:
+        telling = _telling_words(tokens, features, weights[:, picked] - weights.mean(1))
+        why = f"its words show it ({', '.join(telling)})" if telling else "its form shows it"
+    return Pick(
+        strategy=model.names[picked],
+        why=why,
+        evidence=dict(zip(model.names, evidence.tolist(), strict=True)),
+    )
 
 
-def _reason(rule: IntentRule, words: Sequence[str]) -> str | None:
-    """Return the reason where the rule matches, else None."""
-    if cue := _cue(words, rule.cues):
-        return f'{rule.reason} ("{cue.replace("*", "…")}")'
-    together = not _stems(rule.words).isdisjoint(words) and not _stems(rule.beside).isdisjoint(words)
-    return rule.reason if together else None
+def read_features(query: str) -> tuple[list[str], list[Feature]]:
+    """Return the query's words and signs, and its features: words, pairs of them, sequences of letters, and its form.
+
+    Each group's values have length 1 (the form's FORM_SHARE), however long the query is.
+    """
+    text = query[:READ_CHARACTERS]
+    tokens: list[str] = [match.group() for match in _TOKEN.finditer(folded(text))]
+    groups = (
+        (1.0, dict(_words(tokens))),
+        (1.0, dict(_letters(tokens))),
+        (FORM_SHARE, dict.fromkeys(_form(text, tokens), -1)),
+    )
+    features = [
+        Feature(row=zlib.crc32(name.encode("utf-8", "replace")) % ROWS, value=share / sqrt(len(group)), place=place)
+        for share, group in groups
+        for name, place in group.items()
+    ]
+    return tokens, features
 
 
-def _respelt(word: str) -> str:
-    """Return the cue word that this one is a typing error of, or the word itself."""
-    written = word.lower()
-    if len(written) < _LONG or written in _long_words():
-        return word
-    return next((meant for meant in _long_words() if _is_slip(written, meant)), word)
+def _words(tokens: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield words and pairs of neighbours, beginning and end among them, with their places; all numbers are alike."""
+    words = ["^", *(_DIGITS.sub("0", token) for token in tokens), "$"]
+    last = len(tokens) - 1
+    yield from ((f"w:{word}", min(max(at - 1, 0), last)) for at, word in enumerate(words))
+    yield from ((f"w:{one} {after}", min(at, last)) for at, (one, after) in enumerate(pairwise(words)))
 
 
-def _is_slip(written: str, meant: str) -> bool:
-    """Return True where two neighbours are swapped, or one letter is missing or extra, but not the first."""
-    short, long = sorted((written, meant), key=len)
-    if written[0] != meant[0] or len(long) - len(short) > 1:
-        return False
-    at = next((at for at, letter in enumerate(short) if letter != long[at]), len(short))
-    if len(short) == len(long):
-        return short[at + 1 : at + 2] + short[at : at + 1] + short[at + 2 :] == long[at:]
-    return short[at:] == long[at + 1 :]
+def _letters(tokens: Sequence[str]) -> Iterator[tuple[str, int]]:
+    for place, token in enumerate(tokens):
+        edged = f" {token} "
+        for length in GRAMS:
+            yield from ((f"c:{edged[at : at + length]}", place) for at in range(len(edged) - length + 1))
+
+
+def _form(text: str, tokens: Sequence[str]) -> Iterator[str]:
+    """Yield the order of magnitude of the number of words, and the presence of a name written as code."""
+    yield f"f:{(len(tokens) ** 2).bit_length()}"
+    if _CODE_NAME.search(text):
+        yield "f:code"
+
+
+def _telling_words(tokens: Sequence[str], features: Sequence[Feature], weights: NDArray[np.float64]) -> list[str]:
+    """Return the words that speak most for the pick, in their order."""
+    sums: dict[int, float] = defaultdict(float)
+    for each, weight in zip(features, weights.tolist(), strict=True):
+        sums[each.place] += weight
+    places = [place for place in sums if place >= 0 and sums[place] > 0 and tokens[place][0].isalnum()]
+    best = sorted(places, key=lambda place: -sums[place])[:_TELLING]
+    half = max(sums[best[0]], 0.0) / 2 if best else 0.0
+    return [f'"{tokens[place][:_SHOWN_CHARACTERS]}"' for place in sorted(best) if sums[place] >= half]
+
+
+def _log_softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    shifted = scores - scores.max()
+    return shifted - np.log(np.exp(shifted).sum())
 
 
 @cache
-def _long_words() -> tuple[str, ...]:
-    """Return the words of all cues that are long enough to recognise despite a typing error, in alphabetical order."""
-    cues = (cue for rule in INTENT_RULES for cue in (*rule.cues, *rule.words, *rule.beside))
-    return tuple(sorted({word for cue in cues for word in cue.split() if len(word) >= _LONG}))
+def _model() -> _Weights:
+    import numpy as np
 
-
-def _cue(words: Sequence[str], cues: tuple[str, ...]) -> str | None:
-    """Return the first of the cues that occurs among the words."""
-    there, row = set(words), f" {' '.join(words)} "
-    return next((cue for first, pattern, cue in _patterns(cues) if first in there and pattern.search(row)), None)
-
-
-@cache
-def _patterns(cues: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str], str], ...]:
-    """Return for each cue its first stem, its pattern, and the cue itself."""
-    found: list[tuple[str, re.Pattern[str], str]] = []
-    for cue in cues:
-        parts = [" ".join(index_terms(part)) for part in cue.split("*")]
-        pattern = re.compile(f" {f' (?:[^ ]+ ){{0,{_GAP}}}'.join(parts)} ")
-        found.append((parts[0].partition(" ")[0], pattern, cue))
-    return tuple(found)
-
-
-@cache
-def _elsewhere(beginnings: tuple[str, ...]) -> re.Pattern[str]:
-    """Match the beginning of a word in another language; anywhere in a script that writes no words apart."""
-    parts = [f" (?:[^ ]+ ){{0,{_GAP}}}".join(map(re.escape, each.split(" * "))) for each in beginnings]
-    spaced = [part for part, each in zip(parts, beginnings, strict=True) if not _UNSPACED.match(each)]
-    unspaced = [part for part, each in zip(parts, beginnings, strict=True) if _UNSPACED.match(each)]
-    return re.compile("|".join([*(rf"(?<!\w){part}" for part in spaced), *unspaced]) or r"(?!)", re.IGNORECASE)
-
-
-@cache
-def _stems(words: frozenset[str]) -> frozenset[str]:
-    return frozenset(index_terms(" ".join(words)))
+    with np.load(WEIGHTS) as file:
+        return _Weights(
+            names=file["names"].tolist(),
+            table=file["table"],
+            scale=float(file["scale"]),
+            bias=file["bias"],
+            meanings={name.removeprefix("meaning "): file[name] for name in file.files if name.startswith("meaning ")},
+        )

@@ -145,7 +145,7 @@ class AssembleContext:
         measure, digest = self._measure(factor), _request_digest(request)
         key = (digest, request.explain, request.notice, caller, factor)
         # Embedding takes long: do it before the snapshot, unless it is needless, or goals join the query.
-        is_needed = not self._follow_ups.keeps(key) and pick_strategy(request.query.strip())[0] != "recent"
+        is_needed = not self._follow_ups.keeps(key) and pick_strategy(request.query.strip()).strategy != "recent"
         read = self._read(request.query.strip()) if is_needed else None
         with self._snapshots.snapshot() as revision:
             built = self._follow_ups.built(key, revision)
@@ -162,7 +162,7 @@ class AssembleContext:
         if not request.as_of:
             self._echo_filter.note(caller, ((each.id, each.text) for each in report.components), revision)
         # The query stays with the caller: an erased text may have been asked for in its own words.
-        kept, now = {name: value for name, value in metadata.items() if name != "query"}, self._clock()
+        kept, now = {name: value for name, value in metadata.items() if name not in ("query", "why")}, self._clock()
         account = replace(report, metadata=kept | circumstances(caller, request.occasion, built.draft.budget, now))
         self._records.keep_context(account, caller, now, anew="unchanged" not in told)
         return Context(text=block.text, report=report)
@@ -179,7 +179,12 @@ class AssembleContext:
     ) -> Built:
         """Build the whole block for a request, as if nothing had been shown before; `read` is its query, or None."""
         question, chosen, excluded = self._question(request, read, caller)
-        gathered = self._finder_over(reader_at(self._records, question.then))(question)
+        find = self._finder_over(reader_at(self._records, question.then))
+        gathered = find(question)
+        voted = self._strategy_chooser.vote(chosen, gathered.candidates)
+        if voted is not chosen:  # Its limits and shares decide what is gathered.
+            chosen, question = voted, replace(question, strategy=voted.strategy)
+            gathered = find(question)
         ranked, crowded_out = _with_room(ordered(question.strategy, gathered.candidates, question.now), question.budget)
         ranked, gathered = self._distinct(question, ranked, gathered)
         builder = ItemBuilder(self._records, self._elsewhere, question, gathered, ranked, measure)
@@ -231,7 +236,7 @@ class AssembleContext:
         overrides = dict(request.overrides)
         if request.decay_hours is not None:
             overrides["decay_hours"] = request.decay_hours
-        chosen = self._strategy_chooser(request.strategy, request.query, overrides, stack, budget)
+        chosen = self._strategy_chooser(request.strategy, request.query, read, overrides, stack, budget)
         if read is None or chosen.asked != request.query.strip():
             read = self._read(chosen.asked)
         where = self._filter(request, caller, stack)

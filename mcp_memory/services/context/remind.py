@@ -89,7 +89,7 @@ class Remind:
         Raises StoreUnavailable where every search fails.
         """
         asked = _ends(prompt)
-        if pick_strategy(asked)[0] == "recent":  # It names no subject: "go on".
+        if pick_strategy(asked).strategy == "recent":  # It names no subject: "go on".
             return Reminder()
         read = self._searcher.read(asked)  # Embedding takes long: before the snapshot.
         with self._snapshots.snapshot():

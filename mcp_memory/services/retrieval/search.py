@@ -268,7 +268,13 @@ class Searcher:
             degraded.append(f"vector: {error}")
         only_time = bool(when and span and asks_only_when(text, when.text))
         return Query(
-            text=text, terms=tuple(query_terms(text)), vector=vector, known=known, span=span, is_only_time=only_time
+            text=text,
+            terms=tuple(query_terms(text)),
+            vector=vector,
+            embedder=self._embedder.id,
+            known=known,
+            span=span,
+            is_only_time=only_time,
         )
 
     def _ask_sources(

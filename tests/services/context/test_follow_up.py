@@ -149,9 +149,10 @@ def test_a_task_that_moves_on_is_added_and_its_stack_stays(app: App, remember: R
     """C7.1, C7.2: the new line of the task, not the whole block again."""
     remember("The port of the database is 5432.")
     push(app, "move the database to another port")
-    first = assemble(app)
+    first = assemble(app, strategy="planning")
     push(app, "stop the database on its port")
-    second = assemble(app, query="move the database to another port", previous=first.report.id)
+    again = "move the database to another port"
+    second = assemble(app, query=again, strategy="planning", previous=first.report.id)
     assert told(second, "follow_up") == "added"
     assert "stop the database on its port" in second.text
     assert "5432" not in second.text
@@ -246,10 +247,10 @@ def test_without_an_embedder_only_the_same_words_are_the_same_question(
         raise StoreUnavailable("no model")
 
     monkeypatch.setattr(embedder, "embed_query", fail)
-    first = assemble(app, query="port of the database")
+    first = assemble(app, query="port of the database", strategy="question")
     remember("The port of the mirror database is 5433.")
-    assert reason(app, first, query="database port") == "another question"
-    second = assemble(app, query="port of the database", previous=first.report.id)
+    assert reason(app, first, query="database port", strategy="question") == "another question"
+    second = assemble(app, query="port of the database", strategy="question", previous=first.report.id)
     assert told(second, "follow_up") == "added"
     assert "5433" in second.text
 
