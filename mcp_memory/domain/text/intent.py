@@ -15,7 +15,7 @@ from functools import cache
 from itertools import pairwise
 from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_memory.domain.text.lexicon import STOP_WORDS, UNSPACED, word_set
 from mcp_memory.domain.text.words import folded, query_terms
@@ -62,8 +62,7 @@ class Pick:
     evidence: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Feature:
+class Feature(NamedTuple):
     """A feature of a query: its row in the table, its value, and the place of the word that it belongs to.
 
     The form's features belong to no word: their place is -1.
@@ -92,13 +91,16 @@ def pick_strategy(query: str, vector: NDArray[np.float32] | None = None, embedde
     shows one, `balanced` for what only names a subject. With the query's `vector` by an embedder that the weights know
     (its id), meaning counts beside the words; but what leans on the turn before shows in the words.
     """
+    import numpy as np
+
     tokens, features = read_features(query)
     if not any(token[0].isalnum() for token in tokens):
         return Pick(strategy="balanced", why="there is no query")
     if all(word in TURN_WORDS or word in STOP_WORDS for word in query_terms(query[:READ_CHARACTERS])):
         return Pick(strategy="recent", why="it names no subject of its own")
     model = _model()
-    weights = model.table[[each.row for each in features]] * [[each.value * model.scale] for each in features]
+    rows, values, places = zip(*features, strict=True)
+    weights = model.table[list(rows)] * (np.array(values)[:, None] * model.scale)
     by_words = _log_softmax(weights.sum(0) + model.bias)
     best = int(by_words.argmax())
     evidence = by_words
@@ -108,7 +110,7 @@ def pick_strategy(query: str, vector: NDArray[np.float32] | None = None, embedde
     picked = int(evidence.argmax())
     why = "its meaning shows it"
     if picked == best:
-        telling = _telling_words(tokens, features, weights[:, picked] - weights.mean(1))
+        telling = _telling_words(tokens, places, weights[:, picked] - weights.mean(1))
         why = f"its words show it ({', '.join(telling)})" if telling else "its form shows it"
     return Pick(
         strategy=model.names[picked],
@@ -130,8 +132,8 @@ def read_features(query: str) -> tuple[list[str], list[Feature]]:
         (FORM_SHARE, dict.fromkeys(_form(text, tokens), -1)),
     )
     features = [
-        Feature(row=zlib.crc32(name.encode("utf-8", "replace")) % ROWS, value=share / sqrt(len(group)), place=place)
-        for share, group in groups
+        Feature(zlib.crc32(name.encode("utf-8", "replace")) % ROWS, value, place)
+        for group, value in ((group, share / sqrt(max(len(group), 1))) for share, group in groups)
         for name, place in group.items()
     ]
     return tokens, features
@@ -159,13 +161,13 @@ def _form(text: str, tokens: Sequence[str]) -> Iterator[str]:
         yield "f:code"
 
 
-def _telling_words(tokens: Sequence[str], features: Sequence[Feature], weights: NDArray[np.float64]) -> list[str]:
-    """Return the words that speak most for the pick, in their order."""
+def _telling_words(tokens: Sequence[str], places: Sequence[int], weights: NDArray[np.float64]) -> list[str]:
+    """Return the words that weigh most for the pick, in their order."""
     sums: dict[int, float] = defaultdict(float)
-    for each, weight in zip(features, weights.tolist(), strict=True):
-        sums[each.place] += weight
-    places = [place for place in sums if place >= 0 and sums[place] > 0 and tokens[place][0].isalnum()]
-    best = sorted(places, key=lambda place: -sums[place])[:_TELLING]
+    for place, weight in zip(places, weights.tolist(), strict=True):
+        sums[place] += weight
+    telling = [place for place in sums if place >= 0 and sums[place] > 0 and tokens[place][0].isalnum()]
+    best = sorted(telling, key=lambda place: -sums[place])[:_TELLING]
     half = max(sums[best[0]], 0.0) / 2 if best else 0.0
     return [f'"{tokens[place][:_SHOWN_CHARACTERS]}"' for place in sorted(best) if sums[place] >= half]
 
