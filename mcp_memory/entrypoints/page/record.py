@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.lifecycle import NOTED, first_status, stage_of
-from mcp_memory.domain.model.records import Details, GivenKind, NewRecord, Outcome, Record, Visibility
+from mcp_memory.domain.model.records import Details, GivenKind, NewRecord, Outcome, Record, Status, Visibility
 from mcp_memory.domain.model.versions import TOLD, Version, before
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso_day, validity
@@ -78,7 +78,7 @@ def show_record(visit: Visit) -> Response:
         versions=shown,
         is_first_page=not until,
         older=older,
-        promotion=_promotion(record),
+        promotion=promotion_of(record),
         may_supersede=record.kind in get_args(GivenKind),
         is_readable_only=record.namespace != caller.namespace and record.visibility != "user",
     )
@@ -163,11 +163,11 @@ def _value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _promotion(record: Record) -> str:
-    """Return the status that a person may promote the record to; "" where there is none."""
+def promotion_of(record: Record) -> Status | None:
+    """Return the status that a person may promote the record to, None where there is none."""
     if stage_of(record) == NOTED:
         return first_status(record.kind)
-    return "core" if record.kind == "fact" and record.status in ("new", "confirmed") else ""
+    return "core" if record.kind == "fact" and record.status in ("new", "confirmed") else None
 
 
 def show_edit(visit: Visit) -> Response:
@@ -294,7 +294,7 @@ def _revising(done: str, **fixed: object) -> Callable[[Visit], Response]:
 
 
 def promote(visit: Visit) -> Response:
-    status = _promotion(visit.app.inspect.visible(visit.record_id(), visit.caller))
+    status = promotion_of(visit.app.inspect.visible(visit.record_id(), visit.caller))
     if not status:
         raise Conflict("This record is promoted already.")
     return _revising("promoted", status=status)(visit)

@@ -75,6 +75,11 @@ def when(at: Instant | None, now: Instant) -> Markup:
     return Markup('<time datetime="{}" title="{}">{}</time>').format(iso(at), exact, in_words(at, now))
 
 
+def status_in_words(status: str) -> str:
+    """Return a status as people say it: what was proven wrong is wrong."""
+    return "wrong" if status == "inactive" else status
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarPart:
     """A part of a bar, from `start` on, both in percent of the whole; `tone` is the number of its colour."""
@@ -267,6 +272,6 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    cast("dict[str, Any]", made.filters).update(when=when, verbatim=Verbatim)
+    cast("dict[str, Any]", made.filters).update(when=when, verbatim=Verbatim, status=status_in_words)
     cast("dict[str, Any]", made.globals).update(asset=asset)
     return made

@@ -285,63 +285,6 @@ def test_superseding_too_sends_the_version_that_the_form_showed(beside: Beside) 
     assert record(beside, record_id).status == "new"
 
 
-def test_a_selection_is_retired_in_one_change_after_it_was_shown(beside: Beside) -> None:
-    ids = stored(beside, *(f"Crate {number} holds {number} jars." for number in range(3)), tags=("crates",))
-    before = beside.exported()
-    beside.person.get("/?tag=crates")
-    beside.person.send("/retire", ids=ids[:2])
-    assert "Retire 2 records?" in words_of(beside.person.page)
-    assert beside.exported() == before
-    beside.person.send("/retired")
-    assert [record(beside, each).status for each in ids] == ["retired", "retired", "new"]
-    assert (
-        beside.person.page.url.query
-        == b"tag=crates&done=retired&change=" + str(beside.memory.records.latest_versions(ids[0], 1)[0].write).encode()
-    )
-    beside.person.send("/undo")
-    assert beside.exported() == before
-
-
-def test_all_that_pass_a_filter_are_retired_on_every_page(beside: Beside) -> None:
-    ids = stored(beside, *(f"Imported fact {number} about {number * 3}." for number in range(130)), tags=("import",))
-    beside.person.get("/?tag=import")
-    beside.person.send("/retire")
-    assert "Nothing is selected" in words_of(beside.person.page)
-    beside.person.get("/?tag=import")
-    fields = beside.person.fields("/retire")
-    answer = beside.person.post("/retire?tag=import", {"csrf": fields["csrf"], "back": "/?tag=import", "all": "1"})
-    assert "Retire 130 records?" in words_of(answer)
-    beside.person.page = answer
-    beside.person.send("/retired")
-    assert {record(beside, each).status for each in ids} == {"retired"}
-
-
-def test_what_changed_after_the_list_was_shown_is_not_retired_unseen(beside: Beside) -> None:
-    [record_id] = stored(beside, "The hall is painted blue.", tags=("hall",))
-    beside.person.get("/?tag=hall")
-    beside.person.send("/retire", ids=[record_id])
-    beside.memory.revise(Revision(id=record_id, text="The hall is painted green."), beside.memory.caller())
-    assert beside.person.send("/retired").status_code == 409
-    assert record(beside, record_id).status == "new"
-
-
-def test_only_what_the_agent_sees_is_retired_from_a_list(beside: Beside) -> None:
-    """Ids follow each other: a form may name any, also a record of a branch that another agent has open."""
-    bob = memory_of(beside.server.data_dir, "bob")
-    push(bob, "Try another mill", branch=True)
-    [hidden] = [each.id for each in bob.remember([NewRecord(text="The mill grinds rye.")], bob.caller())]
-    bob.close()
-    [own] = stored(beside, "The mill is shut in May.")
-    fields = {"csrf": beside.person.csrf, "back": "/", "seen": "999999"}
-    answer = beside.person.post("/retire", {**fields, "ids": [hidden, own]})
-    assert "The mill is shut in May." in words_of(answer)
-    assert "rye" not in answer.text
-    for action in ("/retire", "/retired"):
-        answer = beside.person.post(action, {**fields, "ids": [hidden]})
-        assert answer.status_code == 404
-        assert "nothing was retired" in words_of(answer)
-
-
 def test_a_record_is_erased_once_its_id_is_typed(beside: Beside) -> None:
     [record_id] = stored(beside, "The spare key is under the third pot.")
     beside.person.get(f"/record/{record_id}/erase")

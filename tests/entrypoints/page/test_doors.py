@@ -178,7 +178,7 @@ def test_a_token_that_may_read_changes_nothing(team: Team) -> None:
     before = reader.get(f"/record/{team.shared}").text
     for action in ("edited", "superseded", "wrong", "pin", "unpin", "promote", "retire", "restore", "erased"):
         assert reader.post(f"/record/{team.shared}/{action}", fields).status_code == 403, action
-    for action in ("/undo", "/retire", "/retired"):
+    for action in ("/undo", "/bulk", "/bulk/made"):
         assert reader.post(action, {**fields, "change": "1"}).status_code == 403, action
     assert reader.get(f"/record/{team.shared}").text == before
 
