@@ -50,6 +50,8 @@ DONE: Final[Mapping[str, str]] = {
     "wrong_all": "Marked as wrong, all of them: no search finds them any more.",
     "promoted_all": "Promoted, all of them.",
     "seen": "Marked as seen.",
+    "revoked": "Revoked: the token lets nobody in any more.",
+    "untrusted": "Revoked: agents in that folder have a memory of their own once they start again.",
     "settled": "Settled.",
 }
 """Sentences that tell what was done, by the word that an address carries."""
@@ -143,7 +145,7 @@ class Visit:
                 {
                     "visit": self,
                     "now": self.now,
-                    "nav": [screen for screen in self.nav if screen.title],
+                    "nav": [screen for screen in self.nav if screen.title and self.may(screen.takes)],
                     "notice": DONE.get(done, ""),
                     "undo": change if done in DONE and change.isascii() and change.isdecimal() else "",
                     "undoes_all": done.endswith("_all"),

@@ -8,19 +8,15 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from starlette.responses import Response
 
 from mcp_memory.app import App
 from mcp_memory.domain.model.records import Entity, NewRecord, Relation
 from mcp_memory.domain.model.scopes import RecordFilter
 from mcp_memory.entrypoints.page import bulk
-from mcp_memory.entrypoints.page.doors import Visitor
-from mcp_memory.entrypoints.page.visits import visit_of
-from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.entrypoints.transfer.memory_file import MemoryFile
 from mcp_memory.errors import InvalidRequest
 from mcp_memory.services.memory.revise import Revision
-from tests.entrypoints.page.conftest import Beside, memory_of, words_of
+from tests.entrypoints.page.conftest import Beside, asked, memory_of, words_of
 from tests.entrypoints.page.test_corrections import record, stored
 from tests.services.tasks.moves import push
 
@@ -204,7 +200,7 @@ def test_a_file_has_an_end(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> N
     """As many records, and as many bytes."""
     ids = crates(beside, "pier")
     monkeypatch.setattr(bulk, "MOST_EXPORTED", 3)
-    assert len(exported_here(beside, ids).body) > 1_000
+    assert len(exported_here(beside, ids)) > 1_000
     for bound in ("MOST_EXPORTED", "EXPORT_BYTES"):
         with monkeypatch.context() as patch:
             patch.setattr(bulk, bound, 2)
@@ -212,10 +208,6 @@ def test_a_file_has_an_end(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> N
                 exported_here(beside, ids)
 
 
-def exported_here(beside: Beside, ids: Sequence[str]) -> Response:
+def exported_here(beside: Beside, ids: Sequence[str]) -> str:
     """The file of all that is tagged "pier", made in this process."""
-    sender = RequestSender(grant=None)
-    visitor = Visitor(sender=sender, session_id="x", is_owner=True)
-    with visited_by(sender):
-        asked = {"query": {"tag": ["pier"]}, "form": {"all": ["1"], "ids": ids}, "parts": {}, "nav": ()}
-        return bulk.export(visit_of(beside.memory, visitor, path="/export", **asked))
+    return asked(beside.memory, bulk.export, query={"tag": "pier"}, form={"all": "1", "ids": ids})
