@@ -118,16 +118,8 @@ def _mark(visit: Visit) -> str:
     return f"mcp-memory-seen-{hashlib.sha256(whose.encode()).hexdigest()[:12]}"
 
 
-def show_projects(visit: Visit) -> Response:
-    """Show the namespaces to choose from. Not on each page: to find those of a whole memory reads all its records."""
-    grant = visit.visitor.sender.grant
-    known = grant.namespaces if grant else visit.app.records.shared_namespaces() if visit.visitor.is_owner else ()
-    return visit.page("projects.html", here="", names=sorted({*known, visit.caller.namespace}))
-
-
 SCREENS: Final = (
     Screen(path="/", answer=show_memories, title="Memories"),
     Screen(path="/new", answer=show_new, title=NEW),
     Screen(path="/seen", answer=note_seen, changes=True, right="read"),
-    Screen(path="/projects", answer=show_projects),
 )

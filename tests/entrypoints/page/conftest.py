@@ -173,7 +173,7 @@ def asked(memory: App, screen: Callable[[Visit], Response], path: str = "/", **s
     `query` and `form` hold texts or lists of them, `parts` the named parts of the path.
     """
     grant = said.get("grant")
-    sender = RequestSender(grant=grant)
+    sender = RequestSender(grant=grant, namespace=grant.namespaces[0] if grant else "")
     visitor = Visitor(sender=sender, session_id="x", is_owner=said.get("is_owner", grant is None))
     fields = {
         name: {key: [value] if isinstance(value, str) else value for key, value in said.get(name, {}).items()}

@@ -15,15 +15,17 @@ from urllib.parse import quote
 import pytest
 
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.domain.model.tasks import MAX_DEPTH, Task
 from mcp_memory.domain.text.times import iso
+from mcp_memory.entrypoints.page.commands import show_commands
 from mcp_memory.entrypoints.page.contexts import PAGE_CONTEXTS
 from mcp_memory.entrypoints.page.work import PAGE_TREES
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from tests.entrypoints.http.conftest import environment_of
-from tests.entrypoints.page.conftest import NAMESPACE, Beside, Person, memory_of, words_of
+from tests.entrypoints.page.conftest import NAMESPACE, Beside, Person, asked, memory_of, words_of
 from tests.forked import ForkedProcess
 
 DAY = 86_400.0
@@ -326,3 +328,30 @@ def test_the_check_up_of_all_projects_is_for_the_owner_alone(beside: Beside) -> 
     with the_owner(beside) as owner:
         owner.get("/health")
         assert "Database : sound" in words_of(owner.send("/health/examined"))
+
+
+def test_the_page_of_commands_goes_where_it_is_told_without_a_script(beside: Beside) -> None:
+    """U1.1."""
+    [record_id] = [each.id for each in beside.memory.remember([NewRecord(text="A lock.")], beside.memory.caller())]
+    page = beside.person.get("/go").text
+    assert [each in page for each in (">Memories<", ">Health<", ">Pinned memories<")] == [True, True, True]
+    goes = {
+        record_id: f"/ui/record/{record_id}",
+        "work": "/ui/work",
+        "t00000k": "/ui/task/t00000k",
+        "c0f4b6a5d1e": "/ui/context/c0f4b6a5d1e",
+        "pinned memories": "/ui/?pinned=yes",
+        "repress & co": "/ui/?q=repress+%26+co",
+        "//elsewhere.example": "/ui/?q=%2F%2Felsewhere.example",
+    }
+    for wanted, place in goes.items():
+        answer = beside.person.client.get("/ui/go", params={"to": wanted}, follow_redirects=False)
+        assert answer.headers["location"] == place
+
+
+def test_projects_are_commands_of_who_may_choose(beside: Beside) -> None:
+    two = Grant(agent="eve", person="eve", namespaces=("shop", "toys"), right="read")
+    page = asked(beside.memory, show_commands, grant=two)
+    assert "Project toys" in page
+    assert "Access" not in page
+    assert "roject" not in words_of(asked(beside.memory, show_commands, grant=replace(two, namespaces=("shop",))))
