@@ -263,6 +263,15 @@ class Telemetry(Protocol):
         """
         ...
 
+    def contexts_naming(
+        self, record_id: str, caller: Caller, limit: int, *, of_all: bool = False
+    ) -> Sequence[tuple[Instant, ContextReport]]:
+        """Return those of the latest thousand reports that name a record, given or left out, newest first.
+
+        With `of_all`, those of every agent in the caller's namespace.
+        """
+        ...
+
     def assembled(self, caller: Caller, since: Instant) -> Assembled:
         """Total the reports by `keep_context` for the caller's agent in its namespace since then, at most two weeks.
 

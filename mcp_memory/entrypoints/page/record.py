@@ -17,6 +17,7 @@ from mcp_memory.domain.model.versions import TOLD, Version, before
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso_day, validity
 from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
+from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawn
 from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checked_id
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.wire import ItemArgument, ReviseArguments, request_of
@@ -55,8 +56,9 @@ def show_record(visit: Visit) -> Response:
     until, text_in = _number(visit.asked("before")), _number(visit.asked("text_in"))
     with app.follower.snapshot():
         record = app.inspect.visible(record_id, caller)
-        around = neighbourhood(record, caller, hidden_branches(app.records, caller), app.records, app.graph)
+        around = neighbourhood(record, caller, hidden_branches(app.records, caller), app.records, app.graph, NEAR_SHOWN)
         footing = app.inspect.footing(record_id, caller)
+        given = contexts_naming(visit, record_id)
         excluded = app.exclusions.of(record_id, caller)
         tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if excluded else {}
         versions, is_more = _taken(_versions(app.records, record_id, until or None))
@@ -74,6 +76,8 @@ def show_record(visit: Visit) -> Response:
         details=_details(record.details),
         around=around,
         footing=footing,
+        given=given,
+        drawing=drawn(cast("Sequence[Mapping[str, Any]]", around["near"])),
         excluded=[(each, tasks.get(each.task_id, "")) for each in excluded],
         versions=shown,
         is_first_page=not until,

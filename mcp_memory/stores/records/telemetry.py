@@ -20,6 +20,8 @@ from mcp_memory.stores.records.where_clause import filtered
 
 CONTEXT_PATIENCE_SECONDS = 2.0
 """Seconds to keep a report: it is worth a short wait, never a late context."""
+LATEST_CONTEXTS = 1_000
+"""Reports that are searched for a record's id, each of some kilobytes."""
 CONTEXTS_KEPT_SECONDS = 14 * 86_400
 _log = logging.getLogger(__name__)
 
@@ -75,6 +77,14 @@ class SqliteTelemetry:
         whose = {"namespace": caller.namespace, "agent": caller.agent, "of_all": of_all}
         asked = {**whose, "at": at, "id": context_id, "limit": limit}
         rows = self._database.rows(statement("list_contexts"), asked)
+        return [(row["created_at"], report_from_json(row["report"])) for row in rows]
+
+    def contexts_naming(
+        self, record_id: str, caller: Caller, limit: int, *, of_all: bool = False
+    ) -> Sequence[tuple[Instant, ContextReport]]:
+        whose = {"namespace": caller.namespace, "agent": caller.agent, "of_all": of_all}
+        asked = {**whose, "naming": f'"id": "{record_id}"', "most": LATEST_CONTEXTS, "limit": limit}
+        rows = self._database.rows(statement("contexts_naming"), asked)
         return [(row["created_at"], report_from_json(row["report"])) for row in rows]
 
     def assembled(self, caller: Caller, since: Instant) -> Assembled:

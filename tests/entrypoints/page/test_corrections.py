@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.domain.model.records import NewRecord, Record
+from mcp_memory.domain.model.records import Entity, NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.entrypoints.page.doors import Visitor
 from mcp_memory.entrypoints.page.record import show_record
+from mcp_memory.entrypoints.page.surroundings import drawn
 from mcp_memory.entrypoints.page.visits import visit_of
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
+from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from tests.entrypoints.page.conftest import Beside, memory_of, words_of
@@ -413,3 +415,46 @@ def test_a_long_text_is_shown_whole_when_it_is_asked_for(beside: Beside) -> None
     beside.person.get(f"/record/{record_id}/edit")
     beside.person.send(f"/record/{record_id}/edited", tags="long")
     assert record(beside, record_id).tags == ("long",)
+
+
+def test_a_record_tells_the_contexts_that_it_was_in_and_why_not(beside: Beside) -> None:
+    """U1.1: with a link to its line there."""
+    [given] = stored(beside, "The kayak is moored at jetty nine.")
+    [excluded] = stored(beside, "The kayak is red, and leaks at the stern.")
+    caller = beside.memory.caller()
+    beside.memory.exclusions.exclude(excluded, caller, agent="ann")
+    context = beside.memory.assemble_context(ContextRequest(query="where is the kayak moored"), caller).report
+    page = beside.person.get(f"/record/{given}")
+    assert "It was in these contexts given, " in words_of(page)
+    assert f'href="/ui/context/{context.id}#{given}"' in page.text
+    assert f'id="{given}"' in beside.person.get(f"/context/{context.id}").text
+    assert "left out: " in words_of(beside.person.get(f"/record/{excluded}"))
+
+
+def test_neighbours_within_two_hops_are_drawn_and_listed(beside: Beside) -> None:
+    """U1.1: few of them, and nothing of the drawing is said in it alone."""
+    about = (Entity(name="Marlowe", type="person"),)
+    ids = [
+        stored(beside, f"Marlowe mends {thing} with {thing} glue.", entities=about)[0]
+        for thing in "boots bells belts boats bowls books boxes brooms bricks bikes bags beds baths bins".split()
+    ]
+    page = beside.person.get(f"/record/{ids[0]}").text
+    drawing = page.partition('<svg class="graph"')[2].partition("</svg>")[0]
+    assert drawing.count("<a ") == page.partition("</svg>")[2].count("by way of") == 12
+    assert ">Marlowe</text>" in drawing
+    assert "<svg" not in beside.person.get(f"/record/{stored(beside, 'Alone.')[0]}").text
+    assert len(drawing) < 6_000
+
+
+def test_a_drawing_shows_what_is_beside_and_what_is_one_thing_away() -> None:
+    far = [{"id": f"r{n}", "text": "x" * 90, "via": [f"thing {n}"]} for n in range(12)]
+    drawing = drawn(
+        [{"id": "r99", "text": "Beside.", "via": []}, {"id": "r98", "text": "Far.", "via": ["a", "b"]}, *far]
+    )
+    assert drawing
+    assert [node.id for node in drawing.records] == ["r99", *(f"r{n}" for n in range(8))]
+    assert [node.label for node in drawing.between] == [f"thing {n}" for n in range(8)]
+    assert len(drawing.lines) == 8 + 9
+    assert {len(node.label) for node in drawing.records[1:]} == {46}
+    assert drawing.height == 9 * 30
+    assert drawn([]) is None

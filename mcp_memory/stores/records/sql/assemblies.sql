@@ -11,6 +11,13 @@ SELECT created_at, report FROM contexts
 WHERE namespace = :namespace AND (agent = :agent OR :of_all) AND (created_at < :at OR created_at = :at AND id < :id)
 ORDER BY created_at DESC, id DESC LIMIT :limit;
 
+-- name: contexts_naming
+-- Among the latest alone: each account is read as a whole.
+SELECT created_at, report FROM (
+    SELECT created_at, id, report FROM contexts WHERE namespace = :namespace AND (agent = :agent OR :of_all)
+    ORDER BY created_at DESC, id DESC LIMIT :most
+) WHERE instr(report, :naming) ORDER BY created_at DESC, id DESC LIMIT :limit;
+
 -- name: prune_contexts
 DELETE FROM contexts WHERE created_at < ?;
 
