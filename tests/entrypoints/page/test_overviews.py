@@ -330,6 +330,31 @@ def test_the_check_up_of_all_projects_is_for_the_owner_alone(beside: Beside) -> 
         assert "Database : sound" in words_of(owner.send("/health/examined"))
 
 
+def test_a_task_is_handed_over_and_unblocked(beside: Beside) -> None:
+    """U1.1: with the checks and the news that agents have."""
+    task = begun(beside, "Sharpen the skates")
+    page = beside.person.get(f"/task/{task.id}")
+    assert "Hand it over" in words_of(page)
+    page = beside.person.send(f"/task/{task.id}/handed", agent="bob")
+    if page.status_code == 409:  # Its agent has another window: the form says so, and goes through as it is.
+        assert "call again" not in words_of(page)
+        assert "Hand it over all the same" in words_of(page)
+        page = beside.person.send(f"/task/{task.id}/handed")
+    assert "It waits for that agent" in words_of(page)
+    assert "planned bob begun" in words_of(page)
+    assert beside.person.send(f"/task/{task.id}/handed", agent="bob").status_code == 400
+    for wrong in ("", "a/b", "x" * 201, "a\nb"):
+        page = beside.person.post(f"/task/{task.id}/handed", {"csrf": beside.person.csrf, "agent": wrong})
+        assert "Name the agent" in words_of(page)
+    beside.person.get(f"/task/{task.id}")
+    beside.person.send(f"/task/{task.id}/ended", result="no grindstone", status="blocked")
+    beside.person.get(f"/task/{task.id}")
+    assert "It waits for bob again" in words_of(beside.person.page)
+    page = beside.person.send(f"/task/{task.id}/handed")
+    assert page.status_code == 200, words_of(page)
+    assert {each.id: each.status for each in beside.memory.tasks.tree(beside.memory.caller())}[task.id] == "planned"
+
+
 def test_the_page_of_commands_goes_where_it_is_told_without_a_script(beside: Beside) -> None:
     """U1.1."""
     [record_id] = [each.id for each in beside.memory.remember([NewRecord(text="A lock.")], beside.memory.caller())]
