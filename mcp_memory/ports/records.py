@@ -286,6 +286,10 @@ class Telemetry(Protocol):
         """
         ...
 
+    def stored_by_period(self, where: RecordFilter, since: Instant, seconds: float) -> Mapping[int, int]:
+        """Count the records that pass by when they were stored, in periods since then: the first is 0."""
+        ...
+
     def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary: ...
 
     def shared_namespaces(self) -> Sequence[str]:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.text.prompt_safety import spelled_out
-from mcp_memory.domain.text.times import is_datable, iso, iso_minute
+from mcp_memory.domain.text.times import is_datable, iso, iso_day, iso_minute
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 MOST_WORDS: Final = 400
@@ -272,6 +272,6 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    cast("dict[str, Any]", made.filters).update(when=when, verbatim=Verbatim, status=status_in_words)
+    cast("dict[str, Any]", made.filters).update(when=when, verbatim=Verbatim, status=status_in_words, day=iso_day)
     cast("dict[str, Any]", made.globals).update(asset=asset)
     return made

@@ -153,7 +153,7 @@ class TaskStack:
         return Popped(popped=popped, stack=replace(stack_at(place, tasks), news=news), cascaded=ended, left=left)
 
     def hand_over(self, task_id: str, agent: str, caller: Caller) -> Task:
-        """Let a task wait for an agent, who enters it as a planned one; a blocked task may wait for its own agent again.
+        """Let a task wait for an agent, who enters it as a planned one; a blocked one may wait for its own agent again.
 
         Who was in it, and who it waits for, are told at their next move. Nobody's place changes.
 

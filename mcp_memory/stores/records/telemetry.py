@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import inf
 
 from mcp_memory.domain.model.contexts import ContextReport
@@ -97,6 +97,10 @@ class SqliteTelemetry:
         return Assembled(
             **dict(figures[0]), cold_build_ms=median[0][0], strategies=dict(strategies), picked=dict(picked)
         )
+
+    def stored_by_period(self, where: RecordFilter, since: Instant, seconds: float) -> Mapping[int, int]:
+        rows = self._database.rows(*filtered("stored_by_period", where, stored_since=since, seconds=seconds))
+        return {row[0]: row[1] for row in rows}
 
     def tally(self, where: RecordFilter, since: Instant) -> Tally:
         return Tally(**dict(self._database.rows(*filtered("tally", where, stored_since=since))[0]))

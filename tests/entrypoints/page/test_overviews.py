@@ -20,7 +20,9 @@ from mcp_memory.domain.model.tasks import MAX_DEPTH, Task
 from mcp_memory.domain.text.times import iso
 from mcp_memory.entrypoints.page.commands import show_commands
 from mcp_memory.entrypoints.page.contexts import PAGE_CONTEXTS
+from mcp_memory.entrypoints.page.health import show_health
 from mcp_memory.entrypoints.page.work import PAGE_TREES
+from mcp_memory.locations import FAILURES_FILE, NOTES_FOLDER
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
@@ -380,3 +382,20 @@ def test_projects_are_commands_of_who_may_choose(beside: Beside) -> None:
     assert "Project toys" in page
     assert "Access" not in page
     assert "roject" not in words_of(asked(beside.memory, show_commands, grant=replace(two, namespaces=("shop",))))
+
+
+def test_health_shows_growth_what_answers_cost_and_for_its_owner_hooks_that_failed(beside: Beside) -> None:
+    """U1.1, S4.1: in words beside the drawing; failures are those of the whole machine."""
+    stored(beside, "The scales are in the shed.")
+    given(beside, "scales")
+    page = beside.person.get("/health")
+    assert "tokens on average, the largest" in words_of(page)
+    assert "records in the last seven days" in words_of(page)
+    assert page.text.count('<rect class="tone0"') == 26
+    failures = beside.server.data_dir / NOTES_FOLDER / FAILURES_FILE
+    failures.parent.mkdir(exist_ok=True)
+    failures.write_text(f"{time.time():.0f} Stop\n{time.time():.0f} Stop\n1 Stop\n", "utf-8")
+    assert "failed" not in words_of(beside.person.get("/health"))
+    assert "Stop failed 2 times" in words_of(asked(beside.memory, show_health))
+    failures.unlink()
+    assert "Hooks that failed" not in asked(beside.memory, show_health)

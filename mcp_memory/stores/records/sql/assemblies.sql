@@ -56,6 +56,10 @@ WHERE namespace = :namespace AND agent = :agent AND at >= :since GROUP BY strate
 SELECT picked, count(*) FROM assemblies
 WHERE namespace = :namespace AND agent = :agent AND at >= :since AND picked IS NOT NULL GROUP BY picked ORDER BY picked;
 
+-- name: stored_by_period
+SELECT CAST((r.created_at - :stored_since) / :seconds AS INTEGER) AS period, count(*) FROM records AS r
+WHERE r.created_at >= :stored_since AND {where} GROUP BY period ORDER BY period;
+
 -- name: tally
 -- Of the records that pass: how many were stored lately (and not extracted from what was stored before), which facts were met again, and what feedback says of use.
 SELECT count(*) FILTER (
