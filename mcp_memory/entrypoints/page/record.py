@@ -77,7 +77,7 @@ def show_record(visit: Visit) -> Response:
         around=around,
         footing=footing,
         given=given,
-        drawing=drawn(cast("Sequence[Mapping[str, Any]]", around["near"])),
+        drawing=drawn(around),
         excluded=[(each, tasks.get(each.task_id, "")) for each in excluded],
         versions=shown,
         is_first_page=not until,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcp_memory.domain.model.contexts import ContextReport
 
 if TYPE_CHECKING:
-    from mcp_memory.domain.model.records import Instant
+    from mcp_memory.domain.model.records import Instant, ShownDetail
     from mcp_memory.entrypoints.page.visits import Visit
 
 CONTEXTS_SHOWN: Final = 10
@@ -20,9 +20,18 @@ NEAR_SHOWN: Final = 12
 MIDDLE_SHOWN: Final = 8
 WIDTH: Final = 960
 ROW: Final = 30
-_LEFT_END, _MIDDLE, _MIDDLE_END, _RIGHT = 108, 250, 460, 570
+_LEFT_END, _MIDDLE, _RIGHT = 108, 250, 570
+_GAP, _CHARACTER = 16, 8.0
+"""Room around a label, and for each of its characters, of which most are narrower."""
 _LABEL_CHARACTERS: Final = 26
 _TEXT_CHARACTERS: Final = 46
+
+_GIVEN: Final[Mapping[ShownDetail, str]] = {
+    "full": "Given in full",
+    "passage": "Given in part",
+    "summary": "Given as a summary",
+    "micro": "Given in a few words",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +76,19 @@ def contexts_naming(visit: Visit, record_id: str) -> Sequence[NamingContext]:
 def _fate(at: Instant, report: ContextReport, record_id: str) -> NamingContext | None:
     given = next((each for each in report.components if each.id == record_id), None)
     if given:
-        return NamingContext(at=at, report=report, fate=f"given, {given.detail}", tokens=given.tokens)
+        return NamingContext(at=at, report=report, fate=_GIVEN[given.detail], tokens=given.tokens)
     reason = next((each.reason for each in report.omitted if each.id == record_id), "")
-    return NamingContext(at=at, report=report, fate=f"left out: {reason}") if reason else None
+    return NamingContext(at=at, report=report, fate=f"Left out: {reason}") if reason else None
 
 
-def drawn(near: Sequence[Mapping[str, Any]]) -> Drawing | None:
-    """Draw the neighbours within two hops: those beside the record, and those one thing away. None without any."""
+def drawn(around: Mapping[str, Any]) -> Drawing | None:
+    """Draw the neighbours within two hops: those beside the record, and those one thing away. None without any.
+
+    `around` is the record's neighbourhood, of which its task is called by its goal.
+    """
+    near: Sequence[Mapping[str, Any]] = around["near"]
+    task = around["task"] or {"id": "", "goal": ""}
+    names = {task["id"]: task["goal"]}
     within = [each for each in near if len(each["via"]) <= 1]
     labels = list(dict.fromkeys(label for each in within for label in each["via"]))[:MIDDLE_SHOWN]
     shown = [each for each in within if not each["via"] or each["via"][0] in labels]
@@ -82,7 +97,8 @@ def drawn(near: Sequence[Mapping[str, Any]]) -> Drawing | None:
         return None
     height = ROW * max(len(shown), len(labels), 2)
     between = [
-        Node(label=_cut(label, _LABEL_CHARACTERS), y=_place(at, len(labels), height)) for at, label in enumerate(labels)
+        Node(label=_cut(names.get(label, label), _LABEL_CHARACTERS), y=_place(at, len(labels), height))
+        for at, label in enumerate(labels)
     ]
     records = [
         Node(label=_cut(str(each["text"]), _TEXT_CHARACTERS), y=_place(at, len(shown), height), id=str(each["id"]))
@@ -90,8 +106,11 @@ def drawn(near: Sequence[Mapping[str, Any]]) -> Drawing | None:
     ]
     lines = [_line(_LEFT_END, height / 2, _MIDDLE, node.y) for node in between]
     for each, node in zip(shown, records, strict=True):
-        start = (_MIDDLE_END, between[labels.index(each["via"][0])].y) if each["via"] else (_LEFT_END, height / 2)
-        lines.append(_line(*start, _RIGHT, node.y))
+        x, y = _LEFT_END, height / 2
+        if each["via"]:
+            thing = between[labels.index(each["via"][0])]
+            x, y = _MIDDLE + _GAP + _CHARACTER * len(thing.label), thing.y
+        lines.append(_line(x, y, _RIGHT, node.y))
     return Drawing(height=height, between=between, records=records, lines=lines)
 
 

@@ -425,10 +425,10 @@ def test_a_record_tells_the_contexts_that_it_was_in_and_why_not(beside: Beside) 
     beside.memory.exclusions.exclude(excluded, caller, agent="ann")
     context = beside.memory.assemble_context(ContextRequest(query="where is the kayak moored"), caller).report
     page = beside.person.get(f"/record/{given}")
-    assert "It was in these contexts given, " in words_of(page)
+    assert "Contexts that looked at it Given in full" in words_of(page)
     assert f'href="/ui/context/{context.id}#{given}"' in page.text
     assert f'id="{given}"' in beside.person.get(f"/context/{context.id}").text
-    assert "left out: " in words_of(beside.person.get(f"/record/{excluded}"))
+    assert "Left out: " in words_of(beside.person.get(f"/record/{excluded}"))
 
 
 def test_neighbours_within_two_hops_are_drawn_and_listed(beside: Beside) -> None:
@@ -448,13 +448,19 @@ def test_neighbours_within_two_hops_are_drawn_and_listed(beside: Beside) -> None
 
 def test_a_drawing_shows_what_is_beside_and_what_is_one_thing_away() -> None:
     far = [{"id": f"r{n}", "text": "x" * 90, "via": [f"thing {n}"]} for n in range(12)]
-    drawing = drawn(
-        [{"id": "r99", "text": "Beside.", "via": []}, {"id": "r98", "text": "Far.", "via": ["a", "b"]}, *far]
-    )
+    beside_it: dict[str, Any] = {"id": "r99", "text": "Beside.", "via": []}
+    near = [beside_it, {"id": "r98", "text": "Far.", "via": ["a", "b"]}, *far]
+    drawing = drawn({"near": near, "task": {"id": "thing 3", "goal": "Mend it"}})
     assert drawing
     assert [node.id for node in drawing.records] == ["r99", *(f"r{n}" for n in range(8))]
-    assert [node.label for node in drawing.between] == [f"thing {n}" for n in range(8)]
+    assert [node.label for node in drawing.between] == [
+        "thing 0",
+        "thing 1",
+        "thing 2",
+        "Mend it",
+        *(f"thing {n}" for n in range(4, 8)),
+    ]
     assert len(drawing.lines) == 8 + 9
     assert {len(node.label) for node in drawing.records[1:]} == {46}
     assert drawing.height == 9 * 30
-    assert drawn([]) is None
+    assert drawn({"near": [], "task": None}) is None

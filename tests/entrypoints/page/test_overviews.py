@@ -390,7 +390,7 @@ def test_health_shows_growth_what_answers_cost_and_for_its_owner_hooks_that_fail
     given(beside, "scales")
     page = beside.person.get("/health")
     assert "tokens on average, the largest" in words_of(page)
-    assert "records in the last seven days" in words_of(page)
+    assert "in the last seven days, with what upkeep" in words_of(page)
     assert page.text.count('<rect class="tone0"') == 26
     failures = beside.server.data_dir / NOTES_FOLDER / FAILURES_FILE
     failures.parent.mkdir(exist_ok=True)
