@@ -16,6 +16,7 @@ from mcp_memory.domain.model.records import Details, GivenKind, NewRecord, Outco
 from mcp_memory.domain.model.versions import TOLD, Version, before
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso_day, validity
+from mcp_memory.entrypoints.page.doors import CLIENT
 from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
 from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawn
 from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checked_id
@@ -49,6 +50,8 @@ class ShownVersion:
     before: Mapping[str, str]
     diff: Sequence[DiffPart] = ()
     is_gone: bool = False
+    has_made: bool = False
+    """True where a person put a new record in its place by this change, which goes with an undo."""
 
 
 def show_record(visit: Visit) -> Response:
@@ -125,7 +128,8 @@ def _shown_versions(
         fields = {name: _value(value) for name, value in each.before.items() if name in TOLD}
         is_gone = "normal_hash" in each.before and "text" not in each.before
         by = (author(each.agent, caller) or each.agent) if each.session_id else each.agent or "unknown"
-        shown.append(ShownVersion(version=each, by=by, before=fields, diff=diff, is_gone=is_gone))
+        has_made = each.client == CLIENT and record.superseded_by == make_id(RECORD, each.write)
+        shown.append(ShownVersion(version=each, by=by, before=fields, diff=diff, is_gone=is_gone, has_made=has_made))
     return shown, text_before
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from mcp_memory.domain.model.projects import Project
 from mcp_memory.domain.model.records import NewRecord
 from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.entrypoints.page import access
-from mcp_memory.errors import NotFound
+from mcp_memory.entrypoints.page.doors import Doors, PageSessions, Visitor
+from mcp_memory.entrypoints.server.identity import RequestSender
+from mcp_memory.errors import InvalidRequest, NotFound
 from tests.entrypoints.page.conftest import NAMESPACE, asked, memory_of, words_of
 
 NEW = {"name": "ide", "agent": "bob", "person": "", "namespaces": f"{NAMESPACE}\ntoys", "right": "write", "days": ""}
@@ -92,6 +96,26 @@ def test_an_administrator_knows_the_tokens_of_the_own_projects_alone(memory: App
         asked(memory, access.add_token, grant=chief, form=NEW | {"name": "third"})
     asked(memory, access.revoke_token, grant=chief, form={"name": "own"})
     assert [token.name for token in memory.tokens.all() if token.revoked_at is None] == ["ide"]
+
+
+def test_only_who_has_the_files_looks_at_another_project_without_a_token_and_only_at_one_that_is_there(
+    memory: App,
+) -> None:
+    """S4.1."""
+    sessions = PageSessions()
+    doors = Doors(memory, sessions, lambda headers: True)
+    toys = replace(memory.caller(), namespace="toys")
+    memory.remember([NewRecord(text="The kite is red.")], toys)
+    sender = RequestSender(grant=None)
+    for is_owner, namespace, is_refused in (
+        (True, "toys", False), (True, NAMESPACE, False), (True, "nowhere", True), (False, "toys", True),
+    ):  # fmt: skip
+        visitor = Visitor(sender=sender, session_id=sessions.begin("local"), is_owner=is_owner)
+        with pytest.raises(InvalidRequest) if is_refused else nullcontext():
+            doors.look_at(visitor, namespace)
+        found = sessions.find(visitor.session_id)
+        assert found
+        assert found.namespace == ("" if is_refused else namespace)
 
 
 def test_trust_in_a_folder_is_withdrawn(memory: App, tmp_path: Path) -> None:

@@ -464,3 +464,24 @@ def test_a_drawing_shows_what_is_beside_and_what_is_one_thing_away() -> None:
     assert {len(node.label) for node in drawing.records[1:]} == {46}
     assert drawing.height == 9 * 30
     assert drawn({"near": [], "task": None}) is None
+
+
+def test_a_later_undo_of_a_supersession_takes_its_record_away_too(beside: Beside) -> None:
+    """U1.1: from the record's page, when the notice is gone; the export is what it was."""
+    [record_id] = stored(beside, "The barge leaves at nine.")
+    before = beside.exported()
+    beside.person.get(f"/record/{record_id}/supersede")
+    beside.person.send(f"/record/{record_id}/superseded", text="The barge leaves at ten.")
+    beside.person.get(f"/record/{record_id}")
+    beside.person.send("/undo")
+    assert "Undone." in words_of(beside.person.page)
+    assert beside.exported() == before
+
+
+def test_signs_that_a_field_does_not_show_are_told_beside_it(beside: Beside) -> None:
+    """S3.1: the field itself must give back what it was given."""
+    [record_id] = stored(beside, "Open gnp\u202eexe, \u200b\u200bnow. It says ⟦U+2066⟧.")
+    page = words_of(beside.person.get(f"/record/{record_id}/edit"))
+    assert "does not show, or that turn what is around them: U+202E, U+200B." in page
+    [plain] = stored(beside, "Nothing hides here: é.")
+    assert "does not show" not in words_of(beside.person.get(f"/record/{plain}/edit"))
