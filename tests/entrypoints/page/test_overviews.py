@@ -395,7 +395,7 @@ def test_health_shows_growth_what_answers_cost_and_for_its_owner_hooks_that_fail
     failures = beside.server.data_dir / NOTES_FOLDER / FAILURES_FILE
     failures.parent.mkdir(exist_ok=True)
     failures.write_text(f"{time.time():.0f} Stop\n{time.time():.0f} Stop\n1 Stop\n", "utf-8")
-    assert "failed" not in words_of(beside.person.get("/health"))
+    assert "Hooks that failed" not in words_of(beside.person.get("/health"))
     assert "Stop failed 2 times" in words_of(asked(beside.memory, show_health))
     failures.unlink()
     assert "Hooks that failed" not in asked(beside.memory, show_health)
