@@ -14,6 +14,8 @@ from mcp_memory import __version__
 APP_NAME = "mcp-memory"
 NOTES_FOLDER = "hooks"
 """Folder in the data directory for the notes that a client's hooks keep about its sessions."""
+FAILURES_FILE = "failures"
+"""File beside these notes: for each hook that failed a line with the second and the hook's name, "1795486421 Stop"."""
 PREFIX = "MCP_MEMORY_"
 _PATHS_BEGIN = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 """Variables that paths of ours begin with, where no setting names them."""

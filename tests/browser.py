@@ -1,4 +1,4 @@
-"""Drives a real browser: Debian's Chromium without a screen, over the DevTools protocol, through two pipes.
+"""Drives a real browser: Chromium without a screen, over the DevTools protocol, through two pipes.
 
 A page notes whatever should not happen on it: errors, violations of its security policy, requests to anybody else.
 """
@@ -19,6 +19,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from tests.clients.node_packages import Unavailable as NotInstalled
+from tests.clients.node_packages import install
 from tests.clients.programs import environment, running
 
 LIMIT_SECONDS = 60.0
@@ -106,20 +108,46 @@ class Gone(Exception):
 
 
 @contextlib.contextmanager
-def browsing(folder: Path) -> Generator[Browser]:
-    """A browser with a profile in that folder; it ends with the block, and with this process.
+def browsing(folder: Path, lock_folder: Path) -> Generator[Browser]:
+    """The browser that the lock file of tests/clients names, else an installed one; it ends with the block.
+
+    Its profile is in `folder`, and it ends with this process, too.
 
     Raises:
-        Unavailable: there is none, or it does not start.
+        Unavailable: there is none, or none starts.
     """
+    reasons: list[str] = []
+    with contextlib.ExitStack() as stack:
+        for number, find in enumerate((lambda: install(lock_folder).chromium(lock_folder), _installed)):
+            own = folder / str(number)
+            own.mkdir()
+            try:
+                browser = stack.enter_context(_started(*find(), own))
+                break
+            except (Unavailable, NotInstalled) as reason:
+                reasons.append(str(reason))
+        else:
+            raise Unavailable("; ".join(reasons))
+        yield browser
+
+
+def _installed() -> tuple[Path, dict[str, str]]:
     program = shutil.which("chromium")
     if program is None:
         raise Unavailable("there is no chromium on the PATH (apt-get install chromium)")
+    return Path(program), {}
+
+
+@contextlib.contextmanager
+def _started(program: Path, variables: Mapping[str, str], folder: Path) -> Generator[Browser]:
     (in_end, sending), (receiving, out_end) = map(_high, os.pipe()), map(_high, os.pipe())
     # The sandbox takes rights that a container's root has not.
     flags = [*_FLAGS, f"--user-data-dir={folder / 'profile'}", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-    command = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(in_end), str(out_end), program, *flags, "about:blank"]
-    with running(command, environment(folder), folder, pass_fds=(in_end, out_end), limit=LIFE_SECONDS) as process:
+    command = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(in_end), str(out_end), str(program), *flags]
+    command.append("about:blank")
+    with running(
+        command, environment(folder, **variables), folder, pass_fds=(in_end, out_end), limit=LIFE_SECONDS
+    ) as process:
         os.close(in_end)
         os.close(out_end)
         browser = Browser(sending, receiving)

@@ -132,7 +132,9 @@ def chromium(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
     with ExitStack() as stack:
         try:
-            browser = stack.enter_context(browsing(tmp_path_factory.mktemp("browser")))
+            browser = stack.enter_context(
+                browsing(tmp_path_factory.mktemp("browser"), request.config.cache.mkdir("clients"))
+            )
         except Unavailable as reason:
             say_aloud(request.config, f"NOT TESTED in a browser: {reason}")
             pytest.skip(str(reason))

@@ -115,15 +115,19 @@ def test_a_fault_that_nobody_looked_at_fails_the_test(chromium: Browser, origin:
         page.value("console.error('late')")
 
 
-def test_no_browser_outlives_who_started_it(tmp_path: Path) -> None:
+def test_no_browser_outlives_who_started_it(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """U1.2: also where a signal leaves no time to end anything."""
     code = (
         "import pathlib, sys, time; from tests.browser import browsing\n"
-        "with browsing(pathlib.Path(sys.argv[1])) as browser:\n"
+        "with browsing(*map(pathlib.Path, sys.argv[1:])) as browser:\n"
         "    print(browser.send('SystemInfo.getProcessInfo')['processInfo'][0]['id'], flush=True); time.sleep(600)\n"
     )
     root = Path(__file__).parents[1]
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, cwd=root) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path), str(request.config.cache.mkdir("clients"))],
+        stdout=subprocess.PIPE,
+        cwd=root,
+    ) as parent:
         assert parent.stdout is not None
         line = parent.stdout.readline()
         if not line:

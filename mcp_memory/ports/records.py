@@ -263,6 +263,15 @@ class Telemetry(Protocol):
         """
         ...
 
+    def contexts_naming(
+        self, record_id: str, caller: Caller, limit: int, *, of_all: bool = False
+    ) -> Sequence[tuple[Instant, ContextReport]]:
+        """Return those of the latest thousand reports that name a record, given or left out, newest first.
+
+        With `of_all`, those of every agent in the caller's namespace.
+        """
+        ...
+
     def assembled(self, caller: Caller, since: Instant) -> Assembled:
         """Total the reports by `keep_context` for the caller's agent in its namespace since then, at most two weeks.
 
@@ -275,6 +284,10 @@ class Telemetry(Protocol):
 
         Records that maintenance extracted are no part of `stored`.
         """
+        ...
+
+    def stored_by_period(self, where: RecordFilter, since: Instant, seconds: float) -> Mapping[int, int]:
+        """Count the records that pass by when they were stored, in periods since then: the first is 0."""
         ...
 
     def summarize(self, caller: Caller, hidden_branches: frozenset[str]) -> StoreSummary: ...

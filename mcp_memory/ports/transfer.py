@@ -1,6 +1,6 @@
 """Export and import of a whole memory, a piece at a time: all of its truth, and nothing derived from it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -200,6 +200,14 @@ class Transfer(Protocol):
 
         One namespace includes what is shared or private in it, not what is kept for the user everywhere. The order is
         fixed, so that equal memories give equal pieces. Raises StoreUnavailable.
+        """
+        ...
+
+    def select(self, record_ids: Sequence[str]) -> Iterator[Origin | Piece]:
+        """Yield the origin, the entities that these records mention, and the records, each as it is now, by id.
+
+        Without its history, the sessions that confirmed it, what it stands on, its task, and a successor beyond them.
+        Unknown ids are left out. Raises StoreUnavailable.
         """
         ...
 

@@ -6,15 +6,26 @@ import json
 import os
 import platform
 import subprocess
+import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from filelock import FileLock
 
 FOLDER = Path(__file__).parent
 INSTALL_SECONDS = 600.0
 CLAUDE_CODE = "@anthropic-ai/claude-code"
+
+CHROMIUM = "@sparticuz/chromium"
+_UNPACK = """\
+const { createReadStream, createWriteStream } = require("fs");
+const { pipeline } = require("stream/promises");
+const [packed, unpacked] = process.argv.slice(1);
+pipeline(createReadStream(packed), require("zlib").createBrotliDecompress(), createWriteStream(unpacked));
+"""
+"""Brotli, which Python does not read."""
 
 
 class Unavailable(Exception):
@@ -41,6 +52,40 @@ class NodePackages:
         if not found:
             raise Unavailable(f"Claude Code is not published for {platform.system()} on {platform.machine()}.")
         return found[0]
+
+    def chromium(self, lock_folder: Path) -> tuple[Path, dict[str, str]]:
+        """A browser's program, unpacked if it is not yet, and the variables by which it finds what it brings.
+
+        Raises:
+            Unavailable: it is not published for this platform, or cannot be unpacked.
+        """
+        if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+            raise Unavailable(f"{CHROMIUM} is not published for {platform.system()} on {platform.machine()}.")
+        packed = self.modules / CHROMIUM / "bin"
+        folder = (
+            self.modules / f".chromium-{json.loads((packed.parent / 'package.json').read_text('utf-8'))['version']}"
+        )
+        with FileLock(lock_folder / "install.lock", timeout=INSTALL_SECONDS):
+            if not folder.exists():
+                with TemporaryDirectory(dir=self.modules) as fresh:
+                    self._unpack(packed, Path(fresh))
+                    Path(fresh).rename(folder)
+                    Path(fresh).mkdir()  # For its own end.
+        libraries, fonts = folder / "al2023" / "lib", folder / "fonts"
+        return folder / "chromium", {"LD_LIBRARY_PATH": str(libraries), "FONTCONFIG_PATH": str(fonts)}
+
+    def _unpack(self, packed: Path, folder: Path) -> None:
+        for name in ("chromium", "al2023.tar", "fonts.tar"):
+            command = [str(self.node), "-e", _UNPACK, str(packed / f"{name}.br"), str(folder / name)]
+            try:
+                subprocess.run(command, capture_output=True, timeout=INSTALL_SECONDS, check=True)
+                if name.endswith(".tar"):
+                    with tarfile.open(folder / name) as archive:
+                        archive.extractall(folder, filter="data")
+                    (folder / name).unlink()
+            except (OSError, subprocess.SubprocessError, tarfile.TarError) as error:
+                raise Unavailable(f"{CHROMIUM} cannot be unpacked: {error}") from error
+        (folder / "chromium").chmod(0o755)
 
 
 def install(lock_folder: Path) -> NodePackages:

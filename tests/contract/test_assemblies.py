@@ -91,3 +91,12 @@ def test_records_are_tallied_within_the_filter(store: RecordStore, add: Add) -> 
     where = replace(HERE, hidden_branches=frozenset({"t9"}))
     assert store.tally(where, 500.0) == Tally(stored=2, facts=2, confirmed_facts=1, used=4, ignored=1)
     assert store.tally(replace(where, include_inactive=False), 501.0).used == 3
+
+
+def test_what_was_stored_is_counted_by_weeks(store: RecordStore, add: Add) -> None:
+    """U1.1: what is retired counts too, and what another scope holds does not."""
+    for at, more in ((0.0, {}), (7 * DAY, {"status": "retired"}), (13.9 * DAY, {}), (21 * DAY, {})):
+        add(f"Stored at {at}.", created_at=at, **more)
+    add("Elsewhere.", created_at=7 * DAY, scope="shared/there", namespace="there")
+    assert store.stored_by_period(HERE, 7 * DAY, 7 * DAY) == {0: 2, 2: 1}
+    assert store.stored_by_period(HERE, 22 * DAY, 7 * DAY) == {}

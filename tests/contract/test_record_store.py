@@ -401,6 +401,29 @@ def test_a_context_is_kept_for_its_agent_alone_and_without_text(store: RecordSto
     assert not any(b"zebrafinch" in path.read_bytes() for path in (tmp_path / "data").iterdir())
 
 
+def test_contexts_are_found_by_a_record_that_they_name(store: RecordStore) -> None:
+    """U1.1, S4.1: given or left out, newest first; those of other agents for people who have all."""
+    component = Component(source="keyword", kind="fact", id="r000001", tokens=3, score=0.5, detail="full")
+    report = ContextReport(
+        id="c1", token_count=10, truncated=False, strategy="auto", components=(component,),
+        omitted=(Omission(id="r000002", reason="no room"),),
+    )  # fmt: skip
+    store.keep_context(report, ANN, 1.0)
+    store.keep_context(replace(report, id="c2", components=()), ANN, 2.0)
+    store.keep_context(replace(report, id="c3"), replace(ANN, agent="bob"), 3.0)
+    store.keep_context(replace(report, id="c4"), replace(ANN, namespace="there"), 4.0)
+
+    def naming(record_id: str, limit: int = 9, *, of_all: bool = False) -> list[tuple[float, str]]:
+        found = store.contexts_naming(record_id, ANN, limit, of_all=of_all)
+        return [(at, each.id) for at, each in found]
+
+    assert naming("r000001") == [(1.0, "c1")]
+    assert naming("r000002") == [(2.0, "c2"), (1.0, "c1")]
+    assert naming("r000002", 1) == [(2.0, "c2")]
+    assert naming("r000002", of_all=True) == [(3.0, "c3"), (2.0, "c2"), (1.0, "c1")]
+    assert naming("r00000") == []
+
+
 def test_contexts_are_kept_for_two_weeks(store: RecordStore) -> None:
     """B11.2: older ones make room."""
     report = ContextReport(id="c1", token_count=1, truncated=False, strategy="auto", components=(), omitted=())

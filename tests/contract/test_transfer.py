@@ -213,6 +213,30 @@ class TestAnyMemory:
                 enter(two, written)
                 assert leave(two, "here") == written
 
+    @given(history=steps, data=st.data())
+    @settings(max_examples=8)
+    def test_lets_some_records_leave_without_anything_of_the_others(
+        self, history: Sequence[Step], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        """S7.1, U1.1: and they enter an empty memory as they were, without their past."""
+        folder = tmp_path_factory.mktemp("any")
+        with closing(SqliteRecordStore(folder / "one", "model", lambda: 9.5)) as one:
+            make(one, history)
+            whole = {each.record.id: each for each in pieces(one) if isinstance(each, WholeRecord)}
+            chosen = data.draw(st.sets(st.sampled_from(sorted(whole)))) if whole else set[str]()
+            left = list(one.transfer().select([*chosen, "r0zzzz"]))
+            with closing(SqliteRecordStore(folder / "two", "model", lambda: 77.0)) as two:
+                two.transfer().enter(each for each in left if not isinstance(each, Origin))
+                came = {each.record.id: each for each in pieces(two) if isinstance(each, WholeRecord)}
+                assert two.defects() == []
+            assert isinstance(left[0], Origin)
+            assert left[0].pieces == len(left) - 1
+            assert came.keys() == chosen
+            for each, there in came.items():
+                assert (there.versions, there.record.task_id) == ((), None)
+                assert there.record.text == whole[each].record.text
+                assert (there.mentions, there.relations) == (whole[each].mentions, whole[each].relations)
+
 
 def test_logs_enter_with_what_stands_in_them(store: RecordStore, open_store: OpenStore) -> None:
     """S7.1: replacements of replacements, the records that say the same, and compactions that were undone."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -155,6 +156,8 @@ def test_a_hook_ends_in_time_where_the_store_is_locked(session: Session, tmp_pat
         late = b"mcp-memory hook Stop: it took too long, and was ended; what was stored stays.\n"
         assert session.run(payload, "Stop", code=HURRIED) == Ran(code=0, out=b"", err=late)
         assert session.run(payload, "SessionEnd", code=HURRIED) == Ran(code=0, out=b"", err=b"")
+        failures = (tmp_path / "data" / "hooks" / "failures").read_text()
+        assert re.fullmatch(r"\d+ Stop\n", failures), "what people are told of it on the page"
         other.execute("ROLLBACK")
         session.hook("Stop")
         assert other.execute("SELECT text FROM records").fetchall() == [("Which port?",)]

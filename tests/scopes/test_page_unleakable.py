@@ -104,6 +104,7 @@ def test_no_form_changes_what_another_scope_holds(pair: Pair, found: Found) -> N
         for parts in parts_of(screen, some) if screen.changes else ():
             for some_id in [parts["id"]] if "id" in parts else some[:4]:
                 said = {name: [some_id] for name in ("ids", "id", "typed", "keep", "holds", "by", "task_id", "record")}
+                said["do"] = ["wrong"]
                 said["task"] = [next(iter(found.tasks))]
                 numbers = {name: ["999999"] for name in ("version", "seen", "change")}
                 numbers |= {"session": ["carols"], "number": ["1"]}
@@ -131,12 +132,14 @@ def test_no_address_tells_apart_whether_anything_foreign_is_there(
             "status": st.sampled_from(["new", "retired", "noted"]),
             "since": st.just("2020-01-01"),
             "all": st.just("1"),
+            "pinned": st.just("yes"),
+            "do": st.sampled_from(["retire", "restore", "pin", "promote"]),
             "ids": ids,
             "before": st.just("1795176000.0~r00000z"),
         },
     )
     with open_pair() as pair:
-        shown = [screen for screen in SCREENS if not screen.changes or screen.path == "/retire"]
+        shown = [screen for screen in SCREENS if not screen.changes or screen.path in ("/bulk", "/export")]
         for _ in range(12):
             screen = data.draw(st.sampled_from(shown))
             said = {name: [value] for name, value in data.draw(fields).items()}

@@ -71,6 +71,8 @@ class TaskChange:
         """The verb for what was done, as in "bob took over t00003"."""
         if self.became == "active":
             return {"planned": "began", "blocked": "took up"}.get(self.was, "took over")
+        if self.became == "planned":
+            return "unblocked" if self.was == "blocked" else "handed over"
         return "blocked" if self.became == "blocked" else "ended"
 
 

@@ -10,12 +10,15 @@ nothing slow is imported.
 import os
 import sys
 import threading
+import time
 from collections.abc import Mapping
 
 from mcp_memory.entrypoints.hooks.live_sockets import FAILURE, ask
 from mcp_memory.errors import InvalidRequest, McpMemoryError
+from mcp_memory.locations import FAILURES_FILE, NOTES_FOLDER, data_dir
 
 COMPLAINT_CHARACTERS = 300
+MOST_FAILURE_BYTES = 65_536
 SECONDS: Mapping[str, float] = {
     "SessionStart": 8.0,
     "UserPromptSubmit": 8.0,
@@ -73,7 +76,7 @@ def main(name: str, overrides: Mapping[str, object]) -> None:
     seconds = SECONDS.get(name, UNKNOWN_SECONDS)
     if name == ENDING and _is_behind():
         out, err, seconds = _let_go(out, err, null), null, BEHIND_SECONDS
-    timer = threading.Timer(seconds, _give_up, (name, err))
+    timer = threading.Timer(seconds, _give_up, (name, err, overrides))
     timer.daemon = True
     timer.start()
     try:
@@ -82,13 +85,13 @@ def main(name: str, overrides: Mapping[str, object]) -> None:
         if answer is None:
             _write(out, _run_alone(name, raw, overrides))
         elif answer[0] == FAILURE:
-            _complain(err, name, answer[1].decode("utf-8", "replace"))
+            _complain(err, name, overrides, answer[1].decode("utf-8", "replace"))
         else:
             _write(out, answer[1])
     except McpMemoryError as error:
-        _complain(err, name, str(error))
+        _complain(err, name, overrides, str(error))
     except BaseException as error:  # noqa: BLE001 - the edge: a defect of ours is no matter of the session's
-        _complain(err, name, f"{type(error).__name__}; `mcp-memory doctor` looks for what is wrong.")
+        _complain(err, name, overrides, f"{type(error).__name__}; `mcp-memory doctor` looks for what is wrong.")
     _leave()
 
 
@@ -143,15 +146,39 @@ def _input() -> bytes:
     return sys.stdin.buffer.read()
 
 
-def _give_up(name: str, err: int) -> None:
+def _give_up(name: str, err: int, overrides: Mapping[str, object]) -> None:
     if name != ENDING:
-        _complain(err, name, "it took too long, and was ended; what was stored stays.")
+        _complain(err, name, overrides, "it took too long, and was ended; what was stored stays.")
     _leave()
 
 
-def _complain(err: int, name: str, message: str) -> None:
+def _complain(err: int, name: str, overrides: Mapping[str, object], message: str) -> None:
     line = " ".join(f"mcp-memory hook {name[:40]}: {message}".split())
     _write(err, f"{line[:COMPLAINT_CHARACTERS]}\n".encode("utf-8", "replace"))
+    _count_failure(name, overrides)
+
+
+def _count_failure(name: str, overrides: Mapping[str, object]) -> None:
+    """Add a line to the file that people's health page counts: the time and the hook, and nothing of what went wrong.
+
+    Failures of before make room for new ones in a file that has grown long.
+    """
+    from pathlib import Path
+
+    try:
+        named = data_dir(overrides)
+        folder = Path(named) / NOTES_FOLDER
+        if not named or not folder.parent.is_dir():  # A memory that is not there yet is not begun by a failure.
+            return
+        folder.mkdir(mode=0o700, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+        file = os.open(folder / FAILURES_FILE, flags, 0o600)
+        if os.fstat(file).st_size > MOST_FAILURE_BYTES:
+            os.ftruncate(file, 0)
+        _write(file, f"{time.time():.0f} {name if name in SECONDS else 'unknown'}\n".encode())
+        os.close(file)
+    except OSError:
+        pass
 
 
 def _write(stream: int, rest: bytes) -> None:

@@ -9,12 +9,13 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
-from mcp_memory.locations import NOTES_FOLDER
+from mcp_memory.locations import FAILURES_FILE, NOTES_FOLDER
 
 KEPT_SECONDS = 14 * 86_400
 MAX_NOTES_BYTES = 1_000_000
@@ -136,6 +137,16 @@ def forget_namespaces(data_dir: Path, namespaces: Collection[str]) -> None:
             with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
                 if json.loads(_content(file)).get("namespace") in namespaces:
                     file.unlink()
+
+
+def failed_hooks(data_dir: Path, since: float) -> Mapping[str, int]:
+    """Count the hooks that failed since then by their names, the commonest first, as far as their file goes back."""
+    counted = Counter[str]()
+    for line in _content(data_dir / NOTES_FOLDER / FAILURES_FILE).splitlines():
+        at, _, name = line.partition(" ")
+        if at.isascii() and at.isdecimal() and name.isalpha() and int(at) >= since:
+            counted[name] += 1
+    return dict(counted.most_common())
 
 
 def _content(file: Path) -> str:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcp_memory.domain.model.scopes import RIGHTS, Right
 from mcp_memory.entrypoints.server.identity import RequestSender
+from mcp_memory.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from mcp_memory.app import App
@@ -264,7 +265,15 @@ class Doors:
         self._sessions.end(visitor.session_id)
 
     def look_at(self, visitor: Visitor, namespace: str) -> None:
-        """Let the session look at another namespace from now on. Raises InvalidRequest where its token holds none."""
+        """Let the session look at another namespace from now on. Raises InvalidRequest.
+
+        One of its token's, or, for who has the files, one that is there, or the one that the program began in.
+        """
         if visitor.sender.grant:
             namespace = visitor.sender.grant.namespace(namespace)
+        elif not visitor.is_owner or namespace not in (
+            *self._app.records.shared_namespaces(),
+            self._app.caller().namespace,
+        ):
+            raise InvalidRequest("There is no such project to look at.")
         self._sessions.move(visitor.session_id, namespace)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from starlette.responses import Response
 
+from mcp_memory.domain.model.lifecycle import DAY_SECONDS
+from mcp_memory.entrypoints.hooks.session_notes import KEPT_SECONDS, failed_hooks
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 from mcp_memory.errors import NotFound
+from mcp_memory.services.tasks.branch_visibility import visible_to
 
 NAME: Final = "Health"
+WEEKS: Final = 26
+WEEK_SECONDS: Final = 7 * DAY_SECONDS
+BLOCKS_COUNTED: Final = 100
+BAR_HEIGHT: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +91,38 @@ _READINGS: Final[Mapping[str, _Reading]] = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Week:
+    """A week of growth: its first day, the records that were stored in it, and its bar, in percent of the fullest."""
+
+    begins: float
+    stored: int
+    height: float
+
+
+def growth(visit: Visit) -> Sequence[Week]:
+    """Return the last half year week by week, the present week last; nothing where nothing was stored in it."""
+    begin = visit.now - WEEKS * WEEK_SECONDS
+    where = replace(visible_to(visit.app.records, visit.caller), include_inactive=True)
+    stored = visit.app.records.stored_by_period(where, begin, WEEK_SECONDS)
+    most = max(stored.values(), default=0)
+    return [
+        Week(
+            begins=begin + number * WEEK_SECONDS,
+            stored=stored.get(number, 0),
+            height=BAR_HEIGHT * stored.get(number, 0) / most,
+        )
+        for number in range(WEEKS if most else 0)
+    ]
+
+
+def _cost(visit: Visit) -> tuple[int, int, int]:
+    """Return the number of the latest blocks that were given, their mean number of tokens, and the highest."""
+    given = visit.app.records.contexts(visit.caller, BLOCKS_COUNTED, of_all=visit.visitor.is_owner)
+    tokens = [report.token_count for _, report in given]
+    return len(tokens), round(sum(tokens) / max(len(tokens), 1)), max(tokens, default=0)
+
+
 def show_health(visit: Visit) -> Response:
     return _health_page(visit, None)
 
@@ -99,6 +138,10 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
     with visit.app.follower.snapshot():
         status: Mapping[str, Any] = visit.app.status(visit.caller)
         waiting = visit.app.records.count_unembedded() if visit.visitor.is_owner else 0
+        weeks, cost = growth(visit), _cost(visit)
+    failed: Mapping[str, int] = {}
+    if visit.visitor.is_owner:  # They are counted for the whole machine.
+        failed = failed_hooks(visit.app.settings.data_dir, visit.now - KEPT_SECONDS)
     return visit.page(
         "health.html",
         here=NAME,
@@ -106,6 +149,9 @@ def _health_page(visit: Visit, findings: Sequence[object] | None) -> Response:
         sentences=_sentences(status),
         unembedded=waiting,
         findings=findings,
+        weeks=weeks,
+        cost=cost,
+        failed=failed,
     )
 
 

@@ -12,11 +12,13 @@ from starlette.responses import Response
 
 from mcp_memory.domain.model.ids import RECORD, make_id
 from mcp_memory.domain.model.lifecycle import NOTED, first_status, stage_of
-from mcp_memory.domain.model.records import Details, GivenKind, NewRecord, Outcome, Record, Visibility
+from mcp_memory.domain.model.records import Details, GivenKind, NewRecord, Outcome, Record, Status, Visibility
 from mcp_memory.domain.model.versions import TOLD, Version, before
 from mcp_memory.domain.text.prompt_safety import author
 from mcp_memory.domain.text.times import iso_day, validity
+from mcp_memory.entrypoints.page.doors import CLIENT
 from mcp_memory.entrypoints.page.rendering import DiffPart, WordDiff
+from mcp_memory.entrypoints.page.surroundings import NEAR_SHOWN, contexts_naming, drawn
 from mcp_memory.entrypoints.page.visits import TEXT_BYTES, Screen, Visit, checked_id
 from mcp_memory.entrypoints.server.arguments import read_arguments
 from mcp_memory.entrypoints.server.wire import ItemArgument, ReviseArguments, request_of
@@ -48,6 +50,8 @@ class ShownVersion:
     before: Mapping[str, str]
     diff: Sequence[DiffPart] = ()
     is_gone: bool = False
+    has_made: bool = False
+    """True where a person put a new record in its place by this change, which goes with an undo."""
 
 
 def show_record(visit: Visit) -> Response:
@@ -55,8 +59,9 @@ def show_record(visit: Visit) -> Response:
     until, text_in = _number(visit.asked("before")), _number(visit.asked("text_in"))
     with app.follower.snapshot():
         record = app.inspect.visible(record_id, caller)
-        around = neighbourhood(record, caller, hidden_branches(app.records, caller), app.records, app.graph)
+        around = neighbourhood(record, caller, hidden_branches(app.records, caller), app.records, app.graph, NEAR_SHOWN)
         footing = app.inspect.footing(record_id, caller)
+        given = contexts_naming(visit, record_id)
         excluded = app.exclusions.of(record_id, caller)
         tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if excluded else {}
         versions, is_more = _taken(_versions(app.records, record_id, until or None))
@@ -74,11 +79,13 @@ def show_record(visit: Visit) -> Response:
         details=_details(record.details),
         around=around,
         footing=footing,
+        given=given,
+        drawing=drawn(around),
         excluded=[(each, tasks.get(each.task_id, "")) for each in excluded],
         versions=shown,
         is_first_page=not until,
         older=older,
-        promotion=_promotion(record),
+        promotion=promotion_of(record),
         may_supersede=record.kind in get_args(GivenKind),
         is_readable_only=record.namespace != caller.namespace and record.visibility != "user",
     )
@@ -121,7 +128,8 @@ def _shown_versions(
         fields = {name: _value(value) for name, value in each.before.items() if name in TOLD}
         is_gone = "normal_hash" in each.before and "text" not in each.before
         by = (author(each.agent, caller) or each.agent) if each.session_id else each.agent or "unknown"
-        shown.append(ShownVersion(version=each, by=by, before=fields, diff=diff, is_gone=is_gone))
+        has_made = each.client == CLIENT and record.superseded_by == make_id(RECORD, each.write)
+        shown.append(ShownVersion(version=each, by=by, before=fields, diff=diff, is_gone=is_gone, has_made=has_made))
     return shown, text_before
 
 
@@ -163,11 +171,11 @@ def _value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _promotion(record: Record) -> str:
-    """Return the status that a person may promote the record to; "" where there is none."""
+def promotion_of(record: Record) -> Status | None:
+    """Return the status that a person may promote the record to, None where there is none."""
     if stage_of(record) == NOTED:
         return first_status(record.kind)
-    return "core" if record.kind == "fact" and record.status in ("new", "confirmed") else ""
+    return "core" if record.kind == "fact" and record.status in ("new", "confirmed") else None
 
 
 def show_edit(visit: Visit) -> Response:
@@ -294,7 +302,7 @@ def _revising(done: str, **fixed: object) -> Callable[[Visit], Response]:
 
 
 def promote(visit: Visit) -> Response:
-    status = _promotion(visit.app.inspect.visible(visit.record_id(), visit.caller))
+    status = promotion_of(visit.app.inspect.visible(visit.record_id(), visit.caller))
     if not status:
         raise Conflict("This record is promoted already.")
     return _revising("promoted", status=status)(visit)

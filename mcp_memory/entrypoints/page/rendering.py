@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from mcp_memory.domain.model.records import Instant
 from mcp_memory.domain.text.prompt_safety import spelled_out
-from mcp_memory.domain.text.times import is_datable, iso, iso_minute
+from mcp_memory.domain.text.times import is_datable, iso, iso_day, iso_minute
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 MOST_WORDS: Final = 400
@@ -33,6 +33,7 @@ COLOURS: Final = 6
 _MEDIA: Final[Mapping[str, str]] = {
     "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"
 }  # fmt: skip
+_SIGNS = re.compile(r"⟦(U\+[0-9A-F]{4,6})(?: × \d+)?⟧")  # "⟦U+200B × 2⟧"
 _PARTS = re.compile(r"\s+|\w+|[^\w\s]")  # "port 8080." is "port", " ", "8080", "."
 
 
@@ -50,6 +51,13 @@ def finished(value: Any) -> Any:
     if isinstance(value, Markup | Verbatim) or not isinstance(value, str):
         return value
     return value if value.isascii() and value.isprintable() else spelled_out(value)
+
+
+def hidden_signs(text: str) -> list[str]:
+    """Return the signs of a text that `finished` spells out, each once, as it spells them: "U+202E"."""
+    found = () if text.isascii() and text.isprintable() else _SIGNS.findall(spelled_out(text))
+    own = set(_SIGNS.findall(text))  # Somebody may write "⟦U+202E⟧".
+    return [sign for sign in dict.fromkeys(found) if sign not in own]
 
 
 def in_words(at: Instant, now: Instant) -> str:
@@ -73,6 +81,11 @@ def when(at: Instant | None, now: Instant) -> Markup:
         return Markup("<span>at an unknown time</span>")
     exact = iso_minute(at).replace("T", " ").replace("Z", " UTC")
     return Markup('<time datetime="{}" title="{}">{}</time>').format(iso(at), exact, in_words(at, now))
+
+
+def status_in_words(status: str) -> str:
+    """Return a status as people say it: what was proven wrong is wrong."""
+    return "wrong" if status == "inactive" else status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +280,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    cast("dict[str, Any]", made.filters).update(when=when, verbatim=Verbatim)
+    cast("dict[str, Any]", made.filters).update(
+        when=when, verbatim=Verbatim, status=status_in_words, hidden_signs=hidden_signs, day=iso_day
+    )
     cast("dict[str, Any]", made.globals).update(asset=asset)
     return made

@@ -17,7 +17,18 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from mcp_memory.entrypoints.page import contexts, health, memories, record, review, sessions, work
+from mcp_memory.entrypoints.page import (
+    access,
+    bulk,
+    commands,
+    contexts,
+    health,
+    memories,
+    record,
+    review,
+    sessions,
+    work,
+)
 from mcp_memory.entrypoints.page.doors import PAGE_PATH, Doors, Visitor
 from mcp_memory.entrypoints.page.rendering import assets, environment
 from mcp_memory.entrypoints.page.visits import FORM_BYTES, Fields, Screen, safe_path, visit_of
@@ -32,12 +43,15 @@ logger = logging.getLogger(__name__)
 
 SCREENS: Final[tuple[Screen, ...]] = (
     *memories.SCREENS,
+    *bulk.SCREENS,
     *record.SCREENS,
     *contexts.SCREENS,
     *work.SCREENS,
     *sessions.SCREENS,
     *review.SCREENS,
     *health.SCREENS,
+    *access.SCREENS,
+    *commands.SCREENS,
 )
 """Every screen, in the order of the navigation."""
 SIGN_IN_BYTES: Final = 4 * 1024

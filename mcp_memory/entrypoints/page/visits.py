@@ -43,7 +43,16 @@ DONE: Final[Mapping[str, str]] = {
     "kept": "Undone, but this record stays: others have changed it since, or rely on it.",
     "unchanged": "Nothing was changed: it was so already.",
     "wrong": "Marked as wrong: no search finds it any more.",
+    "retired_all": "Retired, all of them: ordinary searches find nothing of them any more.",
+    "restored_all": "They are back, all of them.",
+    "pinned_all": "Pinned, all of them.",
+    "unpinned_all": "Unpinned, all of them.",
+    "wrong_all": "Marked as wrong, all of them: no search finds them any more.",
+    "promoted_all": "Promoted, all of them.",
     "seen": "Marked as seen.",
+    "handed": "It waits for that agent, who is told at the next move, as is who was in it.",
+    "revoked": "Revoked: the token lets nobody in any more.",
+    "untrusted": "Revoked: agents in that folder have a memory of their own once they start again.",
     "settled": "Settled.",
 }
 """Sentences that tell what was done, by the word that an address carries."""
@@ -137,9 +146,10 @@ class Visit:
                 {
                     "visit": self,
                     "now": self.now,
-                    "nav": [screen for screen in self.nav if screen.title],
+                    "nav": [screen for screen in self.nav if screen.title and self.may(screen.takes)],
                     "notice": DONE.get(done, ""),
                     "undo": change if done in DONE and change.isascii() and change.isdecimal() else "",
+                    "undoes_all": done.endswith("_all"),
                     "made": done == "superseded" and self.asked("made") == "1",
                     "csrf": self.visitor.form_token,
                     **values,

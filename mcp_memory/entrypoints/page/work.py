@@ -1,4 +1,4 @@
-"""The screens of work: the task tree, who is in what since when, and one task, which a person may end or block."""
+"""The screens of work: the task tree, who is in what since when, and one task, which a person may end or hand over."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ TASKS_A_SECOND: Final = 200
 """The pause between two looks of an open page; a second more for so many tasks, which are read each time."""
 PAGE_RECORDS: Final = 20
 MAX_RESULT: Final = 20_000
+MAX_AGENT: Final = 200
+AGENTS_SHOWN: Final = 50
 _TASK_ID = re.compile(r"t[0-9a-z]{6,12}")  # "t00001k"
 
 
@@ -137,10 +139,12 @@ def _task_page(visit: Visit, status: int = 200, warning: str = "") -> Response:
         below=[each for each in tasks if each.parent_id == task.id][:TREE_TASKS],
         records=[*records.values()],
         next_page=visit.with_fields(before=answer.next_before) if answer.next_before else "",
-        warning=warning,
+        warning=warning.partition("; call again")[0],
         result=visit.given("result") or "",
         chosen=visit.given("status") or "complete",
         with_steps=bool(visit.given("cascade")),
+        agent=visit.given("agent") or "",
+        agents=sorted({each.agent for each in tasks} - {task.agent})[:AGENTS_SHOWN],
     )
 
 
@@ -165,8 +169,22 @@ def end_task(visit: Visit) -> Response:
     return visit.see(f"/task/{task_id}")
 
 
+def hand_over(visit: Visit) -> Response:
+    """Let a task wait for another agent, or a blocked one for its own again; who is in it is named first."""
+    task_id = checked_id(visit.parts["id"], TASK)
+    agent = (visit.given("agent") or "").strip()
+    if not agent or len(agent) > MAX_AGENT or "/" in agent or not agent.isprintable():
+        raise InvalidRequest("Name the agent that is to go on with it.")
+    try:
+        visit.app.tasks.hand_over(task_id, agent, visit.caller)
+    except (Conflict, InvalidRequest) as error:
+        return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error))
+    return visit.see(f"/task/{task_id}", done="handed")
+
+
 SCREENS: Final = (
     Screen(path="/work", answer=show_work, title=NAME),
     Screen(path="/task/{id}", answer=show_task),
     Screen(path="/task/{id}/ended", answer=end_task, changes=True),
+    Screen(path="/task/{id}/handed", answer=hand_over, changes=True),
 )

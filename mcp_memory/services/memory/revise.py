@@ -147,6 +147,16 @@ class Revise:
                 return self._with_conflicts(outcome, corrected, caller)
         return outcome
 
+    def together(self, revisions: Sequence[Revision], caller: Caller) -> int:
+        """Apply changes that give no text in one write, or none; return its number for an undo, 0 for no difference.
+
+        Raises as `advised` does.
+        """
+        with self._records.write(caller) as transaction:
+            for revision in revisions:
+                self._change(revision, None, caller, transaction)
+            return transaction.undoable
+
     def _change(
         self, revision: Revision, new: _NewText | None, caller: Caller, transaction: Transaction
     ) -> tuple[Record, list[str]]:

@@ -63,6 +63,7 @@ class RecallRequest:
     until: str | None = None
     task_id: str | None = None
     session_id: str | None = None
+    pinned: bool = False
     include_inactive: bool = False
     offset: int = 0
     max_tokens: int = 2000
@@ -325,6 +326,7 @@ class Recall:
             until=until,
             task_id=request.task_id,
             session_id=request.session_id,
+            pinned=request.pinned,
             include_inactive=request.include_inactive or not OUT_OF_SEARCH.isdisjoint(request.statuses),
         )
 

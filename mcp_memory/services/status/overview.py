@@ -241,14 +241,19 @@ def _shown_figure(figure: Figure) -> dict[str, Json]:
 
 
 def neighbourhood(
-    record: Record, caller: Caller, hidden: frozenset[str], records: MemoryReader, graph: GraphStore
+    record: Record,
+    caller: Caller,
+    hidden: frozenset[str],
+    records: MemoryReader,
+    graph: GraphStore,
+    most: int = NEAR_SHOWN,
 ) -> dict[str, Json]:
-    """Return the links of a record that the caller sees, and through them other visible records; about 500 tokens."""
+    """Return the links of a record that the caller sees, and through them at most so many other visible records."""
     entities, relations = records.links(record.id)
     connections = graph.neighbourhood(record.id, caller.scopes, NEAR_LOOKED_AT, hidden)
     near = records.get([connection.id for connection in connections], caller.scopes)
     replaced = [other.id for other in near.values() if other.superseded_by == record.id]
-    others = [c for c in connections if c.id in near and c.id not in (*replaced, record.superseded_by)][:NEAR_SHOWN]
+    others = [c for c in connections if c.id in near and c.id not in (*replaced, record.superseded_by)][:most]
     names = _names([*entities, *(entity for c in others for entity in records.links(c.id)[0])])
     return {
         "entities": [_shown_entity(entity) for entity in entities[:LINKS_SHOWN]],

@@ -30,7 +30,7 @@ class TaskOwners:
     def save(self, before: Task, after: Task, caller: Caller, transaction: Transaction) -> Task:
         """Store a task's change, and note it for every agent it concerns but the place that it comes from."""
         transaction.update_task(after)
-        others = {before.agent} - {caller.agent}
+        others = {before.agent, after.agent} - {caller.agent}
         for agent in sorted(others | transaction.concerned(before.id, caller)):
             change = TaskChange(
                 namespace=before.namespace,
@@ -53,7 +53,7 @@ class TaskOwners:
         is_held = who and task.status == "active"
         return f"{who} is in {named([task])} since {iso_minute(task.updated_at)}" if is_held else ""
 
-    def warn(self, task: Task, caller: Caller, transaction: Transaction) -> None:
+    def warn(self, task: Task, caller: Caller, transaction: Transaction, deed: str = "end it") -> None:
         """Raise Conflict, once for each state of the task, where somebody else is in it or changed it unseen."""
         changes = [told_change(each, caller) for each in transaction.news(caller) if each.task_id == task.id]
         found = "; ".join(changes) or self.holder(task, caller, transaction)
@@ -63,7 +63,7 @@ class TaskOwners:
         if len(self._warned) >= WARNED:
             self._warned.clear()
         self._warned.add(state)
-        raise Conflict(f"{found}. Nothing was changed; call again to end it all the same, or push to go on elsewhere.")
+        raise Conflict(f"{found}. Nothing was changed; call again to {deed} all the same, or push to go on elsewhere.")
 
     def kept(
         self, below: Sequence[Task], caller: Caller, tasks: Sequence[Task], transaction: Transaction
@@ -82,8 +82,9 @@ class TaskOwners:
 def told_change(change: TaskChange, caller: Caller) -> str:
     """Say who did what to a task: "bob ended t00004 (Ship it) at 2026-11-20T10:12Z, failed: no key"."""
     who = author(change.by_agent, caller) or OTHER_WINDOW
-    status = "" if change.became in ("active", "blocked", "complete") else f", {change.became}"
-    result = f": {one_line(change.result)}" if change.result and change.became != "active" else ""
+    is_open = change.became in ("active", "planned")
+    status = "" if is_open or change.became in ("blocked", "complete") else f", {change.became}"
+    result = f": {one_line(change.result)}" if change.result and not is_open else ""
     said = f"{who} {change.deed} {change.task_id} ({one_line(change.goal, GOAL_CHARACTERS)})"
     return f"{said} at {iso_minute(change.at)}{status}{result}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import inf
 
 from mcp_memory.domain.model.contexts import ContextReport
@@ -20,6 +20,8 @@ from mcp_memory.stores.records.where_clause import filtered
 
 CONTEXT_PATIENCE_SECONDS = 2.0
 """Seconds to keep a report: it is worth a short wait, never a late context."""
+LATEST_CONTEXTS = 1_000
+"""Reports that are searched for a record's id, each of some kilobytes."""
 CONTEXTS_KEPT_SECONDS = 14 * 86_400
 _log = logging.getLogger(__name__)
 
@@ -77,6 +79,14 @@ class SqliteTelemetry:
         rows = self._database.rows(statement("list_contexts"), asked)
         return [(row["created_at"], report_from_json(row["report"])) for row in rows]
 
+    def contexts_naming(
+        self, record_id: str, caller: Caller, limit: int, *, of_all: bool = False
+    ) -> Sequence[tuple[Instant, ContextReport]]:
+        whose = {"namespace": caller.namespace, "agent": caller.agent, "of_all": of_all}
+        asked = {**whose, "naming": f'"id": "{record_id}"', "most": LATEST_CONTEXTS, "limit": limit}
+        rows = self._database.rows(statement("contexts_naming"), asked)
+        return [(row["created_at"], report_from_json(row["report"])) for row in rows]
+
     def assembled(self, caller: Caller, since: Instant) -> Assembled:
         whose = {"namespace": caller.namespace, "agent": caller.agent, "since": since}
         with self._database.read() as connection:
@@ -87,6 +97,10 @@ class SqliteTelemetry:
         return Assembled(
             **dict(figures[0]), cold_build_ms=median[0][0], strategies=dict(strategies), picked=dict(picked)
         )
+
+    def stored_by_period(self, where: RecordFilter, since: Instant, seconds: float) -> Mapping[int, int]:
+        rows = self._database.rows(*filtered("stored_by_period", where, stored_since=since, seconds=seconds))
+        return {row[0]: row[1] for row in rows}
 
     def tally(self, where: RecordFilter, since: Instant) -> Tally:
         return Tally(**dict(self._database.rows(*filtered("tally", where, stored_since=since))[0]))

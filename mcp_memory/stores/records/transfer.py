@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, fields, replace
 from typing import Any
@@ -82,6 +82,14 @@ def _record(connection: sqlite3.Connection, row: sqlite3.Row, namespace: str | N
             WholeExclusion(**_columns(each)) for each in connection.execute(statement("leaving_exclusions"), leaving)
         ),
     )
+
+
+def _alone(whole: WholeRecord, beside: Collection[str]) -> WholeRecord:
+    """Return a record as it is, without its past and without what leaves neither with it nor beside it."""
+    record = whole.record
+    successor = record.superseded_by if record.superseded_by in beside else None
+    bare = replace(record, task_id=None, branch_id=None, superseded_by=successor)
+    return WholeRecord(record=bare, versions=(), confirmed_in=(), mentions=whole.mentions, relations=whole.relations)
 
 
 def _standing(versions: Iterable[Version]) -> Iterator[Version]:
@@ -294,6 +302,20 @@ class SqliteTransfer:
                     with closing(connection.execute(statement(name), chosen)) as rows:
                         for row in rows:
                             yield made(connection, row, namespace)
+            finally:
+                connection.execute("ROLLBACK")
+
+    def select(self, record_ids: Sequence[str]) -> Iterator[Origin | Piece]:
+        chosen = {"ids": json.dumps(record_ids)}
+        with self._database.read() as connection:
+            connection.execute("BEGIN")
+            try:
+                entities = connection.execute(statement("selected_entities"), chosen).fetchall()
+                rows = connection.execute(statement("selected_records"), chosen).fetchall()
+                ids = {row["id"] for row in rows}
+                yield Origin(schema=self._database.schema_version, namespace=None, pieces=len(entities) + len(rows))
+                yield from (WholeEntity(**_columns(row)) for row in entities)
+                yield from (_alone(_record(connection, row, None), ids) for row in rows)
             finally:
                 connection.execute("ROLLBACK")
 

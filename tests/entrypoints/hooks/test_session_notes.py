@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_memory.entrypoints.hooks.session_notes import Noted, SessionNotes
-from mcp_memory.locations import NOTES_FOLDER
+from mcp_memory.entrypoints.hooks.session_notes import Noted, SessionNotes, failed_hooks
+from mcp_memory.locations import FAILURES_FILE, NOTES_FOLDER
 
 
 def test_notes_are_read_by_the_next_process(tmp_path: Path) -> None:
@@ -64,3 +64,12 @@ def test_notes_on_sessions_of_long_ago_are_pruned(tmp_path: Path) -> None:
     new.write(Noted(folder="/work", namespace="project", fed_until=2))
     new.prune()
     assert (old.noted.fed_until, new.noted.fed_until) == (0, 2)
+
+
+def test_failures_are_counted_by_the_hook_as_far_as_they_can_be_read(tmp_path: Path) -> None:
+    """U1.1."""
+    assert failed_hooks(tmp_path, 0.0) == {}
+    (tmp_path / NOTES_FOLDER).mkdir()
+    lines = "90 Stop\n100 Stop\n100 SessionStart\n101 Stop\nsoon Stop\n102 <b>\n103\n-4 Stop"
+    (tmp_path / NOTES_FOLDER / FAILURES_FILE).write_text(lines, "utf-8")
+    assert failed_hooks(tmp_path, 100.0) == {"Stop": 2, "SessionStart": 1}

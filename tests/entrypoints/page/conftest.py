@@ -12,8 +12,13 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.responses import Response
 
 from mcp_memory.app import App, open_app
+from mcp_memory.entrypoints.page.doors import Visitor
+from mcp_memory.entrypoints.page.site import SCREENS
+from mcp_memory.entrypoints.page.visits import Visit, visit_of
+from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
 from mcp_memory.settings import load_settings
 from tests.entrypoints.http.conftest import PATIENCE_SECONDS, HttpServer, start_http
 
@@ -70,9 +75,10 @@ class _Page(HTMLParser):
             self.words.append(data)
 
 
-def words_of(answer: httpx2.Response) -> str:
+def words_of(answer: httpx2.Response | str) -> str:
     """The words that a page shows, with single blanks."""
-    return " ".join(" ".join(_Page(answer.text).words).split())
+    page = answer if isinstance(answer, str) else answer.text
+    return " ".join(" ".join(_Page(page).words).split())
 
 
 _opened: list[httpx2.Client] = []
@@ -159,6 +165,24 @@ def memory_of(data_dir: Path, agent: str = "ann", clock: Callable[[], float] = t
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MCP_MEMORY_CONFIG", str(data_dir / "none.toml"))
         return open_app(load_settings(data_dir=data_dir, namespace=NAMESPACE, agent=agent), clock)
+
+
+def asked(memory: App, screen: Callable[[Visit], Response], path: str = "/", **said: Any) -> str:
+    """The page that a screen answers in this process; as to who came by the link, unless `grant` says otherwise.
+
+    `query` and `form` hold texts or lists of them, `parts` the named parts of the path.
+    """
+    grant = said.get("grant")
+    sender = RequestSender(grant=grant, namespace=grant.namespaces[0] if grant else "")
+    visitor = Visitor(sender=sender, session_id="x", is_owner=said.get("is_owner", grant is None))
+    fields = {
+        name: {key: [value] if isinstance(value, str) else value for key, value in said.get(name, {}).items()}
+        for name in ("query", "form")
+    }
+    with visited_by(sender):
+        visit = visit_of(memory, visitor, path=path, parts=said.get("parts", {}), nav=SCREENS, **fields)
+        answer = screen(visit)
+    return bytes(answer.body).decode()
 
 
 @pytest.fixture(scope="module")

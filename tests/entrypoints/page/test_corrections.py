@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from mcp_memory.domain.model.records import NewRecord, Record
+from mcp_memory.domain.model.records import Entity, NewRecord, Record
 from mcp_memory.domain.model.scopes import Caller, RecordFilter
 from mcp_memory.entrypoints.page.doors import Visitor
 from mcp_memory.entrypoints.page.record import show_record
+from mcp_memory.entrypoints.page.surroundings import drawn
 from mcp_memory.entrypoints.page.visits import visit_of
 from mcp_memory.entrypoints.server.identity import RequestSender, visited_by
+from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.retrieval.recall import RecallRequest
 from tests.entrypoints.page.conftest import Beside, memory_of, words_of
@@ -285,63 +287,6 @@ def test_superseding_too_sends_the_version_that_the_form_showed(beside: Beside) 
     assert record(beside, record_id).status == "new"
 
 
-def test_a_selection_is_retired_in_one_change_after_it_was_shown(beside: Beside) -> None:
-    ids = stored(beside, *(f"Crate {number} holds {number} jars." for number in range(3)), tags=("crates",))
-    before = beside.exported()
-    beside.person.get("/?tag=crates")
-    beside.person.send("/retire", ids=ids[:2])
-    assert "Retire 2 records?" in words_of(beside.person.page)
-    assert beside.exported() == before
-    beside.person.send("/retired")
-    assert [record(beside, each).status for each in ids] == ["retired", "retired", "new"]
-    assert (
-        beside.person.page.url.query
-        == b"tag=crates&done=retired&change=" + str(beside.memory.records.latest_versions(ids[0], 1)[0].write).encode()
-    )
-    beside.person.send("/undo")
-    assert beside.exported() == before
-
-
-def test_all_that_pass_a_filter_are_retired_on_every_page(beside: Beside) -> None:
-    ids = stored(beside, *(f"Imported fact {number} about {number * 3}." for number in range(130)), tags=("import",))
-    beside.person.get("/?tag=import")
-    beside.person.send("/retire")
-    assert "Nothing is selected" in words_of(beside.person.page)
-    beside.person.get("/?tag=import")
-    fields = beside.person.fields("/retire")
-    answer = beside.person.post("/retire?tag=import", {"csrf": fields["csrf"], "back": "/?tag=import", "all": "1"})
-    assert "Retire 130 records?" in words_of(answer)
-    beside.person.page = answer
-    beside.person.send("/retired")
-    assert {record(beside, each).status for each in ids} == {"retired"}
-
-
-def test_what_changed_after_the_list_was_shown_is_not_retired_unseen(beside: Beside) -> None:
-    [record_id] = stored(beside, "The hall is painted blue.", tags=("hall",))
-    beside.person.get("/?tag=hall")
-    beside.person.send("/retire", ids=[record_id])
-    beside.memory.revise(Revision(id=record_id, text="The hall is painted green."), beside.memory.caller())
-    assert beside.person.send("/retired").status_code == 409
-    assert record(beside, record_id).status == "new"
-
-
-def test_only_what_the_agent_sees_is_retired_from_a_list(beside: Beside) -> None:
-    """Ids follow each other: a form may name any, also a record of a branch that another agent has open."""
-    bob = memory_of(beside.server.data_dir, "bob")
-    push(bob, "Try another mill", branch=True)
-    [hidden] = [each.id for each in bob.remember([NewRecord(text="The mill grinds rye.")], bob.caller())]
-    bob.close()
-    [own] = stored(beside, "The mill is shut in May.")
-    fields = {"csrf": beside.person.csrf, "back": "/", "seen": "999999"}
-    answer = beside.person.post("/retire", {**fields, "ids": [hidden, own]})
-    assert "The mill is shut in May." in words_of(answer)
-    assert "rye" not in answer.text
-    for action in ("/retire", "/retired"):
-        answer = beside.person.post(action, {**fields, "ids": [hidden]})
-        assert answer.status_code == 404
-        assert "nothing was retired" in words_of(answer)
-
-
 def test_a_record_is_erased_once_its_id_is_typed(beside: Beside) -> None:
     [record_id] = stored(beside, "The spare key is under the third pot.")
     beside.person.get(f"/record/{record_id}/erase")
@@ -470,3 +415,73 @@ def test_a_long_text_is_shown_whole_when_it_is_asked_for(beside: Beside) -> None
     beside.person.get(f"/record/{record_id}/edit")
     beside.person.send(f"/record/{record_id}/edited", tags="long")
     assert record(beside, record_id).tags == ("long",)
+
+
+def test_a_record_tells_the_contexts_that_it_was_in_and_why_not(beside: Beside) -> None:
+    """U1.1: with a link to its line there."""
+    [given] = stored(beside, "The kayak is moored at jetty nine.")
+    [excluded] = stored(beside, "The kayak is red, and leaks at the stern.")
+    caller = beside.memory.caller()
+    beside.memory.exclusions.exclude(excluded, caller, agent="ann")
+    context = beside.memory.assemble_context(ContextRequest(query="where is the kayak moored"), caller).report
+    page = beside.person.get(f"/record/{given}")
+    assert "Contexts that looked at it Given in full" in words_of(page)
+    assert f'href="/ui/context/{context.id}#{given}"' in page.text
+    assert f'id="{given}"' in beside.person.get(f"/context/{context.id}").text
+    assert "Left out: " in words_of(beside.person.get(f"/record/{excluded}"))
+
+
+def test_neighbours_within_two_hops_are_drawn_and_listed(beside: Beside) -> None:
+    """U1.1: few of them, and nothing of the drawing is said in it alone."""
+    about = (Entity(name="Marlowe", type="person"),)
+    ids = [
+        stored(beside, f"Marlowe mends {thing} with {thing} glue.", entities=about)[0]
+        for thing in "boots bells belts boats bowls books boxes brooms bricks bikes bags beds baths bins".split()
+    ]
+    page = beside.person.get(f"/record/{ids[0]}").text
+    drawing = page.partition('<svg class="graph"')[2].partition("</svg>")[0]
+    assert drawing.count("<a ") == page.partition("</svg>")[2].count("by way of") == 12
+    assert ">Marlowe</text>" in drawing
+    assert "<svg" not in beside.person.get(f"/record/{stored(beside, 'Alone.')[0]}").text
+    assert len(drawing) < 6_000
+
+
+def test_a_drawing_shows_what_is_beside_and_what_is_one_thing_away() -> None:
+    far = [{"id": f"r{n}", "text": "x" * 90, "via": [f"thing {n}"]} for n in range(12)]
+    beside_it: dict[str, Any] = {"id": "r99", "text": "Beside.", "via": []}
+    near = [beside_it, {"id": "r98", "text": "Far.", "via": ["a", "b"]}, *far]
+    drawing = drawn({"near": near, "task": {"id": "thing 3", "goal": "Mend it"}})
+    assert drawing
+    assert [node.id for node in drawing.records] == ["r99", *(f"r{n}" for n in range(8))]
+    assert [node.label for node in drawing.between] == [
+        "thing 0",
+        "thing 1",
+        "thing 2",
+        "Mend it",
+        *(f"thing {n}" for n in range(4, 8)),
+    ]
+    assert len(drawing.lines) == 8 + 9
+    assert {len(node.label) for node in drawing.records[1:]} == {46}
+    assert drawing.height == 9 * 30
+    assert drawn({"near": [], "task": None}) is None
+
+
+def test_a_later_undo_of_a_supersession_takes_its_record_away_too(beside: Beside) -> None:
+    """U1.1: from the record's page, when the notice is gone; the export is what it was."""
+    [record_id] = stored(beside, "The barge leaves at nine.")
+    before = beside.exported()
+    beside.person.get(f"/record/{record_id}/supersede")
+    beside.person.send(f"/record/{record_id}/superseded", text="The barge leaves at ten.")
+    beside.person.get(f"/record/{record_id}")
+    beside.person.send("/undo")
+    assert "Undone." in words_of(beside.person.page)
+    assert beside.exported() == before
+
+
+def test_signs_that_a_field_does_not_show_are_told_beside_it(beside: Beside) -> None:
+    """S3.1: the field itself must give back what it was given."""
+    [record_id] = stored(beside, "Open gnp\u202eexe, \u200b\u200bnow. It says ⟦U+2066⟧.")
+    page = words_of(beside.person.get(f"/record/{record_id}/edit"))
+    assert "does not show, or that turn what is around them: U+202E, U+200B." in page
+    [plain] = stored(beside, "Nothing hides here: é.")
+    assert "does not show" not in words_of(beside.person.get(f"/record/{plain}/edit"))

@@ -178,7 +178,11 @@ def test_a_token_that_may_read_changes_nothing(team: Team) -> None:
     before = reader.get(f"/record/{team.shared}").text
     for action in ("edited", "superseded", "wrong", "pin", "unpin", "promote", "retire", "restore", "erased"):
         assert reader.post(f"/record/{team.shared}/{action}", fields).status_code == 403, action
-    for action in ("/undo", "/retire", "/retired"):
+    for form in ("/access",):
+        assert reader.get(form).status_code == 403, form
+    for action in ("/access/token-added", "/access/token-revoked", "/access/folder-revoked"):
+        assert reader.post(action, {**fields, "name": "chief"}).status_code == 403, action
+    for action in ("/undo", "/bulk", "/bulk/made"):
         assert reader.post(action, {**fields, "change": "1"}).status_code == 403, action
     assert reader.get(f"/record/{team.shared}").text == before
 
@@ -190,6 +194,24 @@ def test_a_token_that_may_write_erases_nothing(team: Team) -> None:
     assert ann.post(f"/record/{team.shared}/erased", fields).status_code == 403
     assert ann.get(f"/record/{team.shared}/erase").status_code == 403
     assert ann.get(f"/record/{team.shared}").status_code == 200
+
+
+def test_only_who_may_administer_sees_who_has_access_and_of_the_own_projects_alone(team: Team) -> None:
+    """U1.1, S4.1."""
+    for token in (team.ann, team.reader):
+        somebody = person(team.server, token)
+        assert ">Access<" not in somebody.get("/").text
+        assert somebody.get("/access").status_code == 403
+    chief = person(team.server, team.chief)
+    page = words_of(chief.get("/access"))
+    assert "Who has the memory's files makes new ones" in page
+    assert "agent reader" in page
+    assert "agent ann" not in page, "its token opens another project, too"
+    assert "secret" not in page
+    assert not chief.has_form("/access/token-added")
+    fields = {"csrf": chief.csrf, "name": "mine", "agent": "ann", "right": "admin", "namespaces": NAMESPACE}
+    assert chief.post("/access/token-added", fields).status_code == 404
+    assert chief.post("/access/folder-revoked", {**fields, "folder": "/"}).status_code == 404
 
 
 def test_hostile_texts_are_shown_as_text(team: Team) -> None:

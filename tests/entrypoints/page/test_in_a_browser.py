@@ -88,6 +88,39 @@ def test_a_conflict_is_settled_by_the_keyboard(page: Page) -> None:
     page.wait_for("These may contradict each other")
 
 
+def test_the_palette_goes_to_screens_records_and_searches_by_the_keyboard(page: Page, filled: Beside) -> None:
+    """U1.1: as a combobox, whose options are read out while the focus stays in the field."""
+    page.press("k", control=True)
+    page.wait("document.querySelectorAll('#palette [role=option]').length > 8")
+    assert not page.barriers()
+    page.type("health")
+    page.wait("document.querySelectorAll('#palette [role=option]').length == 2")
+    chosen = "document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))"
+    assert page.value(f"{chosen}.textContent") == "Health"
+    page.press("ArrowDown")
+    assert page.value(f"{chosen}.textContent") == "Open or search for “health”"
+    page.press("ArrowUp")
+    page.press("Enter")
+    ready(page, "location.pathname == '/ui/health'")
+    record_id = id_of(filled, "print server")
+    page.press(":", shift=True)
+    page.wait("document.getElementById('palette').open")
+    page.type(record_id)
+    page.press("Enter")
+    ready(page, f"location.pathname == '/ui/record/{record_id}'")
+    page.press(":", shift=True)
+    page.wait("document.getElementById('palette').open")
+    page.type("pin")
+    page.wait("document.querySelector('#palette [role=option]')?.textContent == 'Pin'")
+    page.press("Escape")
+    page.wait("!document.getElementById('palette').open")
+    page.click("a", "Go to…")
+    page.wait("document.getElementById('palette').open")
+    page.type("who pays late")
+    page.press("Enter")
+    ready(page, "location.search == '?q=who+pays+late'")
+
+
 def test_the_keys_are_told_and_reach_what_they_name(page: Page, filled: Beside) -> None:
     page.press("?", shift=True)
     page.wait("document.getElementById('keys').open")
@@ -106,10 +139,10 @@ def test_the_keys_are_told_and_reach_what_they_name(page: Page, filled: Beside) 
 def test_records_are_selected_and_retired_with_the_mouse(page: Page) -> None:
     page.open("/ui/?kind=fact")
     page.click("input[type=checkbox]", "Select")
-    page.click("button", "Retire what is selected")
-    page.wait_for("Retire 1 record?")
+    page.click("button", "With what is selected…")
+    page.wait_for("Retire: 1 record?")
     page.click("main button", "Retire")
-    page.wait_for("Retired: ordinary searches find nothing of it any more.")
+    page.wait_for("Retired, all of them")
     page.click("button", "Undo")
     page.wait_for("Undone.")
     page.click("a", "More")
@@ -126,6 +159,8 @@ def test_no_screen_keeps_anybody_out_or_is_wider_than_a_telephone(page: Page, fi
         "/review",
         "/new",
         "/projects",
+        "/go",
+        "/access",
         *(f"/record/{hostile}{each}" for each in ("", "/edit", "/supersede", "/erase")),
     )
     for path in paths:

@@ -15,15 +15,19 @@ from urllib.parse import quote
 import pytest
 
 from mcp_memory.domain.model.records import NewRecord
+from mcp_memory.domain.model.scopes import Grant
 from mcp_memory.domain.model.tasks import MAX_DEPTH, Task
 from mcp_memory.domain.text.times import iso
+from mcp_memory.entrypoints.page.commands import show_commands
 from mcp_memory.entrypoints.page.contexts import PAGE_CONTEXTS
+from mcp_memory.entrypoints.page.health import show_health
 from mcp_memory.entrypoints.page.work import PAGE_TREES
+from mcp_memory.locations import FAILURES_FILE, NOTES_FOLDER
 from mcp_memory.services.context.assemble import ContextRequest
 from mcp_memory.services.memory.revise import Revision
 from mcp_memory.services.tasks.task_stack import PopRequest, PushRequest
 from tests.entrypoints.http.conftest import environment_of
-from tests.entrypoints.page.conftest import NAMESPACE, Beside, Person, memory_of, words_of
+from tests.entrypoints.page.conftest import NAMESPACE, Beside, Person, asked, memory_of, words_of
 from tests.forked import ForkedProcess
 
 DAY = 86_400.0
@@ -326,3 +330,72 @@ def test_the_check_up_of_all_projects_is_for_the_owner_alone(beside: Beside) -> 
     with the_owner(beside) as owner:
         owner.get("/health")
         assert "Database : sound" in words_of(owner.send("/health/examined"))
+
+
+def test_a_task_is_handed_over_and_unblocked(beside: Beside) -> None:
+    """U1.1: with the checks and the news that agents have."""
+    task = begun(beside, "Sharpen the skates")
+    page = beside.person.get(f"/task/{task.id}")
+    assert "Hand it over" in words_of(page)
+    page = beside.person.send(f"/task/{task.id}/handed", agent="bob")
+    if page.status_code == 409:  # Its agent has another window: the form says so, and goes through as it is.
+        assert "call again" not in words_of(page)
+        assert "Hand it over all the same" in words_of(page)
+        page = beside.person.send(f"/task/{task.id}/handed")
+    assert "It waits for that agent" in words_of(page)
+    assert "planned bob begun" in words_of(page)
+    assert beside.person.send(f"/task/{task.id}/handed", agent="bob").status_code == 400
+    for wrong in ("", "a/b", "x" * 201, "a\nb"):
+        page = beside.person.post(f"/task/{task.id}/handed", {"csrf": beside.person.csrf, "agent": wrong})
+        assert "Name the agent" in words_of(page)
+    beside.person.get(f"/task/{task.id}")
+    beside.person.send(f"/task/{task.id}/ended", result="no grindstone", status="blocked")
+    beside.person.get(f"/task/{task.id}")
+    assert "It waits for bob again" in words_of(beside.person.page)
+    page = beside.person.send(f"/task/{task.id}/handed")
+    assert page.status_code == 200, words_of(page)
+    assert {each.id: each.status for each in beside.memory.tasks.tree(beside.memory.caller())}[task.id] == "planned"
+
+
+def test_the_page_of_commands_goes_where_it_is_told_without_a_script(beside: Beside) -> None:
+    """U1.1."""
+    [record_id] = [each.id for each in beside.memory.remember([NewRecord(text="A lock.")], beside.memory.caller())]
+    page = beside.person.get("/go").text
+    assert [each in page for each in (">Memories<", ">Health<", ">Pinned memories<")] == [True, True, True]
+    goes = {
+        record_id: f"/ui/record/{record_id}",
+        "work": "/ui/work",
+        "t00000k": "/ui/task/t00000k",
+        "c0f4b6a5d1e": "/ui/context/c0f4b6a5d1e",
+        "pinned memories": "/ui/?pinned=yes",
+        "repress & co": "/ui/?q=repress+%26+co",
+        "//elsewhere.example": "/ui/?q=%2F%2Felsewhere.example",
+    }
+    for wanted, place in goes.items():
+        answer = beside.person.client.get("/ui/go", params={"to": wanted}, follow_redirects=False)
+        assert answer.headers["location"] == place
+
+
+def test_projects_are_commands_of_who_may_choose(beside: Beside) -> None:
+    two = Grant(agent="eve", person="eve", namespaces=("shop", "toys"), right="read")
+    page = asked(beside.memory, show_commands, grant=two)
+    assert "Project toys" in page
+    assert "Access" not in page
+    assert "roject" not in words_of(asked(beside.memory, show_commands, grant=replace(two, namespaces=("shop",))))
+
+
+def test_health_shows_growth_what_answers_cost_and_for_its_owner_hooks_that_failed(beside: Beside) -> None:
+    """U1.1, S4.1: in words beside the drawing; failures are those of the whole machine."""
+    stored(beside, "The scales are in the shed.")
+    given(beside, "scales")
+    page = beside.person.get("/health")
+    assert "tokens on average, the largest" in words_of(page)
+    assert "in the last seven days, with what upkeep" in words_of(page)
+    assert page.text.count('<rect class="tone0"') == 26
+    failures = beside.server.data_dir / NOTES_FOLDER / FAILURES_FILE
+    failures.parent.mkdir(exist_ok=True)
+    failures.write_text(f"{time.time():.0f} Stop\n{time.time():.0f} Stop\n1 Stop\n", "utf-8")
+    assert "Hooks that failed" not in words_of(beside.person.get("/health"))
+    assert "Stop failed 2 times" in words_of(asked(beside.memory, show_health))
+    failures.unlink()
+    assert "Hooks that failed" not in asked(beside.memory, show_health)

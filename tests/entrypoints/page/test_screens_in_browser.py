@@ -112,6 +112,7 @@ def _used(shop: Shop) -> None:
         "task": f"/task/{now_in.current.id}", "health": "/health",
         "sessions": "/sessions", "session": "/session/move the shop", "stated": "/stated/move the shop",
         "compaction": "/compaction/1/move the shop", "block": f"/block/{block}", "nowhere": "/nowhere",
+        "access": "/access", "go": "/go", "pinned": "/?pinned=yes&kind=fact",
     }  # fmt: skip
 
 
@@ -172,8 +173,8 @@ def test_several_are_retired_at_once_and_come_back(chromium: Browser, shop: Shop
     with visiting(chromium, shop, "/?tag=mopeds") as page:
         for each in ids[:2]:
             page.click(f"input[value={each}]")
-        page.click("button", "Retire what is selected…")
-        page.wait_for("Retire 2 records?")
+        page.click("button", "With what is selected…")
+        page.wait_for("Retire: 2 records?")
         page.click("button", "Retire")
         page.wait_for("ordinary searches find nothing")
         assert [shop.status(each) for each in ids] == ["retired", "retired", "new"]

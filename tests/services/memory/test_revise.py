@@ -352,3 +352,16 @@ def test_an_outcome_that_comes_with_a_known_text_renews_its_short_forms(app: App
     fact = remember("Nightly builds are cached.")
     assert remember("Nightly builds are cached.", outcome="partial").id == fact.id
     assert stored(app, fact.id).micro == "Nightly builds are cached. → partial"
+
+
+def test_several_records_are_revised_in_one_write_or_none(app: App, remember: RememberOne) -> None:
+    """R8: and one undo takes all of it back."""
+    ids = [remember(f"Line {number} is red.").id for number in range(3)]
+    change = app.revise.together([Revision(id=each, pinned=True) for each in ids[:2]], app.caller())
+    assert [stored(app, each).pinned for each in ids] == [True, True, False]
+    with pytest.raises(NotFound):
+        app.revise.together([Revision(id=each, pinned=True) for each in (ids[2], "r0zzzz")], app.caller())
+    assert not stored(app, ids[2]).pinned
+    assert app.revise.together([], app.caller()) == 0
+    app.undo(change, app.caller())
+    assert not any(stored(app, each).pinned for each in ids)

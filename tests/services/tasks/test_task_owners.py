@@ -1,6 +1,7 @@
 """What one agent does to another's tasks is asked for, and told."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -211,3 +212,36 @@ def test_the_first_block_names_the_task_of_the_agents_other_window(open_memory: 
     push(one, "ship", one.windows.placed(one.caller()))
     block = two.assemble_context(ContextRequest(), two.windows.placed(two.caller())).text
     assert "- yours: another window is in [t000001] since 2026-11-20T12:00: ship" in block
+
+
+def test_a_task_that_is_handed_over_waits_for_its_new_agent_and_both_are_told(team: Team) -> None:
+    """N5.2, U1.1: who was in it is named first; nobody is moved; the new one enters it without a takeover."""
+    ann, bob = team["ann"], team["bob"]
+    task = push(ann, "ship").path[0]
+    with pytest.raises(Conflict, match=r"^ann is in .* call again to hand it over all the same"):
+        bob.tasks.hand_over(task.id, "cy", bob.caller())
+    waiting = bob.tasks.hand_over(task.id, "cy", bob.caller())
+    assert (waiting.status, waiting.agent, waiting.session_id) == ("planned", "cy", "")
+    assert told(ann) == [f"bob handed over {task.id} (ship)"]
+    assert goals(ann.tasks.stack(ann.caller())) == ["ship"]
+    cy = replace(bob.caller(), agent="cy")
+    assert [told_change(each, cy) for each in bob.tasks.stack(cy).news] == [
+        f"bob handed over {task.id} (ship) at 2026-11-20T12:00Z"
+    ]
+    assert goals(push(bob, task_id=task.id, caller=cy)) == ["ship"]
+
+
+def test_a_blocked_task_waits_for_its_own_agent_again(team: Team) -> None:
+    """N5.2, U1.1."""
+    ann, bob = team["ann"], team["bob"]
+    task = push(ann, "sign").path[0]
+    with pytest.raises(InvalidRequest, match="is ann's already"):
+        bob.tasks.hand_over(task.id, "ann", bob.caller())
+    pop(ann, "no key", status="blocked")
+    waiting = bob.tasks.hand_over(task.id, "ann", bob.caller())
+    assert (waiting.status, waiting.agent, waiting.session_id) == ("planned", "ann", task.session_id)
+    assert told(ann) == [f"bob unblocked {task.id} (sign)"]
+    assert goals(push(ann, task_id=task.id)) == ["sign"]
+    pop(ann)
+    with pytest.raises(Conflict, match="push its goal again"):
+        bob.tasks.hand_over(task.id, "ann", bob.caller())

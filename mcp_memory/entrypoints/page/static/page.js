@@ -19,7 +19,105 @@ function move(by) {
   }
 }
 
+// The palette shows what the page of all commands holds, and the buttons of this page; the field goes to anything else.
+const palette = document.getElementById("palette");
+let commands = null;
+
+const label = (element) => element.textContent.trim().replace(/\s+/g, " ");
+
+async function known() {
+  const here = [...document.querySelectorAll("main [data-key]")]
+    .filter((each) => each.checkVisibility() && !each.closest("[data-item]"))
+    .map((each) => [label(each.querySelector("summary") || each), () => {
+      if (each.tagName === "DETAILS") each.open = true;
+      (each.querySelector("summary") || each)[each.tagName === "DETAILS" ? "focus" : "click"]();
+    }]);
+  const answer = await fetch("/ui/go", { credentials: "same-origin" }).catch(() => null);
+  if (!answer || !answer.ok) return here;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const there = [...page.querySelectorAll("[data-command]")].map((each) => [label(each), () => {
+    if (each.href) location.href = each.href;
+    else {
+      const form = document.importNode(each.form, true);
+      form.hidden = true;
+      document.body.append(form);
+      form.querySelector("[data-command]").click();
+    }
+  }]);
+  return [...here, ...there];
+}
+
+function choose(at) {
+  const options = [...palette.querySelectorAll("[role=option]")];
+  const input = palette.querySelector("input");
+  options.forEach((each, place) => each.setAttribute("aria-selected", String(place === at)));
+  input.removeAttribute("aria-activedescendant");
+  if (options[at]) {
+    input.setAttribute("aria-activedescendant", options[at].id);
+    options[at].scrollIntoView({ block: "nearest" });
+  }
+}
+
+function list() {
+  const input = palette.querySelector("input");
+  const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const fitting = (commands || []).filter(([title]) => words.every((word) => title.toLowerCase().includes(word)));
+  const options = fitting.slice(0, 50).map(([title, go], place) => {
+    const option = document.createElement("li");
+    option.setAttribute("role", "option");
+    option.id = `palette-${place}`;
+    option.textContent = title;
+    option.addEventListener("click", () => { palette.close(); go(); });
+    return option;
+  });
+  if (input.value.trim()) {
+    const other = document.createElement("li");
+    other.setAttribute("role", "option");
+    other.id = "palette-other";
+    other.textContent = `Open or search for “${input.value.trim()}”`;
+    other.addEventListener("click", () => input.form.submit());
+    options.push(other);
+  }
+  palette.querySelector("[role=listbox]").replaceChildren(...options);
+  input.setAttribute("aria-expanded", String(options.length > 0));
+  choose(words.length ? 0 : -1);
+}
+
+async function openPalette() {
+  if (document.querySelector("dialog[open]")) return;
+  palette.querySelector("input").value = "";
+  palette.showModal();
+  list();
+  commands ||= await known();
+  list();
+}
+
+if (palette) {
+  const input = palette.querySelector("input");
+  input.addEventListener("input", list);
+  palette.addEventListener("click", (event) => { if (event.target === palette) palette.close(); });
+  document.getElementById("go").addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    openPalette();
+  });
+  input.addEventListener("keydown", (event) => {
+    const options = [...palette.querySelectorAll("[role=option]")];
+    const at = options.findIndex((each) => each.getAttribute("aria-selected") === "true");
+    if (event.key === "ArrowDown") choose(at + 1 < options.length ? at + 1 : 0);
+    else if (event.key === "ArrowUp") choose(at > 0 ? at - 1 : options.length - 1);
+    else if (event.key === "Enter" && options[at]) options[at].click();
+    else return;
+    event.preventDefault();
+  });
+}
+
 document.addEventListener("keydown", (event) => {
+  if (palette && (event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    openPalette();
+    return;
+  }
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (typing(event.target)) {
     if (event.key === "Escape") event.target.blur();
@@ -31,6 +129,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "/" && search) search.focus();
   else if (event.key === "j") move(1);
   else if (event.key === "k") move(-1);
+  else if (event.key === ":" && palette) openPalette();
   else if (event.key === "?") document.getElementById("keys")?.showModal();
   else if (event.key === "x" && current()) current().querySelector("input[type=checkbox]")?.click();
   else if (pressed) {

@@ -11,6 +11,13 @@ SELECT created_at, report FROM contexts
 WHERE namespace = :namespace AND (agent = :agent OR :of_all) AND (created_at < :at OR created_at = :at AND id < :id)
 ORDER BY created_at DESC, id DESC LIMIT :limit;
 
+-- name: contexts_naming
+-- Among the latest alone: each account is read as a whole.
+SELECT created_at, report FROM (
+    SELECT created_at, id, report FROM contexts WHERE namespace = :namespace AND (agent = :agent OR :of_all)
+    ORDER BY created_at DESC, id DESC LIMIT :most
+) WHERE instr(report, :naming) ORDER BY created_at DESC, id DESC LIMIT :limit;
+
 -- name: prune_contexts
 DELETE FROM contexts WHERE created_at < ?;
 
@@ -48,6 +55,10 @@ WHERE namespace = :namespace AND agent = :agent AND at >= :since GROUP BY strate
 -- name: count_picked
 SELECT picked, count(*) FROM assemblies
 WHERE namespace = :namespace AND agent = :agent AND at >= :since AND picked IS NOT NULL GROUP BY picked ORDER BY picked;
+
+-- name: stored_by_period
+SELECT CAST((r.created_at - :stored_since) / :seconds AS INTEGER) AS period, count(*) FROM records AS r
+WHERE r.created_at >= :stored_since AND {where} GROUP BY period ORDER BY period;
 
 -- name: tally
 -- Of the records that pass: how many were stored lately (and not extracted from what was stored before), which facts were met again, and what feedback says of use.

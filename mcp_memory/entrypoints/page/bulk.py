@@ -1,0 +1,183 @@
+"""Changes of many records at once, selected or all that a filter lists: shown first, then made in one write.
+
+One undo takes a change back as a whole. A selection also leaves as a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from typing import Final
+
+from starlette.responses import Response
+
+from mcp_memory.domain.model.records import OUT_OF_SEARCH, Record
+from mcp_memory.entrypoints.page.listing import all_listed
+from mcp_memory.entrypoints.page.record import promotion_of
+from mcp_memory.entrypoints.page.visits import Screen, Visit, checked_id
+from mcp_memory.entrypoints.transfer.memory_file import origin_line, piece_line
+from mcp_memory.errors import InvalidRequest, NotFound
+from mcp_memory.ports.transfer import Origin
+from mcp_memory.services.memory.forget import ForgetMode
+from mcp_memory.services.memory.revise import Revision
+
+MOST_AT_ONCE: Final = 500
+"""Records of one change in bulk, as of one call."""
+MOST_EXPORTED: Final = 5_000
+EXPORT_BYTES: Final = 32 * 1024 * 1024
+LISTED_AT_MOST: Final = 20
+"""Records that a confirmation shows; it tells the number of the others."""
+_GONE: Final = "None of these records is there any more; nothing was changed."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bulk:
+    """A change of many records: the words of its button, what it does, which records it concerns, and the change.
+
+    `done` is the word of what was done (`visits.DONE`). `make` returns the number of the write, for an undo.
+    """
+
+    button: str
+    does: str
+    done: str
+    concerns: Callable[[Record], bool]
+    make: Callable[[Visit, Sequence[Record], int], int]
+
+
+def _forgetting(mode: ForgetMode) -> Callable[[Visit, Sequence[Record], int], int]:
+    def make(visit: Visit, records: Sequence[Record], seen: int) -> int:
+        return visit.app.forget([each.id for each in records], mode, visit.caller, seen).change
+
+    return make
+
+
+def _revising(change: Callable[[Record], Revision]) -> Callable[[Visit, Sequence[Record], int], int]:
+    def make(visit: Visit, records: Sequence[Record], seen: int) -> int:
+        revisions = [replace(change(each), version=seen) for each in records]
+        return visit.app.revise.together(revisions, visit.caller)
+
+    return make
+
+
+BULK: Final[Mapping[str, Bulk]] = {
+    "retire": Bulk(
+        button="Retire",
+        does="No search finds them any more.",
+        done="retired_all",
+        concerns=lambda record: record.status != "retired",
+        make=_forgetting("retire"),
+    ),
+    "restore": Bulk(
+        button="Restore",
+        does="Searches find them again.",
+        done="restored_all",
+        concerns=lambda record: not record.is_live,
+        make=_forgetting("restore"),
+    ),
+    "pin": Bulk(
+        button="Pin",
+        does="They become part of every context.",
+        done="pinned_all",
+        concerns=lambda record: not record.pinned,
+        make=_revising(lambda record: Revision(id=record.id, pinned=True)),
+    ),
+    "unpin": Bulk(
+        button="Unpin",
+        does="They are part of a context only where they bear on it.",
+        done="unpinned_all",
+        concerns=lambda record: record.pinned,
+        make=_revising(lambda record: Revision(id=record.id, pinned=False)),
+    ),
+    "wrong": Bulk(
+        button="Mark as wrong",
+        does="No search finds them any more, and what they had replaced holds again.",
+        done="wrong_all",
+        concerns=lambda record: record.status not in OUT_OF_SEARCH,
+        make=_revising(lambda record: Revision(id=record.id, feedback="wrong")),
+    ),
+    "promote": Bulk(
+        button="Promote",
+        does="What was only noted counts as confirmed, and facts become core.",
+        done="promoted_all",
+        concerns=lambda record: promotion_of(record) is not None,
+        make=_revising(lambda record: Revision(id=record.id, status=promotion_of(record))),
+    ),
+}
+"""Every change in bulk by the name that forms give it, in the order of the list."""
+
+
+def ask(visit: Visit) -> Response:
+    """Show what a change would change: the records that were selected, or all that pass the filter."""
+    bulk = _asked(visit)
+    ids, is_more = all_listed(visit, MOST_AT_ONCE) if visit.given("all") else (_selected(visit, MOST_AT_ONCE), False)
+    with visit.app.follower.snapshot() as revision:
+        found = visit.app.inspect.seen_of(ids, visit.caller)
+    there = [found[each] for each in ids if each in found]
+    if not there:
+        raise NotFound(_GONE)
+    records = [each for each in there if bulk.concerns(each)]
+    return visit.page(
+        "bulk.html",
+        here="Memories",
+        bulk=bulk,
+        name=visit.given("do"),
+        records=records,
+        settled=len(there) - len(records),
+        listed=LISTED_AT_MOST,
+        is_more=is_more,
+        seen=revision if visit.given("all") else visit.number("seen"),
+        back=visit.back(),
+    )
+
+
+def make(visit: Visit) -> Response:
+    """Make the change that was shown, in one write, which one undo takes back."""
+    bulk, ids = _asked(visit), _selected(visit, MOST_AT_ONCE)
+    found = visit.app.inspect.seen_of(ids, visit.caller)
+    records = [found[each] for each in ids if each in found]
+    if not records:
+        raise NotFound(_GONE)
+    records = [each for each in records if bulk.concerns(each)]
+    change = bulk.make(visit, records, visit.number("seen"))
+    return visit.see(visit.back(), done=bulk.done if change else "unchanged", change=change)
+
+
+def export(visit: Visit) -> Response:
+    """Give what was selected, or all that the filter lists, as a file that `mcp-memory import` reads."""
+    ids, is_more = all_listed(visit, MOST_EXPORTED) if visit.given("all") else (_selected(visit, MOST_EXPORTED), False)
+    too_much = InvalidRequest("This is too much for one file; narrow the list, or use `mcp-memory export`.")
+    if is_more:
+        raise too_much
+    with visit.app.follower.snapshot():
+        seen = visit.app.inspect.seen_of(ids, visit.caller)
+    file = BytesIO()
+    for piece in visit.app.records.transfer().select([each for each in ids if each in seen]):
+        file.write(origin_line(piece) if isinstance(piece, Origin) else piece_line(piece))
+        if file.tell() > EXPORT_BYTES:
+            raise too_much
+    headers = {"Content-Disposition": 'attachment; filename="memories.jsonl"'}
+    return Response(file.getvalue(), media_type="application/x-ndjson", headers=headers)
+
+
+def _asked(visit: Visit) -> Bulk:
+    bulk = BULK.get(visit.given("do") or "")
+    if bulk is None:
+        raise InvalidRequest("Choose what is to become of the records.")
+    return bulk
+
+
+def _selected(visit: Visit, most: int) -> list[str]:
+    ids = [checked_id(each, "r") for each in visit.form.get("ids", ())]
+    if not ids:
+        raise InvalidRequest("Nothing is selected; mark the records first.")
+    if len(ids) > most:
+        raise InvalidRequest(f"These are more than {most:,} records; select fewer.")
+    return ids
+
+
+SCREENS: Final = (
+    Screen(path="/bulk", answer=ask, changes=True),
+    Screen(path="/bulk/made", answer=make, changes=True),
+    Screen(path="/export", answer=export, changes=True, right="read"),
+)

@@ -1,0 +1,76 @@
+"""The list of memories, as an address asks for it: a search, what it is narrowed to, and the place where it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, cast, get_args
+
+from mcp_memory.domain.model.records import KINDS, LOG_KINDS, Status
+from mcp_memory.entrypoints.page.visits import Visit
+from mcp_memory.errors import InvalidRequest
+from mcp_memory.services.retrieval.recall import RecallRequest
+
+if TYPE_CHECKING:
+    from mcp_memory.domain.model.records import Kind
+
+PAGE_RECORDS: Final = 50
+PAGE_TOKENS: Final = 60_000
+READ_AT_ONCE: Final = 100
+MAX_FIELD: Final = 2_000
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
+FACETS: Final = ("kind", "tag", "author", "session_id", "status")
+FIELDS: Final = ("q", *FACETS, "pinned", "since", "until")
+"""Every field of the address that says what is listed."""
+LASTING: Final[tuple[Kind, ...]] = tuple(kind for kind in KINDS if kind not in LOG_KINDS)
+"""Kinds that are listed where none is asked for: a session's log would bury what was learnt."""
+
+
+def list_request(visit: Visit) -> RecallRequest:
+    """Return what the address asks for. Raises InvalidRequest."""
+    asked = {name: visit.asked(name) for name in (*FIELDS, "before")}
+    if any(len(value) > MAX_FIELD for value in asked.values()):
+        raise InvalidRequest("A field of the search is too long; ask for less.")
+    kinds = cast("tuple[Kind, ...]", _of(asked["kind"], KINDS))
+    is_pinned = asked["pinned"] == "yes"
+    is_wide = not (kinds or asked["q"] or asked["session_id"] or is_pinned)
+    return RecallRequest(
+        query=asked["q"],
+        kinds=LASTING if is_wide else kinds,
+        tags=(asked["tag"],) if asked["tag"] else (),
+        authors=(asked["author"],) if asked["author"] else (),
+        statuses=cast("tuple[Status, ...]", _of(asked["status"], STATUSES)),
+        session_id=asked["session_id"] or None,
+        pinned=is_pinned,
+        since=asked["since"] or None,
+        until=asked["until"] or None,
+        before=None if asked["q"] else asked["before"],
+        offset=visit.asked_number("offset", 0, digits=6),
+        limit=PAGE_RECORDS,
+        max_tokens=PAGE_TOKENS,
+        only_looks=True,
+    )
+
+
+def _of(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Return the chosen value as a filter has it. Raises InvalidRequest for one that there is not."""
+    if name and name not in known:
+        raise InvalidRequest("There is no such kind or status; choose one of the list.")
+    return (name,) if name else ()
+
+
+def all_listed(visit: Visit, most: int) -> tuple[list[str], bool]:
+    """Return the ids of the newest records that pass the filter, at most so many; and True where more do.
+
+    A query narrows nothing here: it ranks. Raises InvalidRequest.
+    """
+    request = replace(
+        list_request(visit), query="", offset=0, before="", limit=READ_AT_ONCE, max_tokens=PAGE_TOKENS, detail="micro"
+    )
+    ids: list[str] = []
+    while True:
+        answer = visit.app.recall(request, visit.caller)
+        ids += [str(each["id"]) for each in answer.results]
+        if not answer.next_before or len(ids) > most:
+            return ids[:most], len(ids) > most
+        request = replace(request, before=answer.next_before)

@@ -1,0 +1,127 @@
+"""A record's surroundings on its page: the contexts that named it, and its neighbours as a drawing and as a list.
+
+The drawing is made here, of three columns: the record, what leads away from it, and the records that are reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from mcp_memory.domain.model.contexts import ContextReport
+
+if TYPE_CHECKING:
+    from mcp_memory.domain.model.records import Instant, ShownDetail
+    from mcp_memory.entrypoints.page.visits import Visit
+
+CONTEXTS_SHOWN: Final = 10
+NEAR_SHOWN: Final = 12
+MIDDLE_SHOWN: Final = 8
+WIDTH: Final = 960
+ROW: Final = 30
+_LEFT_END, _MIDDLE, _RIGHT = 108, 250, 570
+_GAP, _CHARACTER = 16, 8.0
+"""Room around a label, and for each of its characters, of which most are narrower."""
+_LABEL_CHARACTERS: Final = 26
+_TEXT_CHARACTERS: Final = 46
+
+_GIVEN: Final[Mapping[ShownDetail, str]] = {
+    "full": "Given in full",
+    "passage": "Given in part",
+    "summary": "Given as a summary",
+    "micro": "Given in a few words",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamingContext:
+    """A context that named the record: what became of it there, in words, and the tokens that it took."""
+
+    at: Instant
+    report: ContextReport
+    fate: str
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node of the drawing by the height of its middle; `id` is a record's, "" of what lies between."""
+
+    label: str
+    y: float
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """The nodes between and the records reached, with the lines among them as paths, in a field of that height."""
+
+    height: int
+    between: Sequence[Node]
+    records: Sequence[Node]
+    lines: Sequence[str]
+
+    @property
+    def middle(self) -> float:
+        return self.height / 2
+
+
+def contexts_naming(visit: Visit, record_id: str) -> Sequence[NamingContext]:
+    """Return the latest contexts that gave the record, or considered it and left it out."""
+    found = visit.app.records.contexts_naming(record_id, visit.caller, CONTEXTS_SHOWN, of_all=visit.visitor.is_owner)
+    return [fate for at, report in found if (fate := _fate(at, report, record_id))]
+
+
+def _fate(at: Instant, report: ContextReport, record_id: str) -> NamingContext | None:
+    given = next((each for each in report.components if each.id == record_id), None)
+    if given:
+        return NamingContext(at=at, report=report, fate=_GIVEN[given.detail], tokens=given.tokens)
+    reason = next((each.reason for each in report.omitted if each.id == record_id), "")
+    return NamingContext(at=at, report=report, fate=f"Left out: {reason}") if reason else None
+
+
+def drawn(around: Mapping[str, Any]) -> Drawing | None:
+    """Draw the neighbours within two hops: those beside the record, and those one thing away. None without any.
+
+    `around` is the record's neighbourhood, of which its task is called by its goal.
+    """
+    near: Sequence[Mapping[str, Any]] = around["near"]
+    task = around["task"] or {"id": "", "goal": ""}
+    names = {task["id"]: task["goal"]}
+    within = [each for each in near if len(each["via"]) <= 1]
+    labels = list(dict.fromkeys(label for each in within for label in each["via"]))[:MIDDLE_SHOWN]
+    shown = [each for each in within if not each["via"] or each["via"][0] in labels]
+    shown.sort(key=lambda each: labels.index(each["via"][0]) if each["via"] else -1)
+    if not shown:
+        return None
+    height = ROW * max(len(shown), len(labels), 2)
+    between = [
+        Node(label=_cut(names.get(label, label), _LABEL_CHARACTERS), y=_place(at, len(labels), height))
+        for at, label in enumerate(labels)
+    ]
+    records = [
+        Node(label=_cut(str(each["text"]), _TEXT_CHARACTERS), y=_place(at, len(shown), height), id=str(each["id"]))
+        for at, each in enumerate(shown)
+    ]
+    lines = [_line(_LEFT_END, height / 2, _MIDDLE, node.y) for node in between]
+    for each, node in zip(shown, records, strict=True):
+        x, y = _LEFT_END, height / 2
+        if each["via"]:
+            thing = between[labels.index(each["via"][0])]
+            x, y = _MIDDLE + _GAP + _CHARACTER * len(thing.label), thing.y
+        lines.append(_line(x, y, _RIGHT, node.y))
+    return Drawing(height=height, between=between, records=records, lines=lines)
+
+
+def _place(at: int, number: int, height: float) -> float:
+    return height * (at + 0.5) / number
+
+
+def _line(x: float, y: float, to_x: float, to_y: float) -> str:
+    half = (x + to_x) / 2
+    return f"M{x:g},{y:g}C{half:g},{y:g} {half:g},{to_y:g} {to_x:g},{to_y:g}"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
