@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from mcp_memory.domain.model.contexts import ContextReport
 from mcp_memory.domain.model.health import Assembled, Tally
@@ -41,11 +41,11 @@ class StoreSummary:
     file_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outline:
+class Outline(NamedTuple):
     """The fields of a record that ranking needs: its kind, who said it, its successor, task, session and validity.
 
-    `opening` holds the first thousand characters of a message, and is empty for all other kinds.
+    `opening` holds the first thousand characters of a message, and is empty for all other kinds. A tuple, since a
+    recall reads hundreds.
     """
 
     kind: Kind

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum, log
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from mcp_memory.domain.model.records import Details, Json, Relation
 
@@ -75,8 +75,7 @@ MAX_TOUCHED = 2_000
 """Neighbours examined in all; takes a few milliseconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reached(Generic[Node]):
+class Reached(NamedTuple, Generic[Node]):
     """The activation of a node, in (0, 1] where the seeds sum to 1, and the node that contributed most."""
 
     activation: float
@@ -85,7 +84,7 @@ class Reached(Generic[Node]):
 
 def spread(
     seeds: Mapping[Node, float],
-    neighbours: Callable[[Node], Sequence[tuple[Node, float]]],
+    neighbours: Callable[[Node], Mapping[Node, float]],
     *,
     hops: int = HOPS,
     max_touched: int = MAX_TOUCHED,
@@ -97,25 +96,25 @@ def spread(
     `max_touched` ends the walk early, the least activated nodes pass nothing on. The order of neighbours does not
     matter.
     """
-    reached: dict[Node, Reached[Node]] = {node: Reached(activation=activation) for node, activation in seeds.items()}
-    frontier: Mapping[Node, Reached[Node]] = reached
+    reached: dict[Node, Reached[Node]] = {node: Reached(activation) for node, activation in seeds.items()}
+    frontier = reached
     for _ in range(hops):
-        arriving: dict[Node, list[tuple[float, Node]]] = {}
+        arriving: dict[Node, Reached[Node]] = {}
+        several: dict[Node, list[Reached[Node]]] = {}  # Most nodes are reached from one side alone.
         for node in sorted(frontier, key=lambda each: (-frontier[each].activation, each)):
             if max_touched <= 0:
                 break
             near = neighbours(node)
             max_touched -= len(near)
-            unit = frontier[node].activation * DECAY / (fsum(weight for _, weight in near) or 1.0)
-            for neighbour, weight in near:
-                if neighbour not in reached:
-                    arriving.setdefault(neighbour, []).append((unit * weight, node))
-        frontier = {node: _arrived(shares) for node, shares in arriving.items()}
-        reached = {**reached, **frontier}
+            unit = frontier[node].activation * DECAY / (fsum(near.values()) or 1.0)
+            for neighbour, weight in near.items():
+                if neighbour in reached:
+                    continue
+                share = Reached(unit * weight, node)
+                if arriving.setdefault(neighbour, share) is not share:
+                    several.setdefault(neighbour, [arriving[neighbour]]).append(share)
+        for node, shares in several.items():
+            arriving[node] = Reached(fsum(share for share, _ in shares), max(shares)[1])
+        frontier = arriving
+        reached |= arriving
     return reached
-
-
-def _arrived(shares: Sequence[tuple[float, Node]]) -> Reached[Node]:
-    if len(shares) == 1:  # By far the most common case.
-        return Reached(activation=shares[0][0], via=shares[0][1])
-    return Reached(activation=fsum(share for share, _ in shares), via=max(shares)[1])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32: no letter that is read as another."""
@@ -24,17 +25,18 @@ RECORD, TASK, CONTEXT, REVIEW = "r", "t", "c", "g"
 _MADE = re.compile(rf"[a-z](?:[{ALPHABET}]{{{WIDTH}}}|[{ALPHABET[1:]}][{ALPHABET}]{{{WIDTH},11}})")
 """A letter and six digits, "r00001k", or more digits that do not begin with 0, "t1000000"."""
 _TO_PYTHONS = str.maketrans(ALPHABET, "0123456789abcdefghijklmnopqrstuv")
+_PAIRS = [high + low for high in ALPHABET for low in ALPHABET]
+"""Two digits at once: a recall makes hundreds of ids."""
 
 
 def make_id(prefix: str, change: int) -> str:
     """Return the id for a change: the prefix and at least six base-32 digits."""
-    digits = ""
-    while change or not digits:
-        change, digit = divmod(change, 32)
-        digits = ALPHABET[digit] + digits
-    return prefix + digits.rjust(WIDTH, "0")
+    high = change >> 20
+    first = _PAIRS[high] if high < len(_PAIRS) else make_id("", high).lstrip("0")
+    return f"{prefix}{first}{_PAIRS[change >> 10 & 1023]}{_PAIRS[change & 1023]}"
 
 
+@lru_cache(8_192)  # A recall asks for each of some hundreds several times, and the next one for many of them again.
 def number_of(made_id: str) -> int:
     """Return the change number in an id made by `make_id` with a one-letter prefix; 0 for any other text."""
     return int(made_id[1:].translate(_TO_PYTHONS), 32) if _MADE.fullmatch(made_id) else 0

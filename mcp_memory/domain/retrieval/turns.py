@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mcp_memory.domain.text.words import query_terms
 
@@ -69,4 +70,9 @@ def share_of_questions(text: str) -> float:
 
 def named_speakers(speakers: Iterable[str], terms: Collection[str]) -> frozenset[str]:
     """Return the speakers whom the query's words name, by any part of their name."""
-    return frozenset(speaker for speaker in speakers if not set(query_terms(speaker)).isdisjoint(terms))
+    return frozenset(speaker for speaker in speakers if not _words_of(speaker).isdisjoint(terms))
+
+
+@lru_cache(1_024)  # The same few speak in every conversation.
+def _words_of(speaker: str) -> frozenset[str]:
+    return frozenset(query_terms(speaker))

@@ -413,7 +413,11 @@ def _by_task(tasks: Mapping[str, str], stack: Stack | None) -> Mapping[str, floa
 def _turns(query: Query, outlines: Mapping[str, Outline]) -> Mapping[str, Turn]:
     """Return the turns whose form says something about them as answers."""
     named = named_speakers({outline.speaker for outline in outlines.values() if outline.speaker}, query.terms)
-    turns = {i: read_turn(each.role, each.speaker, each.opening, named) for i, each in outlines.items()}
+    turns = {
+        i: read_turn(each.role, each.speaker, each.opening, named)
+        for i, each in outlines.items()
+        if each.role or each.speaker or each.opening  # Most records are no turns at all.
+    }
     return {record_id: turn for record_id, turn in turns.items() if turn != PLAIN}
 
 

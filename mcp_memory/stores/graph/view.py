@@ -55,9 +55,9 @@ class GraphView:
             return self.places[node[1]] in self.visible and self._passes(node[1])
         return node[0] == "entity" or node[1] not in self.hidden
 
-    def neighbours(self, node: GraphNode) -> Sequence[tuple[GraphNode, float]]:
+    def neighbours(self, node: GraphNode) -> Mapping[GraphNode, float]:
         """Return visible neighbours with the weights of their links; none where there are too many."""
-        return list((self.links_of(node) or {}).items())
+        return self.links_of(node) or {}
 
     def links_of(self, node: GraphNode) -> Mapping[GraphNode, float] | None:
         """Return the same as `neighbours`, but None where there are too many."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,8 +147,12 @@ class ScopePostings:
         rows = self._rows.of(record_ids)
         near = np.stack([self._before[rows], self._after[rows]], axis=1)
         near[~self._live[near]] = NONE
-        some: list[int] = np.flatnonzero((near != NONE).any(axis=1)).tolist()
-        return {record_ids[place]: self._ids(near[place][near[place] != NONE]) for place in some}
+        some = np.flatnonzero((near != NONE).any(axis=1)).tolist()
+        ids = iter(self._ids(near[near != NONE]))  # Row by row, as the counts take them.
+        return {
+            record_ids[place]: list(islice(ids, count))
+            for place, count in zip(some, np.count_nonzero(near[some] != NONE, axis=1).tolist(), strict=True)
+        }
 
     def within(self, only: RecordSet | None, exclude: Collection[str]) -> Rows:
         """Return the rows of live records or, with `only`, of exactly those."""

@@ -50,7 +50,6 @@ STEPS, PATHS, CHECKS_SHOWN = 5, 2_000, 3
 """The steps that a change reaches, from dependent to dependent; the paths that one reading follows; grounds named."""
 IDENTITY = "identity"
 """Name in `meta` of the id that tells this store from others; made on first use."""
-_OUTLINE = tuple(field.name for field in fields(Outline))
 _EXCLUSION = tuple(field.name for field in fields(Exclusion))
 _ORDERS: Mapping[str, Sequence[str]] = {
     "created": ("row",),
@@ -134,7 +133,7 @@ class SqliteRecordStore(SqliteTelemetry, SqliteEmbeddingQueue, SqliteUpkeep):
     def outlines(self, record_ids: Collection[str], scopes: Collection[str]) -> Mapping[str, Outline]:
         parameters = {"ids": json.dumps(list(record_ids)), "scopes": json.dumps(list(scopes))}
         rows = self._rows("outlines", parameters)
-        return {row["id"]: Outline(**{name: row[name] for name in _OUTLINE}) for row in rows}
+        return {row[0]: Outline(*row[1:]) for row in rows}
 
     def recent_sessions(self, where: RecordFilter, limit: int) -> Sequence[str]:
         rows = self._database.rows(*filtered("recent_sessions", where, look_back=LOOK_BACK))

@@ -1,6 +1,6 @@
 """Spreading activation over small graphs written down as lists of edges."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import pytest
 from hypothesis import given
@@ -11,14 +11,14 @@ from mcp_memory.domain.model.graph import DECAY, HOPS, spread
 Edges = Mapping[tuple[str, str], float]
 
 
-def over(edges: Edges, calls: list[str] | None = None) -> Callable[[str], Sequence[tuple[str, float]]]:
+def over(edges: Edges, calls: list[str] | None = None) -> Callable[[str], Mapping[str, float]]:
     """The neighbours of each node; `calls` collects the nodes that were asked for theirs."""
 
-    def neighbours(node: str) -> Sequence[tuple[str, float]]:
+    def neighbours(node: str) -> Mapping[str, float]:
         if calls is not None:
             calls.append(node)
-        there = [(b, weight) for (a, b), weight in edges.items() if a == node]
-        return there + [(a, weight) for (a, b), weight in edges.items() if b == node]
+        there = {b: weight for (a, b), weight in edges.items() if a == node}
+        return there | {a: weight for (a, b), weight in edges.items() if b == node}
 
     return neighbours
 

@@ -235,9 +235,10 @@ SELECT * FROM (
 ) WHERE place <= :each;
 
 -- name: outlines
+-- In the order of the fields of Outline.
 SELECT
-    id, kind, role, superseded_by, task_id, session_id, speaker, valid_from, valid_until,
-    CASE kind WHEN 'message' THEN substr(text, 1, 1000) ELSE '' END AS opening
+    id, kind, role, superseded_by, task_id, session_id, speaker,
+    CASE kind WHEN 'message' THEN substr(text, 1, 1000) ELSE '' END AS opening, valid_from, valid_until
 FROM records
 WHERE id IN (SELECT value FROM json_each(:ids)) AND scope IN (SELECT value FROM json_each(:scopes));
 
