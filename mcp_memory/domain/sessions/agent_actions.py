@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.sessions.shell_commands import paths_gone, paths_written, programs
 from mcp_memory.domain.sessions.tool_lines import NEW, OLD, CallLine, call_fields, call_line, one_line
 from mcp_memory.domain.sessions.tool_outputs import MAX_LAST, ends_in_error, errors_of
 
@@ -40,37 +41,6 @@ _READS = re.compile(
 _CHECKS = re.compile(
     r"(?:\b|_)(?:tests?|pytest|tox|lint|build|vet|check|tsc|ruff|mypy|pyright|clippy|compile|verify|ctest|rspec|jest|vitest|validate)\b"
 )
-# "rm -f src/ticker.go", "git rm old.py"
-_REMOVED = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm (?:-\w+ )*(?P<removed>[^;&|\n]{1,300})")
-# "sed -i 's/a/b/' app.py", "sed -i -e s/a/b/ app.py"
-_IN_PLACE = re.compile(
-    r"\bsed (?:-\w{1,20} ){0,3}(?:-\w{0,3}i\S{0,20}|--in-place\S{0,20}) [^\n]{0,200}? "
-    r"(?P<path>[\w./~@+-]{1,120}) ?(?=['\"]?(?:$|[;&|\n]))"
-)
-# "cat > app.toml <<EOF", "echo x >> .env", "tee -a app.toml"; not "pytest > out.log"
-_POURED = re.compile(
-    r"\b(?:(?:cat|echo|printf)\b[^\n;&|>]{0,200}>>?|tee(?: -\w+)*) ?(?!/dev/|/tmp/)"
-    r"(?P<path>[\w./~@+-]{1,120}) ?(?=$|[;&|<>\n])"
-)
-# "report.py --out out/report.html", "curl -o data.csv URL", "touch notes.md", "cp a.env b.env"
-_MADE = re.compile(
-    r"(?: -o|--out(?:put)?(?:-file)?|\btouch|\bcp (?:-\w{1,20} ){0,3}[\w./~@+-]{1,120})[ =](?!/dev/|/tmp/)"
-    r"(?P<path>[\w./~@+-]{0,120}\.[A-Za-z]\w{0,9})(?=$|[\s;&|'\"])"
-)
-# "open('rows.csv', 'w')", "Path('notes.md').write_text(", "frame.to_csv('rows.csv'", "figure.savefig('a.png'"
-_NAMED_FILE = r"\( ?['\"](?!/dev/|/tmp/)(?P<path>[\w./~@+-]{1,120})['\"]"
-_WRITTEN = (
-    re.compile(rf"\bopen{_NAMED_FILE}, ?(?:mode=)?['\"][wax]"),
-    re.compile(rf"\bPath{_NAMED_FILE}\)\.write_(?:text|bytes)\("),
-    re.compile(rf"\.(?:to_(?:csv|json|excel|parquet|html|markdown)|savefig){_NAMED_FILE}"),
-)
-# "mv a.py b.py", "git mv a.py b.py"
-_MOVED = re.compile(
-    r"(?:^|[;&|\n] {0,3})(?:git )?mv (?:-\w{1,20} ){0,3}(?P<old>[\w./~@+-]{1,120}) "
-    r"(?P<path>[\w./~@+-]{1,120}) ?(?=['\"]?(?:$|[;&|\n]))"
-)
-# "git checkout -- app.py", "git restore app.py"
-_UNDONE = re.compile(r"\bgit (?:checkout(?: \S{1,60})? --|restore(?: --?\w{1,30}){0,5}) (?P<undone>[^;&|\n]{1,300})")
 # "git commit -am x", "git push", "docker push", "npm publish"
 _PUBLISHES = re.compile(
     r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)"
@@ -78,12 +48,6 @@ _PUBLISHES = re.compile(
 )
 # "[main 3f2a1bc] Fix the clock"
 _COMMITTED = re.compile(r"^\[[^\]\n]{1,80} (?P<hash>[0-9a-f]{7,40})\] (?P<title>.{1,120})", re.MULTILINE)
-# "cd app && FOO=1 go test ./..." → "go", "test"
-_STEP = re.compile(r"&&|\|\||[;|\n]")
-# Steps that prepare or look: "cd app", "FOO=1", "grep -c x"
-_BESIDE = re.compile(
-    r"(?:cd|export|source|set|env|sleep|echo|cat|ls|grep|rg|head|tail|sed|awk|wc|find|mkdir|true|pwd|date)\b|\w+="
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +158,7 @@ class AgentActions:
                 change.edits.append(did.place)
                 change.is_gone, change.works, change.source = False, None, did.entry.id
                 change.last = _last_line(did)
-            for path in _paths_gone(did.command, found):
+            for path in paths_gone(did.command, found):
                 found[path].is_gone, found[path].source = True, did.entry.id
             if did.checks:
                 _judge(found, True, "")
@@ -304,12 +268,10 @@ def _command(call: Entry) -> str:
 
 
 def _keys(did: AgentAction) -> frozenset[str]:
-    """Return the programs that a command runs, with their subcommands: two runs of one program share a key."""
-    if not did.command:
-        return frozenset({did.line.key} if did.line.act in ("edited", "called") else ())
-    steps = [step.strip(" '\"") for step in _STEP.split(did.command)]
-    keys = (" ".join([word for word in step.split() if not word.startswith("-")][:2]) for step in steps)
-    return frozenset(key for key in keys if key and not _BESIDE.match(key))
+    """Return what two attempts at one thing share: a program that they run, or the file or call of a tool."""
+    if did.command:
+        return programs(did.command)
+    return frozenset({did.line.key} if did.line.act in ("edited", "called") else ())
 
 
 def _steps(call: Entry) -> Iterator[Step]:
@@ -332,38 +294,11 @@ def _steps(call: Entry) -> Iterator[Step]:
 
 def _paths_changed(did: AgentAction) -> list[str]:
     if did.line.act == "ran":
-        patterns, command = (_IN_PLACE, _POURED, _MOVED, _MADE), _outside(did.command)
-        found = [each["path"] for pattern in patterns for each in pattern.finditer(command)]
-        if "python" in f"{did.line.tool} {command}":
-            found += (each["path"] for pattern in _WRITTEN for each in pattern.finditer(did.command))
-        return [*dict.fromkeys(found)]
+        return paths_written(did.command, is_python="python" in did.line.tool)
     if did.line.act not in ("edited", "wrote"):
         return []
     _, _, subject = did.line.done.partition(" ")
     return [path for path in subject.split(", ") if path]
-
-
-def _outside(command: str) -> str:
-    """Return a command up to the text that it pours into a file: the line with "<<EOF" is the last."""
-    head, mark, rest = command.partition("<<")
-    return head + mark + rest.partition("\n")[0]
-
-
-def _paths_gone(command: str, known: Mapping[str, FileChange]) -> Iterator[str]:
-    patterns = ((_REMOVED, "removed"), (_UNDONE, "undone"), (_MOVED, "old"))
-    found = (each[name] for pattern, name in patterns for each in pattern.finditer(_outside(command)))
-    named = " ".join(found).split()
-    for path in known:
-        if any(path == name or path.endswith(f"/{name.removeprefix('./')}") for name in named):
-            yield path
-
-
-def paths_retired(command: str) -> list[str]:
-    """Return the paths that a command moves away, or removes from a repository; "rm app.db" may be a daily habit."""
-    done = _outside(command)
-    moved = [match["old"] for match in _MOVED.finditer(done)]
-    removed = [match["removed"] for match in _REMOVED.finditer(done) if "git rm " in match[0]]
-    return [path.removeprefix("./") for path in " ".join([*moved, *removed]).split() if not path.startswith("-")]
 
 
 def _exchanged(call: Entry) -> tuple[str, str]:
