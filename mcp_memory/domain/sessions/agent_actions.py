@@ -86,7 +86,7 @@ class FileChange:
     """Holds what was done to a file, by the places of its edits.
 
     `works` is what a test or build said since, None where none ran. `taken_back` is the last line that an edit put
-    in and the next took out again.
+    in and that was taken out again at `undone_at`, by the next edit or by a command.
     """
 
     path: str
@@ -98,6 +98,7 @@ class FileChange:
     works: bool | None = None
     error: str = ""
     taken_back: str = ""
+    undone_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,13 +154,15 @@ class AgentActions:
                 )
                 edit = _exchanged(did.entry)
                 is_undone = any(edit) and edit[::-1] == made.get(path)
-                change.taken_back = change.last if is_undone else ""
+                change.taken_back, change.undone_at = (change.last, did.place) if is_undone else ("", None)
                 made[path] = ("", "") if is_undone else edit
                 change.edits.append(did.place)
                 change.is_gone, change.works, change.source = False, None, did.entry.id
                 change.last = _last_line(did)
             for path in paths_gone(did.command, found):
-                found[path].is_gone, found[path].source = True, did.entry.id
+                change = found[path]
+                change.is_gone, change.source = True, did.entry.id
+                change.taken_back, change.undone_at = change.last, did.place
             if did.checks:
                 _judge(found, True, "")
         return tuple(found.values())
@@ -212,14 +215,15 @@ class AgentActions:
             return False
         return ends_in_error(before.text) or before.id in self._errors
 
-    def edited_after(self, place: int) -> bool:
-        """Return True where the calls that follow a message directly, up to the next message, change a file."""
-        for other in range(place + 1, len(self._log.entries)):
-            if self._log.entries[other].kind == "message":
-                return False
-            if other in self.edits:
-                return True
-        return False
+    def edited_after(self, place: int) -> tuple[int, ...]:
+        """Return the places of the calls that change files, directly behind a message and before the next one."""
+        entries = self._log.entries
+        end = next((n for n in range(place + 1, len(entries)) if entries[n].kind == "message"), len(entries))
+        return tuple(other for other in self.edits if place < other < end)
+
+    def reworks(self, edits: Sequence[int]) -> bool:
+        """Return True where one of these edits changes a file that was changed before."""
+        return any(change.edits[0] < edit for change in self.changes for edit in edits if edit in change.edits)
 
     def _failure(self, did: AgentAction, fixed_at: int | None) -> Failure:
         return Failure(did=did, edits=self._between(did, fixed_at), fixed_at=fixed_at)
