@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.sessions.sentences import shape
 from mcp_memory.domain.sessions.shell_commands import paths_gone, paths_written, programs
 from mcp_memory.domain.sessions.tool_lines import NEW, OLD, CallLine, call_fields, call_line, one_line
 from mcp_memory.domain.sessions.tool_outputs import MAX_LAST, ends_in_error, errors_of
@@ -26,11 +27,22 @@ _EXIT = re.compile(r"\bexit(?:ed)?(?: with)?[ _]?(?:code|status)[\"']?\s?[:=]?\s
 _REFUSED = re.compile(
     r"\b(?:user (?:doesn['’]t want|rejected|declined|denied|cancell?ed)|(?:rejected|declined|denied) by (?:the )?user)"
 )
+# "Your changes have NOT been applied", "No replacement was performed, old_str did not appear verbatim in app.py"
+_NOT_APPLIED = re.compile(
+    r"\b(?:not (?:been )?applied|no (?:replacement|changes?|edits?) (?:was|were) (?:performed|made)"
+    r"|not appear verbatim)\b",
+    re.IGNORECASE,
+)
 # "2 failed, 30 passed", "FAIL app/zone 0.6s", "Failures: 1", "BUILD FAILED"; not "0 failed"
 _FAILED_CHECK = re.compile(
     r"\b[1-9]\d{0,8} (?:failed|failing|failures?|errors?)\b|\b(?:[Ff]ailures|[Ee]rrors|[Ff]ailed)[=:] ?[1-9]"
     r"|^ {0,8}(?:FAIL|FAILED|FAILURES?)\b|\bBUILD FAIL",
     re.MULTILINE,
+)
+# "HTTP STATUS: 500", "HTTP/1.1 404 Not Found", "Internal Server Error" where a page was asked for
+_ASKS_PAGE = re.compile(r"\b(?:curl|wget|https?|xh) ")
+_REFUSED_PAGE = re.compile(
+    r"^[< ]{0,2}HTTP(?:/[\d.]{1,3})?[ \w]{0,12}[:=]? ?[45]\d\d\b|^Internal Server Error$", re.MULTILINE
 )
 # "tail -3 app.log", "ssh web 'cat /etc/hosts'", "kubectl logs web"; not "pytest | tail"
 _READS = re.compile(
@@ -159,10 +171,11 @@ class AgentActions:
                 change.edits.append(did.place)
                 change.is_gone, change.works, change.source = False, None, did.entry.id
                 change.last = _last_line(did)
-            for path in paths_gone(did.command, found):
+            for path, is_dropped in paths_gone(did.command, found):
                 change = found[path]
                 change.is_gone, change.source = True, did.entry.id
-                change.taken_back, change.undone_at = change.last, did.place
+                if is_dropped and not (change.is_new and self._ran(path, change.edits[0], did.place)):
+                    change.taken_back, change.undone_at = change.last, did.place
             if did.checks:
                 _judge(found, True, "")
         return tuple(found.values())
@@ -182,7 +195,8 @@ class AgentActions:
             if not keys or did.is_refused:
                 continue
             if did.error:
-                waiting.pop(keys, None)
+                for failed in [failed for failed in waiting if failed & keys]:
+                    del waiting[failed]
                 waiting[keys] = did
                 continue
             for failed, first in list(waiting.items()):
@@ -191,6 +205,30 @@ class AgentActions:
                     ended.append(self._failure(waiting.pop(failed), did.place))
         ended += [self._failure(did, None) for did in waiting.values()]
         return tuple(sorted(ended, key=lambda each: each.did.place))
+
+    @cached_property
+    def attempts(self) -> tuple[Failure, ...]:
+        """The failures after which files were changed, and the same command failed in the same way; `fixed_at` is None.
+
+        The changes between did not help: the next run's error is equal, but for its numbers.
+        """
+        latest: dict[str, AgentAction] = {}
+        found: list[Failure] = []
+        for did in self.done:
+            if not did.command or did.is_refused:
+                continue
+            before = latest.pop(did.command, None)
+            if did.error:
+                latest[did.command] = did
+                edits = self._between(before, did.place) if before else ()
+                if before and edits and shape(before.error) == shape(did.error):
+                    found.append(Failure(did=before, edits=edits, fixed_at=None))
+        return tuple(found)
+
+    @cached_property
+    def vain(self) -> frozenset[int]:
+        """The places of the changes that did not help."""
+        return frozenset(place for attempt in self.attempts for place in attempt.edits)
 
     @cached_property
     def repaired(self) -> frozenset[str]:
@@ -222,8 +260,18 @@ class AgentActions:
         return tuple(other for other in self.edits if place < other < end)
 
     def reworks(self, edits: Sequence[int]) -> bool:
-        """Return True where one of these edits changes a file that was changed before."""
-        return any(change.edits[0] < edit for change in self.changes for edit in edits if edit in change.edits)
+        """Return True where one of these edits takes out what the agent itself had put in."""
+        made = [(did.place, " ".join((did.line.written or did.entry.text).split())) for did in self.done]
+        return any(
+            did.place in edits and old and any(place < did.place and old in text for place, text in made)
+            for did in self.done
+            for old, _ in (_exchanged(did.entry),)
+        )
+
+    def _ran(self, path: str, start: int, end: int) -> bool:
+        """Return True where a command between two places names a file: one that is run and removed was a helper."""
+        name = path.rpartition("/")[2]
+        return any(start < did.place < end and name in did.command for did in self.done)
 
     def _failure(self, did: AgentAction, fixed_at: int | None) -> Failure:
         return Failure(did=did, edits=self._between(did, fixed_at), fixed_at=fixed_at)
@@ -238,24 +286,31 @@ class AgentActions:
         is_refused = bool(_REFUSED.search(result.text[:300]))
         return AgentAction(
             place=place, entry=call, line=line, command=command, output=result, is_refused=is_refused,
-            error="" if is_refused else _error(result, command),
+            error="" if is_refused else _error(result, line, command),
         )  # fmt: skip
 
 
-def _error(result: Entry, command: str) -> str:
+def _error(result: Entry, line: CallLine, command: str) -> str:
     exits = _EXIT.findall(result.text[:_HEAD]) or _EXIT.findall(result.text[-_HEAD:])[-1:]
-    is_silent = not exits and command  # Not every client tells how a command ended.
-    if not result.failed and not any(int(code) for code in exits[:1]) and not (is_silent and _fails(command, result)):
+    is_silent = not exits and _fails(command, line, result)  # Not every client tells how a call ended.
+    if not result.failed and not any(int(code) for code in exits[:1]) and not is_silent:
         return ""
     errors = errors_of(result)
     shown = " · ".join(errors[:2]) or result.text.strip().rpartition("\n")[2]
     return one_line(shown, ERROR_CHARACTERS) or "failed"
 
 
-def _fails(command: str, result: Entry) -> bool:
-    """Return True where an output tells by its last words that the command failed; what only reads shows others'."""
-    if _READS.search(command[:ITEM_CHARACTERS]):
+def _fails(command: str, line: CallLine, result: Entry) -> bool:
+    """Return True where an output tells by its last words that the command failed; what only reads shows others'.
+
+    An edit fails where the output says that nothing was applied.
+    """
+    if line.act in ("edited", "wrote"):
+        return bool(_NOT_APPLIED.search(result.text[:_HEAD]) or _NOT_APPLIED.search(result.text[-_HEAD:]))
+    if not command or _READS.search(command[:ITEM_CHARACTERS]):
         return False
+    if _ASKS_PAGE.search(command[:ITEM_CHARACTERS]) and _REFUSED_PAGE.search(result.text[-MAX_LAST:]):
+        return True
     is_check = _CHECKS.search(command[:ITEM_CHARACTERS])
     return ends_in_error(result.text) or bool(is_check and _FAILED_CHECK.search(result.text[-MAX_LAST:]))
 

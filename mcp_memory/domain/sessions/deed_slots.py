@@ -3,17 +3,22 @@
 Words count here only where a deed gave them weight: what was said before a command went well, or behind a refusal.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mcp_memory.domain.model.session_log import Entry
-from mcp_memory.domain.sessions.agent_actions import AgentActions, Failure, FileChange
+from mcp_memory.domain.sessions.agent_actions import AgentAction, AgentActions, Failure, FileChange
 from mcp_memory.domain.sessions.filled_slots import FIX_CHARACTERS, FilledSlot, Provenance, SlotState, conclusion
 from mcp_memory.domain.sessions.sentences import Utterance
 from mcp_memory.domain.sessions.tool_lines import call_line, one_line
 from mcp_memory.domain.text.summary_sections import Section
 
 COMMAND_CHARACTERS = 80
+# "To tell you how to proceed, the user said:\nuse fgetcsv"
+_REASON = re.compile(r"\bthe user said:\s{0,5}(?P<said>[^\n]{1,500})")
+# "User has answered your questions: "Which port?"="8443""
+_ANSWERED = re.compile(r'"(?P<asked>[^"\n]{3,300})"="(?P<answer>[^"\n]{1,300})"')
 _PLANNED: Mapping[str, Section] = {"open": "next_steps", "going on": "in_progress", "done": "completed"}
 
 
@@ -36,12 +41,16 @@ class DeedSlots:
         for title, source in self.deeds.commits:
             yield self._slot("completed", title, source, "done")
         for failure in self.deeds.failures:
-            yield from self._failed(failure)
+            if failure.did.line.act == "ran" or failure.fixed_at is None:  # An edit in a second form teaches nothing.
+                yield from self._failed(failure)
+        for failure in self.deeds.attempts:
+            yield self._attempt(failure)
         yield from self._refused()
+        yield from self._answered()
         yield from self._latest()
 
     def _latest(self) -> Iterator[FilledSlot]:
-        """Yield the latest change, check and commit in one line, behind what the agent says of how things stand."""
+        """Yield the latest change, check and commit in one line, behind what the agent says about how things stand."""
         changed = [(change.edits[-1], f"last change: {change.path}", change.source) for change in self.deeds.changes]
         parts = sorted(changed)[-1:]
         for did in [did for did in self.deeds.done if did.checks][-1:]:
@@ -60,9 +69,7 @@ class DeedSlots:
         What was edited for it without another run is open, and says so.
         """
         did, end = failure.did, failure.fixed_at
-        changes = self.deeds.changes
-        files = ", ".join(change.path for change in changes if set(change.edits) & set(failure.edits))
-        wrong = f"`{one_line(did.command or did.line.done, COMMAND_CHARACTERS)}` failed: {did.error}"
+        files, wrong = self._files(failure), _wrong(did)
         if end is None:
             if did.checks or files:
                 text = f"{wrong}; edited {files} since, not run again" if files else wrong
@@ -75,22 +82,40 @@ class DeedSlots:
         text = f"{wrong} → {'; '.join(part for part in (why, how) if part)}"
         yield self._slot("fixes", text, did.entry.id, "done", worth=2.5)
 
+    def _attempt(self, failure: Failure) -> FilledSlot:
+        """Return changes that did not help: what was said before the last of them, and the error that stayed."""
+        said = self._concluded(failure.did.place, failure.edits[-1])[-1:]
+        why = "; ".join([*(one_line(text, FIX_CHARACTERS) for text in said), f"edited {self._files(failure)}"])
+        return self._slot("dead_ends", f"{why} → still {_wrong(failure.did)}", failure.did.entry.id)
+
+    def _files(self, failure: Failure) -> str:
+        return ", ".join(each.path for each in self.deeds.changes if set(each.edits) & set(failure.edits))
+
     def _taken_back(self, change: FileChange) -> Iterator[FilledSlot]:
         """Yield an edit that was undone, with what was said between the edit and that."""
         if change.undone_at is None or not change.taken_back:
             return
-        before = max(place for place in change.edits if place < change.undone_at)
+        before = max((place for place in change.edits if place < change.undone_at), default=change.undone_at)
         why = " ".join(self._concluded(before, change.undone_at)[-2:])
         text = f"{change.path}: tried `{change.taken_back}` and took it back"
         yield self._slot("dead_ends", f"{text}: {one_line(why, FIX_CHARACTERS)}" if why else text, change.source)
 
     def _refused(self) -> Iterator[FilledSlot]:
-        """Yield each call that the user refused, with what the user said then."""
+        """Yield each call that the user refused, with what the user said in the refusal or directly behind it."""
         for did in self.deeds.done:
             if did.is_refused:
-                answer = self._answer_behind(self.places[did.output.id])
+                told = _REASON.search(did.output.text)
+                answer = told["said"].strip() if told else self._answer_behind(self.places[did.output.id])
                 text = f"Refused: {did.line.done}"
                 yield self._slot("dead_ends", f"{text} → {answer}" if answer else text, did.entry.id)
+
+    def _answered(self) -> Iterator[FilledSlot]:
+        """Yield what the user chose where a tool of the client's asked."""
+        for did in self.deeds.done:
+            if did.line.act == "called" and "ask" in did.line.tool.casefold():
+                for each in _ANSWERED.finditer(did.output.text):
+                    chosen = self._slot("decisions", f"{each['asked']} → {each['answer']}", did.entry.id)
+                    yield replace(chosen, provenance=Provenance.SAID)
 
     def _answer_behind(self, place: int) -> str:
         for number in range(place + 1, len(self.entries)):
@@ -116,6 +141,10 @@ class DeedSlots:
             worth=worth,
             state=state,
         )
+
+
+def _wrong(did: AgentAction) -> str:
+    return f"`{one_line(did.command or did.line.done, COMMAND_CHARACTERS)}` failed: {did.error}"
 
 
 def _changed(change: FileChange) -> str:

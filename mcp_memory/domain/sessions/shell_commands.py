@@ -37,6 +37,7 @@ _MOVED = re.compile(
 )
 # "git checkout -- app.py", "git checkout main app.py", "git restore app.py"; not "git restore --staged app.py"
 _UNDONE = re.compile(r"\bgit (?:checkout|restore(?! --staged)) (?P<undone>[^;&|\n]{1,300})")
+_DROPPED = ((_REMOVED, "removed"), (_UNDONE, "undone"))
 # "cd app && FOO=1 go test ./..." → "go", "test"
 _STEP = re.compile(r"&&|\|\||[;|\n]")
 # Steps that prepare or look: "cd app", "FOO=1", "grep -c x"
@@ -53,8 +54,14 @@ _LEAD = re.compile(
 def programs(command: str) -> frozenset[str]:
     """Return the programs that a command runs, with their subcommands: two runs of one program share one."""
     steps = [_LEAD.sub("", step.strip()).strip(" '\"") for step in _STEP.split(_LEAD.sub("", command))]
-    named = (" ".join([word for word in step.split() if not word.startswith("-")][:2]) for step in steps)
+    named = (_named([word for word in step.split() if not word.startswith("-")]) for step in steps)
     return frozenset(each for each in named if each and not _BESIDE.match(each))
+
+
+def _named(words: list[str]) -> str:
+    """Return a program with its subcommand, or with the address that it asks."""
+    address = next((word.strip("'\"") for word in words if "://" in word), "")
+    return f"{words[0]} {address}" if address else " ".join(words[:2])
 
 
 def paths_written(command: str, is_python: bool = False) -> list[str]:
@@ -66,14 +73,18 @@ def paths_written(command: str, is_python: bool = False) -> list[str]:
     return [*dict.fromkeys(found)]
 
 
-def paths_gone(command: str, known: Iterable[str]) -> Iterator[str]:
-    """Yield those of the known paths that a command removes, moves away, or takes back to what was committed."""
-    patterns = ((_REMOVED, "removed"), (_UNDONE, "undone"), (_MOVED, "old"))
-    found = (each[name] for pattern, name in patterns for each in pattern.finditer(_outside(command)))
-    named = " ".join(found).split()
+def paths_gone(command: str, known: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """Yield those of the known paths that a command takes away, and True where it does not merely move them."""
+    shell = _outside(command)
+    dropped = " ".join(each[name] for pattern, name in _DROPPED for each in pattern.finditer(shell)).split()
+    moved = [each["old"] for each in _MOVED.finditer(shell)]
     for path in known:
-        if any(path == name or path.endswith(f"/{name.removeprefix('./')}") for name in named):
-            yield path
+        if any(_is_meant(path, name) for name in (*dropped, *moved)):
+            yield path, any(_is_meant(path, name) for name in dropped)
+
+
+def _is_meant(path: str, name: str) -> bool:
+    return path == name or path.endswith(f"/{name.removeprefix('./')}")
 
 
 def paths_retired(command: str) -> list[str]:

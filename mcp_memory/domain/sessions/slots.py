@@ -42,6 +42,7 @@ STATE_CHARACTERS = 500
 PROPOSED = 2
 """The last sentences of a message that an answer decides on."""
 LEAST_WORDS, FEW_WORDS = 3, 3
+_STILL_OPEN: frozenset[Section] = frozenset({"open_items", "next_steps", "in_progress"})
 _LASTING: frozenset[Section] = frozenset({"constraints", "decisions", "dead_ends", "fixes", "facts"})
 LEAST_GOAL, MATERIAL_CHARACTERS = 12, 2_000
 LATEST, SUBSTANCE = 12, 30
@@ -61,7 +62,34 @@ def slots_of(entries: Sequence[Entry]) -> tuple[FilledSlot, ...]:
     said = {number: [*own] for number, own in groupby(said_in(entries), lambda each: each.entry)}
     did = DeedSlots(entries=entries, deeds=deeds, said=said, places=places)
     found = [*did.all(), *_told(entries, deeds, said)]
-    return _settled(sorted(found, key=lambda slot: slot.place))
+    settled = _settled(sorted(found, key=lambda slot: slot.place))
+    return (*settled, *_not_changed(settled, entries, deeds))
+
+
+def _not_changed(slots: Sequence[FilledSlot], entries: Sequence[Entry], deeds: AgentActions) -> Iterator[FilledSlot]:
+    """Yield the files that are still to be changed, and those that the user named and the agent worked with."""
+    known = " ".join(change.path for change in deeds.changes)
+    for slot in slots:
+        if slot.section in _STILL_OPEN and slot.state == "open" and slot.provenance >= Provenance.CONCLUDED:
+            for path in _files_in(slot.text, known):
+                text = f"{path}: not changed yet: {one_line(slot.text, FIX_CHARACTERS)}"
+                yield replace(slot, section="changes", text=text, worth=1.0)
+                known = f"{known} {path}"
+    calls = "\n".join(did.entry.text for did in deeds.done if did.went_well)
+    for place, entry in enumerate(entries):
+        for path in _files_in(entry.text, known) if entry.is_users and entry.tokens <= INSTRUCTION_TOKENS else ():
+            if path in calls:
+                yield FilledSlot(
+                    section="changes", text=f"{path}: used, not changed", source=entry.id, place=place,
+                    provenance=Provenance.SAID, worth=0.5,
+                )  # fmt: skip
+                known = f"{known} {path}"
+
+
+def _files_in(text: str, known: str) -> list[str]:
+    """Return the files that a text names and that are not known, each once."""
+    found = dict.fromkeys(each.text for each in exact_in(text) if each.sort == "files")
+    return [path for path in found if path not in known]
 
 
 def _is_of_work(entry: Entry) -> bool:
@@ -109,19 +137,31 @@ def _told(
     users = [n for n in by_entry if by_entry[n][0].speaker == "user"]
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
     yield from _state(agents, by_entry, entries)
-    proposal: Sequence[Utterance] = ()
+    spoken: Sequence[Utterance] = ()
     for number, own in by_entry.items():
         if entries[number].id in deeds.repaired:
             continue
         if own[0].speaker == "user":
             yield from _of_user(
-                own, entries, proposal,
+                own, entries, deeds, spoken if spoken and spoken[0].speaker == "assistant" else (),
                 is_first=users[0] == number, is_last=number in users[-LAST_MESSAGES:], is_newest=users[-1] == number,
             )  # fmt: skip
-            proposal = ()
         else:
-            yield from _of_agent(own, entries[number], deeds)
-            proposal = own if own[0].speaker == "assistant" else proposal
+            complaint = _complaint(spoken, deeds.edited_after(number), deeds)
+            yield from _of_agent(own, entries[number], deeds, complaint)
+        spoken = own if own[0].speaker in ("user", "assistant") else spoken
+
+
+def _complaint(asked: Sequence[Utterance], edits: Sequence[int], deeds: AgentActions) -> str:
+    """Return the user's words where they found fault with what the agent then changed: a trouble, or a doubt.
+
+    A question is a doubt only where the agent changes its own work.
+    """
+    if not edits or not asked or asked[0].speaker != "user":
+        return ""
+    text = joined([each.text for each in asked])
+    is_doubt = any(each.text.endswith(QUESTION_SIGNS) for each in asked) and deeds.reworks(edits)
+    return text if is_doubt or tells_of_trouble(text) else ""
 
 
 def _goal(entries: Sequence[Entry]) -> FilledSlot | None:
@@ -163,6 +203,7 @@ def _state(
 def _of_user(
     own: Sequence[Utterance],
     entries: Sequence[Entry],
+    deeds: AgentActions,
     proposal: Sequence[Utterance],
     *,
     is_first: bool,
@@ -184,12 +225,15 @@ def _of_user(
     if is_first or not answer or _is_assent(answer):
         return
     asked = joined([each.text for each in proposal[-PROPOSED:]])
-    if not asked and not decides(answer):
+    is_changed = bool(deeds.edited_after(own[0].entry))
+    if not asked and not decides(answer) and not (is_changed and finds_out(answer)):
         return  # A further request, or talk among people.
+    is_fix = is_changed and (finds_out(answer) or (asked and deeds.follows_error(proposal[0].entry)))
     text = f"{one_line(asked, FIX_CHARACTERS)} → {answer}" if asked else answer
     is_firm = any((refuses(answer), gives_reason(answer), decides(answer), _names_something(answer)))
     made = FilledSlot(
-        section="decisions", text=text, source=entry.id, place=own[0].entry, provenance=Provenance.SAID,
+        section="fixes" if is_fix else "decisions", text=text, source=entry.id, place=own[0].entry,
+        provenance=Provenance.SAID,
         worth=_weight(text), state="open" if is_firm else "doubtful",
     )  # fmt: skip
     yield made
@@ -210,19 +254,15 @@ def _says_something(text: str) -> bool:
     return len(text.split()) > LEAST_WORDS or (not text.isascii() and len(text) > 8)
 
 
-def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions) -> Iterator[FilledSlot]:
+def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions, complaint: str) -> Iterator[FilledSlot]:
+    """Yield what the agent concluded. An error or a complaint before it and a change behind it make it a fix."""
     place, concluded = own[0].entry, conclusion(own)
-    is_firm = _says_something(concluded) and (gives_reason(concluded) or bool(exact_in(concluded)))
-    section: Section | None = None
-    if own[0].speaker == "assistant" and is_firm:
-        if finds_out(concluded) or tells_of_trouble(concluded):
-            section = "fixes"
-        elif deeds.edited_after(place):
-            section = "fixes" if deeds.follows_error(place) else "decisions"
+    section = _concluded_section(own[0], concluded, deeds, complaint)
     if section:
+        is_answer = section == "fixes" and complaint
         yield FilledSlot(
             section=section,
-            text=concluded,
+            text=f"{one_line(complaint, FIX_CHARACTERS)} → {concluded}" if is_answer else concluded,
             source=entry.id,
             place=place,
             provenance=Provenance.CONCLUDED,
@@ -230,6 +270,22 @@ def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions) -> It
         )
     for said in own:
         yield from _of_sentence(said, entry, concluded, ("facts", section) if section else ())
+
+
+def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions, complaint: str) -> Section | None:
+    if first.speaker != "assistant" or not _says_something(concluded):
+        return None
+    edits = deeds.edited_after(first.entry)
+    if edits and deeds.vain.issuperset(edits):
+        return None  # A dead end says it.
+    is_changed = bool(edits)
+    if is_changed and (complaint or deeds.follows_error(first.entry)):
+        return "fixes"
+    if not gives_reason(concluded) and not exact_in(concluded):
+        return None
+    if finds_out(concluded) or tells_of_trouble(concluded):
+        return "fixes"
+    return "decisions" if is_changed else None
 
 
 def _of_sentence(said: Utterance, entry: Entry, concluded: str, told: Sequence[Section]) -> Iterator[FilledSlot]:
@@ -265,7 +321,7 @@ def _settled(found: Sequence[FilledSlot]) -> tuple[FilledSlot, ...]:
     done = [(slot.place, _content(slot.text)) for slot in found if slot.section in ("completed", "changes")]
     kept: dict[tuple[Section, str], FilledSlot] = {}
     for slot in found:
-        if slot.section in ("open_items", "next_steps", "in_progress") and _is_done(slot, done):
+        if slot.section in _STILL_OPEN and _is_done(slot, done):
             continue
         key = (slot.section, normal_hash(slot.text))
         kept.pop(key, None)
