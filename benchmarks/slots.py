@@ -125,7 +125,7 @@ def _file_is_right(item: Mapping[str, Any], lines: Iterable[str]) -> bool:
     """The file is named, and not said to work or to fail against the truth."""
     own = [line for line in lines if item["path"] in line.split(": ", 1)[0] or line.split(": ", 1)[0] in item["path"]]
     told = " ".join(own)
-    says = False if "removed" in told or "fails" in told else True if "passed" in told else None
+    says = False if "removed again" in told or "check fails" in told else True if "check passed" in told else None
     return bool(own) and (says is None or item["works"] is None or says == item["works"])
 
 

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from mcp_memory.domain.sessions.filled_slots import FilledSlot
 from mcp_memory.domain.sessions.sentence_sections import changes_direction
-from mcp_memory.domain.sessions.slots import FilledSlot, slots_of
+from mcp_memory.domain.sessions.slots import slots_of
 from mcp_memory.domain.sessions.summary import fitted, structured
 from mcp_memory.domain.text.excerpts import Room
 from mcp_memory.domain.text.segments import Segment

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.sessions.sentences import shape
+from mcp_memory.domain.sessions.shell_commands import paths_gone, paths_written, programs
 from mcp_memory.domain.sessions.tool_lines import NEW, OLD, CallLine, call_fields, call_line, one_line
 from mcp_memory.domain.sessions.tool_outputs import MAX_LAST, ends_in_error, errors_of
 
@@ -25,11 +27,22 @@ _EXIT = re.compile(r"\bexit(?:ed)?(?: with)?[ _]?(?:code|status)[\"']?\s?[:=]?\s
 _REFUSED = re.compile(
     r"\b(?:user (?:doesn['’]t want|rejected|declined|denied|cancell?ed)|(?:rejected|declined|denied) by (?:the )?user)"
 )
+# "Your changes have NOT been applied", "No replacement was performed, old_str did not appear verbatim in app.py"
+_NOT_APPLIED = re.compile(
+    r"\b(?:not (?:been )?applied|no (?:replacement|changes?|edits?) (?:was|were) (?:performed|made)"
+    r"|not appear verbatim)\b",
+    re.IGNORECASE,
+)
 # "2 failed, 30 passed", "FAIL app/zone 0.6s", "Failures: 1", "BUILD FAILED"; not "0 failed"
 _FAILED_CHECK = re.compile(
     r"\b[1-9]\d{0,8} (?:failed|failing|failures?|errors?)\b|\b(?:[Ff]ailures|[Ee]rrors|[Ff]ailed)[=:] ?[1-9]"
     r"|^ {0,8}(?:FAIL|FAILED|FAILURES?)\b|\bBUILD FAIL",
     re.MULTILINE,
+)
+# "HTTP STATUS: 500", "HTTP/1.1 404 Not Found", "Internal Server Error" where a page was asked for
+_ASKS_PAGE = re.compile(r"\b(?:curl|wget|https?|xh) ")
+_REFUSED_PAGE = re.compile(
+    r"^[< ]{0,2}HTTP(?:/[\d.]{1,3})?[ \w]{0,12}[:=]? ?[45]\d\d\b|^Internal Server Error$", re.MULTILINE
 )
 # "tail -3 app.log", "ssh web 'cat /etc/hosts'", "kubectl logs web"; not "pytest | tail"
 _READS = re.compile(
@@ -40,37 +53,6 @@ _READS = re.compile(
 _CHECKS = re.compile(
     r"(?:\b|_)(?:tests?|pytest|tox|lint|build|vet|check|tsc|ruff|mypy|pyright|clippy|compile|verify|ctest|rspec|jest|vitest|validate)\b"
 )
-# "rm -f src/ticker.go", "git rm old.py"
-_REMOVED = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm (?:-\w+ )*(?P<removed>[^;&|\n]{1,300})")
-# "sed -i 's/a/b/' app.py", "sed -i -e s/a/b/ app.py"
-_IN_PLACE = re.compile(
-    r"\bsed (?:-\w{1,20} ){0,3}(?:-\w{0,3}i\S{0,20}|--in-place\S{0,20}) [^\n]{0,200}? "
-    r"(?P<path>[\w./~@+-]{1,120}) ?(?=['\"]?(?:$|[;&|\n]))"
-)
-# "cat > app.toml <<EOF", "echo x >> .env", "tee -a app.toml"; not "pytest > out.log"
-_POURED = re.compile(
-    r"\b(?:(?:cat|echo|printf)\b[^\n;&|>]{0,200}>>?|tee(?: -\w+)*) ?(?!/dev/|/tmp/)"
-    r"(?P<path>[\w./~@+-]{1,120}) ?(?=$|[;&|<>\n])"
-)
-# "report.py --out out/report.html", "curl -o data.csv URL", "touch notes.md", "cp a.env b.env"
-_MADE = re.compile(
-    r"(?: -o|--out(?:put)?(?:-file)?|\btouch|\bcp (?:-\w{1,20} ){0,3}[\w./~@+-]{1,120})[ =](?!/dev/|/tmp/)"
-    r"(?P<path>[\w./~@+-]{0,120}\.[A-Za-z]\w{0,9})(?=$|[\s;&|'\"])"
-)
-# "open('rows.csv', 'w')", "Path('notes.md').write_text(", "frame.to_csv('rows.csv'", "figure.savefig('a.png'"
-_NAMED_FILE = r"\( ?['\"](?!/dev/|/tmp/)(?P<path>[\w./~@+-]{1,120})['\"]"
-_WRITTEN = (
-    re.compile(rf"\bopen{_NAMED_FILE}, ?(?:mode=)?['\"][wax]"),
-    re.compile(rf"\bPath{_NAMED_FILE}\)\.write_(?:text|bytes)\("),
-    re.compile(rf"\.(?:to_(?:csv|json|excel|parquet|html|markdown)|savefig){_NAMED_FILE}"),
-)
-# "mv a.py b.py", "git mv a.py b.py"
-_MOVED = re.compile(
-    r"(?:^|[;&|\n] {0,3})(?:git )?mv (?:-\w{1,20} ){0,3}(?P<old>[\w./~@+-]{1,120}) "
-    r"(?P<path>[\w./~@+-]{1,120}) ?(?=['\"]?(?:$|[;&|\n]))"
-)
-# "git checkout -- app.py", "git restore app.py"
-_UNDONE = re.compile(r"\bgit (?:checkout(?: \S{1,60})? --|restore(?: --?\w{1,30}){0,5}) (?P<undone>[^;&|\n]{1,300})")
 # "git commit -am x", "git push", "docker push", "npm publish"
 _PUBLISHES = re.compile(
     r"\b(?:git (?:-\S{1,60} )?(?:commit|push|tag|merge)|docker push|(?:npm|cargo|uv|twine) (?:publish|upload)"
@@ -78,12 +60,6 @@ _PUBLISHES = re.compile(
 )
 # "[main 3f2a1bc] Fix the clock"
 _COMMITTED = re.compile(r"^\[[^\]\n]{1,80} (?P<hash>[0-9a-f]{7,40})\] (?P<title>.{1,120})", re.MULTILINE)
-# "cd app && FOO=1 go test ./..." → "go", "test"
-_STEP = re.compile(r"&&|\|\||[;|\n]")
-# Steps that prepare or look: "cd app", "FOO=1", "grep -c x"
-_BESIDE = re.compile(
-    r"(?:cd|export|source|set|env|sleep|echo|cat|ls|grep|rg|head|tail|sed|awk|wc|find|mkdir|true|pwd|date)\b|\w+="
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +98,7 @@ class FileChange:
     """Holds what was done to a file, by the places of its edits.
 
     `works` is what a test or build said since, None where none ran. `taken_back` is the last line that an edit put
-    in and the next took out again.
+    in and that was taken out again at `undone_at`, by the next edit or by a command.
     """
 
     path: str
@@ -134,6 +110,7 @@ class FileChange:
     works: bool | None = None
     error: str = ""
     taken_back: str = ""
+    undone_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,13 +166,16 @@ class AgentActions:
                 )
                 edit = _exchanged(did.entry)
                 is_undone = any(edit) and edit[::-1] == made.get(path)
-                change.taken_back = change.last if is_undone else ""
+                change.taken_back, change.undone_at = (change.last, did.place) if is_undone else ("", None)
                 made[path] = ("", "") if is_undone else edit
                 change.edits.append(did.place)
                 change.is_gone, change.works, change.source = False, None, did.entry.id
                 change.last = _last_line(did)
-            for path in _paths_gone(did.command, found):
-                found[path].is_gone, found[path].source = True, did.entry.id
+            for path, is_dropped in paths_gone(did.command, found):
+                change = found[path]
+                change.is_gone, change.source = True, did.entry.id
+                if is_dropped and not (change.is_new and self._ran(path, change.edits[0], did.place)):
+                    change.taken_back, change.undone_at = change.last, did.place
             if did.checks:
                 _judge(found, True, "")
         return tuple(found.values())
@@ -215,7 +195,8 @@ class AgentActions:
             if not keys or did.is_refused:
                 continue
             if did.error:
-                waiting.pop(keys, None)
+                for failed in [failed for failed in waiting if failed & keys]:
+                    del waiting[failed]
                 waiting[keys] = did
                 continue
             for failed, first in list(waiting.items()):
@@ -224,6 +205,30 @@ class AgentActions:
                     ended.append(self._failure(waiting.pop(failed), did.place))
         ended += [self._failure(did, None) for did in waiting.values()]
         return tuple(sorted(ended, key=lambda each: each.did.place))
+
+    @cached_property
+    def attempts(self) -> tuple[Failure, ...]:
+        """The failures after which files were changed, and the same command failed in the same way; `fixed_at` is None.
+
+        The changes between did not help: the next run's error is equal, but for its numbers.
+        """
+        latest: dict[str, AgentAction] = {}
+        found: list[Failure] = []
+        for did in self.done:
+            if not did.command or did.is_refused:
+                continue
+            before = latest.pop(did.command, None)
+            if did.error:
+                latest[did.command] = did
+                edits = self._between(before, did.place) if before else ()
+                if before and edits and shape(before.error) == shape(did.error):
+                    found.append(Failure(did=before, edits=edits, fixed_at=None))
+        return tuple(found)
+
+    @cached_property
+    def vain(self) -> frozenset[int]:
+        """The places of the changes that did not help."""
+        return frozenset(place for attempt in self.attempts for place in attempt.edits)
 
     @cached_property
     def repaired(self) -> frozenset[str]:
@@ -248,14 +253,25 @@ class AgentActions:
             return False
         return ends_in_error(before.text) or before.id in self._errors
 
-    def edited_after(self, place: int) -> bool:
-        """Return True where the calls that follow a message directly, up to the next message, change a file."""
-        for other in range(place + 1, len(self._log.entries)):
-            if self._log.entries[other].kind == "message":
-                return False
-            if other in self.edits:
-                return True
-        return False
+    def edited_after(self, place: int) -> tuple[int, ...]:
+        """Return the places of the calls that change files, directly behind a message and before the next one."""
+        entries = self._log.entries
+        end = next((n for n in range(place + 1, len(entries)) if entries[n].kind == "message"), len(entries))
+        return tuple(other for other in self.edits if place < other < end)
+
+    def reworks(self, edits: Sequence[int]) -> bool:
+        """Return True where one of these edits takes out what the agent itself had put in."""
+        made = [(did.place, " ".join((did.line.written or did.entry.text).split())) for did in self.done]
+        return any(
+            did.place in edits and old and any(place < did.place and old in text for place, text in made)
+            for did in self.done
+            for old, _ in (_exchanged(did.entry),)
+        )
+
+    def _ran(self, path: str, start: int, end: int) -> bool:
+        """Return True where a command between two places names a file: one that is run and removed was a helper."""
+        name = path.rpartition("/")[2]
+        return any(start < did.place < end and name in did.command for did in self.done)
 
     def _failure(self, did: AgentAction, fixed_at: int | None) -> Failure:
         return Failure(did=did, edits=self._between(did, fixed_at), fixed_at=fixed_at)
@@ -270,24 +286,31 @@ class AgentActions:
         is_refused = bool(_REFUSED.search(result.text[:300]))
         return AgentAction(
             place=place, entry=call, line=line, command=command, output=result, is_refused=is_refused,
-            error="" if is_refused else _error(result, command),
+            error="" if is_refused else _error(result, line, command),
         )  # fmt: skip
 
 
-def _error(result: Entry, command: str) -> str:
+def _error(result: Entry, line: CallLine, command: str) -> str:
     exits = _EXIT.findall(result.text[:_HEAD]) or _EXIT.findall(result.text[-_HEAD:])[-1:]
-    is_silent = not exits and command  # Not every client tells how a command ended.
-    if not result.failed and not any(int(code) for code in exits[:1]) and not (is_silent and _fails(command, result)):
+    is_silent = not exits and _fails(command, line, result)  # Not every client tells how a call ended.
+    if not result.failed and not any(int(code) for code in exits[:1]) and not is_silent:
         return ""
     errors = errors_of(result)
     shown = " · ".join(errors[:2]) or result.text.strip().rpartition("\n")[2]
     return one_line(shown, ERROR_CHARACTERS) or "failed"
 
 
-def _fails(command: str, result: Entry) -> bool:
-    """Return True where an output tells by its last words that the command failed; what only reads shows others'."""
-    if _READS.search(command[:ITEM_CHARACTERS]):
+def _fails(command: str, line: CallLine, result: Entry) -> bool:
+    """Return True where an output tells by its last words that the command failed; what only reads shows others'.
+
+    An edit fails where the output says that nothing was applied.
+    """
+    if line.act in ("edited", "wrote"):
+        return bool(_NOT_APPLIED.search(result.text[:_HEAD]) or _NOT_APPLIED.search(result.text[-_HEAD:]))
+    if not command or _READS.search(command[:ITEM_CHARACTERS]):
         return False
+    if _ASKS_PAGE.search(command[:ITEM_CHARACTERS]) and _REFUSED_PAGE.search(result.text[-MAX_LAST:]):
+        return True
     is_check = _CHECKS.search(command[:ITEM_CHARACTERS])
     return ends_in_error(result.text) or bool(is_check and _FAILED_CHECK.search(result.text[-MAX_LAST:]))
 
@@ -304,12 +327,10 @@ def _command(call: Entry) -> str:
 
 
 def _keys(did: AgentAction) -> frozenset[str]:
-    """Return the programs that a command runs, with their subcommands: two runs of one program share a key."""
-    if not did.command:
-        return frozenset({did.line.key} if did.line.act in ("edited", "called") else ())
-    steps = [step.strip(" '\"") for step in _STEP.split(did.command)]
-    keys = (" ".join([word for word in step.split() if not word.startswith("-")][:2]) for step in steps)
-    return frozenset(key for key in keys if key and not _BESIDE.match(key))
+    """Return what two attempts at one thing share: a program that they run, or the file or call of a tool."""
+    if did.command:
+        return programs(did.command)
+    return frozenset({did.line.key} if did.line.act in ("edited", "called") else ())
 
 
 def _steps(call: Entry) -> Iterator[Step]:
@@ -332,38 +353,11 @@ def _steps(call: Entry) -> Iterator[Step]:
 
 def _paths_changed(did: AgentAction) -> list[str]:
     if did.line.act == "ran":
-        patterns, command = (_IN_PLACE, _POURED, _MOVED, _MADE), _outside(did.command)
-        found = [each["path"] for pattern in patterns for each in pattern.finditer(command)]
-        if "python" in f"{did.line.tool} {command}":
-            found += (each["path"] for pattern in _WRITTEN for each in pattern.finditer(did.command))
-        return [*dict.fromkeys(found)]
+        return paths_written(did.command, is_python="python" in did.line.tool)
     if did.line.act not in ("edited", "wrote"):
         return []
     _, _, subject = did.line.done.partition(" ")
     return [path for path in subject.split(", ") if path]
-
-
-def _outside(command: str) -> str:
-    """Return a command up to the text that it pours into a file: the line with "<<EOF" is the last."""
-    head, mark, rest = command.partition("<<")
-    return head + mark + rest.partition("\n")[0]
-
-
-def _paths_gone(command: str, known: Mapping[str, FileChange]) -> Iterator[str]:
-    patterns = ((_REMOVED, "removed"), (_UNDONE, "undone"), (_MOVED, "old"))
-    found = (each[name] for pattern, name in patterns for each in pattern.finditer(_outside(command)))
-    named = " ".join(found).split()
-    for path in known:
-        if any(path == name or path.endswith(f"/{name.removeprefix('./')}") for name in named):
-            yield path
-
-
-def paths_retired(command: str) -> list[str]:
-    """Return the paths that a command moves away, or removes from a repository; "rm app.db" may be a daily habit."""
-    done = _outside(command)
-    moved = [match["old"] for match in _MOVED.finditer(done)]
-    removed = [match["removed"] for match in _REMOVED.finditer(done) if "git rm " in match[0]]
-    return [path.removeprefix("./") for path in " ".join([*moved, *removed]).split() if not path.startswith("-")]
 
 
 def _exchanged(call: Entry) -> tuple[str, str]:

@@ -135,8 +135,9 @@ _NOT_DONE = re.compile(
 """Words before a verb of doing that show it was not done."""
 # "Let me check the logs", "Great, now I run it"
 _NARRATION = re.compile(
-    rf"^(?:(?:{lexicon.spaced('announcements')}|i need to|i should) |let['’]s (?:look|check|see|try|start|run)"
-    r"|now for\b|(?:now|next|first|then),? (?:i|let|we)\b|i (?:can )?see\b"
+    rf"^(?:(?:{lexicon.spaced('announcements')}|i need to|i should) |let['’]s (?:look|check|see|try|start|run|open)"
+    r"|now for\b|(?:now|next|first|then),? (?:i|let|we|(?:re-?)?run|restart|test|check|try|verify|open)\b"
+    r"|i (?:can )?see\b"
     r"|(?:looking|checking|running|reading|searching|opening)\b"
     r"|(?:great|perfect|good|okay|ok|sure|right|got it|understood|done|alright)[,.!]"
     rf"|{lexicon.unspaced('announcements')}|好的|では|見てみ)",

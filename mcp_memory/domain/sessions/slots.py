@@ -5,15 +5,15 @@ events change earlier slots. Pure; independent of stores, tokens and models.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import IntEnum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import Literal, TypeAlias
 
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL, is_own_tool
 from mcp_memory.domain.model.session_log import INSTRUCTION_TOKENS, Entry
-from mcp_memory.domain.sessions.agent_actions import AgentActions, Failure, FileChange
+from mcp_memory.domain.sessions.agent_actions import AgentActions
+from mcp_memory.domain.sessions.deed_slots import DeedSlots
+from mcp_memory.domain.sessions.filled_slots import FIX_CHARACTERS, FilledSlot, Provenance, conclusion, joined
 from mcp_memory.domain.sessions.sentence_sections import (
     changes_direction,
     decides,
@@ -24,7 +24,7 @@ from mcp_memory.domain.sessions.sentence_sections import (
 )
 from mcp_memory.domain.sessions.sentences import LAST_MESSAGES, Utterance, said_in
 from mcp_memory.domain.sessions.summary import instructions_in
-from mcp_memory.domain.sessions.tool_lines import call_line, one_line
+from mcp_memory.domain.sessions.tool_lines import one_line
 from mcp_memory.domain.text.exact_values import exact_in
 from mcp_memory.domain.text.lexicon import QUESTION_SIGNS, STOP_WORDS
 from mcp_memory.domain.text.statements import (
@@ -38,12 +38,11 @@ from mcp_memory.domain.text.statements import (
 from mcp_memory.domain.text.summary_sections import Section
 from mcp_memory.domain.text.words import index_terms, normal_hash
 
-SlotState: TypeAlias = Literal["open", "done", "superseded", "doubtful"]
-
-CONCLUSION_CHARACTERS, FIX_CHARACTERS, COMMAND_CHARACTERS, STATE_CHARACTERS = 320, 280, 80, 500
+STATE_CHARACTERS = 500
 PROPOSED = 2
 """The last sentences of a message that an answer decides on."""
 LEAST_WORDS, FEW_WORDS = 3, 3
+_STILL_OPEN: frozenset[Section] = frozenset({"open_items", "next_steps", "in_progress"})
 _LASTING: frozenset[Section] = frozenset({"constraints", "decisions", "dead_ends", "fixes", "facts"})
 LEAST_GOAL, MATERIAL_CHARACTERS = 12, 2_000
 LATEST, SUBSTANCE = 12, 30
@@ -55,32 +54,42 @@ IS_DONE = 0.7
 _DIGIT = re.compile(r"\d")
 
 
-class Provenance(IntEnum):
-    """Ranks where a slot comes from, the weakest first."""
-
-    OTHER, CONCLUDED, SAID, DONE = range(4)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilledSlot:
-    """One thing to know of a session. `source` is the id of the entry it comes from, `place` that entry's place."""
-
-    section: Section
-    text: str
-    source: str
-    place: int
-    provenance: Provenance
-    worth: float = 1.0
-    state: SlotState = "open"
-
-
 def slots_of(entries: Sequence[Entry]) -> tuple[FilledSlot, ...]:
     """Return the slots of these entries in their order, each once; superseded ones are left out."""
     entries = [entry for entry in entries if _is_of_work(entry)]
     deeds = AgentActions(entries)
     places = {entry.id: place for place, entry in enumerate(entries)}
-    found = [*_did(deeds, places), *_told(entries, deeds)]
-    return _settled(sorted(found, key=lambda slot: slot.place))
+    said = {number: [*own] for number, own in groupby(said_in(entries), lambda each: each.entry)}
+    did = DeedSlots(entries=entries, deeds=deeds, said=said, places=places)
+    found = [*did.all(), *_told(entries, deeds, said)]
+    settled = _settled(sorted(found, key=lambda slot: slot.place))
+    return (*settled, *_not_changed(settled, entries, deeds))
+
+
+def _not_changed(slots: Sequence[FilledSlot], entries: Sequence[Entry], deeds: AgentActions) -> Iterator[FilledSlot]:
+    """Yield the files that are still to be changed, and those that the user named and the agent worked with."""
+    known = " ".join(change.path for change in deeds.changes)
+    for slot in slots:
+        if slot.section in _STILL_OPEN and slot.state == "open" and slot.provenance >= Provenance.CONCLUDED:
+            for path in _files_in(slot.text, known):
+                text = f"{path}: not changed yet: {one_line(slot.text, FIX_CHARACTERS)}"
+                yield replace(slot, section="changes", text=text, worth=1.0)
+                known = f"{known} {path}"
+    calls = "\n".join(did.entry.text for did in deeds.done if did.went_well)
+    for place, entry in enumerate(entries):
+        for path in _files_in(entry.text, known) if entry.is_users and entry.tokens <= INSTRUCTION_TOKENS else ():
+            if path in calls:
+                yield FilledSlot(
+                    section="changes", text=f"{path}: used, not changed", source=entry.id, place=place,
+                    provenance=Provenance.SAID, worth=0.5,
+                )  # fmt: skip
+                known = f"{known} {path}"
+
+
+def _files_in(text: str, known: str) -> list[str]:
+    """Return the files that a text names and that are not known, each once."""
+    found = dict.fromkeys(each.text for each in exact_in(text) if each.sort == "files")
+    return [path for path in found if path not in known]
 
 
 def _is_of_work(entry: Entry) -> bool:
@@ -120,78 +129,39 @@ def _names_something(text: str) -> bool:
     return bool(_DIGIT.search(text) or exact_in(text))
 
 
-def _did(deeds: AgentActions, places: dict[str, int]) -> Iterator[FilledSlot]:
-    sections: dict[str, Section] = {"open": "next_steps", "going on": "in_progress", "done": "completed"}
-    for step in deeds.plan:
-        state: SlotState = "done" if step.state == "done" else "open"
-        yield _slot(sections[step.state], step.text, step.source, places, state=state)
-    for change in deeds.changes:
-        yield _slot("changes", _changed(change), change.source, places)
-    for change in deeds.changes:
-        if tried := change.taken_back or (change.is_gone and change.last):
-            yield _slot("dead_ends", f"{change.path}: tried `{tried}` and took it back", change.source, places)
-    for title, source in deeds.commits:
-        yield _slot("completed", title, source, places, state="done")
-    if latest := _latest(deeds, places):
-        # Behind what the agent says of it.
-        yield replace(_slot("state", *latest, places), place=len(places))
-
-
-def _latest(deeds: AgentActions, places: dict[str, int]) -> tuple[str, str] | None:
-    """Return the latest change, check and commit in one line, with the id of the last of them."""
-    changed = [(change.edits[-1], f"last change: {change.path}", change.source) for change in deeds.changes]
-    parts = sorted(changed)[-1:]
-    for did in [did for did in deeds.done if did.checks][-1:]:
-        shown = did.error or one_line(did.output.text.strip().rpartition("\n")[2], COMMAND_CHARACTERS)
-        said = "failed" if did.error else "went well"
-        parts.append((did.place, f"`{one_line(did.command, COMMAND_CHARACTERS)}` {said}: {shown}", did.entry.id))
-    parts = sorted([*parts, *((places[source], title, source) for title, source in deeds.commits[-1:])])
-    return ("; ".join(text for _, text, _ in parts), parts[-1][2]) if parts else None
-
-
-def _slot(section: Section, text: str, source: str, places: dict[str, int], state: SlotState = "open") -> FilledSlot:
-    return FilledSlot(
-        section=section,
-        text=text,
-        source=source,
-        place=places[source],
-        provenance=Provenance.DONE,
-        worth=2.0,
-        state=state,
-    )
-
-
-def _changed(change: FileChange) -> str:
-    """Describe what was done to a file: "app.py: edited 3 times, last `x = 1`; tests passed since"."""
-    often = f"edited {len(change.edits)} times" if len(change.edits) > 1 else "written" if change.is_new else "edited"
-    last = f", last `{change.last}`" if change.last else ""
-    checked = {True: "; a check passed since", False: f"; a check fails since: {change.error}", None: ""}[change.works]
-    return f"{change.path}: {'removed again' if change.is_gone else often + last + checked}"
-
-
-def _told(entries: Sequence[Entry], deeds: AgentActions) -> Iterator[FilledSlot]:
-    said = said_in(entries)
-    by_entry = {number: [*own] for number, own in groupby(said, lambda each: each.entry)}
+def _told(
+    entries: Sequence[Entry], deeds: AgentActions, by_entry: Mapping[int, Sequence[Utterance]]
+) -> Iterator[FilledSlot]:
     if goal := _goal(entries):
         yield goal
-    for failure in deeds.failures:
-        yield from _failed(failure, entries, by_entry, deeds)
     users = [n for n in by_entry if by_entry[n][0].speaker == "user"]
     agents = [n for n in by_entry if by_entry[n][0].speaker == "assistant"]
     yield from _state(agents, by_entry, entries)
-    proposal: list[Utterance] = []
+    spoken: Sequence[Utterance] = ()
     for number, own in by_entry.items():
         if entries[number].id in deeds.repaired:
             continue
         if own[0].speaker == "user":
             yield from _of_user(
-                own, entries, proposal,
+                own, entries, deeds, spoken if spoken and spoken[0].speaker == "assistant" else (),
                 is_first=users[0] == number, is_last=number in users[-LAST_MESSAGES:], is_newest=users[-1] == number,
             )  # fmt: skip
-            proposal = []
         else:
-            yield from _of_agent(own, entries[number], deeds)
-            proposal = own if own[0].speaker == "assistant" else proposal
+            complaint = _complaint(spoken, deeds.edited_after(number), deeds)
+            yield from _of_agent(own, entries[number], deeds, complaint)
+        spoken = own if own[0].speaker in ("user", "assistant") else spoken
+
+
+def _complaint(asked: Sequence[Utterance], edits: Sequence[int], deeds: AgentActions) -> str:
+    """Return the user's words where they found fault with what the agent then changed: a trouble, or a doubt.
+
+    A question is a doubt only where the agent changes its own work.
+    """
+    if not edits or not asked or asked[0].speaker != "user":
+        return ""
+    text = joined([each.text for each in asked])
+    is_doubt = any(each.text.endswith(QUESTION_SIGNS) for each in asked) and deeds.reworks(edits)
+    return text if is_doubt or tells_of_trouble(text) else ""
 
 
 def _goal(entries: Sequence[Entry]) -> FilledSlot | None:
@@ -212,67 +182,13 @@ def _wishes(entry: Entry) -> tuple[str, ...]:
     return (entry.summary or entry.text,) if is_long else instructions_in((entry,))
 
 
-def _failed(
-    failure: Failure, entries: Sequence[Entry], by_entry: dict[int, list[Utterance]], deeds: AgentActions
-) -> Iterator[FilledSlot]:
-    """Yield a failed command with what fixed it: what was said before it went well, and the files.
-
-    What was edited for it without another run is open, and says so.
-    """
-    did, end = failure.did, failure.fixed_at
-    files = ", ".join(change.path for change in deeds.changes if set(change.edits) & set(failure.edits))
-    wrong = f"`{one_line(did.command or did.line.done, COMMAND_CHARACTERS)}` failed: {did.error}"
-    if end is None:
-        if did.checks or files:
-            yield FilledSlot(
-                section="open_items",
-                text=f"{wrong}; edited {files} since, not run again" if files else wrong,
-                source=did.entry.id,
-                place=did.place,
-                provenance=Provenance.DONE,
-                state="doubtful",
-            )
-        return
-    told = [text for n in range(did.place, end) if (text := _conclusion(by_entry.get(n, ())))]
-    said = [*dict.fromkeys([*told[:1], *told[-1:]])]
-    why = " ".join(one_line(text, FIX_CHARACTERS // len(said)) for text in said)  # What was wrong, and what to do.
-    how = f"edited {files}" if files else f"{call_line(entries[end]).done} went well"
-    text = f"{wrong} → {'; '.join(part for part in (why, how) if part)}"
-    yield FilledSlot(
-        section="fixes",
-        text=text,
-        source=did.entry.id,
-        place=did.place,
-        provenance=Provenance.DONE,
-        worth=2.5,
-        state="done",
-    )
-
-
-def _conclusion(own: Sequence[Utterance]) -> str:
-    """Return what a message concludes: its sentences without questions and talk about the next step, as many as fit."""
-    spoken = [each for each in own if each.speaker in ("user", "assistant")]
-    kept = [each.text for each in spoken if not is_narration(each.text) and not each.text.endswith(QUESTION_SIGNS)]
-    return _joined(kept)
-
-
-def _joined(sentences: Iterable[str]) -> str:
-    text = ""
-    for sentence in sentences:
-        longer = f"{text} {sentence}".strip()
-        if len(longer) > CONCLUSION_CHARACTERS and text:
-            break
-        text = longer
-    return text
-
-
 def _state(
-    agents: Sequence[int], by_entry: dict[int, list[Utterance]], entries: Sequence[Entry]
+    agents: Sequence[int], by_entry: Mapping[int, Sequence[Utterance]], entries: Sequence[Entry]
 ) -> Iterator[FilledSlot]:
     """Yield what the agent's last messages of substance say of how things stand, in their order."""
     told = ""
     for number in reversed(agents[-LATEST:]):
-        concluded = _conclusion(by_entry[number])
+        concluded = conclusion(by_entry[number])
         if len(told) + len(concluded) > STATE_CHARACTERS and told:
             break
         if (not told or _DIGIT.search(concluded)) and len(concluded) * (1 if concluded.isascii() else 2) >= SUBSTANCE:
@@ -287,6 +203,7 @@ def _state(
 def _of_user(
     own: Sequence[Utterance],
     entries: Sequence[Entry],
+    deeds: AgentActions,
     proposal: Sequence[Utterance],
     *,
     is_first: bool,
@@ -304,16 +221,19 @@ def _of_user(
         is_told = section == "decisions" if is_first else section == "facts"  # The goal holds what came first.
         if section and (section in ("constraints", "dead_ends") or is_told):
             yield _of(said, section, entry, Provenance.SAID, 1.5)
-    answer = _conclusion(own)
+    answer = conclusion(own)
     if is_first or not answer or _is_assent(answer):
         return
-    asked = _joined([each.text for each in proposal[-PROPOSED:]])
-    if not asked and not decides(answer):
+    asked = joined([each.text for each in proposal[-PROPOSED:]])
+    is_changed = bool(deeds.edited_after(own[0].entry))
+    if not asked and not decides(answer) and not (is_changed and finds_out(answer)):
         return  # A further request, or talk among people.
+    is_fix = is_changed and (finds_out(answer) or (asked and deeds.follows_error(proposal[0].entry)))
     text = f"{one_line(asked, FIX_CHARACTERS)} → {answer}" if asked else answer
     is_firm = any((refuses(answer), gives_reason(answer), decides(answer), _names_something(answer)))
     made = FilledSlot(
-        section="decisions", text=text, source=entry.id, place=own[0].entry, provenance=Provenance.SAID,
+        section="fixes" if is_fix else "decisions", text=text, source=entry.id, place=own[0].entry,
+        provenance=Provenance.SAID,
         worth=_weight(text), state="open" if is_firm else "doubtful",
     )  # fmt: skip
     yield made
@@ -334,19 +254,15 @@ def _says_something(text: str) -> bool:
     return len(text.split()) > LEAST_WORDS or (not text.isascii() and len(text) > 8)
 
 
-def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions) -> Iterator[FilledSlot]:
-    place, concluded = own[0].entry, _conclusion(own)
-    is_firm = _says_something(concluded) and (gives_reason(concluded) or bool(exact_in(concluded)))
-    section: Section | None = None
-    if own[0].speaker == "assistant" and is_firm:
-        if finds_out(concluded) or tells_of_trouble(concluded):
-            section = "fixes"
-        elif deeds.edited_after(place):
-            section = "fixes" if deeds.follows_error(place) else "decisions"
+def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions, complaint: str) -> Iterator[FilledSlot]:
+    """Yield what the agent concluded. An error or a complaint before it and a change behind it make it a fix."""
+    place, concluded = own[0].entry, conclusion(own)
+    section = _concluded_section(own[0], concluded, deeds, complaint)
     if section:
+        is_answer = section == "fixes" and complaint
         yield FilledSlot(
             section=section,
-            text=concluded,
+            text=f"{one_line(complaint, FIX_CHARACTERS)} → {concluded}" if is_answer else concluded,
             source=entry.id,
             place=place,
             provenance=Provenance.CONCLUDED,
@@ -354,6 +270,22 @@ def _of_agent(own: Sequence[Utterance], entry: Entry, deeds: AgentActions) -> It
         )
     for said in own:
         yield from _of_sentence(said, entry, concluded, ("facts", section) if section else ())
+
+
+def _concluded_section(first: Utterance, concluded: str, deeds: AgentActions, complaint: str) -> Section | None:
+    if first.speaker != "assistant" or not _says_something(concluded):
+        return None
+    edits = deeds.edited_after(first.entry)
+    if edits and deeds.vain.issuperset(edits):
+        return None  # A dead end says it.
+    is_changed = bool(edits)
+    if is_changed and (complaint or deeds.follows_error(first.entry)):
+        return "fixes"
+    if not gives_reason(concluded) and not exact_in(concluded):
+        return None
+    if finds_out(concluded) or tells_of_trouble(concluded):
+        return "fixes"
+    return "decisions" if is_changed else None
 
 
 def _of_sentence(said: Utterance, entry: Entry, concluded: str, told: Sequence[Section]) -> Iterator[FilledSlot]:
@@ -389,7 +321,7 @@ def _settled(found: Sequence[FilledSlot]) -> tuple[FilledSlot, ...]:
     done = [(slot.place, _content(slot.text)) for slot in found if slot.section in ("completed", "changes")]
     kept: dict[tuple[Section, str], FilledSlot] = {}
     for slot in found:
-        if slot.section in ("open_items", "next_steps", "in_progress") and _is_done(slot, done):
+        if slot.section in _STILL_OPEN and _is_done(slot, done):
             continue
         key = (slot.section, normal_hash(slot.text))
         kept.pop(key, None)

@@ -34,7 +34,7 @@ _ERROR_LINE = re.compile(
         E\ {3,8}[^\s+]
         |(?:[A-Za-z_][\w.]{0,80})?(?:Error|Exception|Interrupt)(?::|\s*$)
         |(?:\[?[\d:.,/TZ+-]{4,40}\]?\s){0,2}(?:\S{1,40}\s)?[\[(]?(?:ERROR|FATAL|CRITICAL|PANIC)[\])]?[\s:]{1,8}[\w"'(\[/]
-        |(?:npm\ )?(?:ERR!|error\b.{0,20}:)|FAILED\b|FAIL\b|---\ FAIL|[Ff]atal:|panic:|Caused\ by:|Uncaught\s
+        |(?:npm\ )?(?:ERR!|error\b.{0,40}:)|FAILED\b|FAIL\b|---\ FAIL|[Ff]atal:|panic:|Caused\ by:|Uncaught\s
         |thread\ '.{0,80}'\ panicked|make(?:\[\d{1,3}\])?:\ \*\*\*|Segmentation\ fault|[✗✘❌]
         |(?:错误|失败|エラー|失敗)\s?[:：]
     )|.{0,200}(?:[\s:](?:fatal\ )?error(?:\[\w{1,20}\]|\ [A-Z]{1,6}\d{1,6})?:\s

@@ -12,7 +12,7 @@ from mcp_memory.domain.memory.grounds import GUIDANCE, overtaken, pins, read
 from mcp_memory.domain.model.lifecycle import NOTED
 from mcp_memory.domain.model.records import LOG_KINDS, Json, Kind
 from mcp_memory.domain.model.scopes import RecordFilter
-from mcp_memory.domain.sessions.agent_actions import paths_retired
+from mcp_memory.domain.sessions.shell_commands import paths_retired
 from mcp_memory.domain.sessions.tool_lines import call_fields
 from mcp_memory.domain.text.words import query_terms
 from mcp_memory.errors import EmbedderMismatch

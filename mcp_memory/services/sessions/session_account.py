@@ -12,8 +12,9 @@ from typing import Final, Literal
 from mcp_memory.domain.model.records import Record
 from mcp_memory.domain.model.scopes import Caller
 from mcp_memory.domain.model.session_log import Entry, SessionLog
+from mcp_memory.domain.sessions.filled_slots import SlotState
 from mcp_memory.domain.sessions.ledger import fitted, ledger_of
-from mcp_memory.domain.sessions.slots import SlotState, slots_of
+from mcp_memory.domain.sessions.slots import slots_of
 from mcp_memory.domain.sessions.summary import instructions_in
 from mcp_memory.domain.text.summary_sections import SECTIONS, TITLES, Section
 from mcp_memory.errors import NotFound

@@ -1,57 +1,12 @@
 """Slots of a session: filled from what was done before what was said, and changed by what happens later."""
 
 import json
-from collections.abc import Sequence
 
 import pytest
 
 from mcp_memory.domain.memory.harness import CLIENTS_NOTE, OWN_CALL
-from mcp_memory.domain.model.session_log import Entry, EntryKind, Role
 from mcp_memory.domain.sessions.slots import as_statement, learnt_from, slots_of
-from mcp_memory.domain.text.summary_sections import Section
-
-Line = tuple[str, str]
-"""Who or which tool, and the text; a result's text behind a call's arguments, "!" before that of a failed one."""
-_OTHERS: dict[str, tuple[EntryKind, Role]] = {"user": ("message", "user"), "assistant": ("message", "assistant")}
-
-
-def session(*lines: Line) -> tuple[Entry, ...]:
-    """A log; a call's line is "arguments => result"."""
-    made: list[Entry] = []
-
-    def add(kind: EntryKind, role: Role, text: str, tool: str | None = None, *, failed: bool = False) -> None:
-        number = f"r{len(made):05}"
-        made.append(
-            Entry(
-                id=number,
-                kind=kind,
-                role=role,
-                text=text,
-                tokens=len(text) // 4,
-                at=0.0,
-                covers=(number,),
-                original_tokens=len(text) // 4,
-                tool=tool,
-                failed=failed,
-            )
-        )
-
-    for who, text in lines:
-        if who in _OTHERS:
-            add(*_OTHERS[who], text)
-            continue
-        arguments, _, result = text.partition(" => ")
-        add("tool_call", "assistant", arguments, who)
-        add("tool_result", "tool", result.removeprefix("!"), who, failed=result.startswith("!"))
-    return tuple(made)
-
-
-def told(entries: Sequence[Entry], section: Section) -> list[str]:
-    return [slot.text for slot in slots_of(entries) if slot.section == section]
-
-
-def run(command: str, result: str) -> Line:
-    return "Bash", f"{json.dumps({'command': command})} => {result}"
+from tests.domain.sessions.made_sessions import Line, run, session, told
 
 
 @pytest.mark.parametrize(
@@ -218,24 +173,6 @@ def test_a_long_diagnosis_leaves_room_for_the_remedy() -> None:
     )
     [fix] = [text for text in told(entries, "fixes") if text.startswith("`make migrate`")]
     assert all(part in fix for part in ("37 old duplicates", "dup-2026-04"))
-
-
-def test_an_edit_that_was_taken_back_is_a_dead_end() -> None:
-    """D9.1: what the agent undid came to nothing, whatever it says of it."""
-    there, back = (
-        ("Edit", json.dumps({"file_path": "app.py", "old_string": old, "new_string": new}) + " => ok")
-        for old, new in (("pool = 10", "pool = 100"), ("pool = 100", "pool = 10"))
-    )
-    assert told(session(("user", "Go."), there, back), "dead_ends") == ["app.py: tried `pool = 100` and took it back"]
-    assert told(session(("user", "Go."), there, back, there), "dead_ends") == []
-    patch = "*** Begin Patch\n*** Update File: app.py\n@@\n-{}\n+{}\n*** End Patch => ok"
-    patches = [
-        ("apply_patch", patch.format(*each))
-        for each in (("labels: []", "labels: [id]"), ("labels: [id]", "labels: []"))
-    ]
-    assert len(told(session(("user", "Go."), *patches), "dead_ends")) == 1
-    gone = session(("user", "Go."), there, run("git checkout -- app.py", "ok"))
-    assert told(gone, "dead_ends") == ["app.py: tried `pool = 100` and took it back"]
 
 
 def test_an_edit_after_a_failure_that_nobody_ran_again_stays_open() -> None:

@@ -1,0 +1,155 @@
+"""Fills the slots of what the agent did: its plan, changed files, failures with their fixes, what came to nothing.
+
+Words count here only where a deed gave them weight: what was said before a command went well, or behind a refusal.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mcp_memory.domain.model.session_log import Entry
+from mcp_memory.domain.sessions.agent_actions import AgentAction, AgentActions, Failure, FileChange
+from mcp_memory.domain.sessions.filled_slots import FIX_CHARACTERS, FilledSlot, Provenance, SlotState, conclusion
+from mcp_memory.domain.sessions.sentences import Utterance
+from mcp_memory.domain.sessions.tool_lines import call_line, one_line
+from mcp_memory.domain.text.summary_sections import Section
+
+COMMAND_CHARACTERS = 80
+# "To tell you how to proceed, the user said:\nuse fgetcsv"
+_REASON = re.compile(r"\bthe user said:\s{0,5}(?P<said>[^\n]{1,500})")
+# "User has answered your questions: "Which port?"="8443""
+_ANSWERED = re.compile(r'"(?P<asked>[^"\n]{3,300})"="(?P<answer>[^"\n]{1,300})"')
+_PLANNED: Mapping[str, Section] = {"open": "next_steps", "going on": "in_progress", "done": "completed"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeedSlots:
+    """Reads the slots of deeds. `said` holds each entry's sentences by its place, `places` the place of each id."""
+
+    entries: Sequence[Entry]
+    deeds: AgentActions
+    said: Mapping[int, Sequence[Utterance]]
+    places: Mapping[str, int]
+
+    def all(self) -> Iterator[FilledSlot]:
+        """Yield the slots of every deed, in no order."""
+        for step in self.deeds.plan:
+            yield self._slot(_PLANNED[step.state], step.text, step.source, "done" if step.state == "done" else "open")
+        for change in self.deeds.changes:
+            yield self._slot("changes", _changed(change), change.source)
+            yield from self._taken_back(change)
+        for title, source in self.deeds.commits:
+            yield self._slot("completed", title, source, "done")
+        for failure in self.deeds.failures:
+            if failure.did.line.act == "ran" or failure.fixed_at is None:  # An edit in a second form teaches nothing.
+                yield from self._failed(failure)
+        for failure in self.deeds.attempts:
+            yield self._attempt(failure)
+        yield from self._refused()
+        yield from self._answered()
+        yield from self._latest()
+
+    def _latest(self) -> Iterator[FilledSlot]:
+        """Yield the latest change, check and commit in one line, behind what the agent says about how things stand."""
+        changed = [(change.edits[-1], f"last change: {change.path}", change.source) for change in self.deeds.changes]
+        parts = sorted(changed)[-1:]
+        for did in [did for did in self.deeds.done if did.checks][-1:]:
+            shown = did.error or one_line(did.output.text.strip().rpartition("\n")[2], COMMAND_CHARACTERS)
+            said = "failed" if did.error else "went well"
+            parts.append((did.place, f"`{one_line(did.command, COMMAND_CHARACTERS)}` {said}: {shown}", did.entry.id))
+        commits = self.deeds.commits[-1:]
+        parts = sorted([*parts, *((self.places[source], title, source) for title, source in commits)])
+        if parts:
+            told = self._slot("state", "; ".join(text for _, text, _ in parts), parts[-1][2])
+            yield replace(told, place=len(self.entries))
+
+    def _failed(self, failure: Failure) -> Iterator[FilledSlot]:
+        """Yield a failed command with what fixed it: what was said before it went well, and the files.
+
+        What was edited for it without another run is open, and says so.
+        """
+        did, end = failure.did, failure.fixed_at
+        files, wrong = self._files(failure), _wrong(did)
+        if end is None:
+            if did.checks or files:
+                text = f"{wrong}; edited {files} since, not run again" if files else wrong
+                yield self._slot("open_items", text, did.entry.id, "doubtful", worth=1.0)
+            return
+        told = self._concluded(did.place, end)
+        said = [*dict.fromkeys([*told[:1], *told[-1:]])]
+        why = " ".join(one_line(text, FIX_CHARACTERS // len(said)) for text in said)  # What was wrong, what to do.
+        how = f"edited {files}" if files else f"{call_line(self.entries[end]).done} went well"
+        text = f"{wrong} → {'; '.join(part for part in (why, how) if part)}"
+        yield self._slot("fixes", text, did.entry.id, "done", worth=2.5)
+
+    def _attempt(self, failure: Failure) -> FilledSlot:
+        """Return changes that did not help: what was said before the last of them, and the error that stayed."""
+        said = self._concluded(failure.did.place, failure.edits[-1])[-1:]
+        why = "; ".join([*(one_line(text, FIX_CHARACTERS) for text in said), f"edited {self._files(failure)}"])
+        return self._slot("dead_ends", f"{why} → still {_wrong(failure.did)}", failure.did.entry.id)
+
+    def _files(self, failure: Failure) -> str:
+        return ", ".join(each.path for each in self.deeds.changes if set(each.edits) & set(failure.edits))
+
+    def _taken_back(self, change: FileChange) -> Iterator[FilledSlot]:
+        """Yield an edit that was undone, with what was said between the edit and that."""
+        if change.undone_at is None or not change.taken_back:
+            return
+        before = max((place for place in change.edits if place < change.undone_at), default=change.undone_at)
+        why = " ".join(self._concluded(before, change.undone_at)[-2:])
+        text = f"{change.path}: tried `{change.taken_back}` and took it back"
+        yield self._slot("dead_ends", f"{text}: {one_line(why, FIX_CHARACTERS)}" if why else text, change.source)
+
+    def _refused(self) -> Iterator[FilledSlot]:
+        """Yield each call that the user refused, with what the user said in the refusal or directly behind it."""
+        for did in self.deeds.done:
+            if did.is_refused:
+                told = _REASON.search(did.output.text)
+                answer = told["said"].strip() if told else self._answer_behind(self.places[did.output.id])
+                text = f"Refused: {did.line.done}"
+                yield self._slot("dead_ends", f"{text} → {answer}" if answer else text, did.entry.id)
+
+    def _answered(self) -> Iterator[FilledSlot]:
+        """Yield what the user chose where a tool of the client's asked."""
+        for did in self.deeds.done:
+            if did.line.act == "called" and "ask" in did.line.tool.casefold():
+                for each in _ANSWERED.finditer(did.output.text):
+                    chosen = self._slot("decisions", f"{each['asked']} → {each['answer']}", did.entry.id)
+                    yield replace(chosen, provenance=Provenance.SAID)
+
+    def _answer_behind(self, place: int) -> str:
+        for number in range(place + 1, len(self.entries)):
+            if self.entries[number].kind == "tool_call":
+                break
+            if self.entries[number].is_users:
+                return conclusion(self.said.get(number, ()))
+        return ""
+
+    def _concluded(self, start: int, end: int) -> list[str]:
+        """Return what the messages from one place to another conclude."""
+        return [text for number in range(start, end) if (text := conclusion(self.said.get(number, ())))]
+
+    def _slot(
+        self, section: Section, text: str, source: str, state: SlotState = "open", worth: float = 2.0
+    ) -> FilledSlot:
+        return FilledSlot(
+            section=section,
+            text=text,
+            source=source,
+            place=self.places[source],
+            provenance=Provenance.DONE,
+            worth=worth,
+            state=state,
+        )
+
+
+def _wrong(did: AgentAction) -> str:
+    return f"`{one_line(did.command or did.line.done, COMMAND_CHARACTERS)}` failed: {did.error}"
+
+
+def _changed(change: FileChange) -> str:
+    """Describe what was done to a file: "app.py: edited 3 times, last `x = 1`; tests passed since"."""
+    often = f"edited {len(change.edits)} times" if len(change.edits) > 1 else "written" if change.is_new else "edited"
+    last = f", last `{change.last}`" if change.last else ""
+    checked = {True: "; a check passed since", False: f"; a check fails since: {change.error}", None: ""}[change.works]
+    return f"{change.path}: {'removed again' if change.is_gone else often + last + checked}"

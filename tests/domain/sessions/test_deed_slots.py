@@ -1,0 +1,219 @@
+"""Slots of deeds: what was refused, taken back, tried in vain, asked, and left unchanged."""
+
+import json
+
+import pytest
+
+from tests.domain.sessions.made_sessions import Line, run, session, told
+
+REFUSED = "!The user doesn't want to proceed with this tool use. The tool use was rejected."
+
+
+def edit(path: str, old: str, new: str) -> Line:
+    return "Edit", json.dumps({"file_path": path, "old_string": old, "new_string": new}) + " => ok"
+
+
+def test_an_edit_that_was_taken_back_is_a_dead_end() -> None:
+    """D9.1: what the agent undid came to nothing, whatever it says of it."""
+    there, back = (
+        ("Edit", json.dumps({"file_path": "app.py", "old_string": old, "new_string": new}) + " => ok")
+        for old, new in (("pool = 10", "pool = 100"), ("pool = 100", "pool = 10"))
+    )
+    assert told(session(("user", "Go."), there, back), "dead_ends") == ["app.py: tried `pool = 100` and took it back"]
+    assert told(session(("user", "Go."), there, back, there), "dead_ends") == []
+    patch = "*** Begin Patch\n*** Update File: app.py\n@@\n-{}\n+{}\n*** End Patch => ok"
+    patches = [
+        ("apply_patch", patch.format(*each))
+        for each in (("labels: []", "labels: [id]"), ("labels: [id]", "labels: []"))
+    ]
+    assert len(told(session(("user", "Go."), *patches), "dead_ends")) == 1
+    gone = session(("user", "Go."), there, run("git checkout -- app.py", "ok"))
+    assert told(gone, "dead_ends") == ["app.py: tried `pool = 100` and took it back"]
+
+
+def test_the_reason_for_taking_an_edit_back_is_kept() -> None:
+    """D9.1: a dead end without its reason is tried again."""
+    entries = session(
+        ("user", "Cut the metrics."),
+        edit("values.yaml", "labels: []", "labels: [request_id]"),
+        ("user", "Dropping the label gives duplicate samples, take it out again."),
+        run("git checkout values.yaml", "Updated 1 path"),
+    )
+    [tried] = told(entries, "dead_ends")
+    assert tried.startswith("values.yaml: tried `labels: [request_id]` and took it back: ")
+    assert "duplicate samples" in tried
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (edit("a.py", "x = 1", "x = 123456"), run("git mv a.py b.py", "ok")),
+        (edit("a.py", "x = 1", "x = 123456"), run("git restore --staged a.py", "ok")),
+        (
+            ("Write", json.dumps({"file_path": "probe.py", "content": "print('probe me')"}) + " => ok"),
+            run("python probe.py", "probe me"),
+            run("rm probe.py", "ok"),
+        ),
+    ],
+)
+def test_a_moved_file_and_a_helper_are_no_dead_ends(lines: tuple[Line, ...]) -> None:
+    """D9.1: a file that was run before it was removed had served its purpose."""
+    assert told(session(("user", "Go."), *lines), "dead_ends") == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ([run("composer require csv", REFUSED), ("user", "No new dependency for that, fgetcsv will do.")], True),
+        ([run("composer require csv", f"{REFUSED} The user said:\nfgetcsv will do".replace("The u", "the u"))], True),
+        ([run("composer require csv", REFUSED), ("assistant", "All right."), ("user", "Yes, fgetcsv will do.")], True),
+        ([run("composer require csv", REFUSED), run("ls", "a"), ("user", "Well, fgetcsv will do.")], False),
+        ([run("composer require csv", REFUSED)], False),
+    ],
+)
+def test_a_refused_call_is_a_dead_end_with_what_the_user_said(lines: list[Line], reason: bool) -> None:
+    """D9.1: what was rejected, and why."""
+    [refused, *_] = told(session(("user", "Read the table."), *lines), "dead_ends")
+    assert refused.startswith("Refused: Ran `composer require csv`")
+    assert ("fgetcsv will do" in refused) is reason
+
+
+def test_changes_after_which_the_same_error_stays_are_a_dead_end() -> None:
+    """D9.1: only the last change before green was the fix."""
+    entries = session(
+        ("user", "Make the tests pass."),
+        run("pytest -q", "!E   AssertionError: total is 12"),
+        ("assistant", "The cents are floats, so they lose one."),
+        edit("sum.py", "float(x)", "Decimal(x)"),
+        run("pytest -q", "!E   AssertionError: total is 14"),
+        ("assistant", "The loop leaves out the last row."),
+        edit("sum.py", "rows[:-1]", "rows"),
+        run("pytest -q", "1 passed"),
+        run("pytest -q", "1 passed"),
+    )
+    [tried] = [text for text in told(entries, "dead_ends") if "→ still" in text]
+    assert tried.startswith("The cents are floats, so they lose one.; edited sum.py → still `pytest -q` failed: ")
+    [fix] = told(entries, "fixes")
+    assert "The loop leaves out the last row." in fix
+
+
+def test_an_error_that_another_one_replaces_was_no_vain_attempt() -> None:
+    """D9.1: a step further is a step."""
+    entries = session(
+        ("user", "Make the tests pass."),
+        run("pytest -q", "!E   AssertionError: total is 12"),
+        edit("sum.py", "float(x)", "Decimal(x)"),
+        run("pytest -q", "!E   KeyError: 'rows'"),
+    )
+    assert not any("→ still" in text for text in told(entries, "dead_ends"))
+
+
+def test_an_answer_to_a_tool_that_asks_is_a_decision() -> None:
+    """D9.1: some clients let a tool ask the user."""
+    asked = "AskUserQuestion", json.dumps({"questions": [{"question": "Which port?"}]})
+    answered = (asked[0], f'{asked[1]} => User has answered your questions: "Which port?"="8443, as in staging".')
+    assert told(session(("user", "Go."), answered), "decisions") == ["Which port? → 8443, as in staging"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["MAIL=off pytest -q", "bash -lc 'pytest -q'", "ssh -p 2222 web 'pytest -q'", "cd app && sudo pytest -q"],
+)
+def test_two_runs_of_one_program_are_known_whatever_stands_before_it(command: str) -> None:
+    """D9.1: and another command behind the same words in front is another one."""
+    other = command.replace("pytest -q", "make docs")
+    red, green = run(command, "!E   KeyError: 'rows'"), run(command, "3 passed")
+    assert told(session(("user", "Go."), red, run(other, "ok")), "fixes") == []
+    [fix] = told(session(("user", "Go."), red, green), "fixes")
+    assert "KeyError: 'rows'" in fix
+
+
+def test_an_answer_and_a_change_after_an_error_are_a_fix() -> None:
+    """D9.1: the agent asked, the user knew, the agent changed it."""
+    entries = session(
+        ("user", "Renew the certificate."),
+        run("kubectl logs deploy/cert", "error presenting challenge: TSIG error (BADKEY) key=old"),
+        ("assistant", "The name server does not know the key. Was it rotated?"),
+        ("user", "Yes, on Friday. The new key is acme-2026."),
+        edit("cert.yaml", "key: old", "key: acme-2026"),
+    )
+    [fix] = told(entries, "fixes")
+    assert all(part in fix for part in ("does not know the key", "acme-2026"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_fix"),
+    [
+        ("The pause is wrong, 2029 is the year.", True),
+        ("Nice. Should the pause not end in 2029?", True),
+        ("Now the next table, please.", False),
+    ],
+)
+def test_a_complaint_and_a_change_are_a_fix(asked: str, is_fix: bool) -> None:
+    """D9.1: no command tells of what the user sees; a question doubts only what the agent itself had made."""
+    entries = session(
+        ("user", "Plan the beds."),
+        edit("rules.py", "free = 0", "free = last + pause"),
+        ("assistant", "Bed 7 is free in 2028."),
+        ("user", asked),
+        ("assistant", "I counted the distance rather than the pause."),
+        edit("rules.py", "free = last + pause", "free = last + pause + 1"),
+    )
+    fixes = told(entries, "fixes")
+    assert any("rather than the pause" in text and asked[-9:] in text for text in fixes) is is_fix
+
+
+def test_what_the_user_found_out_and_the_agent_changed_is_a_fix() -> None:
+    """D9.1: also where nobody proposed anything."""
+    entries = session(
+        ("user", "Why does nobody get the mails?"),
+        run("grep -i mailto sync.sh", "MAILTO=harald@druck.example"),
+        ("user", "Harald retired, that explains it. Make it technik@druck.example."),
+        run("sed -i s/harald/technik/ sync.sh", "ok"),
+    )
+    assert any("that explains it" in text for text in told(entries, "fixes"))
+
+
+def test_files_that_are_still_to_be_changed_or_only_used_are_told() -> None:
+    """D9.1: a file that no call changes has a state as well."""
+    todos = [{"content": f"Wire it into src/main.{end}", "status": "pending"} for end in ("go", "py")]
+    entries = session(
+        ("user", "Plan it with rows.csv and notes.md, and leave util.py alone."),
+        run("head rows.csv", "1;2"),
+        edit("src/main.py", "x = 1", "x = 123"),
+        ("TodoWrite", json.dumps({"todos": todos}) + " => ok"),
+    )
+    changes = told(entries, "changes")
+    assert "src/main.go: not changed yet: Wire it into src/main.go" in changes
+    assert "rows.csv: used, not changed" in changes
+    assert [text.partition(":")[0] for text in changes] == ["src/main.py", "src/main.go", "rows.csv"]
+
+
+def test_a_page_that_was_refused_and_comes_after_a_change_is_a_fix() -> None:
+    """D9.1: the address tells which runs are of one thing; the program's exit code does not tell that a page failed."""
+    url = "http://localhost:8000/ingestion"
+    entries = session(
+        ("user", "Try the ingestion."),
+        run(f"curl -s -X POST {url} | python3 -m json.tool", "!Exit code 1\nExpecting value: line 1 column 1 (char 0)"),
+        run(f"curl -s -w '%{{http_code}}' -X POST '{url}'", "Internal Server Error\nHTTP STATUS: 500"),
+        ("assistant", "The column has no time zone, so the driver refuses the date."),
+        edit("model.py", "mapped_column()", "mapped_column(DateTime(timezone=True))"),
+        run(f"sleep 3 && curl -s -X POST {url}", '{"works_stored":5}\nHTTP STATUS: 200'),
+    )
+    [fix] = [text for text in told(entries, "fixes") if text.startswith("`curl")]
+    assert all(part in fix for part in ("HTTP STATUS: 500", "no time zone"))
+
+
+def test_an_edit_that_was_not_applied_changed_nothing_and_its_repair_teaches_nothing() -> None:
+    """D9.1: by the words of tools that flag no error."""
+    refused = "Edit", json.dumps({"file_path": "app.py", "old_string": "x", "new_string": "y = 12345"})
+    entries = session(
+        ("user", "Set y."),
+        (refused[0], f"{refused[1]} => No replacement was performed, old_str `x` did not appear verbatim in app.py."),
+    )
+    assert told(entries, "changes") == []
+    repaired = session(
+        ("user", "Set y."), (refused[0], f"{refused[1]} => !not applied"), edit("app.py", "z", "y = 12345")
+    )
+    assert len(told(repaired, "changes")) == 1
+    assert told(repaired, "fixes") == []
