@@ -22,7 +22,7 @@ MAX_FIELD: Final = 2_000
 _IDS: Final[Mapping[str, re.Pattern[str]]] = {
     "record": re.compile(r"r0[0-9a-z]{5}"),
     "task": re.compile(r"t0[0-9a-z]{5}"),
-    "context": re.compile(r"c(?=[a-f]*\d)[0-9a-f]{8,40}"),
+    "context": re.compile(r"c[0-9a-f]{8,40}"),
 }
 """Forms of ids that are no words: "r00001a", "t00001k", "c0f4b6a5d1e"; what has that id is at this path."""
 
