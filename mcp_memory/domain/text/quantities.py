@@ -143,13 +143,14 @@ _PERSON = re.compile(
     rf"|(?P<unspaced>[{_SURNAMES}])(?:老师|先生|女士|医生|教授|经理)"
 )
 # "ops@acme.example"; "https://api.acme.example/v1"; "#ops-alerts"
+# By sort, and a sign that each has: most texts have none.
 _ADDRESSES = {
-    "mailbox": re.compile(r"(?<![\w.+-])\w[\w.+-]{0,60}@[\w-]{1,60}(?:\.[\w-]{1,30}){1,4}"),
-    "host": re.compile(
+    ("mailbox", "@"): re.compile(r"(?<![\w.+-])\w[\w.+-]{0,60}@[\w-]{1,60}(?:\.[\w-]{1,30}){1,4}"),
+    ("host", "."): re.compile(
         r"(?:https?://[^\s,;()]{1,200}|(?<![\w.@/-])(?:[\w*<>-]{1,60}\.){1,5}"
         r"(?:com|org|net|dev|io|app|example|internal|corp|local|cn|eu)(?![\w-])(?:/[\w./-]{0,100})?)"
     ),
-    "channel": re.compile(r"(?<![\w&#/])#[a-z][\w-]{1,60}"),
+    ("channel", "#"): re.compile(r"(?<![\w&#/])#[a-z][\w-]{1,60}"),
 }
 # "eu-central-1", "us-gov-west-1", "europe-west4"
 _DIGIT = re.compile(r"\d")
@@ -193,8 +194,8 @@ def _quantity(sort: str, value: Value, match: re.Match[str]) -> Quantity:
 def _written(text: str) -> Iterator[Quantity]:
     for match in _COMMAND.finditer(text):
         yield _quantity("command", match[1], match)
-    for sort, pattern in _ADDRESSES.items():
-        for match in pattern.finditer(text):
+    for (sort, sign), pattern in _ADDRESSES.items():
+        for match in pattern.finditer(text) if sign in text else ():
             yield _quantity(sort, match.group().casefold().rstrip("./"), match)
     for match in _REGION.finditer(text):
         yield _quantity("region", match.group(), match)
