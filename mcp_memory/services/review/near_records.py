@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
-from itertools import islice
 
 from mcp_memory.domain.model.ids import RecordSet
 from mcp_memory.domain.model.records import Kind, NewRecord, Record, Relation, may_both_hold
@@ -33,7 +32,7 @@ COMPARED_KINDS: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "c
 """Kinds that say what holds. An episode tells what happened once, which another one does not contradict."""
 NEAREST, LEAST_COSINE = 5, 0.45
 """Records to compare with: 98 of 100 contradictions are among them, and comparing them is cheap."""
-REACHED = 15
+REACHED = 10
 """Records among which restatements of a contradicted one are looked for."""
 MOST_CONFLICTS, MOST_SIMILAR = 3, 5
 MOST_RELATIONS = 20
@@ -110,13 +109,14 @@ class NearRecords:
         scopes = (caller.scope("shared"), caller.scope("private"), caller.scope("user"))
         visible = replace(visible_to(self._records, caller), scopes=scopes, exclude=frozenset(exclude))
         passing = self._filters.passing(replace(visible, kinds=COMPARED_KINDS | {said.kind}))
-        cosines = self._vectors.search(vector, scopes, REACHED, only=passing)
-        nearest = dict(islice(cosines.items(), NEAREST))
-        advice = compared(said, scope, near(nearest, self._records, scopes))
+        cosines = self._vectors.search(vector, scopes, NEAREST, only=passing)
+        advice = compared(said, scope, near(cosines, self._records, scopes))
         if said.kind not in COMPARED_KINDS:
             return advice
         told = {each.id: each for each in self._outdated(corrected, said.text, passing, scopes)}
-        restated = self._restated(advice.conflicts, said.text, [*cosines], scopes)
+        firm = {each.id: each.text for each in advice.conflicts if each.certainty >= FIRM_CERTAINTY}
+        among = [*self._vectors.search(vector, scopes, REACHED, only=passing)] if firm else ()
+        restated = self._restated(firm, said.text, among, scopes)
         for each in (*advice.conflicts, *self._by_relations(relations, visible), *restated):
             told.setdefault(each.id, each)
         best = nlargest(MOST_CONFLICTS, told.values(), key=lambda each: each.certainty)
@@ -134,12 +134,11 @@ class NearRecords:
                     yield _conflicting(record, STILL_SAYS, OUTDATED_CERTAINTY)
 
     def _restated(
-        self, contradicted: Sequence[ConflictingRecord], text: str, among: Sequence[str], scopes: Sequence[str]
+        self, old: Mapping[str, str], text: str, among: Sequence[str], scopes: Sequence[str]
     ) -> Iterator[ConflictingRecord]:
-        """Yield those of the records that say again what a text contradicts, though nobody said what it replaces."""
-        old = {each.id: each.text for each in contradicted if each.certainty >= FIRM_CERTAINTY}
+        """Yield those of the records that say again what a text contradicts, as far as a rule can tell."""
         # The stored vectors are compared: embedding the old texts again would double what storing costs.
-        pairs = self._vectors.alike(scopes, among, OUTDATED_COSINE) if old else ()
+        pairs = self._vectors.alike(scopes, among, OUTDATED_COSINE) if among else ()
         for one, other, cosine in pairs:
             if (one in old) == (other in old):
                 continue
