@@ -1,4 +1,4 @@
-"""How a memory takes change: `python -m benchmarks.change groups|pairs [--aside] [--misses]`.
+"""How a memory takes change: `python -m benchmarks.change groups|pairs [--aside] [--set 2] [--misses]`.
 
 pairs: a stored record and a new one that contradicts it, only looks so, or says the same again, in four languages. All
 stored records are in one memory; each new one is remembered, judged by its answer, and erased.
@@ -54,9 +54,16 @@ class Answered:
     others: Sequence[str]
 
 
-def cases(name: str, which: str = "dev") -> list[Any]:
-    """Return the cases of a file, one a line."""
-    return [json.loads(line) for line in (DATA / f"{name}.{which}.jsonl").read_text("utf-8").splitlines()]
+def cases(name: str, which: str = "dev", number: int = 1) -> list[Any]:
+    """Return the cases of a file, one a line; the second set was written when the rules for the first were there."""
+    file = DATA / f"{name}{number if number > 1 else ''}.{which}.jsonl"
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+
+
+def add_set_options(parser: argparse.ArgumentParser) -> None:
+    """Let a caller choose the set of cases."""
+    parser.add_argument("--aside", action="store_true", help="run the cases that were kept aside")
+    parser.add_argument("--set", type=int, choices=[1, 2], default=1, help="the first or the second set of cases")
 
 
 def answered(app: App, pairs: Sequence[Mapping[str, str]]) -> Iterator[Answered]:
@@ -75,7 +82,7 @@ def answered(app: App, pairs: Sequence[Mapping[str, str]]) -> Iterator[Answered]
 def print_pairs(told: Sequence[Answered], *, misses: bool) -> None:
     """Print the shares by kind and language, and on request each wrong answer."""
     print("kind       language  pairs  conflict  similar  unrelated named")
-    for kind in ("conflict", "lookalike", "duplicate"):
+    for kind in sorted({each.pair["kind"] for each in told}):
         for language in (*sorted({each.pair["language"] for each in told}), "all"):
             of_kind = [e for e in told if e.pair["kind"] == kind and language in (e.pair["language"], "all")]
             counts = [
@@ -139,7 +146,7 @@ def main() -> None:
     """Run the named part, and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=["groups", "pairs"])
-    parser.add_argument("--aside", action="store_true", help="pairs by which no rule was written")
+    add_set_options(parser)
     parser.add_argument("--misses", action="store_true", help="list the pairs that were answered wrongly")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -148,7 +155,7 @@ def main() -> None:
             if arguments.part == "groups":
                 print_groups(anyio.run(settle_and_undo, app, cases("groups")))
             else:
-                pairs = cases("pairs", "aside" if arguments.aside else "dev")
+                pairs = cases("pairs", "aside" if arguments.aside else "dev", arguments.set)
                 print_pairs(list(answered(app, pairs)), misses=arguments.misses)
         finally:
             app.close()

@@ -4,7 +4,7 @@
 
 Several agents store, correct and replace records; nobody corrects what the others wrote. A question is right where a
 record that holds comes first. In "plain" histories nobody said what was replaced. Another hand wrote the histories;
-`--aside` reads those that were kept aside.
+`--aside` reads those that were kept aside, `--set 2` a later set by another hand.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.as_of import Case, Clock, replay
-from benchmarks.change import cases
+from benchmarks.change import add_set_options, cases
 from mcp_memory.app import open_app
 from mcp_memory.encoders.embed_minilm import MiniLMEmbedder
 from mcp_memory.services.retrieval.recall import RecallRequest
@@ -23,11 +23,11 @@ from mcp_memory.settings import load_settings
 def main() -> None:
     """Print the share of questions with a valid record first: of all, by language, and by what was said."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--aside", action="store_true", help="run the cases that were kept aside")
+    add_set_options(parser)
     parser.add_argument("--verbose", action="store_true", help="print each question that is not answered rightly")
     arguments = parser.parse_args()
     embedder, rights = MiniLMEmbedder(), defaultdict[str, list[bool]](list)
-    for case in cases("corrections", "aside" if arguments.aside else "dev"):
+    for case in cases("corrections", "aside" if arguments.aside else "dev", arguments.set):
         for query, is_right, first in answers(case, embedder):
             for group in ("all", case["language"], "plain" if case.get("plain") else "corrected"):
                 rights[group].append(is_right)

@@ -9,13 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from mcp_memory.domain.text.claims import LIGHT, Claim, Term
+from mcp_memory.domain.text.claims import KINDS, LIGHT, Claim, Term
 from mcp_memory.domain.text.quantities import Quantity, is_equal
 from mcp_memory.domain.text.words import stem_forms
 
 _WHEN = frozenset({"date", "weekday", "daypart", "clock"})
 _MEASURED = _WHEN | {"time", "number", "rhythm", "share", "size"}
 """Sorts of which many records hold the same value by chance: it makes no anchor as a name does."""
+_MONEY = frozenset(
+    f"{unit}{rate}" for unit in ("dollars", "euros", "pounds", "francs", "yuan") for rate in ("", " a time")
+)
 _RELATIONS = frozenset({"=live", "=work", "=use", "=run", "=own", "=keep"})
 """Relations that a word for change implies: who "moved to" a place lives there."""
 _BEFORE_VALUES = _RELATIONS | {
@@ -29,15 +32,17 @@ _BEFORE_VALUES = _RELATIONS | {
 class Alignment:
     """Two claims side by side. Weights are in words; shares, of each claim's words, in [0, 1].
 
-    `frame` weighs what both have, `names` counts the names in it. `led`, `amid` and `trailed` count the places before,
-    inside and behind the frame where each claim has another word; `loose_old` and `loose_new` are their words
-    elsewhere. `differing` holds the values of one sort that exclude each other, `gone` what one says holds no longer.
+    `frame` weighs what both have; `names` counts the names in it, `relations` its words for "lives in", "owned by".
+    `led`, `amid` and `trailed` count the places before, inside and behind the frame where each claim has another word;
+    `loose_old` and `loose_new` are their words elsewhere. `differing` holds the values of one sort that exclude each
+    other, `gone` what one says holds no longer.
     """
 
     old: Claim
     new: Claim
     frame: float
     names: int
+    relations: int
     only_old: Sequence[Term]
     only_new: Sequence[Term]
     loose_old: Sequence[Term]
@@ -96,6 +101,19 @@ class Alignment:
         return self.frame >= 1.5 or (self.frame >= 1 and (self.names > 0 or self.least_share >= 0.65))
 
     @property
+    def is_led_by_values(self) -> bool:
+        """True where both claims begin with the value that differs: it names their subject."""
+        return all(
+            each.start < min((term.at for term in claim.terms), default=each.start)
+            for each, claim in zip(self.differing[0], (self.old, self.new), strict=True)
+        )
+
+    @property
+    def is_related(self) -> bool:
+        """True where the frame is a name and a relation that one subject has once: "Heinrich lives"."""
+        return self.relations > 0 and self.names > 0 and self.frame >= 2.5 and self.least_share >= 0.4
+
+    @property
     def is_change(self) -> bool:
         return self.new.is_change and not self.old.is_change
 
@@ -121,11 +139,14 @@ def align(old: Claim, new: Claim) -> Alignment:
     equal = {one.sort for one, other in product(olds, new.quantities) if _is_same_value(one, other)}
     frame = sum(one.weight for one, _ in pairs) + sum(0.5 if sort in _MEASURED else 1.0 for sort in equal)
     if differing:
-        only_new = [term for term in only_new if term.key not in _BEFORE_VALUES]
-        only_old = [term for term in only_old if term.key not in _BEFORE_VALUES]
+        implied = _BEFORE_VALUES - (set() if differing[0][0].sort in _MONEY else {"=cost"})
+        only_new = [term for term in only_new if term.key not in implied]
+        only_old = [term for term in only_old if term.key not in implied]
     elif new.is_change:
         frame += 0.5 * sum(term.key in _RELATIONS for term in only_old)
         only_old = [term for term in only_old if term.key not in _RELATIONS]
+    if any(one.is_name for one, _ in pairs):
+        only_old, only_new = _without_kind(only_old, only_new), _without_kind(only_new, only_old)
     left, right = _sequence(old, pairs, only_old, 0), _sequence(new, pairs, only_new, 1)
     led, amid, trailed, replaced = _replaced(left, right)
     return Alignment(
@@ -133,6 +154,7 @@ def align(old: Claim, new: Claim) -> Alignment:
         new=new,
         frame=frame,
         names=sum(one.is_name for one, _ in pairs) + len(equal - _MEASURED),
+        relations=sum(one.key in _RELATIONS for one, _ in pairs),
         only_old=only_old,
         only_new=only_new,
         loose_old=[term for term in only_old if term not in replaced],
@@ -153,6 +175,13 @@ def shares_dropped(text: Claim, old: Claim, new: Claim) -> bool:
     return any(_holds(text.quantities, each) for each in values) or any(
         one.is_like(other) for one, other in product(names, text.terms)
     )
+
+
+def _without_kind(terms: list[Term], others: Sequence[Term]) -> list[Term]:
+    """Leave out the kind of thing that a name is, where the other claim says none: "the flag `new-checkout`"."""
+    if any(term.said.casefold() in KINDS for term in others):
+        return terms
+    return [term for term in terms if term.said.casefold() not in KINDS]
 
 
 def _weight(terms: Sequence[Term]) -> float:
@@ -177,7 +206,28 @@ def _matched(olds: Sequence[Term], news: Sequence[Term]) -> tuple[list[tuple[Ter
             pairs.append((term, other))
         else:
             only_old.append(term)
+    for pair in [pair for pair in pairs if _is_by_chance(pair, pairs, only_old, only_new)]:
+        pairs.remove(pair)
+        only_old.append(pair[0])
+        only_new.append(pair[1])
     return pairs, only_old, only_new
+
+
+def _is_by_chance(
+    pair: tuple[Term, Term], pairs: Sequence[tuple[Term, Term]], only_old: Sequence[Term], only_new: Sequence[Term]
+) -> bool:
+    """Return True for one sign of a script without spaces that two other words share: 杭州, 苏州."""
+    old, new = pair
+    if old.weight == 1 or any((one.at - old.at) == (other.at - new.at) in (-1, 1) for one, other in pairs):
+        return False
+    left, right = ({each.at for each in terms if each.weight < 1} for terms in (only_old, only_new))
+    matched = {one.at for one, _ in pairs}, {other.at for _, other in pairs}
+    return any(
+        (old.at + step in left or new.at + step in right)
+        and old.at + step not in matched[0]
+        and new.at + step not in matched[1]
+        for step in (-1, 1)
+    )
 
 
 def _holds(quantities: Sequence[Quantity], wanted: Quantity) -> bool:

@@ -21,22 +21,31 @@ MOST_CHARACTERS = 400
 """Longest sentence that is one claim."""
 MOST_READ = 2_000
 """Characters read of a text."""
+MOST_DISMISSED = 5
+"""Words and values of a clause that says no more than what is gone."""
 KEPT = 2_000
 """Texts of which the claims are kept: a new record is compared with the same few again and again."""
 
 _DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+KINDS = frozenset(_DATA["kinds"]["all"].split())
+"""Words that only say what kind of thing a name is."""
 _CONCEPTS = Words(_DATA["concepts"])
 LIGHT = frozenset(word for words in _DATA["light"].values() for word in words.split())
 """Words that claims are compared without."""
 _LIGHT_UNSPACED = "|".join(sorted(_DATA["light"]["zh"].split(), key=len, reverse=True))
 _CUES = {name: text.replace("\n", "") for name, text in _DATA["cues"].items()}
 
+_OPENING_QUOTES = frozenset('"“„«‘「《')
 _L = rf"[^\W{UNSPACED}]"
 # "`new-checkout`", "数据库", "api.example.org", "rate-limit"
 _TERM = re.compile(rf"`(?P<ticked>[^`\s]{{1,80}})`|(?P<unspaced>[{UNSPACED}]+)|{_L}(?:[.@/\\:#+-]{{0,2}}{_L})*+")
 _UNSPACED_WORD = re.compile(f"(?P<concept>{_CONCEPTS.unspaced})|(?P<light>{_LIGHT_UNSPACED})|.")
 # "src/app.py", "maxRetries"; not "rate-limit"
 _CODE = re.compile(r"[\d_./\\@:#]|[a-z][A-Z]")
+# "users.email"; not "acme.com", "config.toml"
+_MEMBER = re.compile(
+    r"[a-z_]{3,40}\.(?!com|org|net|dev|app|toml|yaml|yml|json|local|corp|html?|txt|example)[a-z_]{3,40}"
+)
 # "a; b"
 _CLAUSE = re.compile(r";\s|；|\s[–—]\s")
 # "Gateway notes: | written in Go"; not "https://"
@@ -58,11 +67,15 @@ def _cue(name: str) -> re.Pattern[str]:
 
 
 # "Dana reviewed the export"; not "Dana decided to use uv"
-_EVENT = re.compile(rf"\W{{0,3}}[A-Z]{_L}{{1,30}} (?!(?:{_CUES['settled']})\b)(?:[a-z]{{2,20}}ed|{_CUES['done']})\b")
+_EVENT = re.compile(
+    rf"\W{{0,3}}(?!{_CUES['we_settled']})[A-Z]{_L}{{1,30}} (?!(?:{_CUES['settled']})\b)"
+    rf"(?:[a-z]{{2,20}}ed|{_CUES['done']})\b"
+)
 # "Dana left; Omar stayed"; "Dana left. Omar stayed."; not "Dana wrote v1.2."
 _END_INSIDE = re.compile(r"[.!?:;]\s|[。！？；\n]|\s[–—]\s")
 _DENIED, _LACKS, _CHANGE, _OPEN, _MANY = _cue("denied"), _cue("lacks"), _cue("change"), _cue("open"), _cue("many")
 _ADDS, _PAST, _ENDED = _cue("adds"), _cue("past"), _cue("ended")
+_HAPPENED, _DISMISSED, _FORBIDS = _cue("happened"), _cue("dismissed"), _cue("forbids")
 _SIGN = "[^,;.:()，。；、]"
 _STOP = rf"(?=\s(?:{_CUES['stop']})\b|[,;.:()，。；、]|$)"
 _GONE = tuple(
@@ -74,7 +87,7 @@ _GONE = tuple(
         rf"(?:^|[,;.:]\s)(?P<gone>{_SIGN}{{1,60}}?)\s(?:{_CUES['replaced']})\b",
         # "Redis, not Memcached"; "prefer tabs over spaces"; "not Redis but"
         rf",\s(?:not|nicht|pas|et non|no)\s(?P<gone>{_SIGN}{{1,40}}?)(?=[,;.:()]|$)",
-        rf"(?:^|\b(?:prefer\w{{0,3}}|chose|use|like)\s){_SIGN}{{1,40}}?\sover\s(?P<gone>(?![\d$€£]){_SIGN}{{1,40}}?){_STOP}",
+        rf"(?:^\W{{0,3}}\w{{1,20}}|\b(?:prefer\w{{0,3}}|chose|use|like)\s{_SIGN}{{1,40}}?)\sover\s(?P<gone>(?![\d$€£]){_SIGN}{{1,40}}?){_STOP}",
         rf"(?<!\w)(?:not|nicht|pas|no)\s(?P<gone>{_SIGN}{{1,40}}?),?\s(?:but|sondern|mais|sino)(?!\w)",
     )
 )
@@ -149,11 +162,33 @@ def claims_of(text: str) -> tuple[Claim, ...]:
 @lru_cache(maxsize=KEPT)
 def _claims_of(text: str) -> tuple[Claim, ...]:
     claims: list[Claim] = []
-    for sentence in sentences_of(text):
+    # A setting ("max_upload = 10M") is no sentence, yet all that its text claims.
+    for sentence in [*sentences_of(text)] or ([text] if len(text) <= MOST_CHARACTERS and "\n" not in text else []):
         for clause in _CLAUSE.split(sentence):
             if len(clause) <= MOST_CHARACTERS and len(claims) < MOST_CLAIMS and (claim := _claim(clause)):
-                claims += [claim, *(() if claim.is_event else _parts(clause, claim))]
+                claims += [
+                    _dismissal(clause, claim) if claims else claim,
+                    *(() if claim.is_event else _parts(clause, claim)),
+                ]
     return tuple(claims[:MOST_CLAIMS])
+
+
+def _dismissal(text: str, claim: Claim) -> Claim:
+    """Return the claim with its subject gone, where it tells another claim's reason: "Vault was shut down"."""
+    items = sorted(
+        [*claim.terms, *claim.quantities], key=lambda each: each.start if isinstance(each, Quantity) else each.at
+    )
+    if claim.is_open or claim.gone_terms or len(items) > MOST_DISMISSED or not items or not _DISMISSED.search(text):
+        return claim
+    subject = items[0]
+    if isinstance(subject, Quantity):
+        others = tuple(each for each in claim.quantities if each is not subject)
+        return replace(claim, quantities=others, gone_quantities=(*claim.gone_quantities, subject))
+    is_name = subject.is_name or subject.said[0].isupper() or len(items) < 3
+    if subject.key.startswith("=") or not is_name:
+        return claim
+    others = tuple(term for term in claim.terms if term is not subject)
+    return replace(claim, terms=others, gone_terms=(subject,))
 
 
 def tells_one_event(text: str) -> bool:
@@ -194,6 +229,7 @@ def _claim(text: str) -> Claim | None:
     terms = list(_terms(text, taken))
     if not terms:
         return None
+    has_date = any(each.sort == "date" for each in quantities)
     is_change = bool(_CHANGE.search(text))
     patterns = (*_GONE, *(() if text.isascii() else _GONE_UNSPACED), *([_FROM_TO] if is_change else ()))
     gone = [match.span("gone") for pattern in patterns for match in pattern.finditer(text)]
@@ -207,9 +243,9 @@ def _claim(text: str) -> Claim | None:
         is_open=text.rstrip().endswith(QUESTION_SIGNS) or bool(_OPEN.search(text)),
         adds=bool(_ADDS.search(text)),
         is_past=bool(_PAST.search(text)),
-        is_ended=bool(_ENDED.search(text)),
+        is_ended=bool(_ENDED.search(text)) and not _FORBIDS.search(text),
         is_many=bool(_MANY.search(text)),
-        is_event=bool(_EVENT.match(text)),
+        is_event=bool(_EVENT.match(text)) or (has_date and bool(_HAPPENED.search(text))),
     )
 
 
@@ -223,9 +259,9 @@ def _parts(text: str, claim: Claim) -> Iterator[Claim]:
         head, colon, pieces = pieces[0], ", ", pieces[1:]
     texts = [rest] if colon and _ANNOUNCED.match(head) else []
     texts += [f"{head}{colon} {piece}" for piece in pieces] if len(pieces) > 1 else []
-    for part in filter(None, map(_claim, texts)):
+    for at, (said, part) in enumerate((said, part) for said in texts if (part := _claim(said))):
         yield replace(
-            part,
+            _dismissal(said, part) if at and not colon else part,
             is_change=claim.is_change,
             is_open=claim.is_open,
             adds=claim.adds,
@@ -260,16 +296,17 @@ def _terms(text: str, taken: bytearray) -> Iterator[Term]:
             yield from _unspaced_terms(word, at, taken)
         else:
             is_compound = word[0].isupper() and not _CODE.search(word)
-            for part in word.split("-") if is_compound else [word]:
+            parts = word.split("-") if is_compound else word.split(".") if _MEMBER.fullmatch(word) else [word]
+            for part in parts:
                 if part and not taken[at] and (term := _term(part, at)):
-                    yield term
+                    yield replace(term, is_name=True) if text[at - 1 : at] in _OPENING_QUOTES else term
                 at += len(part) + 1
 
 
 def _term(word: str, at: int) -> Term | None:
     is_code = bool(_CODE.search(word))
     is_shouted = word.isupper() and (len(word) > 1 or (at > 0 and word != "I"))  # "GET"; "part A"
-    if (word.casefold() in LIGHT and not is_shouted) or (len(word) == 1 and not word.isupper()):
+    if (word.casefold() in LIGHT and not (is_shouted and word != "NOT")) or (len(word) == 1 and not word.isupper()):
         return None
     if not is_code and (meaning := _CONCEPTS.get(word)):
         return _concept(meaning, word, at)

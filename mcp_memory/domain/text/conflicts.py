@@ -16,8 +16,8 @@ from typing import Literal
 from mcp_memory.domain.text.alignment import Alignment, align, shares_dropped
 from mcp_memory.domain.text.claims import Claim, Term, claims_of, concept_of, tells_one_event, together
 
-Rule = Literal["gone", "ended", "value", "denied", "slot"]
-CERTAINTY: dict[Rule, float] = {"gone": 0.9, "value": 0.9, "ended": 0.85, "denied": 0.85, "slot": 0.8}
+Rule = Literal["gone", "ended", "value", "denied", "slot", "near"]
+CERTAINTY: dict[Rule, float] = {"gone": 0.9, "value": 0.9, "ended": 0.85, "denied": 0.85, "slot": 0.8, "near": 0.8}
 """The share of right answers, about: 0.86 over all rules, on pairs that shaped none (docs/decisions/0043)."""
 LEAST_CERTAINTY = 0.8
 """Below it nothing is said."""
@@ -34,8 +34,15 @@ OUTDATED_COSINE = 0.45
 """Least cosine of a text and a corrected one whose value it has."""
 OUTDATED_CERTAINTY = 0.85
 
+FAR_COSINE, MOST_FAR = 0.55, 3
+"""Below this cosine, texts of more claims and parts than that share words by chance."""
+MOST_NEAR = 4
+"""Claims and parts of the longest text that says but one thing."""
+
 _OF_TWO = frozenset[Rule | None]({"gone", "ended"})
 """Rules that may need two statements: "We moved to NATS. RabbitMQ was too slow." """
+_OFTEN_SUBJECTS = frozenset({"person", "mailbox", "host", "channel"})
+"""Sorts of values that name what both claims are about, where they come first."""
 _COLLECTED = frozenset(
     {
         "tongue",
@@ -50,6 +57,18 @@ _COLLECTED = frozenset(
         "cloud",
         "forge",
         "format",
+        "searcher",
+        "identity",
+        "chat",
+        "payments",
+        "tracker",
+        "balancer",
+        "bundler",
+        "builder",
+        "hashing",
+        "system",
+        "numeric",
+        "licence",
     }
 )
 """Sorts of which a verb with many objects takes several: "speaks German", "speaks Spanish"."""
@@ -84,6 +103,8 @@ def judge_texts(old: str, new: str, cosine: float) -> Judgement:
 
 def judge(olds: Sequence[Claim], news: Sequence[Claim], cosine: float) -> Judgement:
     """Compare an older and a newer text by their claims and the cosine of their vectors."""
+    if cosine < FAR_COSINE and max(len(olds), len(news)) > MOST_FAR:
+        return Judgement(contradiction=None, is_same=False)
     # What happened is contradicted by nothing but words that take it back, and its like happens often.
     takes_back = _take_back(news)
     lasting = [old for old in olds if takes_back or not old.is_event]
@@ -91,6 +112,8 @@ def judge(olds: Sequence[Claim], news: Sequence[Claim], cosine: float) -> Judgem
     compared = [each for each in every if takes_back or not each.old.is_event]
     aligned = [each for each in compared if each.frame]
     found: list[tuple[Rule, Alignment]] = [(rule, each) for each in aligned if (rule := _rule(each))]
+    if cosine < FAR_COSINE:
+        found = [(rule, each) for rule, each in found if not min(each.left_old, each.left_new)]
     if not found and aligned:
         both = [
             together((one, other))
@@ -98,8 +121,10 @@ def judge(olds: Sequence[Claim], news: Sequence[Claim], cosine: float) -> Judgem
             if _take_back((*olds, one, other)) or one.is_ended or other.is_ended
         ]
         found = [("ended", each) for each in _aligned(lasting, both) if _rule(each) in _OF_TWO]
-    if not found and cosine >= GONE_COSINE:
-        found = [("gone", each) for each in compared if each.gone and each.new.gone_terms]
+    if not found:
+        found = [("gone", each) for each in compared if _is_gone(each) and (cosine >= GONE_COSINE or _names_gone(each))]
+    if not found and cosine >= ALIKE_COSINE and max(len(olds), len(news)) <= MOST_NEAR:
+        found = [("near", each) for each in aligned if _is_near(each)]
     if found:
         rule, each = max(found, key=lambda one: (CERTAINTY[one[0]], one[1].frame))
         contradiction = Contradiction(why=_why(rule, each), certainty=CERTAINTY[rule])
@@ -107,17 +132,22 @@ def judge(olds: Sequence[Claim], news: Sequence[Claim], cosine: float) -> Judgem
     return Judgement(contradiction=None, is_same=_is_same(olds, news, cosine, every))
 
 
-def is_outdated(text: Sequence[Claim], old: Sequence[Claim], new: Sequence[Claim], cosine: float) -> bool:
+def is_outdated(
+    text: Sequence[Claim], old: Sequence[Claim], new: Sequence[Claim], cosine: float, *, is_guessed: bool = False
+) -> bool:
     """Return True where a text says in other words what `old` said until `new` corrected it.
 
     The cosine is that of the text and the old one. Where it is low, the text must have a value or a name of the old one
-    that the new one has no more: "use :8085" beside "payments listens on 8085", corrected to 8110.
+    that the new one has no more: "use :8085" beside "payments listens on 8085", corrected to 8110. It must always have
+    one where it `is_guessed` that the new text corrects the old one.
     """
     said, replaced = together(text), together(old)
     if not (text and old and new) or align(said, replaced).differing:
         return False
     lasting = together([claim for claim in new if not claim.is_ended])
-    return cosine >= ALIKE_COSINE or (cosine >= OUTDATED_COSINE and shares_dropped(said, replaced, lasting))
+    return (cosine >= ALIKE_COSINE and not is_guessed) or (
+        cosine >= OUTDATED_COSINE and shares_dropped(said, replaced, lasting)
+    )
 
 
 def has_one_target(relation: str) -> bool:
@@ -160,12 +190,46 @@ def _rule(a: Alignment) -> Rule | None:
     return "slot" if _differs_in_words(a) else None
 
 
-def _differs_in_value(a: Alignment) -> bool:
+def _is_gone(a: Alignment) -> bool:
+    """Return True where the newer says that something of the older is gone, which the older itself does not say."""
+    takes_back = a.new.gone_terms or a.new.gone_quantities
+    return bool(a.gone and takes_back) and not a.old.gone_terms and not a.new.is_open
+
+
+def _names_gone(a: Alignment) -> bool:
+    """Return True where what is gone is a name or a value, and the claims share more than that."""
+    return a.frame >= 1 and bool(a.new.gone_quantities or any(term.is_name for term in a.new.gone_terms))
+
+
+def _is_near(a: Alignment) -> bool:
+    """Return True where texts of one meaning differ in one value, and name no other subject beside it."""
+    if not a.differing or a.new.is_open or a.new.adds or a.narrows or a.is_denied:
+        return False
+    others = (each for claim in (a.old, a.new) for each in claim.quantities if each not in a.differing[0])
+    is_framed = a.frame >= 1 and a.share >= 0.6 and not a.places and not any(others)
+    return is_framed and not a.left_new and _differs_in_value(a, is_near=True)
+
+
+def _has_other_object(a: Alignment) -> bool:
+    """Return True where one side names a thing of a list and the other has words there: 英语课, 书法课."""
+    old, new = ({each.sort for each in claim.quantities} & _COLLECTED for claim in (a.old, a.new))
+    return bool((old - new and a.left_new) or (new - old and a.left_old))
+
+
+def _differs_in_value(a: Alignment, *, is_near: bool = False) -> bool:
     """Return True where one value differs, and nothing says that it is another subject's or another time's."""
-    if len(a.differing) > 1 or ((a.old.is_past or a.new.is_past) and not a.is_change):
+    if a.differing[0][0].sort in _OFTEN_SUBJECTS and not a.is_change and a.is_led_by_values:
+        return False
+    if (
+        len(a.differing) > 1
+        or (not a.is_change and _has_other_object(a))
+        or ((a.old.is_past or a.new.is_past) and not a.is_change)
+    ):
         return False
     if a.old.is_many and a.differing[0][0].sort in _COLLECTED and not a.is_change:
         return False
+    if is_near:
+        return True
     is_framed = a.share >= 0.6 and (a.share_old >= 0.5 or a.share_new >= 0.7)
     if not a.places and a.is_anchored and is_framed and (a.is_change or not a.is_denied):
         is_reworded = a.left_old == 1 and a.frame >= 2 and a.least_share >= 0.5
@@ -187,7 +251,7 @@ def _differs_in_words(a: Alignment) -> bool:
     if a.led or a.amid:
         return False
     is_framed = a.share_old >= 0.5 and a.frame >= 1.5
-    if a.is_change and is_framed and (a.left_old or a.trailed):
+    if a.is_change and (is_framed or a.is_related) and (a.left_old or a.trailed):
         return True
     has_values = any(one.sort == other.sort for one, other in product(a.old.quantities, a.new.quantities))
     is_single = a.trailed == 1 and not a.old.is_many and not has_values
@@ -212,7 +276,7 @@ def _why(rule: Rule, a: Alignment) -> str:
     """Say what differs, in the words of both."""
     if rule == "gone":
         return f'"{a.gone}" is said to hold no longer'
-    if rule == "value":
+    if rule in ("value", "near"):
         old, new = a.differing[0]
         return f"{old.said.strip()} there, {new.said.strip()} here"
     if rule == "slot" and a.only_old and a.only_new:

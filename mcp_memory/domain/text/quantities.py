@@ -67,6 +67,7 @@ _CHOICES = Words(_DATA["choices"])
 _AMBIGUOUS = frozenset(_DATA["ambiguous"]["words"].split())
 _DIGITS = {sign: number for number, sign in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0}
 
+_SURNAMES = "".join(_DATA["persons"]["surnames"].split())
 _LETTER = rf"[^\W\d_{UNSPACED}]"
 # "1,000.50", "5 000", "5432", "3.11", "1.2.3"
 _NUMERAL = r"\d{1,3}(?:[,'’ \u00a0\u202f]\d{3}){1,5}(?![\d:])(?:\.\d{1,9})?|\d{1,19}(?:\.\d{1,9}){0,4}(?:,\d{1,9})?"
@@ -136,6 +137,21 @@ _PATH = re.compile(
 )
 
 
+# "Mr. Grant", "Frau Seidel", "周老师"
+_PERSON = re.compile(
+    rf"(?<!\w)(?:Mr|Mrs|Ms|Miss|Dr|Prof|Frau|Herrn?|M|Mme|Mlle|Monsieur|Madame|Señora?|Sra?)\.?\s(?P<name>[A-ZÀ-Þ]{_LETTER}{{1,30}})"
+    rf"|(?P<unspaced>[{_SURNAMES}])(?:老师|先生|女士|医生|教授|经理)"
+)
+# "ops@acme.example"; "https://api.acme.example/v1"; "#ops-alerts"
+# By sort, and a sign that each has: most texts have none.
+_ADDRESSES = {
+    ("mailbox", "@"): re.compile(r"(?<![\w.+-])\w[\w.+-]{0,60}@[\w-]{1,60}(?:\.[\w-]{1,30}){1,4}"),
+    ("host", "."): re.compile(
+        r"(?:https?://[^\s,;()]{1,200}|(?<![\w.@/-])(?:[\w*<>-]{1,60}\.){1,5}"
+        r"(?:com|org|net|dev|io|app|example|internal|corp|local|cn|eu)(?![\w-])(?:/[\w./-]{0,100})?)"
+    ),
+    ("channel", "#"): re.compile(r"(?<![\w&#/])#[a-z][\w-]{1,60}"),
+}
 # "eu-central-1", "us-gov-west-1", "europe-west4"
 _DIGIT = re.compile(r"\d")
 _REGION = re.compile(
@@ -149,7 +165,7 @@ def quantities_in(text: str) -> list[Quantity]:
     has_digits = _DIGIT.search(text) is not None
     found = [*_written(text)]
     found += [*_dates(text), *_clocks(text)] if has_digits or not text.isascii() or "halb " in text else []
-    found += [*_choices(text), *_amounts(text)]
+    found += [*_persons(text), *_choices(text), *_amounts(text)]
     taken = bytearray(len(text))
     kept: list[Quantity] = []
     for each in found:
@@ -178,10 +194,19 @@ def _quantity(sort: str, value: Value, match: re.Match[str]) -> Quantity:
 def _written(text: str) -> Iterator[Quantity]:
     for match in _COMMAND.finditer(text):
         yield _quantity("command", match[1], match)
+    for (sort, sign), pattern in _ADDRESSES.items():
+        for match in pattern.finditer(text) if sign in text else ():
+            yield _quantity(sort, match.group().casefold().rstrip("./"), match)
     for match in _REGION.finditer(text):
         yield _quantity("region", match.group(), match)
     for match in _PATH.finditer(text):
         yield _quantity("path", match.group().rstrip("./"), match)
+
+
+def _persons(text: str) -> Iterator[Quantity]:
+    for match in _PERSON.finditer(text):
+        name = match["name"] or match["unspaced"]
+        yield _quantity("person", name.casefold().split()[-1], match)
 
 
 def _dates(text: str) -> Iterator[Quantity]:

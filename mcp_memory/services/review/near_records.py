@@ -30,10 +30,14 @@ from mcp_memory.services.tasks.branch_visibility import visible_to
 
 COMPARED_KINDS: frozenset[Kind] = frozenset({"fact", "decision", "procedure", "censor", "identity"})
 """Kinds that say what holds. An episode tells what happened once, which another one does not contradict."""
-NEAREST, LEAST_COSINE = 5, 0.55
+NEAREST, LEAST_COSINE = 5, 0.45
 """Records to compare with: 98 of 100 contradictions are among them, and comparing them is cheap."""
+REACHED = 10
+"""Records among which restatements of a contradicted one are looked for."""
 MOST_CONFLICTS, MOST_SIMILAR = 3, 5
 MOST_RELATIONS = 20
+FIRM_CERTAINTY = 0.85
+"""Least certainty of a contradiction whose restatements are looked for too."""
 STILL_SAYS = "it may still say what was corrected"
 ALMOST_THE_SAME = "They say almost the same."
 """The reason to review near-duplicates."""
@@ -110,7 +114,10 @@ class NearRecords:
         if said.kind not in COMPARED_KINDS:
             return advice
         told = {each.id: each for each in self._outdated(corrected, said.text, passing, scopes)}
-        for each in (*advice.conflicts, *self._by_relations(relations, visible)):
+        firm = {each.id: each.text for each in advice.conflicts if each.certainty >= FIRM_CERTAINTY}
+        among = [*self._vectors.search(vector, scopes, REACHED, only=passing)] if firm else ()
+        restated = self._restated(firm, said.text, among, scopes)
+        for each in (*advice.conflicts, *self._by_relations(relations, visible), *restated):
             told.setdefault(each.id, each)
         best = nlargest(MOST_CONFLICTS, told.values(), key=lambda each: each.certainty)
         return Advice(conflicts=tuple(best), similar=tuple(each for each in advice.similar if each not in told))
@@ -125,6 +132,21 @@ class NearRecords:
                 is_compared = record.kind in COMPARED_KINDS
                 if is_compared and is_outdated(claims_of(record.text), claims_of(old), claims_of(text), cosine):
                     yield _conflicting(record, STILL_SAYS, OUTDATED_CERTAINTY)
+
+    def _restated(
+        self, old: Mapping[str, str], text: str, among: Sequence[str], scopes: Sequence[str]
+    ) -> Iterator[ConflictingRecord]:
+        """Yield those of the records that say again what a text contradicts, as far as a rule can tell."""
+        # The stored vectors are compared: embedding the old texts again would double what storing costs.
+        pairs = self._vectors.alike(scopes, among, OUTDATED_COSINE) if among else ()
+        for one, other, cosine in pairs:
+            if (one in old) == (other in old):
+                continue
+            first, second = (one, other) if one in old else (other, one)
+            for record, _ in near({second: cosine}, self._records, scopes, OUTDATED_COSINE):
+                claims = claims_of(record.text), claims_of(old[first]), claims_of(text)
+                if record.kind in COMPARED_KINDS and is_outdated(*claims, cosine, is_guessed=True):
+                    yield _conflicting(record, STILL_SAYS, LEAST_CERTAINTY)
 
     def _by_relations(self, relations: Sequence[Relation], where: RecordFilter) -> Iterator[ConflictingRecord]:
         """Yield the records that give a source another target of a relation that has but one."""

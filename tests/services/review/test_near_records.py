@@ -130,6 +130,18 @@ def test_what_still_says_what_was_corrected_is_named(app: App, remember: Remembe
     assert restated.id in app.reviews.waiting(app.caller())[0].review.record_ids
 
 
+def test_a_restatement_of_what_a_record_contradicts_is_named_too(remember: RememberOne) -> None:
+    """N1.1: though nobody said what the new record replaces; what has not the old value is left alone."""
+    old = remember("The payments service listens on port 8085 in staging.")
+    restated = remember("To reach payments on the staging box, use port 8085.")
+    remember("The staging box is reached through the VPN.")
+    new = remember("The payments service listens on port 8110 in staging.")
+    assert {each.id: each.why for each in new.conflicts} == {
+        old.id: "8085 there, 8110 here",
+        restated.id: STILL_SAYS,
+    }
+
+
 def test_a_corrected_text_has_its_restatements_named(app: App, remember: RememberOne) -> None:
     """N1.1: as one that is replaced."""
     old = remember("Uploads over 25 MB get a 413 from nginx.")
