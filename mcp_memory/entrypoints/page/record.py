@@ -66,6 +66,7 @@ def show_record(visit: Visit) -> Response:
         tasks = {task.id: task.goal for task in app.tasks.tree(caller)} if excluded else {}
         versions, is_more = _taken(_versions(app.records, record_id, until or None))
         newer = app.records.latest_versions(record_id, 1, text_in + 1) if until and text_in else ()
+        beside = _changed_beside(visit, record_id, versions[0].write) if versions and not until else 0
     text = str(newer[0].before.get("text", "")) if newer else record.text
     shown, text_before = _shown_versions(versions, text, record, caller)
     older = f"before={versions[-1].change}&text_in={text_before or text_in or ''}" if is_more else ""
@@ -73,6 +74,7 @@ def show_record(visit: Visit) -> Response:
         "record.html",
         here=NAME,
         record=record,
+        beside=beside,
         is_whole=bool(visit.asked("all")) or len(record.text) <= SHOWN_CHARACTERS,
         shown_characters=SHOWN_CHARACTERS,
         facts=_facts(record, visit.now),
@@ -131,6 +133,12 @@ def _shown_versions(
         has_made = each.client == CLIENT and record.superseded_by == make_id(RECORD, each.write)
         shown.append(ShownVersion(version=each, by=by, before=fields, diff=diff, is_gone=is_gone, has_made=has_made))
     return shown, text_before
+
+
+def _changed_beside(visit: Visit, record_id: str, write: int) -> int:
+    """Return how many other records that the visitor sees the same write changed: an undo takes all of them back."""
+    written = visit.app.records.written(write)
+    return len(visit.app.records.get([*written], visit.caller.scopes).keys() - {record_id})
 
 
 def _facts(record: Record, now: float) -> dict[str, str]:

@@ -166,7 +166,7 @@ def end_task(visit: Visit) -> Response:
         visit.app.tasks.pop(request, visit.caller)
     except (Conflict, InvalidRequest) as error:
         return _task_page(visit, 409 if isinstance(error, Conflict) else 400, str(error))
-    return visit.see(f"/task/{task_id}")
+    return visit.see(f"/task/{task_id}", done="blocked" if status == "blocked" else "ended")
 
 
 def hand_over(visit: Visit) -> Response:

@@ -51,6 +51,8 @@ def test_a_selection_is_changed_in_one_write_after_it_was_shown_and_undone_whole
     assert [each.status for each in shown] == [of_each, of_each, "new"]
     assert [each.pinned for each in shown] == [do == "pin", do == "pin", False]
     assert len({beside.memory.records.latest_versions(each, 1)[0].write for each in ids[:2]}) == 1
+    beside.person.get(f"/record/{ids[0]}")
+    assert "Undo this change, of 1 other record too" in words_of(beside.person.page)
     beside.person.send("/undo")
     assert beside.exported() == before
 
