@@ -50,7 +50,7 @@ DONE: Final[Mapping[str, str]] = {
     "wrong_all": "Marked as wrong, all of them: no search finds them any more.",
     "promoted_all": "Promoted, all of them.",
     "seen": "Marked as seen.",
-    "ended": "Ended: what came of it is part of the memory, and who was in it is told.",
+    "ended": "Ended: the result is part of the memory, and who was in it is told.",
     "blocked": "Blocked: it waits until somebody takes it up again.",
     "handed": "It waits for that agent, who is told at the next move, as is who was in it.",
     "revoked": "Revoked: the token lets nobody in any more.",
