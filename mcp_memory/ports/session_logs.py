@@ -147,7 +147,35 @@ class PassTally:
     spent: int
 
 
-class SessionLogStore(Protocol):
+class SessionHistory(Protocol):
+    """Reads what became of sessions' logs; each method as `SessionLogStore` says."""
+
+    def latest(
+        self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None, *, of_all: bool = False
+    ) -> Sequence[LogOutline]:
+        """Return the logs of the caller's agent in its namespace, the one that grew last first.
+
+        With `before`, those that come after that `place`. With `of_all`, those of every agent.
+        """
+        ...
+
+    def made_in(self, caller: Caller, compaction: int, limit: int, offset: int = 0) -> Sequence[StandIn]:
+        """Return the replacements that a compaction of the caller's session made, in the order it made them.
+
+        Those that a later one has replaced are among them; an undone one has none.
+        """
+        ...
+
+    def pass_shares(self, caller: Caller) -> Sequence[PassShare]:
+        """Return each pass's share in each compaction of the session that stands, in the order they ran."""
+        ...
+
+    def compactions(self, caller: Caller) -> Sequence[Compaction]:
+        """Return all compactions of the session, undone ones too, the oldest first."""
+        ...
+
+
+class SessionLogStore(SessionHistory, Protocol):
     """Reads the logs of sessions, which `Transaction.replace_entries` shortens.
 
     A caller's log is that of its session alone: the records of kind message, tool_call and tool_result that its agent
@@ -172,15 +200,6 @@ class SessionLogStore(Protocol):
         """Return the sizes of sessions, of any namespace and agent, that stored something since then; in no order."""
         ...
 
-    def latest(
-        self, caller: Caller, limit: int, before: tuple[Instant, str] | None = None, *, of_all: bool = False
-    ) -> Sequence[LogOutline]:
-        """Return the logs of the caller's agent in its namespace, the one that grew last first.
-
-        With `before`, those that come after that `place`. With `of_all`, those of every agent.
-        """
-        ...
-
     def entries(self, entry_ids: Collection[str], caller: Caller) -> Mapping[str, Entry]:
         """Return the replacements with these ids that are live, or were until they were replaced.
 
@@ -193,23 +212,8 @@ class SessionLogStore(Protocol):
         """Return the live replacements in the order of the log."""
         ...
 
-    def made_in(self, caller: Caller, compaction: int, limit: int, offset: int = 0) -> Sequence[StandIn]:
-        """Return the replacements that a compaction of the caller's session made, in the order it made them.
-
-        Those that a later one has replaced are among them; an undone one has none.
-        """
-        ...
-
-    def pass_shares(self, caller: Caller) -> Sequence[PassShare]:
-        """Return each pass's share in each compaction of the session that stands, in the order they ran."""
-        ...
-
     def said(self, caller: Caller) -> Sequence[SaidEntry]:
         """Return all originals of the log, live or not, in the order they were stored."""
-        ...
-
-    def compactions(self, caller: Caller) -> Sequence[Compaction]:
-        """Return all compactions of the session, undone ones too, the oldest first."""
         ...
 
     def keep_pass_runs(self, runs: Sequence[PassRun], caller: Caller, at: Instant, compaction: int | None) -> None:
