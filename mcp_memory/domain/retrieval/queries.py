@@ -53,20 +53,18 @@ def is_above_floor(hit: Fused, information: float) -> bool:
     return words > 0 and words >= FLOOR_SHARE * information
 
 
-CHANCE_SCORE = 0.5
-"""The score of the best match that chance alone produces."""
 OUTSTANDING_SCORE = 0.7
 """A best hit above it answers more often than not (docs/decisions/0061): then weak hits only fill room."""
-NOISE_SHARE = 0.45
+NOISE_SHARE = 0.4
 
 
 def noise_score(hits: Sequence[Fused]) -> float:
     """Return the score, in [0, 1], below which hits of this ranking are noise; 0 where nothing in it stands out.
 
-    Beside a hit of 0.8, one of 0.35 is no answer, however many of these there are.
+    Beside a hit of 0.8, one of 0.3 is no answer, however many of these there are.
     """
     best = max((_score_alone(hit) for hit in hits[:BEST_HITS]), default=0.0)
-    return min(NOISE_SHARE * best, CHANCE_SCORE) if best >= OUTSTANDING_SCORE else 0.0
+    return NOISE_SHARE * best if best >= OUTSTANDING_SCORE else 0.0
 
 
 _CHANCE_OFFSET, _CHANCE_COSINE, _CHANCE_SHARE = -3.85, 6.82, 2.88
