@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcp_memory import extensions
-from mcp_memory.domain.text.intent import MEANING_SHARE, ROWS, WEIGHTS, read_features
+from mcp_memory.domain.text.intent import MEANING_SHARE, ROWS, WEIGHTS, log_softmax, read_features
 from mcp_memory.settings import load_settings
 
 DATA = Path(__file__).with_name("data") / "intent"
@@ -90,11 +90,11 @@ def _cross_validate(queries: Sequence[Query], phrases: Sequence[Query], names: S
         asked = [queries[at] for at in order[fold::FOLDS]]
         known = [queries[at] for place, at in enumerate(order) if place % FOLDS != fold] + list(phrases)
         weights, bias = _fit_words(known, names)
-        by_words = _log_softmax(_matrix(_texts(asked)) @ weights + bias)
+        by_words = log_softmax(_matrix(_texts(asked)) @ weights + bias)
         picks: dict[str, NDArray[np.int64]] = {"words": by_words.argmax(1)}
         for name, embedded in vectors.items():
             slopes, offset = _fit(embedded(_texts(known)), known, names, MEANING_INVERSE_L2)
-            meaning = _log_softmax(embedded(_texts(asked)) @ slopes + offset)
+            meaning = log_softmax(embedded(_texts(asked)) @ slopes + offset)
             picks[f"words and {name}"] = (by_words + MEANING_SHARE * meaning).argmax(1)
         for way, picked in picks.items():
             for each, at in zip(asked, picked, strict=True):
@@ -149,11 +149,6 @@ class _Vectors:
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self._known |= {text: self._embedder.embed_query(text) for text in texts if text not in self._known}
         return np.array([self._known[text] for text in texts])
-
-
-def _log_softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    shifted = scores - scores.max(1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
 
 
 if __name__ == "__main__":

@@ -99,9 +99,9 @@ def place(
 
     Shares that are always present are filled first, then where things stood and the strategy's `shares` (fractions of
     what remains, at most `flexible` tokens), then all items, those beyond the strategy's limits last. The few that
-    answer the query best have their room before the shares, of which it counts. An item too
-    large for the space left takes a shorter form or is skipped; smaller ones behind it still enter. Shares are rounded
-    down, but the first two sorts hold at least their first item at its shortest: in a small context a constraint
+    answer the query best are placed before the shares, and count in their own. An item too large for the space left
+    takes a shorter form or is skipped; smaller ones behind it still enter. Shares are rounded down, but the first two
+    sorts hold at least their first item at its shortest: in a small context a constraint
     matters more than one more record. The rest of a share flows to the others, and the leftover deepens the best before
     it goes to items beyond the limits. Returns the placed items in the order given, and those left out.
     """

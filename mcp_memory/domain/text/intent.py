@@ -101,12 +101,12 @@ def pick_strategy(query: str, vector: NDArray[np.float32] | None = None, embedde
     model = _model()
     rows, values, places = zip(*features, strict=True)
     weights = model.table[list(rows)] * (np.array(values)[:, None] * model.scale)
-    by_words = _log_softmax(weights.sum(0) + model.bias)
+    by_words = log_softmax(weights.sum(0) + model.bias)
     best = int(by_words.argmax())
     evidence = by_words
     if vector is not None and embedder in model.meanings and model.names[best] != "recent":
         meaning = model.meanings[embedder]
-        evidence = by_words + MEANING_SHARE * _log_softmax(vector @ meaning[:-1] + meaning[-1])
+        evidence = by_words + MEANING_SHARE * log_softmax(vector @ meaning[:-1] + meaning[-1])
     picked = int(evidence.argmax())
     why = "its meaning shows it"
     if picked == best:
@@ -172,11 +172,12 @@ def _telling_words(tokens: Sequence[str], places: Sequence[int], weights: NDArra
     return [f'"{tokens[place][:_SHOWN_CHARACTERS]}"' for place in sorted(best) if sums[place] >= half]
 
 
-def _log_softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return scores as log-probabilities, along the last axis."""
     import numpy as np
 
-    shifted = scores - scores.max()
-    return shifted - np.log(np.exp(shifted).sum())
+    shifted = scores - scores.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
 
 @cache

@@ -28,7 +28,6 @@ MOST_EXPORTED: Final = 5_000
 EXPORT_BYTES: Final = 32 * 1024 * 1024
 LISTED_AT_MOST: Final = 20
 """Records that a confirmation shows; it tells the number of the others."""
-_GONE: Final = "None of these records is there any more; nothing was changed."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +111,7 @@ def ask(visit: Visit) -> Response:
     bulk = _asked(visit)
     ids, is_more = all_listed(visit, MOST_AT_ONCE) if visit.given("all") else (_selected(visit, MOST_AT_ONCE), False)
     with visit.app.follower.snapshot() as revision:
-        found = visit.app.inspect.seen_of(ids, visit.caller)
-    there = [found[each] for each in ids if each in found]
-    if not there:
-        raise NotFound(_GONE)
+        there = _there(visit, ids)
     records = [each for each in there if bulk.concerns(each)]
     return visit.page(
         "bulk.html",
@@ -133,12 +129,8 @@ def ask(visit: Visit) -> Response:
 
 def make(visit: Visit) -> Response:
     """Make the change that was shown, in one write, which one undo takes back."""
-    bulk, ids = _asked(visit), _selected(visit, MOST_AT_ONCE)
-    found = visit.app.inspect.seen_of(ids, visit.caller)
-    records = [found[each] for each in ids if each in found]
-    if not records:
-        raise NotFound(_GONE)
-    records = [each for each in records if bulk.concerns(each)]
+    bulk = _asked(visit)
+    records = [each for each in _there(visit, _selected(visit, MOST_AT_ONCE)) if bulk.concerns(each)]
     change = bulk.make(visit, records, visit.number("seen"))
     return visit.see(visit.back(), done=bulk.done if change else "unchanged", change=change)
 
@@ -158,6 +150,14 @@ def export(visit: Visit) -> Response:
             raise too_much
     headers = {"Content-Disposition": 'attachment; filename="memories.jsonl"'}
     return Response(file.getvalue(), media_type="application/x-ndjson", headers=headers)
+
+
+def _there(visit: Visit, ids: Sequence[str]) -> Sequence[Record]:
+    """Return the records that the visitor's agent sees, in that order. Raises NotFound where there is none."""
+    found = visit.app.inspect.seen_of(ids, visit.caller)
+    if not found:
+        raise NotFound("None of these records is there any more; nothing was changed.")
+    return [found[each] for each in ids if each in found]
 
 
 def _asked(visit: Visit) -> Bulk:

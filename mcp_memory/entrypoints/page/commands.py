@@ -15,10 +15,10 @@ from starlette.responses import Response
 
 from mcp_memory.domain.model.records import KINDS
 from mcp_memory.domain.model.scopes import Right
+from mcp_memory.entrypoints.page.listing import MAX_FIELD
 from mcp_memory.entrypoints.page.visits import Screen, Visit
 
 PROJECTS_SHOWN: Final = 200
-MAX_FIELD: Final = 2_000
 _IDS: Final[Mapping[str, re.Pattern[str]]] = {
     "record": re.compile(r"r0[0-9a-z]{5}"),
     "task": re.compile(r"t0[0-9a-z]{5}"),

@@ -139,14 +139,18 @@ class NearRecords:
         """Yield those of the records that say again what a text contradicts, as far as a rule can tell."""
         # The stored vectors are compared: embedding the old texts again would double what storing costs.
         pairs = self._vectors.alike(scopes, among, OUTDATED_COSINE) if among else ()
-        for one, other, cosine in pairs:
-            if (one in old) == (other in old):
-                continue
-            first, second = (one, other) if one in old else (other, one)
-            for record, _ in near({second: cosine}, self._records, scopes, OUTDATED_COSINE):
-                claims = claims_of(record.text), claims_of(old[first]), claims_of(text)
-                if record.kind in COMPARED_KINDS and is_outdated(*claims, cosine, is_guessed=True):
-                    yield _conflicting(record, STILL_SAYS, LEAST_CERTAINTY)
+        beside = [
+            (one, other, cosine) if one in old else (other, one, cosine)
+            for one, other, cosine in pairs
+            if (one in old) != (other in old)
+        ]
+        found = near({other: cosine for _, other, cosine in beside}, self._records, scopes, OUTDATED_COSINE)
+        records = {record.id: record for record, _ in found if record.kind in COMPARED_KINDS}
+        told = [(records[other], old[one], cosine) for one, other, cosine in beside if other in records]
+        for record, contradicted, cosine in told:
+            claims = claims_of(record.text), claims_of(contradicted), claims_of(text)
+            if is_outdated(*claims, cosine, is_guessed=True):
+                yield _conflicting(record, STILL_SAYS, LEAST_CERTAINTY)
 
     def _by_relations(self, relations: Sequence[Relation], where: RecordFilter) -> Iterator[ConflictingRecord]:
         """Yield the records that give a source another target of a relation that has but one."""
